@@ -292,6 +292,35 @@ def test_a_command_is_imported_once_it_is_named():
     assert "tilewright.cli.tune'" not in out
 
 
+def test_names_are_imported_when_they_are_asked_for():
+    code = (
+        "import sys, tilewright, tilewright.cli.main\n"
+        "assert 'numpy' not in sys.modules and {*tilewright.__all__} <= {*dir(tilewright)}\n"
+        "assert all(getattr(tilewright, name) is not None for name in tilewright.__all__)\n"
+        "assert 'matmul' in vars(tilewright) and len(tilewright.list_kernels()) > 20\n"
+        "try: tilewright.matmull\n"
+        "except AttributeError as error: print(error)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert out == "module 'tilewright' has no attribute 'matmull'\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "found"), [("check", None, "1"), ("check", "2", "2"), ("bench", None, "None")]
+)
+def test_numpy_begins_with_one_thread_for_a_check(command, given, found):
+    code = (
+        f"import gc, os, sys; from tilewright.cli.main import app; sys.argv[1:] = ['{command}', '--help']\n"
+        "assert 'numpy' not in sys.modules\n"
+        "try: app(prog_name='tilewright')\n"
+        "finally: assert gc.isenabled() and 'numpy' in sys.modules; print(os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    environment |= {"OPENBLAS_NUM_THREADS": given} if given else {}
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    assert run.stdout.split()[-1] == found
+
+
 def test_records_on_standard_output_are_alone_there(tilewright):
     status, out, err = tilewright(
         "bench", "naive", "--shape", "8", "--shape", "9", "--engine", "emulator", "--json", "-"

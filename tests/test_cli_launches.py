@@ -18,7 +18,10 @@ from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import is_launch, read_launch
 
 OWN = Path(__file__).with_name("own_kernels")
-KERNELS = ("reduction", "transpose:naive", "transpose:tiled", "transpose:padded", "softmax", "convolution", "histogram")
+KERNELS = (
+    *("reduction", "transpose:naive", "transpose:tiled", "transpose:padded", "tile_transpose", "softmax"),
+    *("convolution", "histogram"),
+)
 
 
 def place_of(name, folder=OWN):
@@ -51,6 +54,8 @@ def test_right_kernels_pass(name):
 BARRIER = "    __syncthreads();\n"
 FAULTS = {
     "a barrier less": ("reduction", BARRIER, "", "race", r"dynamic shared memory at reduction.cu:\d+.* nothing orders"),
+    "a tile not waited for": ("tile_transpose", "@!done bra AGAIN; }", "}", "unfinished copy",
+                              r"reads tile\[\d\]\[\d+\] at tile_transpose.cu:29"),
     "an odd end": ("transpose:naive", "if (col < cols) ", "", "out of bounds", r"writes b\[45, 0\], outside of its 45"),
     "a pad too far": ("transpose:padded", "tile[threadIdx.x][y];", "tile[threadIdx.x][y + 1];", "uninitialized read",
                       r"reads (byte \d+ of tile|tile\S+) at transpose.cu:19"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cli import main, terminal
+from tilewright.cli import main, streams
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/tools.md"
@@ -54,7 +54,7 @@ def test_samples_are_found():
 @pytest.mark.parametrize("sample", samples(), ids=lambda sample: sample.splitlines()[0])
 def test_a_sample_is_what_the_commands_print(sample, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(terminal.out, "_width", WIDTH)
+    monkeypatch.setattr(streams.out, "_width", WIDTH)
     for name in ("softmax.cu", "references.py"):
         shutil.copy(ROOT / "tests/own_kernels" / name, tmp_path)
     for command in ("tilewright new my_gemm", *re.findall(r"^\$ (.*)$", sample, re.MULTILINE)):

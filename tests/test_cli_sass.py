@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tilewright.cli import main, terminal
+from tilewright.cli import main, streams
 from tilewright.cli import sass as command
 from tilewright.engines import disassembler
 from tilewright.errors import EngineUnavailableError
@@ -14,7 +14,7 @@ from tilewright.errors import EngineUnavailableError
 @pytest.fixture
 def sass(monkeypatch, capsys):
     """Run the command; gives exit status, standard output and standard error as they are."""
-    monkeypatch.setattr(terminal.out, "_width", 160)
+    monkeypatch.setattr(streams.out, "_width", 160)
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["tilewright", "sass", *arguments])

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from faulty import faulty
-from tilewright.cli import check, main, terminal
+from tilewright.cli import check, main, streams
 
 EMULATED = ("--engine", "emulator")
 COMMANDS = {
@@ -29,7 +29,7 @@ def printed(monkeypatch, capsys, tmp_path):
     """Run the command line in a terminal of this many columns; gives the lines of its standard output."""
 
     def run(columns, *arguments):
-        monkeypatch.setattr(terminal.out, "_width", columns)  # COLUMNS when it was imported, where that was set
+        monkeypatch.setattr(streams.out, "_width", columns)  # COLUMNS when it was imported, where that was set
         monkeypatch.setenv("COLUMNS", str(columns))
         if arguments[0] == "tune":
             arguments = (*arguments, "--journal", str(tmp_path / f"{columns}.jsonl"))

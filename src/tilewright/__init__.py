@@ -4,6 +4,9 @@
 `grouped_matmul(a, b, offsets)` multiplies the rows of each group with a matrix of its own, as mixtures of experts do.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tilewright.errors import (
     ArrayError,
     CompileError,
@@ -15,13 +18,14 @@ from tilewright.errors import (
     ProblemError,
     TilewrightError,
 )
-from tilewright.front import ProductPlan, matmul, plan, prepare
-from tilewright.grouped import grouped_matmul
-from tilewright.kernels import KERNELS
-from tilewright.kernels.spec import Config, Kernel
-from tilewright.prepared import Prepared
-from tilewright.problem import Problem
 from tilewright.version import __version__
+
+if TYPE_CHECKING:
+    from tilewright.front import ProductPlan, matmul, plan, prepare
+    from tilewright.grouped import grouped_matmul
+    from tilewright.kernels.spec import Config, Kernel
+    from tilewright.prepared import Prepared
+    from tilewright.problem import Problem
 
 __all__ = [
     "ArrayError",
@@ -47,6 +51,29 @@ __all__ = [
 ]
 
 
-def list_kernels() -> tuple[Kernel, ...]:
+_MODULES = {
+    **dict.fromkeys(("ProductPlan", "matmul", "plan", "prepare"), "front"),
+    "grouped_matmul": "grouped",
+    **dict.fromkeys(("Config", "Kernel"), "kernels.spec"),
+    "Prepared": "prepared",
+    "Problem": "problem",
+}
+"""Where names are that are imported when they are asked for: the command line says before how NumPy is to begin."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"tilewright.{_MODULES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})
+
+
+def list_kernels() -> "tuple[Kernel, ...]":
     """Every kernel: the ladder in the order of its rungs, then those of the library that are no rung."""
+    from tilewright.kernels import KERNELS  # noqa: PLC0415 as for the names above
+
     return KERNELS

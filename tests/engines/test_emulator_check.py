@@ -10,6 +10,8 @@ import pytest
 from faulty import PLANTED, STORING, TENSOR_MAPS, faulty, marks
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator.check import check, telling_shapes
+from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
+from tilewright.engines.emulator.program import Program, load
 from tilewright.engines.emulator.symbols import SourceLine
 from tilewright.engines.nvrtc import INCLUDE
 from tilewright.kernels import KERNELS, find
@@ -669,3 +671,33 @@ def test_a_producer_must_give_its_registers(name, tmp_path):
     checked, _ = run(thrifty, Problem(128, 64, 64, kernel.takes.arithmetic()), {"BN": 64})
     words = "waits for 232 registers a thread: it has 168, and 0 more are free"
     assert any(one.kind == "barrier" and words in str(one) for one in checked.findings), checked.findings
+
+
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [("naive", 1), ("coalesced", 1), ("shared_tiled", 3)],  # its tiles are in shared memory
+)
+def test_only_threads_that_can_meet_run_in_other_orders(name, runs, monkeypatch):
+    kernel, launched = find(name), []
+    launch = Program.launch
+    monkeypatch.setattr(Program, "launch", lambda self, *rest, **named: launched.append(launch(self, *rest, **named)))
+    operands = Operands.draw(Problem(40, 33, 20))
+    assert not check(kernel, kernel.config(), Problem(40, 33, 20), operands.a, operands.b, operands.c).findings
+    assert len(launched) == runs
+
+
+@pytest.mark.parametrize(
+    ("statement", "meets"),
+    [
+        ("out[threadIdx.x] = clock();", True),
+        ("out[threadIdx.x] = blockDim.x;", False),
+        ("out[threadIdx.x] = __shfl_xor_sync(~0u, threadIdx.x, 1);", True),
+        ("atomicAdd(out, 1);", True),
+        ("__syncthreads();", True),
+        ("__shared__ int own[32]; own[threadIdx.x] = 1; out[threadIdx.x] = own[threadIdx.x];", True),
+    ],
+)
+def test_whether_threads_can_meet(statement, meets):
+    source = f'extern "C" __global__ void kernel(int* out) {{ {statement} }}'
+    program = load(compile_kernel(source, "kernel", build=CHECKED), "kernel", CHECKED)
+    assert program.meets is meets

@@ -1,5 +1,6 @@
 """Matrices of more than 2^32 elements: indices that have lost their high bits are found and named, in little memory."""
 
+import ctypes
 import mmap
 import re
 import resource
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 from tilewright.bench import checking
 from tilewright.bench.checking import Case, outcomes, own_cases, vast_cases
 from tilewright.bench.vast import REACH, vast_problems, with_far_lines
-from tilewright.engines.emulator.compiler import OVERFLOWS
-from tilewright.engines.emulator.program import GRID_LIMITS
+from tilewright.engines.base import Matrix
+from tilewright.engines.emulator.checker import CheckedArray, Checker
+from tilewright.engines.emulator.compiler import OVERFLOWS, compile_kernel
+from tilewright.engines.emulator.program import GRID_LIMITS, Watch, load
 from tilewright.engines.emulator.repeating import Repeating
 from tilewright.engines.emulator.sampled import chosen_blocks
 from tilewright.engines.emulator.zero_pages import zeros
@@ -92,16 +95,81 @@ def test_an_int_index_of_a_large_matrix_is_named(number):
     assert outside.memory.startswith(f"{array}[-")
 
 
-def test_unsigned_indices_are_found_by_where_they_lead_to():
-    """They do not leave their type's range, but come back to the matrix."""
-    narrow = dict.fromkeys("ABC", "unsigned")
-    wrong = outcome(kernel(narrow, gaps=False), 0)
-    assert not wrong.right
-    assert wrong.checked.findings == []
-    assert re.fullmatch(r"C\[\d+, \d+\] is \S+, and \S+ by float64", wrong.wrong)
-    between = outcome(kernel(narrow, gaps=True), 0)
-    assert {one.kind for one in between.checked.findings} == {"out of bounds"}
-    assert {one.memory[0] for one in between.checked.findings} == set("ABC")
+@pytest.mark.parametrize("gaps", [True, False], ids=["far lines", "large"])
+def test_unsigned_indices_are_named_and_lead_elsewhere(gaps):
+    """They leave no range that a sanitizer knows: they come back to the matrix, or lead between lines."""
+    found = outcome(kernel(dict.fromkeys("ABC", "unsigned"), gaps), 0)
+    named = [one for one in found.checked.findings if one.kind == "overflow"]
+    over = (
+        r"thread \(.*\) of block \(.*\) computes \d+ \* \d+ beyond the range of unsigned for an index at kernel.cu:\d+"
+    )
+    assert all(re.fullmatch(over, str(one)) for one in named)
+    assert {one.lines[0].line for one in named} == {8, 9, 10} if gaps else {10}
+    outside = {one.memory[0] for one in found.checked.findings if one.kind == "out of bounds"}
+    assert outside == (set("ABC") if gaps else set())
+    if not gaps:
+        assert re.fullmatch(r"C\[\d+, \d+\] is \S+, and \S+ by float64", found.wrong)
+
+
+WRAPS = """
+#define AT(i) in[(i) * large + 1]
+__device__ float first(const float* p) { return p[0]; }
+__device__ __forceinline__ unsigned place(unsigned row, int col, unsigned ld) { return row * ld + col; }
+__device__ size_t hashed(unsigned key) { return key * 2654435761u >> 26; }
+__global__ void kernel(const float* in, float* out, unsigned large, int n, const uint i) {
+    const unsigned row = blockIdx.x * 4 + threadIdx.x, at = row * large + i;
+    constexpr unsigned COUNT = 4;
+    const size_t low = row * large, high = (size_t)row * large;
+    float sums[COUNT] = {};
+    const float* moved = in;
+    const float* const whole = in + high - row * (size_t)large;
+    for (uint k = 0; k < COUNT; ++k) sums[k] = in[k * 4 * large];  // wraps
+    sums[0] += in[at];  // wraps
+    sums[1] += in[low + 1];  // wraps
+    sums[2] += AT(row);  // wraps
+    moved += row * large;  // wraps
+    sums[3] += moved[0] + first(&in[(unsigned)n * 8u]);  // wraps
+    unsigned narrow = high;
+    out[narrow] = sums[0];  // wraps
+    sums[1] += *(in + (row << 30));  // wraps
+    sums[1] += in[place(row, 1, large)];  // wraps
+    sums[2] += in[place(1, 2, 3)] + in[hashed(row)];
+    const unsigned hash = (row + 7) * 2654435761u, before = i - 2u, mixed = (hash ^ hash >> 15) * 2246822519u;
+    sums[0] += in[hash >> 26] + in[hash % 61] + in[mixed & 63u] + in[before + 2] + in[(i - 2u) % 64];
+    sums[1] += in[row ? hash / 67108864u : 0u] + in[(uint)(i - 1 + 1)] + first(whole) + in[min(hash, 9u)];
+    for (unsigned k = COUNT; k-- > 0;) sums[2] += in[k] + in[(k - 1u) & (COUNT - 1)];
+    unsigned seed = row;
+    for (int k = 0; k < 9; ++k) seed = seed * 1664525u + 1013904223u;
+    out[seed >> 27] += sums[0] + sums[1] + sums[2] + sums[3];
+}
+"""
+
+
+def wraps_found(source):
+    """Lines on which an index of a kernel wraps, and what is found there."""
+    library = compile_kernel(source, "kernel", {}, OVERFLOWS, foreign=True)
+    arrays = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    held = [CheckedArray("array", Matrix(one.ctypes.data, 1, 64, 64, "float32")) for one in arrays]
+    checker = Checker(library, held)
+    pointers = [ctypes.c_void_p(one.ctypes.data) for one in arrays]
+    values = [ctypes.c_uint32(2**30), ctypes.c_int32(2**29), ctypes.c_uint32(1)]
+    program = load(library, "kernel", OVERFLOWS)
+    program.launch((2, 1, 1), (1, 1, 1), [*pointers, *values], watch=Watch(checker))
+    return {one.lines[0].line: str(one) for one in checker.findings() if one.kind == "overflow"}
+
+
+def test_wraps_on_the_way_to_an_address_are_named_and_those_that_are_meant_are_not():
+    wrapped = [i for i, line in enumerate(WRAPS.split("\n"), 1) if "// wraps" in line]
+    found = wraps_found(WRAPS)
+    assert sorted(found) == wrapped
+    assert "computes 4 * 1073741824 beyond" in found[wrapped[1]]
+    assert "computes unsigned(4294967296) beyond" in found[wrapped[6]]
+    assert "computes 4 << 30 beyond" in found[wrapped[7]]
+
+
+def test_a_source_that_looks_at_the_bits_of_its_indices_is_checked_without_exact_values():
+    source = WRAPS.replace("unsigned seed = row;", "unsigned seed = row; unsigned& same = seed; same += 1;")
+    assert wraps_found(source) == {}
 
 
 @pytest.mark.parametrize("gaps", [True, False], ids=["far lines", "large"])

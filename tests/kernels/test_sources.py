@@ -367,3 +367,32 @@ def test_types_may_have_names_of_the_source_s_own(alias):
     signature = f"const {name}* A, const {name}* B, float* C, int M, int N, int K"
     kernel = from_source(f"#include <cuda_bf16.h>\n{alias}\n{source(signature)}")
     assert kernel.takes.factors == ("bfloat16",)
+
+
+HALVES = """// tilewright: block=32 grid=(2*ceil(N/32),M) tile=(1,32,32) cluster=2 shared=128
+__global__ void __cluster_dims__(2, 1, 1) own(const float* A, const float* B, float* C, int M, int N, int K) {
+    extern __shared__ float sums[];
+    unsigned rank, at = (unsigned)__cvta_generic_to_shared(&sums[threadIdx.x]);
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    const int row = blockIdx.y, col = blockIdx.x / 2 * 32 + threadIdx.x;
+    float sum = 0.0f, other;
+    for (int k = rank; k < K && col < N; k += 2) sum += A[row * K + k] * B[k * N + col];
+    sums[threadIdx.x] = sum;
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+    if (rank == 0 && col < N) {
+        asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %1, 1; ld.shared::cluster.f32 %0, [there]; }"
+                     : "=f"(other) : "r"(at));
+        C[row * N + col] = sum + other;
+    }
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+}
+"""
+
+
+def test_blocks_of_a_cluster_have_each_others_memory(tmp_path):
+    kernel = from_source(written(tmp_path, HALVES))
+    assert kernel.cluster(kernel.config()) == 2
+    a, b = np.ones((3, 21), "f4"), np.arange(21 * 40, dtype="f4").reshape(21, 40)
+    np.testing.assert_array_equal(tilewright.matmul(a, b, kernel=kernel), a @ b)
+    with pytest.raises(ConfigError, match="a cluster must have 1 to 8 blocks, got 9"):
+        from_source(written(tmp_path, HALVES.replace("cluster=2", "cluster=9"))).config()

@@ -168,13 +168,14 @@ def _sample(launch: Launch) -> Sequence[int] | None:
 
 
 def _least(launch: Launch, traffic: Traffic) -> tuple[int, int]:
-    """Bytes of the buffers that are read, and of those that are written, at most what requests touch."""
+    """Bytes of the buffers that are read, and of those that are written, at most what requests and maps touch."""
     groups = traffic.groups
     loads = groups["global_load"].sectors + groups["async_copy"].sectors
     stores, both = groups["global_store"].sectors, groups["global_atomic"].sectors
     read = sum(buffer.bytes for buffer in launch.buffers if buffer.role != "out")
     written = sum(buffer.bytes for buffer in launch.buffers if buffer.role != "in")
-    return min(read, SECTOR_BYTES * (loads + both)), min(written, SECTOR_BYTES * (stores + both))
+    touched = SECTOR_BYTES * (loads + both), SECTOR_BYTES * (stores + both)
+    return min(read, touched[0] + traffic.tile_bytes), min(written, touched[1] + traffic.tile_bytes)
 
 
 def _through_l2(least_read: int, traffic: Traffic, gpu: Gpu) -> Through:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import ConfigError, nearest
-from tilewright.kernels.launches import Buffer, Launch
+from tilewright.kernels.launches import Launch, Number
 
 LIMITS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5, "float64": 1e-12}
 """Relative errors up to which a buffer is right, by its element type; of all others, 0."""
@@ -55,7 +55,8 @@ class Reference:
             raise ConfigError(f"reference must read path.py:function, got {self._text!r}")
         self._function: Callable[..., Any] = getattr(_module(Path(path), self._text), name, None) or self._missing(name)
         self._names = list(inspect.signature(self._function).parameters)
-        known = [one.name for one in launch.arguments if not (isinstance(one, Buffer) and one.role == "out")]
+        numbers = [one.name for one in launch.arguments if isinstance(one, Number)]
+        known = [*numbers, *(one.name for one in launch.buffers if one.role != "out")]
         for parameter in self._names:
             if parameter not in known:
                 raise ConfigError(
@@ -81,7 +82,7 @@ class Reference:
         Raises:
             ConfigError: the function fails, or returns something else.
         """
-        values: dict[str, Any] = {one.name: one.value for one in self._launch.arguments if not isinstance(one, Buffer)}
+        values: dict[str, Any] = {one.name: one.value for one in self._launch.arguments if isinstance(one, Number)}
         values |= {name: array.copy() for name, array in inputs.items()}
         try:
             returned = self._function(**{name: values[name] for name in self._names})

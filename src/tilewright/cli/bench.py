@@ -19,6 +19,7 @@ from tilewright.bench.verify import READS_C, Operands, check_memory
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
 from tilewright.cli.progress import Steps
 from tilewright.cli.recording import Recording
+from tilewright.cli.streams import notes
 from tilewright.cli.terminal import (
     Batch,
     BatchInvariant,
@@ -30,7 +31,6 @@ from tilewright.cli.terminal import (
     Suites,
     finite_scalars,
     json_output,
-    notes,
     promised,
     results,
 )

@@ -167,8 +167,9 @@ def run_check(
     jobs = []
     for kernel, setting in chosen:
         takes, of = kernel.takes, scalars[kernel]
+        usual = "NN" if "NN" in takes.layouts else takes.layouts[0]
         own = [f"{m}x{n}x{k}" for m, n, k in telling_shapes(kernel, setting)]
-        problems = named_problems or suites.problems(own, [], layouts=layout or [None])
+        problems = named_problems or suites.problems(own, [], layouts=layout or [usual])
         typed = [takes.scaled(replace(problem, arithmetic=takes.arithmetic(dtype or ""))) for problem in problems]
         if kernels:
             for problem in typed:
@@ -177,9 +178,9 @@ def run_check(
             taken = [problem for problem in typed if kernel.refusal(problem) is None]
             cases = [Case(problem, one, setting, sampled=vast) for one in of for problem in taken]
         elif vast:
-            cases = vast_cases(kernel, setting, of[-1:], dtype or "", layout or ["NN"])
+            cases = vast_cases(kernel, setting, of[-1:], dtype or "", layout or [usual])
         else:
-            cases = own_cases(kernel, setting, of, dtype or "", layout or ["NN"], setting == kernel.config())
+            cases = own_cases(kernel, setting, of, dtype or "", layout or [usual], setting == kernel.config())
         jobs.append(_Job(kernel, setting, cases, batch_invariant))
     jobs = [job for job in jobs if job.cases]
     started, shown = time.monotonic(), results(json_path)

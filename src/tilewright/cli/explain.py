@@ -19,17 +19,8 @@ from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu, profiles
 from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared
-from tilewright.cli.terminal import (
-    Order,
-    Precision,
-    finite_scalars,
-    json_output,
-    notes,
-    promised,
-    results,
-    say,
-    write_json,
-)
+from tilewright.cli.streams import notes
+from tilewright.cli.terminal import Order, Precision, finite_scalars, json_output, promised, results, say, write_json
 from tilewright.engines.registry import present_gpu
 from tilewright.errors import ConfigError, ProblemError
 from tilewright.files import Output, check_outputs, json_kind

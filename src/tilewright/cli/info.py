@@ -2,7 +2,7 @@
 
 from tilewright import version
 from tilewright.bench.environment import environment
-from tilewright.cli.terminal import out
+from tilewright.cli.streams import out
 from tilewright.engines import cache
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import cuda_unavailable, resolve_engine

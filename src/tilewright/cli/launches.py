@@ -19,7 +19,7 @@ from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.launches import CheckedLaunch, check_launch, compile_for_check
 from tilewright.errors import CompileError, ConfigError, LaunchError, TilewrightError
 from tilewright.kernels import find, resolve
-from tilewright.kernels.launches import Buffer, Launch, Unit, is_launch, read_launch, read_unit, said_by
+from tilewright.kernels.launches import Buffer, Launch, Map, Number, Unit, is_launch, read_launch, read_unit, said_by
 from tilewright.kernels.source_lines import definitions, is_source, split_words
 from tilewright.kernels.sources import from_source, reads_as_product
 from tilewright.kernels.spec import Kernel
@@ -276,7 +276,8 @@ def finding_facts(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 def arguments(launch: Launch) -> str:
     """Arguments, macros and geometry in a line."""
-    words = {one.name: str(one).replace("[", "\\[") for one in launch.arguments} | {**launch.macros}
+    given = (*launch.by_maps, *launch.arguments)
+    words = {one.name: str(one).replace("[", "\\[") for one in given} | {**launch.macros}
     words |= {"grid": _extents(launch.grid), "block": _extents(launch.block)}
     words |= {"shared": launch.shared_bytes} if launch.shared_bytes else {}
     return " ".join(f"{name}={value}" for name, value in words.items())
@@ -308,19 +309,21 @@ def facts(outcome: LaunchOutcome) -> dict[str, Any]:
     }
 
 
+def _argument_facts(one: Buffer | Number | Map) -> Any:
+    if isinstance(one, Buffer):
+        return {"role": one.role, "dtype": one.dtype, "shape": list(one.shape)}
+    if isinstance(one, Map):
+        of = one.box
+        return {"array": one.array, "box": [of.rows, of.cols], "swizzle": of.swizzle, "panel": of.panel}
+    return one.value
+
+
 def launch_facts(launch: Launch) -> dict[str, Any]:
     """A launch, as JSON files have it."""
     return {
         "kernel": launch.name,
         "config": dict(launch.macros),
-        "arguments": {
-            one.name: (
-                {"role": one.role, "dtype": one.dtype, "shape": list(one.shape)}
-                if isinstance(one, Buffer)
-                else one.value
-            )
-            for one in launch.arguments
-        },
+        "arguments": {one.name: _argument_facts(one) for one in (*launch.by_maps, *launch.arguments)},
         "grid": list(launch.grid),
         "block": list(launch.block),
         "shared_bytes": launch.shared_bytes,

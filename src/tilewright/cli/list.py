@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.terminal import out, say
+from tilewright.cli.streams import out
+from tilewright.cli.terminal import say
 from tilewright.kernels import KERNELS, resolve
 from tilewright.report.tables import kernel_table, ladder_table
 

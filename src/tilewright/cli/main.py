@@ -1,9 +1,11 @@
 """The command line's app: its commands, its messages for errors, its exit status."""
 
+import gc
 import os
 import sys
 import warnings
 from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -11,11 +13,15 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from tilewright import version
-from tilewright.cli.terminal import notes, out
+from tilewright.cli.streams import notes, out
 from tilewright.errors import TilewrightError
 
 COMMANDS = ("list", "info", "bench", "check", "report", "explain", "sass", "tune", "new")
 """In the order of the help. `run_NAME` of the module NAME is the command."""
+
+
+_ONE_THREAD = frozenset(("check",))
+"""Commands whose references one thread computes. Others of NumPy's library would wait for work, which takes time."""
 
 
 class _Commands(TyperGroup):
@@ -28,10 +34,24 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
-        alone.command(cmd_name)(getattr(import_module(f"tilewright.cli.{cmd_name}"), f"run_{cmd_name}"))
+        alone.command(cmd_name)(getattr(_imported(cmd_name), f"run_{cmd_name}"))
         command = get_command(alone)
         assert isinstance(command, TyperCommand)
         return command
+
+
+def _imported(command: str) -> ModuleType:
+    """A command's module. Nothing that imports leave is garbage, which would be looked for again and again."""
+    if command in _ONE_THREAD:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(f"tilewright.cli.{command}")
+    finally:
+        if collects:
+            gc.freeze()
+            gc.enable()
 
 
 app = typer.Typer(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.terminal import out
+from tilewright.cli.streams import out
 from tilewright.errors import KernelNotFoundError, PathError
 from tilewright.files import write_whole
 from tilewright.kernels.source_lines import SUFFIX

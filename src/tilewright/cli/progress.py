@@ -7,7 +7,7 @@ from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tilewright.cli.terminal import notes, out
+from tilewright.cli.streams import notes, out
 
 FIRST_LINE_S, MOST_BETWEEN_S = 10.0, 60.0
 """Where there is no terminal: seconds until the first line, doubled from line to line, and the most between two."""

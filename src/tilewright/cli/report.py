@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tilewright.cli import check, explain, sass
-from tilewright.cli.terminal import notes
+from tilewright.cli.streams import notes
 from tilewright.errors import RecordsError
 from tilewright.files import Output, check_outputs, parsed
 from tilewright.report import kinds, validation

@@ -1,4 +1,4 @@
-"""What the commands share: two streams to print to, one for results, one for notes and progress; options; JSON."""
+"""What the commands share: options, printing, JSON."""
 
 import sys
 from pathlib import Path
@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tilewright.bench import suites
+from tilewright.cli.streams import notes, out
 from tilewright.engines.registry import CHOICES
 from tilewright.errors import ProblemError
 from tilewright.files import Kind, Output, as_json, save_json
@@ -18,9 +19,6 @@ from tilewright.report.fitted import wrapped
 
 STDOUT = Path("-")
 """Stands for standard output, among the paths that JSON can be written to."""
-
-out = Console()
-notes = Console(stderr=True, highlight=False)
 
 Shapes = Annotated[
     list[str] | None,

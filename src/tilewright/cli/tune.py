@@ -16,6 +16,7 @@ from tilewright.bench.verify import READS_C, check_memory
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
 from tilewright.cli.progress import Steps
 from tilewright.cli.recording import Recording
+from tilewright.cli.streams import notes
 from tilewright.cli.terminal import (
     Batch,
     BatchInvariant,
@@ -28,7 +29,6 @@ from tilewright.cli.terminal import (
     Suites,
     finite_scalars,
     json_output,
-    notes,
     results,
     say,
 )

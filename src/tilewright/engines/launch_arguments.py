@@ -9,7 +9,7 @@ from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.kernels.spec import TensorBox
 from tilewright.problem import FLOAT8
 
-MAP_WORDS = struct.Struct("=5Q6I")
+MAP_WORDS = struct.Struct("=5Q7I")
 """Extents of a row, of a matrix and of the batch; bytes from row to row and from matrix to matrix; a box's columns,
 rows and matrices; element type, swizzle and promotion. As `MapWords` in steps.h."""
 
@@ -43,4 +43,12 @@ def describe(layout: TensorLayout) -> bytes:
 
 @lru_cache
 def _of_box(box: TensorBox, dtype: str) -> tuple[int, ...]:
-    return box.cols, box.rows, 1, int(_DATA_TYPES[dtype]), int(_SWIZZLES[box.swizzle]), _PROMOTION
+    return (
+        box.line,
+        box.rows,
+        box.panels,
+        int(_DATA_TYPES[dtype]),
+        int(_SWIZZLES[box.swizzle]),
+        _PROMOTION,
+        box.dimensions,
+    )

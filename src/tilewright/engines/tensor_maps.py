@@ -3,6 +3,8 @@
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
 from tilewright.kernels.spec import BOX_SIDE, Config, Kernel, TensorBox
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import ITEM_BYTES, Layout, Problem
@@ -32,7 +34,21 @@ class TensorLayout(NamedTuple):
     @property
     def item_bytes(self) -> int:
         """Size of an element."""
-        return ITEM_BYTES[self.dtype]
+        return ITEM_BYTES.get(self.dtype) or np.dtype(self.dtype).itemsize
+
+
+def of_lines(pointer: int, count: int, length: int, stride: int, dtype: str, box: TensorBox) -> TensorLayout:
+    """What a map says of one matrix.
+
+    Args:
+        pointer: its address.
+        count, length, stride: of its lines, how many there are; of each, its elements, and bytes to the next one.
+        dtype, box: of the map. Panels divide a line.
+    """
+    if not box.panel:
+        return TensorLayout(pointer, count, length, stride, dtype, box)
+    found = TensorLayout(pointer, count, box.panel, stride, dtype, box, length // box.panel)
+    return found._replace(matrix_stride=box.panel * found.item_bytes)
 
 
 def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> dict[str, TensorLayout]:
@@ -56,7 +72,8 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
         dtype, terms, rounds = problem.dtype, kernel.terms, kernel.precision == "tf32"
         if box_a is not None:
             found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
-        found["B"] = _layout(problem, problem.dtype_b, problem.b, problem.k, problem.n, box_b, terms, rounds)
+        if box_b is not None:
+            found["B"] = _layout(problem, problem.dtype_b, problem.b, problem.k, problem.n, box_b, terms, rounds)
     if kernel.stored_box is not None and aligned:
         item_bytes = ITEM_BYTES[problem.result]
         box = kernel.stored_box(config, item_bytes)
@@ -69,7 +86,7 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
 @lru_cache
 def _boxes(
     kernel: Kernel, config: Config, layout: str, sides: tuple[int, int], item_bytes: int
-) -> tuple[TensorBox | None, TensorBox]:
+) -> tuple[TensorBox | None, TensorBox | None]:
     """Boxes of A and B, checked."""
     assert kernel.tensor_maps is not None
     boxes = kernel.tensor_maps(config, layout, sides)
@@ -95,6 +112,8 @@ def _layout(
     if count == 1:  # it is of no use then, and need not be what a map takes
         stride = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
     matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, 0)
+    if box.panel:
+        return of_lines(_ADDRESS, count, length, stride, dtype, box)
     if terms > 1:  # the lines of terms are right behind each other, those of all matrices
         matrices, matrix_stride = terms * matrices, count * stride
     return TensorLayout(_ADDRESS, count, length, stride, dtype, box, matrices, matrix_stride, rounds)

@@ -33,7 +33,7 @@ _FOR_HOSTS = re.compile(
     r"(?:iostream|fstream|sstream|iomanip|ostream|istream|iosfwd|string|vector|deque|list|map|set|unordered_map"
     r"|unordered_set|queue|stack|memory|chrono|random|numeric|thread|mutex|atomic|future|condition_variable|stdexcept"
     r"|exception|system_error|filesystem|regex|locale|optional|string_view|typeinfo|ctime|csignal|cerrno|clocale|locale\.h"
-    r"|time\.h|errno\.h|signal\.h|unistd\.h|getopt\.h|pthread\.h|omp\.h|mpi\.h|nccl\.h|cuda\.h|cuda_profiler_api\.h"
+    r"|time\.h|errno\.h|signal\.h|unistd\.h|getopt\.h|pthread\.h|omp\.h|mpi\.h|nccl\.h|cuda\.h|cudaTypedefs\.h|cuda_profiler_api\.h"
     r"|cudaProfiler\.h|curand\.h|cufft\.h|nvrtc\.h|Windows\.h|windows\.h|sys/.*|cublas.*|cusparse.*|cusolver.*|cudnn.*"
     r"|nvtx3?/.*|nvToolsExt\.h|torch/.*|ATen/.*|c10/.*|pybind11/.*|thrust/(?:host|device)_vector\.h"
     r"|helper_(?:cuda|functions|timer|string|image|math_host)\.h|exception\.h)"

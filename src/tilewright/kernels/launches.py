@@ -12,13 +12,14 @@
 | y=zeros:uint32[256] | zeros, may be written |
 | rows=1024 | a parameter that is a number; an integer may follow from others, as in n=rows*cols |
 | TILE=32 | a macro of the source, in capitals, or an argument of its template |
+| maps=map:x(64,32) | tensor maps among the parameters: see `map_words`. Buffers of maps alone have words too |
 | grid=, block=, shared=, entry= | as for a matrix product, of integer parameters and macros |
 | reference=file.py:function | the same in NumPy: called with the parameters that it names, it returns what is written |
 """
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,7 @@ import numpy as np
 
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
 from tilewright.kernels.expressions import Expression
+from tilewright.kernels.map_words import TYPE, arrays_of_maps, map_words
 from tilewright.kernels.signature import Argument, Signature
 from tilewright.kernels.source_lines import (
     Extents,
@@ -43,13 +45,15 @@ from tilewright.kernels.source_lines import (
     with_values,
     words_of,
 )
+from tilewright.kernels.spec import TensorBox
+from tilewright.kernels.takes import VECTOR_BYTES
 
 Role = Literal["in", "out", "inout", "zeros"]
 ROLES: tuple[Role, ...] = ("in", "out", "inout", "zeros")
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _BUFFER = re.compile(rf"(?:(\w+):)?(\w+)\[([^\[\]]*)\](?::({_NUMBER})\.\.({_NUMBER}))?")
-_KNOWN = ("grid", "block", "shared", "entry", "reference")
+_KNOWN = ("grid", "block", "shared", "entry", "reference", "maps")
 _AS_IN = "x=float32[1024,512] y=out:float32[1024,512] rows=1024"
 _MOST_BYTES = 2**31
 """Of all buffers together."""
@@ -117,6 +121,22 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Map:
+    """A parameter that is a tensor map."""
+
+    name: str
+    """Of the parameter."""
+    array: str
+    """The buffer that it is of, as a matrix of the last dimension's lines."""
+    box: TensorBox
+
+    def __str__(self) -> str:
+        swizzle = f",swizzle={self.box.swizzle}B" if self.box.swizzle else ""
+        panel = f",panel={self.box.panel}" if self.box.panel else ""
+        return f"{self.array}({self.box.rows},{self.box.cols}{swizzle}{panel})"
+
+
+@dataclass(frozen=True)
 class Launch:
     """A kernel and all that it is launched with."""
 
@@ -126,7 +146,7 @@ class Launch:
     """Its name in the source."""
     entry: str
     """The name with a template's arguments."""
-    arguments: tuple[Buffer | Number, ...]
+    arguments: tuple[Buffer | Number | Map, ...]
     """In the order of its parameters."""
     macros: Mapping[str, int | str]
     """Macros of the source; arguments of a template are not among them."""
@@ -140,6 +160,8 @@ class Launch:
     """Dynamic shared memory of a block."""
     reference: str = ""
     """'path.py:function', or '' where there is none."""
+    by_maps: tuple[Buffer, ...] = ()
+    """Memory that only tensor maps reach."""
 
     @property
     def name(self) -> str:
@@ -153,8 +175,8 @@ class Launch:
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
-        """The arguments that are memory."""
-        return tuple(one for one in self.arguments if isinstance(one, Buffer))
+        """The arguments that are memory, and what only maps reach."""
+        return (*(one for one in self.arguments if isinstance(one, Buffer)), *self.by_maps)
 
     @property
     def blocks(self) -> int:
@@ -256,7 +278,10 @@ def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = 
     said |= {word: value for word, value in words.items() if value}
     defines = defines or {}
     parameters = {one.name: one for one in signature.arguments}
-    macros = {word: value for word, value in said.items() if word not in (*_KNOWN, *parameters, *defines)}
+    arrays = arrays_of_maps(said.get("maps", ""))
+    sizes = _sizes(arrays, said) - parameters.keys()
+    others = {*_KNOWN, *parameters, *defines, *arrays, *sizes}
+    macros = {word: value for word, value in said.items() if word not in others}
     _check_macros(signature, macros)
     given = given or said.get("entry", "").partition("<")[2]
     unit = _unit(file, text, signature, given, macros, defines)
@@ -264,15 +289,22 @@ def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = 
     known = Known(text, numbers)
     signature = typed(signature, given, {**known.texts, **defines})
     for parameter in signature.arguments:
-        if parameter.name not in said:
+        if parameter.name not in said and parameter.type != TYPE:
             raise ConfigError(
                 f"nothing says what {parameter.name} of {signature.name} is: write above it, or give as --args, its "
                 f"parameters, as in\n// tilewright: {_AS_IN}"
             )
     integers = {one.name: said[one.name] for one in signature.arguments if not one.pointer and _is_integer(one)}
+    integers |= {name: said[name] for name in sizes}
     values = _integers(signature, integers, known.names)
-    arguments = tuple(_argument(signature, one, said[one.name], values) for one in signature.arguments)
-    if (size := sum(one.bytes for one in arguments if isinstance(one, Buffer))) > _MOST_BYTES:
+    plain = {
+        one.name: _argument(signature, one, said[one.name], values) for one in signature.arguments if one.type != TYPE
+    }
+    by_maps = tuple(_by_map(signature, name, said, values) for name in arrays if name not in plain)
+    buffers = {one.name: one for one in (*plain.values(), *by_maps) if isinstance(one, Buffer)}
+    maps = _maps(signature, said.get("maps", ""), buffers, values)
+    arguments = tuple((plain | maps)[one.name] for one in signature.arguments)
+    if (size := sum(one.bytes for one in buffers.values())) > _MOST_BYTES:
         raise ConfigError(f"buffers of {signature.name} may have {_MOST_BYTES:,} bytes together, got {size:,}")
     for word in ("grid", "block"):
         if word not in said:
@@ -296,7 +328,14 @@ def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = 
         block=block,
         shared_bytes=shared(values),
         reference=reference,
+        by_maps=by_maps,
     )
+
+
+def _sizes(arrays: Iterable[str], said: Mapping[str, str]) -> set[str]:
+    """Words that the shapes of arrays of maps follow from, which need be no parameters."""
+    shapes = (_BUFFER.fullmatch(said.get(name, "")) for name in arrays)
+    return {word for shape in shapes if shape for word in re.findall(r"[a-z_]\w*", shape[3]) if word in said}
 
 
 def _is_macro(signature: Signature, name: str, value: str) -> bool:
@@ -365,6 +404,39 @@ def _argument(signature: Signature, argument: Argument, text: str, values: Mappi
         return Number(argument.name, dtype, float(text))
     except ValueError:
         raise ConfigError(f"{subject} is of type {argument.type} and takes a number, got {text}") from None
+
+
+def _by_map(signature: Signature, name: str, said: Mapping[str, str], values: Mapping[str, int]) -> Buffer:
+    """A buffer of this name that no pointer is given."""
+    if name not in said:
+        raise ConfigError(
+            f"maps of {signature.name} has {name!r}, which is no parameter: write what it is, as in "
+            f"{name}=float32[1024,512]"
+        )
+    return _buffer(f"{name} of {signature.name}", Argument("", name, True, False), said[name], values)
+
+
+def _maps(signature: Signature, text: str, buffers: Mapping[str, Buffer], values: Mapping[str, int]) -> dict[str, Map]:
+    """The parameters that are tensor maps."""
+    found = {}
+    for name, said in map_words(signature, text, values).items():
+        subject = f"{name} of {signature.name}"
+        if said.array not in buffers:
+            raise ConfigError(
+                f"{subject} is a tensor map of {said.array}, which is no buffer: {', '.join(buffers)} are"
+            )
+        if said.dtype:
+            raise ConfigError(f"{subject} has the element type of {said.array}: leave dtype={said.dtype} out")
+        of, box = buffers[said.array], said.box(values)
+        item, line = np.dtype(of.dtype).itemsize, of.shape[-1]
+        box.check(item)
+        if line * item % VECTOR_BYTES or (line % box.line and box.panel):
+            whole = f"{box.panel} elements" if box.panel else f"{VECTOR_BYTES} bytes"
+            raise ConfigError(
+                f"{subject} needs lines of {said.array} that are multiples of {whole}, got {line} {of.dtype}"
+            )
+        found[name] = Map(name, said.array, box)
+    return found
 
 
 def _buffer(subject: str, argument: Argument, text: str, values: Mapping[str, int]) -> Buffer:

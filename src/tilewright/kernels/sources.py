@@ -11,6 +11,8 @@
 | args=A,B,C,M,N,K | what the parameters are, where names do not say: also lda, ldb, ldc, alpha, beta |
 | layout=NT | orders of A and B, N row-major and T column-major, NN if left out |
 | C=column | C is column-major; row-major if left out. Such a kernel computes the row-major D = B^T A^T: see below |
+| maps=a:A(64,64) | tensor maps among the parameters: see `map_words` |
+| cluster=blocks | blocks of a cluster, as `__cluster_dims__` has them; 1 if left out |
 | tile=(m,n,k) | rows and columns of C that a block computes, and steps along k; if left out, by the grid, and 32 |
 | NAME=default:values | a parameter: a macro of the source, with values to try |
 | entry=name<A,B> | a template's arguments, if not parameters of the same names; or whose line this is |
@@ -27,11 +29,13 @@ import math
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from tilewright.errors import ConfigError, DtypeError, nearest
 from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
+from tilewright.kernels.map_words import TYPE, MapWord, map_words
 from tilewright.kernels.signature import Argument, Signature
 from tilewright.kernels.source_lines import (
     SUFFIX,
@@ -46,13 +50,13 @@ from tilewright.kernels.source_lines import (
     with_values,
     words_of,
 )
-from tilewright.kernels.spec import Config, Kernel, Origin, Parameter, Tile
+from tilewright.kernels.spec import Config, Kernel, Origin, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
 from tilewright.problem import LAYOUTS, Problem
 
 START = Path(__file__).with_name("start.cu")
 """A kernel to begin with, of this name."""
-_KNOWN = ("block", "grid", "shared", "args", "layout", "C", "tile", "entry")
+_KNOWN = ("block", "grid", "shared", "args", "layout", "C", "tile", "entry", "maps", "cluster")
 _VALUES = re.compile(r"\d+(:[\d,]*)?")
 _STEP = 32
 """Along k, where nothing is said."""
@@ -82,9 +86,14 @@ _ROLES = {
 _EXCHANGED = {"A": "B", "B": "A", "M": "N", "N": "M", "lda": "ldb", "ldb": "lda"}
 """What a problem calls that of a source whose C is column-major."""
 _DIMENSIONS = ("lda", "ldb", "ldc")
+_MATRICES = ("A", "B", "C")
+_FACTOR_MAPS = frozenset(("A_map", "B_map"))
+_TENSOR_MAPS_CAPABILITY = (9, 0)
 _USUAL = {role.lower(): role for role in _ROLES} | {"d": "C", "out": "C", "result": "C", "ldd": "ldc"}
 _AROUND_NAMES = re.compile(
-    r"^(d_|dev_|g_|mat_?|matrix_?|in_|input_?)|(_d|_dev|_ptr|_data|_mat|_matrix)$", re.IGNORECASE
+    r"^(d_|dev_|g_|mat_?|matrix_?|in_|input_?|tensor_?map_?|tma_?(?:map_?)?|map_?)"
+    r"|(_d|_dev|_ptr|_data|_mat|_matrix|_tma|_map|_tensor_?map)$",
+    re.IGNORECASE,
 )
 
 
@@ -152,8 +161,12 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
     template = template_arguments(signature, given, {**known.names, **texts})
     signature = typed(signature, template.removeprefix("<"), known.texts | texts)
     exchanged = _is_column_major(words.get("C", "row"))
-    roles = _roles(file, signature, words.get("args"), exchanged)
-    takes = _takes(file, signature, roles, words.get("layout", "NN"), exchanged)
+    maps = map_words(signature, words.get("maps", ""), known.names)
+    roles = _roles(file, signature, words.get("args"), maps, exchanged)
+    takes = _takes(file, signature, roles, maps, words.get("layout", "NN"), exchanged)
+    if "wgmma" in text:
+        takes = replace(takes, least_capability=_TENSOR_MAPS_CAPABILITY, architectures=("sm_90a",))
+    boxes = {role: maps[argument.name].box for role, argument in roles.items() if argument.type == TYPE}
     for word in ("block", "grid"):
         if word not in words:
             raise ConfigError(
@@ -165,6 +178,7 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         Extents("grid", words["grid"], {**known.names, **dict.fromkeys(SIZES)}),
     )
     shared = expressions("shared", words.get("shared", "0"), known.names)[0]
+    cluster = expressions("cluster", words.get("cluster", "1"), known.names)[0]
     tile = expressions("tile", words["tile"], known.names) if "tile" in words else []
     if len(tile) not in (0, 3):
         raise ConfigError(f"tile must have three numbers, got {words['tile']}")
@@ -193,6 +207,10 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
             found = by_grid if isinstance(by_grid, Tile) else Tile(1, math.prod(block(values(config))), _STEP)
         return found._replace(m=found.n, n=found.m) if exchanged else found
 
+    def box(name: str, config: Config) -> TensorBox | None:
+        of = boxes.get(f"{name}_map")
+        return of(values(config)) if of else None
+
     def untold(config: Config) -> ConfigError | None:
         by_grid = None if tile else tile_by_grid(config)
         return by_grid if isinstance(by_grid, ConfigError) else None
@@ -209,6 +227,10 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         takes=takes,
         arguments=tuple(roles),
         shared_bytes=lambda config, layout: shared(values(config)),
+        vectorized="D_map" in boxes,
+        tensor_maps=(lambda config, *_: (box("A", config), box("B", config))) if boxes.keys() & _FACTOR_MAPS else None,
+        stored_box=(lambda config, item_bytes: box("D", config)) if "D_map" in boxes else None,
+        cluster=lambda config: cluster(values(config)),
         extents=extents,
         constants=lambda config: texts,
         template=signature.template,
@@ -246,13 +268,24 @@ def _is_column_major(order: str) -> bool:
     return order == "column"
 
 
-def _roles(file: Path, signature: Signature, args: str | None, exchanged: bool) -> dict[str, Argument]:
+def _roles(
+    file: Path, signature: Signature, args: str | None, maps: Mapping[str, MapWord], exchanged: bool
+) -> dict[str, Argument]:
     """The parameters by what `engines.arguments` calls them."""
-    given = args.split(",") if args else [_role(argument) for argument in signature.arguments]
+    usual = [maps[one.name].array if one.type == TYPE else _role(one) for one in signature.arguments]
+    given = args.split(",") if args else usual
     if len(given) != len(signature.arguments):
         raise ConfigError(f"args must name all {len(signature.arguments)} parameters of {signature.name}, got {args}")
     found: dict[str, Argument] = {}
     for role, argument in zip(given, signature.arguments, strict=True):
+        if argument.type == TYPE:
+            if role not in _MATRICES or role != maps[argument.name].array:
+                raise ConfigError(
+                    f"{file.name}: {argument.name} of {signature.name} is a tensor map of {maps[argument.name].array}, "
+                    f"which must be one of {', '.join(_MATRICES)}, and the same in args, got {role}"
+                )
+            found[_named(role, exchanged).replace("_data", "_map")] = argument
+            continue
         if role not in _ROLES:
             what = f"args has {role!r}" if args else f"nothing says what {argument.name!r} is"
             raise ConfigError(
@@ -261,8 +294,8 @@ def _roles(file: Path, signature: Signature, args: str | None, exchanged: bool) 
                 f"Or, of a kernel that is no matrix product, what each of them is, as in\n"
                 f"// tilewright: x=float32[rows,cols] y=out:float32[rows,cols] rows=1024 cols=512"
             )
-        name = _ROLES[_EXCHANGED.get(role, role) if exchanged else role]
-        is_float, is_pointer = role in ("alpha", "beta"), role in ("A", "B", "C")
+        name = _named(role, exchanged)
+        is_float, is_pointer = role in ("alpha", "beta"), role in _MATRICES
         if argument.pointer != is_pointer or (is_float and argument.type != "float"):
             wanted = "a pointer" if is_pointer else "a float" if is_float else "an integer"
             raise ConfigError(f"{file.name}: {argument.name} of {signature.name} is {role}, which must be {wanted}")
@@ -275,10 +308,15 @@ def _roles(file: Path, signature: Signature, args: str | None, exchanged: bool) 
         if name in found:
             raise ConfigError(f"{file.name}: two parameters of {signature.name} are {role}")
         found[name] = argument
-    for role in ("A", "B", "C"):
-        if _ROLES[role] not in found:
+    for role in _MATRICES:
+        if _ROLES[role] not in found and _ROLES[role].replace("_data", "_map") not in found:
             raise ConfigError(f"{file.name}: no parameter of {signature.name} is {role}")
     return found
+
+
+def _named(role: str, exchanged: bool) -> str:
+    """What `engines.arguments` calls a parameter."""
+    return _ROLES[_EXCHANGED.get(role, role) if exchanged else role]
 
 
 def reads_as_product(place: str) -> bool:
@@ -288,8 +326,8 @@ def reads_as_product(place: str) -> bool:
         KernelNotFoundError, ConfigError: as `from_source`.
     """
     file, text, entry = read(place)
-    found = {_role(one) for one in chosen(file, text, entry.partition("<")[0]).arguments if one.pointer}
-    return {"A", "B", "C"} <= found
+    arguments = chosen(file, text, entry.partition("<")[0]).arguments
+    return set(_MATRICES) <= {_role(one) for one in arguments if one.pointer or one.type == TYPE}
 
 
 def _role(argument: Argument) -> str:
@@ -297,21 +335,54 @@ def _role(argument: Argument) -> str:
     return _USUAL.get(_AROUND_NAMES.sub("", argument.name).lower(), "")
 
 
-def _takes(file: Path, signature: Signature, roles: Mapping[str, Argument], layout: str, exchanged: bool) -> Takes:
+def _takes(
+    file: Path,
+    signature: Signature,
+    roles: Mapping[str, Argument],
+    maps: Mapping[str, MapWord],
+    layout: str,
+    exchanged: bool,
+) -> Takes:
     if layout not in LAYOUTS:
         raise ConfigError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
     if exchanged:  # the transposes of B and A
         layout = layout[::-1].translate(str.maketrans("NT", "TN"))
-    kinds: list[str] = []
-    for name in ("A_data", "B_data", "D_data"):
-        argument = roles[name]
-        if argument.type not in _ELEMENTS:
-            raise DtypeError(
-                f"{file.name}: {argument.name} of {signature.name} points to {argument.type}; there are "
-                f"{', '.join(_ELEMENTS)}"
-            )
-        kinds.append(_ELEMENTS[argument.type])
+    said = {name: _element(file, signature, roles, maps, name) for name in "ABD"}
+    usual = next(filter(None, said.values()), "")
+    if not usual:
+        raise DtypeError(
+            f"{file.name}: nothing says of which elements the tensor maps of {signature.name} are: write it behind the "
+            f"box of one, as in A(64,64,dtype=bfloat16)"
+        )
+    kinds = [kind or usual for kind in said.values()]
     if kinds[0] != kinds[1]:
         raise DtypeError(f"{file.name}: A and B of {signature.name} must have one type, got {kinds[0]} and {kinds[1]}")
-    gaps = all(name in roles or f"{name}64" in roles for name in ("lda", "ldb", "ldd"))
-    return Takes(factors=(kinds[0],), results=(kinds[2],), layouts=(layout,), gaps=gaps)
+    gaps = all(
+        f"ld{name.lower()}" in roles or f"ld{name.lower()}64" in roles or f"{name}_data" not in roles for name in "ABD"
+    )
+    of_maps = {name: maps[roles[f"{name}_map"].name] for name in "ABD" if f"{name}_map" in roles}
+    panel_a, panel_b, panel_d = (of_maps[name].panel or 1 if name in of_maps else 1 for name in "ABD")
+    return Takes(
+        factors=(kinds[0],),
+        results=(kinds[2],),
+        layouts=(layout,),
+        gaps=gaps,
+        aligned=bool(of_maps),
+        aligned_result="D" in of_maps,
+        panels=(panel_a, panel_b, panel_d),
+        least_capability=_TENSOR_MAPS_CAPABILITY if of_maps else Takes.least_capability,
+    )
+
+
+def _element(
+    file: Path, signature: Signature, roles: Mapping[str, Argument], maps: Mapping[str, MapWord], name: str
+) -> str:
+    """The element type of a matrix; '' where it has a tensor map that does not say."""
+    pointer, map_ = roles.get(f"{name}_data"), roles.get(f"{name}_map")
+    given = pointer.type if pointer else maps[map_.name].dtype if map_ else ""
+    if not given or given in _ELEMENTS.values():
+        return given
+    if given not in _ELEMENTS:
+        points = f"{pointer.name} of {signature.name} points to" if pointer else f"the dtype of a map of {name} is"
+        raise DtypeError(f"{file.name}: {points} {given}; there are {', '.join(_ELEMENTS)}")
+    return _ELEMENTS[given]

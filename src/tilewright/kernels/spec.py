@@ -170,26 +170,45 @@ class TensorBox(NamedTuple):
 
     rows, cols: its extents in elements, 1 to `BOX_SIDE` each; a row is a multiple of 16 bytes.
     swizzle: 0, or 32, 64 or 128, the bytes of a row, whose 16-byte pieces are then exchanged from row to row.
+    panel: where it is not 0, the box is of panels of this many columns, which lie one after the other in shared memory,
+        each as a box of its own; the map's third dimension counts them.
+    dimensions: of the map, 2 or 3, which the instructions name.
     """
 
     rows: int
     cols: int
     swizzle: int = 0
+    panel: int = 0
+    dimensions: int = 3
+
+    @property
+    def line(self) -> int:
+        """Elements of a row in shared memory."""
+        return self.panel or self.cols
+
+    @property
+    def panels(self) -> int:
+        """How many there are."""
+        return self.cols // self.line
 
     def check(self, item_bytes: int) -> None:
         """Raise ConfigError where the box is none that a GPU takes for elements of this size."""
         if not (1 <= self.rows <= BOX_SIDE and 1 <= self.cols <= BOX_SIDE):
             raise ConfigError(f"a tensor box must have 1 to {BOX_SIDE} rows and columns, got {self.rows} x {self.cols}")
-        if self.cols * item_bytes % VECTOR_BYTES:
+        if self.cols % self.line:
             raise ConfigError(
-                f"a tensor box's row must be a multiple of {VECTOR_BYTES} bytes, got {self.cols * item_bytes}"
+                f"a tensor box's columns must be a multiple of its panel of {self.panel}, got {self.cols}"
+            )
+        if self.line * item_bytes % VECTOR_BYTES:
+            raise ConfigError(
+                f"a tensor box's row must be a multiple of {VECTOR_BYTES} bytes, got {self.line * item_bytes}"
             )
         if self.swizzle not in (0, 32, 64, 128):
             raise ConfigError(f"a tensor box's swizzle must be 0, 32, 64 or 128 bytes, got {self.swizzle}")
-        if self.swizzle and self.cols * item_bytes != self.swizzle:
+        if self.swizzle and self.line * item_bytes != self.swizzle:
             raise ConfigError(
                 f"a tensor box's row must be as long as its swizzle of {self.swizzle} bytes, "
-                f"got {self.cols * item_bytes}"
+                f"got {self.line * item_bytes}"
             )
 
 
@@ -316,9 +335,9 @@ class Kernel:
     """Bytes of dynamic shared memory of a block, for factors in these orders, as in 'NT'."""
     constants: Callable[[Config], Mapping[str, int | str]] = lambda config: {}
     """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
-    tensor_maps: Callable[[Config, str, tuple[int, int]], tuple[TensorBox | None, TensorBox]] | None = None
-    """Boxes of A and B that one load moves, where the source takes tensor maps; None for A where it takes one of B
-    alone. They depend on the orders, as in 'NT', and on the rows of A and columns of B (or `BOX_SIDE` of more).
+    tensor_maps: Callable[[Config, str, tuple[int, int]], tuple[TensorBox | None, TensorBox | None]] | None = None
+    """Boxes of A and B that one load moves, where the source takes tensor maps; None for one of which it takes none.
+    They depend on the orders, as in 'NT', and on the rows of A and columns of B (or `BOX_SIDE` of more).
     """
     stored_box: Callable[[Config, int], TensorBox | None] | None = None
     """Box of D that one store moves, of elements of this many bytes, where the source takes a tensor map of D: in the

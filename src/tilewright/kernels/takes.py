@@ -53,6 +53,8 @@ class Takes:
     epilogue: whether it takes a bias and an activation.
     separate_c: whether C may be another array than D; else C is updated in place.
     aligned: whether every row of A and B must start at a multiple of 16 bytes.
+    aligned_result: whether every row of C and D must too, and be whole pieces of 16 bytes.
+    panels: of A, B and D, numbers of elements of which each line must be a multiple.
     gaps: whether rows (or columns) of A, B and C may lie further apart than they are long.
     least_capability: compute capability of the oldest GPU.
     grouped: whether it takes grouped products (`Problem.grouped`), and no others.
@@ -67,6 +69,8 @@ class Takes:
     epilogue: bool = False
     separate_c: bool = False
     aligned: bool = False
+    aligned_result: bool = False
+    panels: tuple[int, int, int] = (1, 1, 1)
     gaps: bool = True
     grouped: bool = False
     block_scales: bool = False
@@ -113,6 +117,13 @@ class Takes:
                 f"{name} needs rows of A and B that start at multiples of {VECTOR_BYTES} bytes, got addresses of "
                 f"{addresses.a:#x} and {addresses.b:#x}, and {problem.a.ld} and {problem.b.ld} {problem.dtype} a row"
             )
+        if self.aligned_result and not _result_aligned(problem, addresses):
+            return ProblemError(
+                f"{name} needs rows of C that start at multiples of {VECTOR_BYTES} bytes and are multiples, got "
+                f"an address of {addresses.d:#x}, and {problem.n} of {problem.d.ld} {problem.result} a row"
+            )
+        if self.panels != (1, 1, 1) and (uneven := _uneven(problem, self.panels)):
+            return ProblemError(f"{name} takes {uneven}")
         if not self.gaps and (apart := _apart(problem)):
             return ProblemError(f"{name} takes matrices without gaps, got {apart}")
         return None
@@ -153,6 +164,23 @@ def _apart(problem: Problem) -> str:
         if count > 1 and layout.ld != length:
             return f"{name} with {layout.ld} elements from one line to the next, of {length}"
     return ""
+
+
+def _uneven(problem: Problem, panels: tuple[int, int, int]) -> str:
+    """The matrix whose lines these panels do not divide, for messages; '' where they divide all."""
+    m, n, k = problem.m, problem.n, problem.k
+    sides = ("A", problem.a, m, k), ("B", problem.b, k, n), ("C", problem.d, m, n)
+    for panel, (name, layout, rows, cols) in zip(panels, sides, strict=True):
+        _, length = layout.lines(rows, cols)
+        if length % panel:
+            return f"lines of {name} that are multiples of {panel} elements, got {length}"
+    return ""
+
+
+def _result_aligned(problem: Problem, addresses: Addresses) -> bool:
+    item = ITEM_BYTES[problem.arithmetic.result]
+    offsets = _offsets(problem.d, problem.m, problem.n, item, addresses.d)
+    return (offsets | problem.n * item) % VECTOR_BYTES == 0
 
 
 def lines_aligned(layout: Layout, rows: int, cols: int, dtype: str, address: int) -> bool:

@@ -1,5 +1,6 @@
 """Checks kernels: runs them under a checker, and again with their threads in other orders."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import Layout, Problem, Scalars
+from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
 
 _SIDE = 256
 """Rows and columns of C that most tiles divide."""
@@ -47,7 +48,7 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     steps = max(stages + 1, -(-128 // tile.k))
     depth = max(2 * stages * tile.k + tile.k // 2 + 5, 45)
     if kernel.foreign:  # whose tiles may be of any size
-        return (_multiple(tile.m), _multiple(tile.n), steps * tile.k), (131, 77, depth)
+        return (_multiple(tile.m), _multiple(tile.n), steps * tile.k), _as_taken(kernel, (131, 77, depth))
     if not kernel.blocks:
         return (_SIDE, _SIDE, steps * tile.k), (131, 77, depth)
     return (7 * tile.m, 2 * tile.n, steps * tile.k), (10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5, depth)
@@ -58,6 +59,15 @@ def is_vast(problem: Problem) -> bool:
     m, n, k, count = problem.m, problem.n, problem.k, problem.batch
     sides = (problem.a, m, k), (problem.b, k, n), (problem.addend, m, n), (problem.d, m, n)
     return any(layout.extent(rows, cols, count) > 2**31 for layout, rows, cols in sides)
+
+
+def _as_taken(kernel: Kernel, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The first such sizes, each from these on, of which lines begin where a kernel wants it, and have whole panels."""
+    takes = kernel.takes
+    pieces = [VECTOR_BYTES // ITEM_BYTES[dtype] for dtype in (*takes.factors, *takes.results)] if takes.aligned else []
+    unit = math.lcm(*pieces, *takes.panels)
+    m, n, k = (-(-size // unit) * unit for size in shape)
+    return m, n, k
 
 
 def _multiple(tile: int) -> int:
@@ -81,9 +91,9 @@ def check(
     """Run a kernel on a problem, and look for what is wrong however right the result may be.
 
     There are gaps between the rows (or columns) of A, B and C, where the kernel takes them, so that an access past the
-    end of one shows. Lines begin at multiples of 16 bytes where the problem's do. Where nothing is found, the kernel
-    runs again, its threads and blocks backwards and shuffled, and in turns at atomic operations and fences, and must
-    give the same bits.
+    end of one shows. Lines begin at multiples of 16 bytes where the problem's do. Where nothing is found, and threads
+    have ways to meet, the kernel runs again, its threads and blocks backwards and shuffled, and in turns at atomic
+    operations and fences, and must give the same bits.
 
     Args:
         kernel, config, problem, scalars: what runs.
@@ -103,7 +113,8 @@ def check(
     findings, notes = divided(finding for checker in session.checkers for finding in checker.findings())
     if error and not findings:
         findings.append(Finding("launch", None, message=error))
-    if findings:
+    # Threads that never meet, and have no memory that one of them writes in common, cannot depend on their order.
+    if findings or not (session.meets or kernel.foreign):
         return Checked(findings, result, notes)
     for order, watch in orders(session.has_turns, session.together).items():
         other, error = session.run(watch)
@@ -150,6 +161,8 @@ class _Session:
         self._again: Watch | None = None
         self.has_turns = False
         """Whether a launch has atomic operations or fences."""
+        self.meets = False
+        """Whether threads of a launch have ways to meet."""
         self._padded_at: dict[int, int] = {}
         self.checkers: list[Checker] = []
 
@@ -176,6 +189,7 @@ class _Session:
 
     def _watch(self, facts: LaunchFacts) -> Watch:
         self.has_turns |= facts.executable.program.has_turns
+        self.meets |= facts.executable.program.meets or facts.shared_bytes > 0
         if self._again is not None:
             return self._again
         checker = checker_of(facts, arrays_of(facts, self._padded_at))

@@ -106,8 +106,8 @@ class Finding:
     a launch that may begin while the one before it runs), missing fence and late fence (of what the copy engine or the
     tensor cores read), ended block and unstarted block (of a cluster, which others may reach after its end, or before
     its begin), barrier, endless wait, hung and crashed (a thread that was stopped where it was), misuse, division by
-    zero, overflow (of an int), order, or unwritten (elements of an output). Or same value, which is no fault: a race of
-    stores alone, all of one value."""
+    zero, overflow (of an int, or of an unsigned index), order, or unwritten (elements of an output). Or same value,
+    which is no fault: a race of stores alone, all of one value."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""

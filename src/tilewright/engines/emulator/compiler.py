@@ -11,8 +11,9 @@ from pathlib import Path
 
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
-from tilewright.engines.emulator.ptx import translated
+from tilewright.engines.emulator.ptx import behind_prelude, lines_of, needs_macros, translated, translated_expanded
 from tilewright.engines.emulator.subscripts import with_arrays
+from tilewright.engines.emulator.wrapped_indices import with_exact_values
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.engines.included import included, reaches
 from tilewright.errors import CompileError, EngineUnavailableError
@@ -90,7 +91,8 @@ class Build:
     bounded: bool = False
     """Whether a thread's subscripts and divisors are checked, and volatile accesses known: by GCC, from 11 on."""
     overflows: bool = False
-    """Whether operations of signed integers are announced whose results their types do not hold."""
+    """Whether operations of signed integers are announced whose results their types do not hold, and indices of
+    unsigned ones that have wrapped."""
     locals_hold: str = ""
     """What local variables hold before they are written: pattern, 0xFE in every byte, or zero. By GCC, from 12 on."""
 
@@ -215,6 +217,16 @@ def compile_kernel(
         CompileError: the compiler refuses the source; its words are in the message.
         EngineUnavailableError: there is no working C++ compiler, or the environment asks for an unknown optimization.
     """
+    if foreign and build.overflows:  # ours have indices of 64 bits
+        with contextlib.suppress(CompileError):
+            return _compiled(source, entry, defines or {}, build, foreign, exact=True)
+    return _compiled(source, entry, defines or {}, build, foreign)
+
+
+def _compiled(
+    source: Path | str, entry: str, defines: Mapping[str, int | str], build: Build, foreign: bool, exact: bool = False
+) -> Path:
+    """The same. exact: whether the source's unsigned integers know their exact values, which not all sources allow."""
     compiler = find_compiler()
     base = _base_options(compiler)
     runtime = compile_runtime()
@@ -224,15 +236,17 @@ def compile_kernel(
         else ("kernel.cu", source, _KERNELS)
     )
     # Not as options: they may be letters that what comes ahead of the source uses as its own names.
-    macros, behind = "".join(f"#define {macro} {value}\n" for macro, value in sorted((defines or {}).items())), ""
+    macros, behind = "".join(f"#define {macro} {value}\n" for macro, value in sorted(defines.items())), ""
     if foreign:
-        macros, text, behind = device_text(text, defines or {})
+        macros, text, behind = device_text(text, defines)
     own = included(text, folder)
-    rewritten = with_pointers(
-        *(_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own)))
-    )
-    ptx = translated(zip((file, *(name for name, _ in own)), rewritten, strict=True))
-    text, *contents = ptx.texts
+    taken = [_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own))]
+    rewritten = with_pointers(*(map(with_exact_values, taken) if exact else taken))
+    names = file, *(name for name, _ in own)
+    # Where macros make the PTX, the compiler's preprocessor is asked what it is, once that is not in the cache.
+    by_macros = needs_macros(rewritten)
+    ptx = translated([] if by_macros else zip(names, rewritten, strict=True))
+    text, *contents = rewritten if by_macros else ptx.texts
     macros = ptx.ahead + macros
     unit = f'{macros}#line 1 "{file}"\n{text}{behind}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
     options = [*base, *_build_options(compiler, build)]
@@ -242,12 +256,14 @@ def compile_kernel(
         # -Og compiles faster, and what calls no hook runs nearly as fast. Both make multiply-adds, which -O0 does not.
         options.append("-Og" if level == "1" and not build.observable else f"-O{level}")
     headers = [own, *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE)]
+    if by_macros:
+        headers += [contents, cache.texts_key(_HERE / "ptx", ".py")]
     name = "kernel-" + cache.key(compiler, options, build.ahead, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)
     if found is not None:
         return found
-    ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp")]
-    if ptx.texts != rewritten:
+    ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp", *(["index.hpp"] if exact else []))]
+    if by_macros or ptx.texts != rewritten:
         ahead.append(_INCLUDE[0] / _PTX_HEADER)
     elif reaches((text, *contents), _OF_LONG_HEADER - {header for header, _ in own}, _INCLUDE):
         ahead.append(_INCLUDE[0] / _LONG_HEADER)
@@ -267,12 +283,20 @@ def compile_kernel(
             # What lies around the unit comes first for stand-ins too, which include it in quotes.
             options += ["-iquote", str(unit_file.parent), "-iquote", str(folder)]
             options += [f"-I{place}" for place in _INCLUDE]
+            texts = dict(zip(names, (text, *contents), strict=True))
+            if by_macros:
+                expanded = output.with_suffix(".ii")
+                compiler.run([*options, "-E", "-x", "c++", str(unit_file), "-o", str(expanded)])
+                folders = Path(), unit_file.parent, folder
+                places = {str(place / name): name for name in names for place in folders}
+                ptx = translated_expanded(behind_prelude(expanded.read_text(encoding="utf-8")), places)
+                unit_file.write_text(ptx.ahead + ptx.texts[0], encoding="utf-8")
+                texts = lines_of(ptx.texts[0], places)
             if build.spacing:
                 assembly = output.with_suffix(".s")
                 compiler.run([*options, "-S", "-x", "c++", str(unit_file), "-o", str(assembly)])
                 written = _spaced(assembly.read_text(encoding="utf-8"), build.spacing)
                 if build.bounded:
-                    texts = {file: text, **{name: content for (name, _), content in zip(own, contents, strict=True)}}
                     written = with_arrays(written, texts, (_RUNTIME, _INCLUDE[0]))
                 assembly.write_text(written, encoding="utf-8")
                 _link(compiler, [*base, str(assembly), str(runtime.library)], output)

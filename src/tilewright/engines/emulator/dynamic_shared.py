@@ -35,7 +35,7 @@ class _Declaration(NamedTuple):
 
 
 @dataclass
-class _Function:
+class Function:
     """One that is in no other function."""
 
     head: str
@@ -73,7 +73,7 @@ class _File:
         self.text = text
         self.code = without_comments(text)
         self.declarations = list(map(_declaration, _DECLARATION.finditer(self.code)))
-        self.functions = list(_functions(without_directives(self.code)))
+        self.functions = list(functions(without_directives(self.code)))
         self.outside = []
         """Of the declarations, those that are in no function."""
         for one in self.declarations:
@@ -113,18 +113,18 @@ def _declaration(match: re.Match[str]) -> _Declaration:
     )
 
 
-def _functions(code: str) -> Iterator[_Function]:
+def functions(code: str) -> Iterator[Function]:
     """Functions in namespaces and classes, from code without comments, strings and directives."""
     outside: list[bool] = []
     """Of the braces that are open, whether each is that of a namespace or of a class."""
-    current: _Function | None = None
+    current: Function | None = None
     last = 0
     for match in re.finditer(r"[{};]", code):
         if match[0] == "{":
             head = code[last : match.start()]
             function = FUNCTION_HEAD.search(head) is not None
             if function and current is None and all(outside):
-                current, depth = _Function(head, match.end()), len(outside)
+                current, depth = Function(head, match.end()), len(outside)
             outside.append(not function and (NAMESPACE_HEAD.search(head) or _CLASS.search(head)) is not None)
         elif match[0] == "}" and outside:
             outside.pop()
@@ -135,7 +135,7 @@ def _functions(code: str) -> Iterator[_Function]:
         last = match.end()
 
 
-def _uses(function: _Function, code: str, name: str) -> bool:
+def _uses(function: Function, code: str, name: str) -> bool:
     word = re.compile(rf"\b{name}\b")
     body = code[function.begin : function.end]
     return name not in function.declared and not word.search(function.head) and word.search(body) is not None

@@ -30,7 +30,7 @@ from tilewright.problem import ITEM_BYTES, SCALED_BLOCK, Layout, Order, Problem,
 _ALIGNMENT = 256
 """Of memory, in bytes: what a GPU's allocations have."""
 
-_MAP = struct.Struct("=Qqq8i")
+_MAP = struct.Struct("=Qqq10i")
 """Of the fields of struct TensorMap in abi.hpp."""
 
 MULTIPROCESSORS = 4
@@ -451,8 +451,9 @@ def tensor_map(layout: TensorLayout | None) -> bytes:
     if layout is not None:
         box = layout.box
         strides = (layout.row_stride, layout.matrix_stride)
-        extents = (layout.rows, layout.cols, layout.matrices, box.rows, box.cols)
-        _MAP.pack_into(memory, 0, layout.pointer, *strides, *extents, layout.item_bytes, box.swizzle, layout.rounds)
+        extents = (layout.rows, layout.cols, layout.matrices, box.rows, box.line)
+        rest = (layout.item_bytes, box.swizzle, layout.rounds, box.panels, box.dimensions)
+        _MAP.pack_into(memory, 0, layout.pointer, *strides, *extents, *rest)
     return bytes(memory)
 
 

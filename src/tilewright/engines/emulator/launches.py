@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, divided, padded
 from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
+from tilewright.engines.emulator.engine import tensor_map
 from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBlocksError, Watch, load
 from tilewright.engines.emulator.schedules import BACKWARDS, orders
 from tilewright.engines.emulator.shared_arrays import shared_arrays
+from tilewright.engines.tensor_maps import of_lines
 from tilewright.errors import LaunchError
-from tilewright.kernels.launches import Buffer, Launch
+from tilewright.kernels.launches import Buffer, Launch, Map
 
 Arrays = Mapping[str, NDArray[Any]]
 """Buffers' elements, by the names of parameters."""
@@ -26,6 +28,8 @@ Arrays = Mapping[str, NDArray[Any]]
 _POISONS = (0xFF, 0xA5)
 """Bytes of what nobody has written: an element that holds the first after one run and the second after another one was
 never written."""
+_MAP_ALIGNMENT = 64
+"""Of a tensor map, in bytes."""
 _LIKE_ROUNDING = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-4, "float64": 1e-10}
 """How far elements may be apart, compared with the largest one, when threads add up in another order."""
 
@@ -107,12 +111,25 @@ class Placed:
         """
         values = []
         for argument in self._launch.arguments:
+            if isinstance(argument, Map):
+                values.append(self._tensor_map(argument))
+                continue
             if isinstance(argument, Buffer):
                 content = ctypes.string_at(ctypes.addressof(ctypes.c_void_p(self.matrices[argument.name].pointer)), 8)
             else:
                 content = np.array(argument.value, argument.dtype).tobytes()
             values.append((ctypes.c_ubyte * len(content)).from_buffer_copy(content))
         program.launch(self._launch.grid, self._launch.block, values, self._launch.shared_bytes, watch)
+
+    def _tensor_map(self, argument: Map) -> Any:
+        """Its bytes, aligned as the kernel has them."""
+        matrix, item = self.matrices[argument.array], np.dtype(self.matrices[argument.array].dtype).itemsize
+        layout = of_lines(matrix.pointer, matrix.rows, matrix.cols, matrix.ld * item, matrix.dtype, argument.box)
+        content = tensor_map(layout)
+        memory = (ctypes.c_ubyte * (len(content) + _MAP_ALIGNMENT))()
+        found = (ctypes.c_ubyte * len(content)).from_buffer(memory, -ctypes.addressof(memory) % _MAP_ALIGNMENT)
+        found[:] = list(content)
+        return found
 
     def written(self) -> dict[str, NDArray[Any]]:
         """What the buffers hold that may be written."""

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import os
+import re
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,10 @@ class WaitsForBlocksError(LaunchError):
 
 _GRID_SYNC = b"simt_grid_sync\0"
 """Among the symbols of a library whose kernel calls it."""
+
+_CALLED = re.compile(rb"(?<=\0)simt_\w+(?=\0)")
+_ALONE = frozenset((b"simt_thread", b"simt_call", b"simt_parameters"))
+"""Of the runtime's functions and the library's own, those at which no thread meets another."""
 
 _TURNS = (b"__tsan_atomic_thread_fence\0", *(b"__tsan_atomic%d_" % bits for bits in (16, 32, 64)))
 """The same of atomic operations and of fences, in observable builds."""
@@ -129,6 +134,8 @@ class Program:
     """Whether the kernel synchronises its grid, so that all blocks run together."""
     has_turns: bool
     """Whether it has atomic operations or fences, at which threads can take turns. Known of observable builds."""
+    meets: bool
+    """Whether its threads have ways to meet: turns, static shared memory, or calls of the runtime's operations."""
 
     def launch(
         self,
@@ -263,7 +270,9 @@ def load(library: Path, name: str, build: Build = FAST) -> Program:
         shared_bytes = sum(variable.bytes for variable in shared_variables(library))
     code = library.read_bytes()
     has_turns = any(symbol in code for symbol in _TURNS)
-    return Program(name, call, tuple(sizes), shared_bytes, library, build, runtime, _GRID_SYNC in code, has_turns)
+    meets = has_turns or shared_bytes > 0 or not _ALONE.issuperset(_CALLED.findall(code))
+    together = _GRID_SYNC in code
+    return Program(name, call, tuple(sizes), shared_bytes, library, build, runtime, together, has_turns, meets)
 
 
 def launch_source(

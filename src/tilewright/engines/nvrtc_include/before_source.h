@@ -16,4 +16,8 @@ typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
 
+struct alignas(64) CUtensorMap {  // as cuda.h has it for hosts
+    unsigned long long opaque[16];
+};
+
 namespace std {}

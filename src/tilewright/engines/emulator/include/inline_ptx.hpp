@@ -44,8 +44,10 @@ __forceinline__ void set(To& to, const From& from) {
 }
 
 // A value as the register that its letter asks for.
-template <char LETTER, typename T>
-__forceinline__ auto input(T value) {
+template <char LETTER, typename Given>
+__forceinline__ auto input(Given given) {
+    const auto value = plain(given);
+    using T = std::remove_const_t<decltype(value)>;
     if constexpr (LETTER == 'f') {
         return float(value);
     } else if constexpr (LETTER == 'd') {
@@ -310,20 +312,34 @@ __forceinline__ bool barrier_test(Place place, void* barrier, unsigned parity) {
     return simt_barrier_test(simt_thread(), place.call(Operation::barrier_wait), as_barrier(barrier), parity);
 }
 
-__forceinline__ const TensorMap* as_map(unsigned long long address) { return reinterpret_cast<const TensorMap*>(address); }
+// A tensor map, and where in it.
+struct Coordinates {
+    int dimensions;  // of the instruction
+    unsigned long long map;
+    int col, row, matrix;
 
-__forceinline__ void load_tile(Place place, void* shared, unsigned long long map, int col, int row, int matrix, void* barrier) {
-    simt_load_tile(simt_thread(), place.call(Operation::load_tile), shared, as_map(map), col, row, matrix, as_barrier(barrier));
+    __forceinline__ const TensorMap* as_map(Place place) const {
+        auto* const found = reinterpret_cast<const TensorMap*>(map);
+        if (found->dimensions != dimensions) {
+            simt_trap(dimensions == 2 ? "a tile of 2 dimensions of a tensor map of 3" : "a tile of 3 dimensions of a tensor map of 2",
+                      place.file, place.line);
+        }
+        return found;
+    }
+};
+
+__forceinline__ void load_tile(Place place, void* shared, const Coordinates& at, void* barrier) {
+    simt_load_tile(simt_thread(), place.call(Operation::load_tile), shared, at.as_map(place), at.col, at.row, at.matrix,
+                   as_barrier(barrier));
 }
 
-__forceinline__ void load_tile_to(Place place, void* shared, unsigned long long map, int col, int row, int matrix, void* barrier,
-                                  unsigned short blocks) {
-    simt_load_tile_to(simt_thread(), place.call(Operation::load_tile_to), blocks, shared, as_map(map), col, row, matrix,
-                      as_barrier(barrier));
+__forceinline__ void load_tile_to(Place place, void* shared, const Coordinates& at, void* barrier, unsigned short blocks) {
+    simt_load_tile_to(simt_thread(), place.call(Operation::load_tile_to), blocks, shared, at.as_map(place), at.col, at.row,
+                      at.matrix, as_barrier(barrier));
 }
 
-__forceinline__ void store_tile(Place place, unsigned long long map, int col, int row, int matrix, const void* shared) {
-    simt_store_tile(simt_thread(), place.call(Operation::store_tile_async), as_map(map), col, row, matrix, shared);
+__forceinline__ void store_tile(Place place, const Coordinates& at, const void* shared) {
+    simt_store_tile(simt_thread(), place.call(Operation::store_tile_async), at.as_map(place), at.col, at.row, at.matrix, shared);
 }
 
 __forceinline__ void load_bulk(Place place, void* shared, const void* global, unsigned bytes, void* barrier) {

@@ -122,7 +122,8 @@ def tile(w: Writer) -> str:
     at = [w.value(one, "s32") for one in w.parts(map_.rest[0], int(dimensions[0]))] if map_.rest else []
     if not at:
         raise w.unknown("without coordinates")
-    place = ", ".join([w.value(map_.base, "u64"), *at, *(["0"] if dimensions == "2d" else [])])
+    place = ", ".join([dimensions[0], w.value(map_.base, "u64"), *at, *(["0"] if dimensions == "2d" else [])])
+    place = f"simt::ptx::Coordinates{{{place}}}"
     if load:
         blocks = f", {w.value(operands[3], 'u16')}" if several else ""
         return (

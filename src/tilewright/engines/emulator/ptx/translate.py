@@ -1,10 +1,11 @@
 """Makes C++ of a source's inline PTX, which a host's compiler can make nothing of."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tilewright.engines.emulator.ptx import arithmetic, copies, matrices, memory, waiting
 from tilewright.engines.emulator.ptx.errors import UnknownError
+from tilewright.engines.emulator.ptx.expanded import Segment, segments
 from tilewright.engines.emulator.ptx.parse import Instruction, Name, Program, parse
 from tilewright.engines.emulator.ptx.statements import Statement, statements
 from tilewright.engines.emulator.ptx.writer import HANDLERS, TYPES, Writer
@@ -35,20 +36,33 @@ class Translated(NamedTuple):
 
 def translated(files: Iterable[tuple[str, str]]) -> Translated:
     """Sources, given by name and text, with C++ in the place of inline PTX."""
-    texts: list[str] = []
     unknown: list[str] = []
-    for name, text in files:
-        pieces, place = [], 0
-        for one in statements(text) if "asm" in text else ():
+    texts = [_without_ptx(text, [Segment(name, 1, 0, len(text))], unknown) for name, text in files]
+    return Translated(tuple(texts), tuple(unknown))
+
+
+def translated_expanded(text: str, files: Mapping[str, str]) -> Translated:
+    """The same of what a preprocessor made of a source, in the lines of these files: names by what it calls them."""
+    unknown: list[str] = []
+    own = (one._replace(file=files[one.file]) for one in segments(text) if one.file in files)
+    return Translated((_without_ptx(text, own, unknown),), tuple(unknown))
+
+
+def _without_ptx(text: str, parts: Iterable[Segment], unknown: list[str]) -> str:
+    if "asm" not in text:
+        return text
+    pieces, place = [], 0
+    for part in parts:
+        for one in statements(text[part.begin : part.end]):
             try:
                 written = _statement(one)
             except UnknownError as error:
                 written = f"{_mark(len(unknown))}()"
-                unknown.append(f"which does not know the inline PTX at {name}:{one.line}: {error}")
-            pieces += [text[place : one.begin], written, one.breaks]
-            place = one.end
-        texts.append("".join([*pieces, text[place:]]))
-    return Translated(tuple(texts), tuple(unknown))
+                at = f"{part.file}:{part.line + one.line - 1}"
+                unknown.append(f"which does not know the inline PTX at {at}: {error}")
+            pieces += [text[place : part.begin + one.begin], written, one.breaks]
+            place = part.begin + one.end
+    return "".join([*pieces, text[place:]])
 
 
 def _mark(number: int) -> str:
@@ -58,7 +72,7 @@ def _mark(number: int) -> str:
 def _statement(statement: Statement) -> str:
     """C++ in its place, on one line."""
     if statement.template is None:
-        raise UnknownError("text that macros make")
+        raise UnknownError("text that is no literal")
     if not statement.template.strip():
         return 'asm volatile("" ::: "memory")'
     if statement.operands is None:

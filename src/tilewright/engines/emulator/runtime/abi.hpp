@@ -110,7 +110,8 @@ struct alignas(64) TensorMap {
     std::int32_t element_bytes;
     std::int32_t swizzle;  // bytes: 0, 32, 64 or 128
     std::int32_t rounds;   // whether loads round float32 elements to TF32
-    unsigned char unused[72];
+    std::int32_t box_matrices, dimensions;
+    unsigned char unused[64];
 };
 static_assert(sizeof(TensorMap) == 128, "as large as a GPU's");
 

@@ -67,8 +67,11 @@ class AccessTrace : public Observer {
     void tile_started(const GpuThread&, const TileCopy& copy, const void*) override {
         if (number(*copy.block) != block_) return;
         if (!tiles_.empty()) tiles_ += ",";
-        const auto matrix = std::int64_t(reinterpret_cast<std::uintptr_t>(copy.map.data));
-        tiles_ += list(std::vector<std::int64_t>{matrix, copy.row, copy.col, copy.map.box_rows, copy.map.box_cols});
+        const TensorMap& map = copy.map;
+        const auto matrix = std::int64_t(reinterpret_cast<std::uintptr_t>(map.data));
+        // Matrices that are the panels of one lie side by side in its rows.
+        const std::int64_t col = map.matrix_stride < map.row_stride ? copy.matrix * map.matrix_stride / map.element_bytes : 0;
+        tiles_ += list(std::vector<std::int64_t>{matrix, copy.row, col + copy.col, map.box_rows, map.box_cols * map.box_matrices});
     }
 
     void store_started(const GpuThread& thread, const TileStore& store) override {

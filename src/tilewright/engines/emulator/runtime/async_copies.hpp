@@ -72,7 +72,8 @@ struct TileBox {
     bool is_row = false;        // bytes in a row, of no tensor map
 
     std::size_t row_bytes() const { return std::size_t(map.box_cols) * map.element_bytes; }
-    std::size_t bytes() const { return row_bytes() * map.box_rows; }
+    int rows() const { return map.box_rows * map.box_matrices; }  // of all its matrices
+    std::size_t bytes() const { return row_bytes() * rows(); }
 
     // The boundary that it lies on in shared memory: with a swizzle, that at which its pattern begins anew.
     std::size_t alignment() const {
@@ -92,9 +93,9 @@ struct TileBox {
 
     // Where a row of the box begins in memory, as if all columns were there; null where the matrix, or the batch, has none.
     unsigned char* row_in_memory(int r) const {
-        const std::int64_t from_row = std::int64_t(row) + r;
-        if (matrix < 0 || matrix >= map.matrices || from_row < 0 || from_row >= map.rows) return nullptr;
-        const std::int64_t offset = matrix * map.matrix_stride + from_row * map.row_stride;
+        const std::int64_t from_row = std::int64_t(row) + r % map.box_rows, of = std::int64_t(matrix) + r / map.box_rows;
+        if (of < 0 || of >= map.matrices || from_row < 0 || from_row >= map.rows) return nullptr;
+        const std::int64_t offset = of * map.matrix_stride + from_row * map.row_stride;
         return const_cast<unsigned char*>(map.data) + offset + std::int64_t(col) * map.element_bytes;
     }
 
@@ -108,7 +109,7 @@ struct TileBox {
     // Calls visit(row, byte, bytes) for the part inside of the matrix of each piece, which swizzles move as a whole.
     template <typename Visit>
     void each_piece_inside(const Visit& visit) const {
-        for (int r = 0; r < map.box_rows; ++r) {
+        for (int r = 0; r < rows(); ++r) {
             if (row_in_memory(r) == nullptr) continue;
             std::size_t end;
             for (std::size_t byte = first_inside(); byte < end_inside(); byte = end) {

@@ -431,7 +431,7 @@ simt::TileBox row_of_bytes(const simt::Call& call, const void* shared, const voi
     const int pieces = int(bytes / simt::TileBox::PIECE_BYTES);
     simt::TensorMap map = {};
     map.data = static_cast<const unsigned char*>(global);
-    map.rows = map.matrices = map.box_rows = 1;
+    map.rows = map.matrices = map.box_rows = map.box_matrices = 1;
     map.cols = map.box_cols = pieces;
     map.element_bytes = simt::TileBox::PIECE_BYTES;
     return {call, static_cast<unsigned char*>(const_cast<void*>(shared)), map, 0, 0, 0, false, true};

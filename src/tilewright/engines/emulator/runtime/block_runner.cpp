@@ -412,6 +412,10 @@ void BlockRunner::overflowed(const CheckedPlace& at, const char* before, std::ui
     observer_->overflowed(*current_, {Operation::none, at.file, int(at.line)}, operation + " beyond the range of " + type);
 }
 
+void BlockRunner::wrapped(const std::string& operation, std::uintptr_t site) {
+    if (observed()) observer_->wrapped(*current_, site, operation + " beyond the range of unsigned for an index");
+}
+
 void BlockRunner::stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what) {
     error_ = "in block " + describe(block_.index) + " thread " + describe(current_->index) + " " + what;
     if (observed()) observer_->stopped(reason, *current_, address, call, error_);
@@ -570,4 +574,11 @@ SIMT_EXPORT void __ubsan_handle_mul_overflow(const simt::CheckedPlace* at, std::
 }
 SIMT_EXPORT void __ubsan_handle_negate_overflow(const simt::CheckedPlace* at, std::uintptr_t value) {
     simt::runner()->overflowed(*at, "-", value, "", 0);
+}
+
+// Called by code that is compiled with index.hpp.
+SIMT_EXPORT void simt_wrapped(const char* before, long long a, const char* between, long long b) {
+    const std::string second = *between == ')' ? "" : std::to_string(b);
+    simt::runner()->wrapped(before + std::to_string(a) + between + second,
+                            reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)));
 }

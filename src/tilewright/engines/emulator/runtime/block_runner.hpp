@@ -254,6 +254,7 @@ class BlockRunner {
     [[noreturn]] void misaligned(const MisalignedAccess& access, std::uintptr_t address);
     [[noreturn]] void divided_by_zero(const CheckedPlace& place);
     void overflowed(const CheckedPlace& place, const char* before, std::uintptr_t first, const char* between, std::uintptr_t second);
+    void wrapped(const std::string& operation, std::uintptr_t site);
     [[noreturn]] void overrun(const Overrun& access, std::intptr_t index);
 
     // What the handler of a signal calls (faults.hpp): where the running thread is in the kernel's code, or beyond its stack, the block

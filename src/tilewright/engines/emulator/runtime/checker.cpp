@@ -361,7 +361,14 @@ void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t addre
 }
 
 void Checker::overflowed(const GpuThread& thread, const Call& call, const std::string& what) {
-    const std::uint32_t site = findings_.site_of(call);
+    overflow(thread, findings_.site_of(call), what);
+}
+
+void Checker::wrapped(const GpuThread& thread, std::uintptr_t site, const std::string& what) {
+    overflow(thread, std::uint32_t(site - layout_.library), what);
+}
+
+void Checker::overflow(const GpuThread& thread, std::uint32_t site, const std::string& what) {
     if (!findings_.is_new("overflow", site, 0)) return;
     Finding finding{};
     finding.kind = "overflow";

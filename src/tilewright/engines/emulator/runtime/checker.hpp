@@ -79,6 +79,7 @@ class Checker : public Observer {
         order_.atomic(thread.actor, address, false, writes);
     }
     void overflowed(const GpuThread& thread, const Call& call, const std::string& what) override;
+    void wrapped(const GpuThread& thread, std::uintptr_t site, const std::string& what) override;
     void polls_for_ever(const GpuThread& thread) override;
     void ended(bool endless, bool overflowed, const GpuThread& thread, std::uintptr_t site) override;
     std::string report() override { return findings_.json(); }
@@ -168,6 +169,7 @@ class Checker : public Observer {
     void outside(const Visit& visit);
     void find(const char* kind, const Visit& visit, const Stamp* other = nullptr, const char* other_did = "");
     Finding::Party party(unsigned actor, const uint3& block, std::uint32_t site, const char* did) const;
+    void overflow(const GpuThread& thread, std::uint32_t site, const std::string& what);
     Finding::Place place(std::uintptr_t address, std::size_t bytes, unsigned rank) const;
 
     struct Variable {

@@ -13,6 +13,12 @@ __forceinline__ To bit_cast(From from) {
     return to;
 }
 
+// An integer of the source, which may know more than its value (index.hpp).
+template <typename T>
+constexpr T plain(const T& value) {
+    return value;
+}
+
 // A value that the compiler takes for one it knows nothing of: it makes no FMA of a product and what is done with it.
 template <typename T>
 __forceinline__ T rounded(T value) {

@@ -48,7 +48,9 @@
 //       A warpgroup's product (wgmma): what of shared memory it may read from now on; it has been waited for. Those of
 //       a warpgroup end in the order in which they started.
 //   overflowed
-//       An operation of integers has left the range of its type. Of the build OVERFLOWS alone.
+//       An operation of integers has left the range of its type. Of the build OVERFLOWS alone, as the next.
+//   wrapped
+//       An index that an address is computed of is not what it would be if unsigned integers had no end.
 //   stopped
 //       The block cannot go on, and why; then end_block.
 //
@@ -184,6 +186,7 @@ class Observer {
 
     // An operation of signed integers has a result that their type does not hold; the thread goes on with its low bits.
     virtual void overflowed(const GpuThread&, const Call&, const std::string& /*what*/) {}
+    virtual void wrapped(const GpuThread&, std::uintptr_t /*site*/, const std::string& /*what*/) {}
 
     // This thread, and all others that can go on, look at memory again and again that nobody changes. Then end_block.
     virtual void polls_for_ever(const GpuThread& /*thread*/) {}

@@ -44,6 +44,8 @@ constexpr int warpSize = simt::WARP_SIZE;
 
 #include "vector_types.hpp"
 
+using CUtensorMap = simt::TensorMap;  // the host's cuda.h has it
+
 // What dynamic_shared.py makes of `extern __shared__ T name[];`.
 
 namespace simt {

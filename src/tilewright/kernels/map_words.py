@@ -1,0 +1,103 @@
+"""What sources say of the tensor maps that their kernels take: `maps=map_a:A(BM,BK,swizzle=128B),map_b:B(BN,BK)`.
+
+    __global__ void my_gemm(const __grid_constant__ CUtensorMap map_a, ...)
+
+| behind the array, in parentheses | |
+| --- | --- |
+| BM,BK | the box: lines of the array as it lies in memory, and elements of a line, which may follow from parameters |
+| swizzle=128B | or 64B, 32B or none: none if left out |
+| panel=64 | the box is of panels of 64 elements, of which the map's third dimension counts those of a line |
+| dtype=bfloat16 | the element type, where no pointer tells |
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tilewright.errors import ConfigError, nearest
+from tilewright.kernels.expressions import Expression
+from tilewright.kernels.signature import Signature, split
+from tilewright.kernels.spec import TensorBox
+
+TYPE = "CUtensorMap"
+"""Of the parameters, in C++."""
+
+_MAP = re.compile(r"(\w+):(\w+)\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+_SWIZZLES = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
+_OPTIONS = ("swizzle", "panel", "dtype")
+_AS_IN = "maps=map_a:A(64,64,swizzle=128B)"
+
+
+class MapWord(NamedTuple):
+    """What is said of one tensor map."""
+
+    array: str
+    lines: Expression
+    elements: Expression
+    swizzle: int
+    panel: int
+    dtype: str
+    """'' where it is not said."""
+
+    def box(self, values: Mapping[str, int]) -> TensorBox:
+        """The box, for these values of parameters."""
+        dimensions = 3 if self.panel else 2
+        return TensorBox(self.lines(values), self.elements(values), self.swizzle, self.panel, dimensions)
+
+
+def arrays_of_maps(text: str) -> list[str]:
+    """The arrays that such a word names, in its order."""
+    return list(dict.fromkeys(re.findall(r"\w+:(\w+)\(", text)))
+
+
+def map_words(signature: Signature, text: str, known: Mapping[str, object]) -> dict[str, MapWord]:
+    """What is said of a kernel's tensor maps, by its parameters.
+
+    Args:
+        signature: the kernel's.
+        text: the word's value, '' where it is not there.
+        known: names that boxes may follow from.
+
+    Raises:
+        ConfigError: the word is not understood, names other parameters, or leaves some out.
+    """
+    parameters = [one.name for one in signature.arguments if one.type == TYPE]
+    found: dict[str, MapWord] = {}
+    for part in split(text):
+        if (match := _MAP.fullmatch(part.strip())) is None:
+            raise ConfigError(f"maps must read PARAMETER:ARRAY(LINES,ELEMENTS), as in {_AS_IN}, got {part.strip()!r}")
+        if match[1] not in parameters:
+            raise ConfigError(
+                f"maps has {match[1]!r}: {signature.name} has no such tensor map{nearest(match[1], parameters)}"
+            )
+        found[match[1]] = _map_word(match[2], match[3], known)
+    for name in parameters:
+        if name not in found:
+            raise ConfigError(
+                f"nothing says what the tensor map {name} of {signature.name} is of: write above it its array, and a "
+                f"box of lines and elements, as in\n// tilewright: {_AS_IN.replace('map_a', name)}"
+            )
+    return found
+
+
+def _map_word(array: str, text: str, known: Mapping[str, object]) -> MapWord:
+    box: list[Expression] = []
+    options: dict[str, str] = {}
+    for part in split(text):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not equals:
+            box.append(Expression(part, "maps"))
+            box[-1].check_names(known)
+        elif name in _OPTIONS:
+            options[name] = value
+        else:
+            raise ConfigError(f"maps takes {', '.join(_OPTIONS)} of {array}, got {name!r}{nearest(name, _OPTIONS)}")
+    if len(box) != 2:
+        raise ConfigError(f"the box of {array} must have lines and elements, as in {array}(64,64), got {array}({text})")
+    swizzle, panel = options.get("swizzle", "none"), options.get("panel", "0")
+    if swizzle not in _SWIZZLES:
+        raise ConfigError(f"the swizzle of {array} must be one of {', '.join(_SWIZZLES)}, got {swizzle}")
+    if not panel.isdecimal():
+        raise ConfigError(f"the panel of {array} must be a number of elements, got {panel}")
+    lines, elements = box
+    return MapWord(array, lines, elements, _SWIZZLES[swizzle], int(panel), options.get("dtype", ""))

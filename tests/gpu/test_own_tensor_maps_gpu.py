@@ -1,0 +1,41 @@
+"""Anybody's kernels that take tensor maps, on a real GPU: the maps that lines of their sources describe."""
+
+from pathlib import Path
+
+import pytest
+
+from this_gpu import CAPABILITY
+from tilewright.bench.measure import verify
+from tilewright.bench.verify import Operands, limit
+from tilewright.kernels.sources import from_source
+from tilewright.problem import Layout, Problem
+
+pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="of Hopper")
+
+OWN = Path(__file__).parents[1] / "own_kernels"
+QUEUE = {
+    "block": "384",
+    "grid": "M/BM*(N/BN)",
+    "shared": "(BM+BN)*BK*2*QSIZE+16*QSIZE",
+    "args": "M,N,K,C,A,B",
+    "layout": "NT",
+    "C": "column",
+    "tile": "(BM,BN,BK)",
+    "maps": "tensorMapA:A(BM,BK,swizzle=128B,panel=64),tensorMapB:B(BN,BK,swizzle=128B,panel=64)",
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "defines", "words", "shape"),
+    [
+        ("tile_product.cu", {}, {}, (40, 36, 72)),
+        ("tile_product.cu", {}, {}, (320, 256, 640)),
+        ("as_found/tma_steps.cu", {"BM": 128, "BN": 32, "BK": 128, "QSIZE": 3}, QUEUE, (256, 384, 1024)),
+    ],
+    ids=["two dimensions", "many tiles", "panels"],
+)
+def test_maps_of_sources_are_those_of_the_driver(engine, place, defines, words, shape):
+    kernel = from_source(OWN / place, "", defines, **words)
+    problem = Problem(*shape, kernel.takes.arithmetic(), b=Layout("column"))
+    _, error = verify(engine, kernel, kernel.config(), Operands.draw(problem))
+    assert error <= limit(problem)

@@ -1,0 +1,172 @@
+"""Source files whose kernels take tensor maps, which lines at their heads describe."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tilewright import matmul
+from tilewright.bench.checking import outcomes, own_cases
+from tilewright.cli import main
+from tilewright.engines.emulator.launches import check_launch
+from tilewright.engines.launch_arguments import MAP_WORDS, describe
+from tilewright.engines.tensor_maps import layouts
+from tilewright.errors import ConfigError, DtypeError, ProblemError
+from tilewright.kernels.launches import read_launch
+from tilewright.kernels.sources import from_source
+from tilewright.problem import Arithmetic, Layout, Problem, Scalars
+
+OWN = Path(__file__).with_name("own_kernels")
+PRODUCT = (OWN / "tile_product.cu").read_text()
+TRANSPOSE = (OWN / "tile_transpose.cu").read_text()
+FENCE = '    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n'
+
+
+def found(text):
+    """What `check` finds on sizes of its own, in words."""
+    kernel = from_source(text)
+    config = kernel.config()
+    checked = list(outcomes(kernel, own_cases(kernel, config, [Scalars()], layouts=["NT"])))
+    assert len(checked) >= 2
+    wrong = [] if all(one.right for one in checked) else ["wrong result: "]
+    return [f"{one.kind}: {one}" for outcome in checked for one in outcome.checked.findings] + wrong
+
+
+def test_a_product_of_maps_alone_passes_on_lines_that_lie_apart():
+    kernel = from_source(PRODUCT)
+    assert kernel.takes.gaps
+    assert found(PRODUCT) == []
+
+
+THREE = (
+    ('"r"(row), "r"(address(barrier)) : "memory");', '"r"(row), "r"(address(barrier)), "r"(0) : "memory");'),
+    ("{%2, %3}], [%4]", "{%2, %3, %5}], [%4]"),
+)
+FAULTS = {
+    "no wait": ([("        wait(&full[step % STAGES], step / STAGES % 2);\n", "")],
+                r"unfinished copy: .* reads a\[0\]\[\d+\] at kernel.cu:28"),
+    "the other phase": ([("step / STAGES % 2);", "step / STAGES % 2 ^ 1);")], "unfinished copy: .* reads a"),
+    "no barrier": ([("        __syncthreads();  // all have read the stage\n", "")], r"race: .* starts a copy to a"),
+    "no fence": ([(FENCE, "")], r"missing fence: .* starts a store of c\[0\]\[0\] at kernel.cu:63"),
+    "fewer bytes": ([('"n"(2 * 2 * SIDE * DEPTH)', '"n"(2 * SIDE * DEPTH)')], r"unfinished copy: .* reads b\[0\]"),
+    "a larger box": ([("map_a:A(32,64", "map_a:A(40,64")], "barrier: .* of 1 arrivals and -1024 bytes of its phase 0"),
+    "no swizzle": ([("map_b:B(32,64,swizzle=128B", "map_b:B(32,64")], "wrong result: "),
+    "coordinates exchanged": ([("&map_a, step * DEPTH, row,", "&map_a, row, step * DEPTH,")], "wrong result: "),
+    "other dimensions": ([("tensor.2d.shared::cluster", "tensor.3d.shared::cluster"), *THREE],
+                         r"misuse: .* stops at a tile of 3 dimensions of a tensor map of 2 \(kernel.cu:15\)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "words"), FAULTS.values(), ids=FAULTS)
+def test_a_planted_fault_is_named(changes, words):
+    text = PRODUCT
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after, 1)
+    said = found(text)
+    assert any(re.match(words, one) for one in said), said
+
+
+def test_matmul_takes_such_a_kernel(tmp_path):
+    shutil.copy(OWN / "tile_product.cu", tmp_path)
+    numbers = np.random.default_rng(0)
+    a = numbers.integers(-3, 4, (40, 72)).astype("bfloat16")
+    b = numbers.integers(-3, 4, (36, 72)).astype("bfloat16").T
+    result = matmul(a, b, kernel=str(tmp_path / "tile_product.cu"), out_dtype="float32")
+    np.testing.assert_array_equal(result, a.astype("f4") @ b.astype("f4"))
+    with pytest.raises(ProblemError, match=r"tile_product needs rows of A and B that start at multiples of 16 bytes"):
+        matmul(a[:, :45].copy(), b[:45], kernel=str(tmp_path / "tile_product.cu"), out_dtype="float32")
+    with pytest.raises(
+        ProblemError, match=r"needs rows of C that start at multiples of 16 bytes and are multiples, got"
+    ):
+        matmul(a, b[:, :35], kernel=str(tmp_path / "tile_product.cu"), out_dtype="float32")
+
+
+def test_what_maps_say_of_panels():
+    """As cuTensorMapEncodeTiled takes it: of three dimensions, the third of which counts panels of a line."""
+    text = PRODUCT.replace("map_b:B(32,64,swizzle=128B", "map_b:B(32,128,swizzle=128B,panel=64")
+    kernel = from_source(text)
+    problem = Problem(64, 96, 256, Arithmetic("bfloat16", "float32"), b=Layout("column"))
+    assert kernel.refusal(problem) is None
+    found = layouts(kernel, kernel.config(), problem, aligned=True)
+    rows, panels = 96, 4
+    *extents_and_strides, x, y, z, _, _, _, dimensions = MAP_WORDS.unpack(describe(found["B"]))
+    assert extents_and_strides == [64, rows, panels, 512, 128]
+    assert (x, y, z, dimensions) == (64, 32, 2, 3)
+    assert MAP_WORDS.unpack(describe(found["A"]))[-1] == MAP_WORDS.unpack(describe(found["D"]))[-1] == 2
+    odd = Problem(64, 96, 160, Arithmetic("bfloat16", "float32"), b=Layout("column"))
+    assert str(kernel.refusal(odd)).endswith("takes lines of B that are multiples of 64 elements, got 160")
+
+
+def line(words):
+    return re.sub(r"// tilewright: maps=.*", f"// tilewright: {words}", PRODUCT)
+
+
+A, B, C = "map_a:A(32,64,dtype=half)", "map_b:B(32,64)", "map_c:C(32,32)"
+UNREADABLE = {
+    "no word": (line("layout=NT"), ConfigError, "nothing says what the tensor map map_a of tile_product is of"),
+    "one left out": (line(f"maps={A},{C}"), ConfigError, r"map_b .* as in\n// tilewright: maps=map_b:A\(64,64"),
+    "no parameter": (line(f"maps={A},{B},map_d:C(32,32)"), ConfigError, "maps has 'map_d': tile_product has no such"),
+    "no box": (line(f"maps={A},{B},map_c:C"), ConfigError, r"maps must read PARAMETER:ARRAY\(LINES,ELEMENTS\)"),
+    "one side": (line(f"maps={A},{B},map_c:C(32)"), ConfigError, "the box of C must have lines and elements"),
+    "unknown name": (line(f"maps={A},{B},map_c:C(32,X)"), ConfigError, "maps must be .* nothing is called 'X'"),
+    "unknown option": (line(f"maps={A},{B},map_c:C(32,32,swizzel=32B)"), ConfigError, "got 'swizzel'; .*swizzle"),
+    "swizzle": (line(f"maps={A},{B},map_c:C(32,32,swizzle=16B)"), ConfigError, "none, 32B, 64B, 128B, got 16B"),
+    "panel": (line(f"maps={A},{B},map_c:C(32,32,panel=K)"), ConfigError, "panel of C must be a number of elements"),
+    "array": (line(f"maps={A},{B},map_c:X(32,32)"), ConfigError, "map_c of tile_product is a tensor map of X, "),
+    "args": (line(f"maps={A},{B},{C} args=B,A,C,M,N,K"), ConfigError, "and the same in args, got B"),
+    "no type": (line("maps=map_a:A(32,64),map_b:B(32,64),map_c:C(32,32)"), DtypeError, "of which elements"),
+    "type": (line(f"maps={A},{B},map_c:C(32,32,dtype=double)"), DtypeError, "the dtype of a map of D is double"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "error", "words"), UNREADABLE.values(), ids=UNREADABLE)
+def test_what_is_not_understood_is_said(text, error, words):
+    with pytest.raises(error, match=words):
+        from_source(text)
+
+
+def test_a_box_that_no_gpu_takes_is_refused():
+    with pytest.raises(ConfigError, match="row must be as long as its swizzle of 128 bytes, got 64"):
+        found(PRODUCT.replace("map_a:A(32,64", "map_a:A(32,32"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (" a=float32[rows,cols]", "", "maps of tile_transpose has 'a', which is no parameter: write what it is"),
+        ("b(32,32)", "b(32,32,dtype=half)", "to of tile_transpose has the element type of b: leave dtype=half out"),
+        ("cols=72", "cols=70", "from .* needs lines of a that are multiples of 16 bytes, got 70 float32"),
+        ("b(32,32)", "b(32,32,panel=32)", "to .* needs lines of b that are multiples of 32 elements, got 100 float32"),
+        ("rows=100", "rows=100 size=3", "size=3 is nothing that tile_transpose takes"),
+    ],
+)
+def test_of_kernels_that_are_no_products_too(tmp_path, before, after, words):
+    (tmp_path / "tile_transpose.cu").write_text(TRANSPOSE.replace(before, after, 1))
+    with pytest.raises(ConfigError, match=words):
+        read_launch(str(tmp_path / "tile_transpose.cu"))
+
+
+def test_panels_of_other_kernels(tmp_path):
+    """Two panels of 16 lie one after the other in shared memory."""
+    text = TRANSPOSE.replace("a(32,32,swizzle=128B)", "a(32,32,panel=16)").replace("cols=72", "cols=80")
+    text = text.replace("tensor.2d.shared::cluster", "tensor.3d.shared::cluster").replace(
+        "{%2, %3}], [%4]", "{%5, %3, %2}], [%4]"
+    )
+    text = text.replace('"r"(col), "r"(row), "r"(bar) :', '"r"(col / 16), "r"(row), "r"(bar), "r"(0) :')
+    text = text.replace("tile[y][(x / 4 ^ y % 8) * 4 + x % 4]", "(&tile[0][0])[x / 16 * 512 + y * 16 + x % 16]")
+    (tmp_path / "tile_transpose.cu").write_text(text)
+    checked = check_launch(read_launch(str(tmp_path / "tile_transpose.cu")))
+    assert checked.findings == []
+    np.testing.assert_array_equal(checked.outputs["b"], checked.inputs["a"].T)
+
+
+def test_on_the_command_line():
+    result = CliRunner().invoke(main.app, ["check", str(OWN / "tile_product.cu")])
+    assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(main.app, ["check", str(OWN / "tile_transpose.cu"), "--json", "-"])
+    assert '"from": {' in result.output
+    assert '"swizzle": 128' in result.output
