@@ -1,4 +1,4 @@
-"""thin_bf16x6 on the emulator: what its tiles decide of their own, and what holds its registers together."""
+"""thin_bf16x6 and thin_fp16x3 on the emulator: what tiles decide of their own, and what holds registers together."""
 
 import contextlib
 import shutil
@@ -18,6 +18,7 @@ from tilewright.errors import LaunchError
 from tilewright.kernels import find
 
 KERNEL = find("thin_bf16x6")
+KERNELS = KERNEL, find("thin_fp16x3")
 INCLUDE = KERNEL.source.parents[1] / "include"
 FORMS = [
     {"BM": 8, "BN": 64, "STAGES": 3},
@@ -26,6 +27,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize(
     ("overrides", "gap", "layout"),
     [
@@ -37,18 +39,18 @@ FORMS = [
     ],
     ids=str,
 )
-def test_what_terms_cannot_hold_is_computed_in_float32_tile_by_tile(overrides, gap, layout):
+def test_what_terms_cannot_hold_is_computed_in_float32_tile_by_tile(kernel, overrides, gap, layout):
     """All blocks of a tile, whichever of them sees it; and no other tile."""
-    config = KERNEL.config(overrides)
-    case = of_size(KERNEL, layout, 3 * config.BM, 2 * config.BN, 5 * config.BK + 4, gap)
+    config = kernel.config(overrides)
+    case = of_size(kernel, layout, 3 * config.BM, 2 * config.BN, 5 * config.BK + 4, gap)
     operands = Operands.draw(case)
-    usual = multiply(ENGINE, KERNEL, config, case, operands)
+    usual = multiply(ENGINE, kernel, config, case, operands)
     row, col = config.BM + 1, config.BN + 3  # in the second tiles
-    for value in UNFIT[1::3]:
+    for value in UNFIT[1 : 5 if kernel.name == "thin_fp16x3" else None : 3]:  # scales hold small elements
         for factor, place in ((operands.a, (1, row, -1)), (operands.b, (0, 70, col))):
             before = factor[place]
             factor[place] = value
-            found = multiply(ENGINE, KERNEL, config, case, operands)
+            found = multiply(ENGINE, kernel, config, case, operands)
             check_float32(case, operands, found)
             same = bits(found) == bits(usual)
             if factor is operands.a:
@@ -94,13 +96,15 @@ def test_no_fence_nor_wait_can_be_left_out_unnoticed(number, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("number", "preset"), [(number, preset) for number, (kernel, preset) in enumerate(SHIPPED) if kernel is KERNEL]
+    ("number", "kernel", "preset"),
+    [(number, *case) for number, case in enumerate(SHIPPED) if case[0] in KERNELS],
+    ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, preset):
+def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, kernel, preset):
     """The compiler does not know, and would do so where the source lets it. The forms are those whose spills are looked
     at too."""
-    for variant in sample(KERNEL, preset, number):
-        code = nvrtc.compile(KERNEL, config_of(KERNEL, preset), variant, "sm_90a").code
+    for variant in sample(kernel, preset, number):
+        code = nvrtc.compile(kernel, config_of(kernel, preset), variant, "sm_90a").code
         text = disassembler.disassemble(code)
         assert "HGMMA" in text
         assert written_early(text) == []

@@ -48,10 +48,10 @@ class TermWatch {
     unsigned lost = 0;
 
   public:
-    // COUNT of its elements. Where SCALED is 1 all lanes of a warp have some, and scale them by one power of two, so that the largest
+    // Some of its elements. Where SCALED is 1 all lanes of a warp have some, and scale them by one power of two, so that the largest
     // comes to lie between 2^14 and 2^15. Returns what products of them are multiplied by.
     template <int COUNT>
-    __device__ __forceinline__ float see(float* elements) {
+    __device__ __forceinline__ float see(float (&elements)[COUNT]) {
         if constexpr (!SCALED) {
 #pragma unroll
             for (int i = 0; i < COUNT; ++i) see(elements[i]);
@@ -67,7 +67,7 @@ class TermWatch {
             see(__uint_as_float(of_warp));
             const unsigned exponent = min(268 - (of_warp >> 23), 253u);
             const float held = __uint_as_float(max(240 - static_cast<int>(exponent), 1) << 23);  // scaled, it is 2^-14
-            if (least < held) {
+            if (__any_sync(0xffffffff, least < held)) {
 #pragma unroll
                 for (int i = 0; i < COUNT; ++i) lost += elements[i] != 0 && fabsf(elements[i]) < held;
             }

@@ -103,14 +103,14 @@ class TokenProducts {
 
     // The thread's elements of a tile, which comes next.
     __device__ __forceinline__ void split(const Tile& tile) {
-        float elements[2][8];
+        float elements[16];
 #pragma unroll
-        for (int i = 0; i < 2; ++i) tile.read(elements[i], places, i);
-        next_scale = watch.see<16>(elements[0]);
+        for (int i = 0; i < 2; ++i) tile.read(elements + 8 * i, places, i);
+        next_scale = watch.see(elements);
 #pragma unroll
         for (int pair = 0; pair < 8; ++pair) {
             unsigned terms[TERMS];
-            split_pair(elements[pair / 4][pair % 4 * 2], elements[pair / 4][pair % 4 * 2 + 1], terms);
+            split_pair(elements[2 * pair], elements[2 * pair + 1], terms);
 #pragma unroll
             for (int t = 0; t < TERMS; ++t) next[pair / 4][t][pair % 4] = terms[t];
         }

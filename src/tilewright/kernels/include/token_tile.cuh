@@ -72,7 +72,7 @@ class TokenSplitter {
     __device__ __forceinline__ void store_from(TokenTile<ROWS> (&to)[TILES], TokenScales<ROWS> (&scales)[TILES]) {
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
-            const float scale = watch.see<16>(elements[BUFFER][i]);
+            const float scale = watch.see(elements[BUFFER][i]);
             if (!has(i)) continue;
             const int tile = step_of(i) / 2;
             if (SCALED && thread % LANES == 0) scales[tile].of_runs[row_of(i) / TokenScales<ROWS>::RUN] = scale;

@@ -64,8 +64,8 @@ struct WideTile {
         }
     }
 
-    // A thread's elements of 16 k from 16 * step on, as wgmma has them in registers: register r is elements 2r and 2r + 1.
-    __device__ __forceinline__ void read(float (&x)[8], const WidePlaces<ALONG_K>& places, int step) const {
+    // A thread's 8 elements of 16 k from 16 * step on, as wgmma has them in registers: register r is elements 2r and 2r + 1.
+    __device__ __forceinline__ void read(float* x, const WidePlaces<ALONG_K>& places, int step) const {
         if constexpr (ALONG_K) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {  // of the columns

@@ -29,7 +29,7 @@
 
 constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = LOADING + 128 * CONSUMERS;
 constexpr bool MOVES = PRODUCERS + CONSUMERS > 2;                 // registers, of 512 for a thread of each warpgroup together
-constexpr int GIVEN = PRODUCERS == 1 ? 104 : TERMS == 2 ? 72 : 64;  // what one that loads keeps
+constexpr int GIVEN = PRODUCERS == 1 || CONSUMERS == 1 ? 104 : TERMS == 2 ? 72 : 64;  // what one that loads keeps
 constexpr int TAKEN = (512 - PRODUCERS * GIVEN) / CONSUMERS / 8 * 8;
 using Order = WideOrder<TRANSPOSED_B>;
 using Sums = TileSums<BM, BN, K_SLICES, SPLITS>;
@@ -45,9 +45,9 @@ struct Shared {
     };
     Barrier full[STAGES], empty[STAGES];
     Barrier all_met, consumers_met, met[SIDE_BY_SIDE];
+    TermCheck check;  // of what this block has split; copied at once, 8 bytes at a multiple of 8
     TokenScales<BM> token_scales[STAGES][TILES];
     Range of_a, of_b;
-    TermCheck check;   // of what this block has split
     unsigned smaller;  // whether a sum is smaller than one may be
 };
 
