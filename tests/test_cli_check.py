@@ -167,7 +167,7 @@ def test_defaults_have_blocks_that_share_tiles_batches_and_single_steps():
         cases = checking.own_cases(kernel, kernel.config(), [Scalars(1.5, 0.5)])
         shared = [case for case in cases if case.multiprocessors > 4]
         assert shared
-        for problem, _, config, multiprocessors, _ in shared:
+        for problem, _, config, multiprocessors, *_ in shared:
             blocks = kernel.grid(problem, config, multiprocessors)
             assert blocks >= 5 * kernel.tiles(problem, config) > 5
             assert kernel.workspace(problem, config, multiprocessors).bytes

@@ -13,9 +13,12 @@ from test_what_terms_cannot_hold import UNFIT, bits, check_float32
 from left_out import VARIABLE, switchable
 from library_cases import Operands, findings, multiply
 from sass_cases import written_early
+from tilewright.bench import checking
 from tilewright.engines import disassembler, nvrtc
+from tilewright.engines.emulator.check import is_vast
 from tilewright.errors import LaunchError
 from tilewright.kernels import find
+from tilewright.problem import Scalars
 
 KERNEL = find("thin_bf16x6")
 KERNELS = KERNEL, find("thin_fp16x3")
@@ -62,6 +65,24 @@ def test_what_terms_cannot_hold_is_computed_in_float32_tile_by_tile(kernel, over
                 assert same[1].all()
                 assert same[0, :, : config.BN].all()
             factor[place] = before
+
+
+@pytest.mark.parametrize(
+    "meeting", ["meet();  // all have read the last parts", "meet_warps(&shared.consumers_met, SPLITS == 1);"]
+)
+def test_check_runs_what_follows_where_terms_do_not_hold(meeting, tmp_path):
+    """A fault there is found by the cases with such an element, and by no other."""
+    kernel, name = KERNELS[1], "thin_lost.cuh"
+    text = (INCLUDE / name).read_text()
+    assert text.count(meeting) == 1
+    (tmp_path / name).write_text(text.replace(meeting, ""))
+    shutil.copy(kernel.source, tmp_path)
+    faulty = replace(kernel, source=tmp_path / kernel.source.name)
+    config = kernel.config({"BM": 16, "BN": 64, "STAGES": 3})
+    cases = [one for one in checking.own_cases(kernel, config, [Scalars()], others=False) if not is_vast(one.problem)]
+    assert [outcome.case.unfit for outcome in checking.outcomes(faulty, cases) if not outcome.clean] == list(
+        checking.UNFIT
+    )
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -48,6 +48,16 @@ WAIT_STORED = "if (SLOTS > 0 && elect_one()) wait_tiles_read<0>();"
 UNDER_WAY = "constexpr int STEPS_UNDER_WAY = PROMOTE == 0 || MADE > 1 ? 1 : 0;"
 APART = "constexpr int APART = PROMOTE == 0 ? 1 : PROMOTE * static_cast<int>(sizeof(FACTOR)) / STEP_BYTES;"
 ANEW = "if (k % APART == 0) fence_sums(made);"
+LOOKS = (
+    "for (int j = 0; j < 4; ++j) smaller |= row_of(i) < rows && col_of(i) + j < cols && !(fabsf(total[j]) >= least);"
+)
+OF_A_WARPGROUP = (
+    "constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  "
+    "// that a warpgroup computes at a time"
+)
+LOOKED_FOR = "if (SCALED && check.hold && check.least > 0) {"
+NO_PART = "if (rank * LOST_COLS >= 64) return;"
+LOST = "for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += LOST_ROWS) {"
 OWN_TILE = "if (number % CONSUMERS != warpgroup) {"
 
 REASONS = {
@@ -90,6 +100,14 @@ REASONS = {
     ("stage_products.cuh", "comparison", ANEW): ONLY_READ,
     ("stage_products.cuh", "no fence", ANEW): ONLY_READ,
     ("stage_products.cuh", "comparison", "using Made = float[MADE > 1 ? COUNT : 1];"): FOR_SPEED,
+    ("tile_sums.cuh", "comparison", LOOKS): FOR_SPEED,
+    ("tile_sums.cuh", "guard", LOOKS): FOR_SPEED,
+    ("thin_lost.cuh", "comparison", OF_A_WARPGROUP): EQUAL,
+    ("thin_lost.cuh", "comparison", NO_PART): FOR_SPEED,
+    ("thin_lost.cuh", "no return", NO_PART): FOR_SPEED,
+    ("thin_lost.cuh", "comparison", LOST): FOR_SPEED,
+    ("thin_lost.cuh", "guard", LOOKED_FOR): FOR_SPEED,
+    ("thin_lost.cuh", "comparison", LOOKED_FOR): FOR_SPEED,
     ("tile_sums.cuh", "comparison", "load_four(quad, BLOCKS > 1 ? in_block(own, part / PARTS) : own);"): OWN_MEMORY,
     ("tile_io.cuh", "comparison", LOAD_FOUR): ONE_BY_ONE,
     ("tile_io.cuh", "guard", LOAD_FOUR): ONE_BY_ONE,

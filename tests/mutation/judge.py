@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.bench.checking import Case, more_cases, outcomes, own_cases
+from tilewright.bench.checking import UNFIT, Case, more_cases, outcomes, own_cases
 from tilewright.cli.check import DEFAULT_ALPHA, DEFAULT_BETAS
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.errors import CompileError, TilewrightError
@@ -147,4 +147,5 @@ def _kind(outcome) -> str:
 def _words(case: Case) -> str:
     aligned = ", aligned rows" if case.problem.d.ld != case.problem.n else ""
     many = f", {case.multiprocessors} multiprocessors" if case.multiprocessors != MULTIPROCESSORS else ""
-    return f"{case.problem.shape}, beta {case.scalars.beta:g}{aligned}{many}"
+    unfit = "" if case.unfit is None else f", {UNFIT[case.unfit]}"
+    return f"{case.problem.shape}, beta {case.scalars.beta:g}{aligned}{many}{unfit}"

@@ -35,6 +35,7 @@ HEADERS = {
     "held_factor.cuh": ("gemm_tf32_nn",),
     "epilogue/stored_tiles.cuh": ("gemm_sm90",),
     "thin_stages.cuh": ("thin_bf16x6",),
+    "thin_lost.cuh": ("thin_fp16x3",),
     "tile_sums.cuh": ("thin_bf16x6", "thin_fp16x3"),
 }
 """Headers that are mutated, and the kernels that are checked with each mutant: what one of them shows is found."""

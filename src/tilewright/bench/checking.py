@@ -49,6 +49,13 @@ class Case(NamedTuple):
     """For how many of them the launch is made."""
     sampled: bool = False
     """Whether some of the blocks run, on matrices that no memory holds (`check_sample`)."""
+    unfit: int | None = None
+    """The exponent of an element of A that terms may not hold, one of `UNFIT`."""
+
+
+UNFIT = {126: "an element near overflow", 60: "an element far above all others"}
+"""By exponent. No term holds the one, so that kernels of terms multiply in float32. Next to the other scaled terms lose
+bits of all others, so that they look for small sums and find them."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +93,9 @@ def own_cases(
     scalars. With the last of them also rows that are aligned though their width is no multiple of 4; of our own kernels
     lines far apart (`vast_cases`), where the address space has room for them, one step of one tile, rows of D that end
     within a tile and are whole pieces of 16 bytes, where the copy engine stores them, a batch, two tiles that all
-    blocks share, where blocks share tiles, and k = 0; odd sizes and the shared tiles with other configs; and
-    results of 16 bits, where the kernel makes such besides float32.
+    blocks share, where blocks share tiles, elements that terms may not hold (`UNFIT`), where it multiplies terms, and
+    k = 0; odd sizes and the shared tiles with other configs; and results of 16 bits, where the kernel makes such
+    besides float32.
 
     Args:
         dtype: of the factors; if empty, the first that the kernel takes.
@@ -111,11 +119,12 @@ def own_cases(
         batch: int = 1,
         multiprocessors: int = MULTIPROCESSORS,
         result: str = "",
+        unfit: int | None = None,
     ) -> None:
         for layout in layouts:
             problem = _problem(kernel, shape, dtype, layout, aligned, batch, result)
             if kernel.refusal(problem) is None and _has_grid(kernel, problem, config):
-                found.extend(Case(problem, of, config, multiprocessors) for of in scalars)
+                found.extend(Case(problem, of, config, multiprocessors, unfit=unfit) for of in scalars)
 
     def add_ways(config: Config) -> None:
         """Tiles that all blocks share, and results of 16 bits next to float32's: where there are such."""
@@ -142,6 +151,9 @@ def own_cases(
         if kernel.takes.batches:
             add((tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), one, config, batch=_MATRICES)
         add_ways(config)
+        for exponent in UNFIT if kernel.notices else ():
+            if exponent == max(UNFIT) or kernel.constants(config).get("SCALED"):
+                add(odd, one, config, unfit=exponent)
         for m, n, _ in (divided, odd):
             add((m, n, 0), one, config)
     for other in other_configs(kernel, config) if others else ():
@@ -230,6 +242,8 @@ def _outcome(kernel: Kernel, case: Case, rows: bool, executables: Executables) -
         error, wrong = judge(kernel, problem, scalars, sample)
         return Outcome(case, Checked(sample.findings, NOTHING, sample.notes), error, not wrong, wrong)
     config, of = kernel.config(case.config), Operands.draw(problem, scalars)
+    if case.unfit is not None:  # it meets zeros
+        of.a[..., -1, -1], of.b[..., -1, :] = 2.0**case.unfit, 0
     by_rows = rows and not problem.is_empty
     differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars) if by_rows else []
     scales, of_launch = (of.scale_a, of.scale_b), (case.multiprocessors, executables)

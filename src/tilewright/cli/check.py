@@ -16,7 +16,7 @@ from rich.text import Text
 from threadpoolctl import threadpool_limits
 
 from tilewright.bench import suites
-from tilewright.bench.checking import NOTHING, Case, Outcome, outcomes, own_cases, vast_cases
+from tilewright.bench.checking import NOTHING, UNFIT, Case, Outcome, outcomes, own_cases, vast_cases
 from tilewright.bench.verify import READS_C, check_memory
 from tilewright.cli import launches
 from tilewright.cli.launches import GRACE_S, Args, Block, Define, Grid, RefersTo, Shared
@@ -308,6 +308,8 @@ def _on(case: Case, kernel: Kernel, config: Config) -> str:
         words.append(f"{problem.d.ld} elements from row to row")
     elif problem.d.ld != problem.n:
         words.append("aligned rows")
+    if case.unfit is not None:
+        words.append(UNFIT[case.unfit])
     if case.multiprocessors != MULTIPROCESSORS:
         words.append(f"{case.multiprocessors} multiprocessors")
     words += [f"{name}={value}" for name, value in case.config.items() if config[name] != value]
@@ -332,6 +334,7 @@ def _facts(job: _Job, results: list[Outcome]) -> dict[str, Any]:
                 ],
                 "some_blocks": one.case.sampled,
                 "multiprocessors": one.case.multiprocessors,
+                "unfit": one.case.unfit,
                 "relative_error": one.error,
                 "right": one.right,
                 "findings": launches.finding_facts(one.checked.findings),

@@ -22,12 +22,13 @@ __device__ __forceinline__ bool terms_hold(Shared& shared, const TermCheck& foun
     } else {
         meet_warps(&shared.consumers_met, 0);
     }
-    if (!SCALED || !check.hold || check.least == 0) return check.hold;
-    if (shared.sums.any_below(check.least, rows, cols, threadIdx.x, 128 * CONSUMERS)) atomicMax(&shared.smaller, 1);
-    meet_warps(&shared.consumers_met, SPLITS == 1);
-    const bool held = shared.smaller == 0;
-    if (!held) shared.sums.meet();  // all blocks have read each other's sums, and find the same
-    return held;
+    if (SCALED && check.hold && check.least > 0) {
+        if (shared.sums.any_below(check.least, rows, cols, threadIdx.x, 128 * CONSUMERS)) atomicMax(&shared.smaller, 1);
+        meet_warps(&shared.consumers_met, SPLITS == 1);
+        check.hold &= shared.smaller == 0;
+        if (!check.hold) shared.sums.meet();  // all blocks have read each other's sums, and find the same
+    }
+    return check.hold;
 }
 
 // By one warpgroup for each 64 columns: computes this block's part of the tile, that of the block of this rank.
