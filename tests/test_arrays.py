@@ -7,6 +7,7 @@ import cProfile
 import gc
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,8 +37,8 @@ from tilewright.engines.plan import Needs
 from tilewright.problem import Arithmetic
 from tilewright.shapes import View
 
-calls = sys.modules["tilewright.calls"]
-protocols = sys.modules["tilewright.arrays.protocols"]
+calls = import_module("tilewright.calls")
+protocols = import_module("tilewright.arrays.protocols")
 
 STREAM = 4096
 """Handle of the stream that the stand-ins say is current on GPU 0; on the others it is so much higher."""
@@ -495,7 +496,7 @@ def test_where_there_is_no_room_for_terms_a_kernel_for_ieee_is_taken(gpus, monke
 def compiled_launcher(gpus, monkeypatch):
     """A launcher in use, and an engine that calls itself cuda."""
     gpus[0].name, gpus[0].context, gpus[0].workspace = "cuda", 5, None
-    module = sys.modules["tilewright.on_gpu"]
+    module = import_module("tilewright.on_gpu")
     known = Remembers(object())
     monkeypatch.setattr(module, "fast", known)
     monkeypatch.setattr(module, "miss", known.miss)

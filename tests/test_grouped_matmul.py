@@ -1,6 +1,7 @@
 """grouped_matmul(): arrays of several libraries, on the host and where the emulator stands in for a GPU."""
 
 import sys
+from importlib import import_module
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the names of float8
 import numpy as np
@@ -14,7 +15,7 @@ from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL
 from tilewright.problem import FLOAT8, Arithmetic, Problem
 from tilewright.select.grouped import expected, select_grouped
 
-calls = sys.modules["tilewright.calls"]
+calls = import_module("tilewright.calls")
 CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "BAND": 2}
 ROWS, REST, N, K = (5, 0, 70, 1, 60), 3, 40, 72
 END = sum(ROWS)

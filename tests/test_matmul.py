@@ -5,6 +5,7 @@ import pstats
 import subprocess
 import sys
 from fractions import Fraction
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tilewright import ArrayError, ConfigError, DtypeError, EngineUnavailableErr
 from tilewright.kernels import KERNELS, LADDER, find
 from tilewright.problem import DTYPES, PRECISIONS, Arithmetic
 
-calls = sys.modules["tilewright.calls"]
+calls = import_module("tilewright.calls")
 
 SIZES = st.integers(0, 40)
 SCALARS = st.sampled_from([0.0, 1.0, -1.0, 0.5, 3])
@@ -395,7 +396,7 @@ def test_a_file_mapped_to_memory_is_an_array(tmp_path):
 
 
 def test_the_cuda_engine_says_why_it_is_not_there(monkeypatch):
-    registry = sys.modules["tilewright.engines.registry"]
+    registry = import_module("tilewright.engines.registry")
     monkeypatch.setattr(registry, "cuda_unavailable", lambda: "no driver is installed")
     registry._cuda.cache_clear()
     with pytest.raises(EngineUnavailableError, match="the cuda engine cannot run here: no driver is installed"):
@@ -474,7 +475,7 @@ def test_a_plan_says_what_is_promised_and_what_makes_the_products():
 
 @pytest.mark.parametrize("engine", [None, "emulator"])
 def test_a_precision_on_a_machine_without_a_gpu(monkeypatch, engine):
-    monkeypatch.setattr(sys.modules["tilewright.calls"], "cuda_unavailable", lambda: "a test says so")
+    monkeypatch.setattr(import_module("tilewright.calls"), "cuda_unavailable", lambda: "a test says so")
     a, b = draw(5, 8), draw(8, 4)
     for precision in PRECISIONS:
         check(tilewright.matmul(a, b, precision=precision, engine=engine), reference(a, b), 8)

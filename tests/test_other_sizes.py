@@ -2,6 +2,7 @@
 
 import cProfile
 import sys
+from importlib import import_module
 from itertools import product
 
 import numpy as np
@@ -22,7 +23,7 @@ def engine(monkeypatch):
     found = NumPyEngine((9, 0))
     found.device_name = "NVIDIA H200"
     monkeypatch.setitem(sys.modules, "torch", torch_module())
-    monkeypatch.setattr(sys.modules["tilewright.calls"], "_gpu", lambda device: found)
+    monkeypatch.setattr(import_module("tilewright.calls"), "_gpu", lambda device: found)
     return found
 
 

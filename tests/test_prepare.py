@@ -3,6 +3,7 @@
 import gc
 import sys
 import weakref
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tilewright import ArrayError, DtypeError
 from tilewright.problem import Arithmetic, Problem
 from tilewright.select.selector import select
 
-calls, on_gpu = sys.modules["tilewright.calls"], sys.modules["tilewright.on_gpu"]
+calls, on_gpu = import_module("tilewright.calls"), import_module("tilewright.on_gpu")
 STREAM = 4096
 SPLIT = {"kernel": "gemm_bf16x6"}
 """A kernel that wants copies of all factors."""

@@ -1,7 +1,7 @@
 """Products of arrays on the host that an engine's memory does not hold."""
 
 import re
-import sys
+from importlib import import_module
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +13,7 @@ from tilewright.errors import ArrayError, EngineUnavailableError, ProblemError
 
 LIMIT = 60_000
 calls, on_host, streamed, tiles = (
-    sys.modules[f"tilewright.{name}"] for name in ("calls", "on_host", "streamed", "tiles")
+    import_module(f"tilewright.{name}") for name in ("calls", "on_host", "streamed", "tiles")
 )
 
 
@@ -203,7 +203,7 @@ def test_what_does_not_fit_is_refused(monkeypatch):
         tilewright.matmul(a, b, memory_limit=10, engine=NumPyEngine(None))
     with pytest.raises(ArrayError, match="devices divides a product among GPUs: leave engine out"):
         tilewright.matmul(a, b, devices="all", engine="emulator")
-    registry = sys.modules["tilewright.engines.registry"]
+    registry = import_module("tilewright.engines.registry")
     monkeypatch.setattr(registry, "cuda_unavailable", lambda: "a test says so")
     with pytest.raises(EngineUnavailableError, match=r"devices=\[0, 1\] cannot be used: a test says so"):
         tilewright.matmul(a, b, devices=[0, 1])

@@ -4,7 +4,7 @@ Each check runs with XLA's own product, as programs on a CPU do, and with the ha
 programs on GPUs do.
 """
 
-import sys
+from importlib import import_module
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from tilewright.engines import xla_handler
 from tilewright.jax_op import lowering
 from tilewright.jax_op.product import local_p, product_p
 
-calls = sys.modules["tilewright.calls"]
+calls = import_module("tilewright.calls")
 MESHES = {"explicit": AxisType.Explicit, "auto": AxisType.Auto}
 
 

@@ -4,6 +4,7 @@ import struct
 import subprocess
 import sys
 import sysconfig
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from tilewright.errors import EngineUnavailableError  # noqa: E402
 from tilewright.jax_op import lowering  # noqa: E402
 from tilewright.jax_op.product import Kind, local_p, product_p  # noqa: E402
 
-calls = sys.modules["tilewright.calls"]
+calls = import_module("tilewright.calls")
 on_gpu = False
 
 

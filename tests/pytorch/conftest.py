@@ -1,6 +1,6 @@
 """What the tests with PyTorch share. A folder called torch would be imported as PyTorch where that is missing."""
 
-import sys
+from importlib import import_module
 
 import pytest
 
@@ -10,5 +10,5 @@ torch = pytest.importorskip("torch")
 @pytest.fixture(autouse=True)
 def _on_the_host(monkeypatch):
     """These tests say the same on a machine with a GPU: matmul is told that there is none."""
-    monkeypatch.setattr(sys.modules["tilewright.calls"], "cuda_unavailable", lambda: "a test says so")
+    monkeypatch.setattr(import_module("tilewright.calls"), "cuda_unavailable", lambda: "a test says so")
     torch.manual_seed(0)

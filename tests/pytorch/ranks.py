@@ -1,8 +1,8 @@
 """Checks that two processes make together, joined by gloo; run by test_distributed.py, once for all of them."""
 
 import importlib
-import sys
 import traceback
+from importlib import import_module
 
 import torch
 import torch.distributed as dist
@@ -184,7 +184,7 @@ def sums_are_scattered(mesh):
 
 def main(rank, path, results):
     dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2)
-    calls = sys.modules["tilewright.calls"]
+    calls = import_module("tilewright.calls")
     calls.cuda_unavailable = lambda: "a test says so"
     mesh = init_device_mesh("cpu", (2,))
     for name, function in CHECKS.items():

@@ -1,6 +1,6 @@
 """batch_invariant of the operator and of enable(): the emulator multiplies tensors of the host."""
 
-import sys
+from importlib import import_module
 
 import pytest
 
@@ -24,7 +24,7 @@ A, B, BIAS = draw(70, 40, grad=False), draw(40, 24, grad=False), draw(24, grad=F
 def emulated(monkeypatch):
     """Arrays of the host are multiplied by the emulator, as if it were this machine's GPU; nothing is known to gain."""
     engine = EmulatorEngine()
-    monkeypatch.setattr(sys.modules["tilewright.calls"], "_host_engine", lambda request: engine)
+    monkeypatch.setattr(import_module("tilewright.calls"), "_host_engine", lambda request: engine)
     monkeypatch.setattr(routing, "_KEY", "CPU")
     monkeypatch.setattr(routing, "_routes", {})
     monkeypatch.setattr(routing, "expect", lambda problem, device: None)

@@ -1,7 +1,7 @@
 """One product on several GPUs: what each computes. That GPUs do it: tests/gpu/test_distributed_gpu.py."""
 
 import contextlib
-import sys
+from importlib import import_module
 
 import pytest
 
@@ -15,7 +15,7 @@ from tilewright.errors import EngineUnavailableError, ProblemError  # noqa: E402
 from tilewright.problem import Scalars  # noqa: E402
 from tilewright.torch import split  # noqa: E402
 
-registry = sys.modules["tilewright.engines.registry"]
+registry = import_module("tilewright.engines.registry")
 SETTINGS = {"alpha": 1.0, "beta": 2.0, "activation": None, "precision": None, "kernel": None, "config": None}
 
 
