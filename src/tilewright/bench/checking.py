@@ -53,7 +53,8 @@ class Case(NamedTuple):
     """The exponent of an element of A that terms may not hold, one of `UNFIT`."""
 
 
-UNFIT = {126: "an element near overflow", 60: "an element far above all others"}
+_NEAR_OVERFLOW, _FAR_ABOVE = 126, 60
+UNFIT = {_NEAR_OVERFLOW: "an element near overflow", _FAR_ABOVE: "an element far above all others"}
 """By exponent. No term holds the one, so that kernels of terms multiply in float32. Next to the other scaled terms lose
 bits of all others, so that they look for small sums and find them."""
 
@@ -151,9 +152,10 @@ def own_cases(
         if kernel.takes.batches:
             add((tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), one, config, batch=_MATRICES)
         add_ways(config)
-        for exponent in UNFIT if kernel.notices else ():
-            if exponent == max(UNFIT) or kernel.constants(config).get("SCALED"):
-                add(odd, one, config, unfit=exponent)
+        if kernel.notices:
+            add(odd, one, config, unfit=_NEAR_OVERFLOW)
+            if kernel.constants(config).get("SCALED"):
+                add(odd, one, config, unfit=_FAR_ABOVE)
         for m, n, _ in (divided, odd):
             add((m, n, 0), one, config)
     for other in other_configs(kernel, config) if others else ():

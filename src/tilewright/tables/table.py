@@ -12,7 +12,7 @@ from tilewright.errors import KernelNotFoundError, RecordsError
 from tilewright.files import faults, json_kind, save
 from tilewright.kernels import find, orders
 from tilewright.kernels.old_configs import completed, upgraded
-from tilewright.kernels.spec import PROMISES
+from tilewright.kernels.spec import PROMISES, Kernel
 from tilewright.problem import Problem
 from tilewright.tables.cases import timed_case
 from tilewright.tables.cover import does_for, fewest
@@ -193,37 +193,34 @@ class Table(_Model):
 @lru_cache
 def _kept_by(kernel: str) -> tuple[str | None, ...]:
     """The promises that a kernel keeps; all of them where there is no such kernel any more."""
-    try:
-        found = find(kernel)
-    except KernelNotFoundError:
-        return PROMISES
-    return tuple(promise for promise in PROMISES if found.keeps(promise))
+    found = _found(kernel)
+    return tuple(promise for promise in PROMISES if found is None or found.keeps(promise))
 
 
 @lru_cache(maxsize=4096)
 def _order_of(kernel: str, config: tuple[tuple[str, int], ...]) -> str | None:
     """A config's order of sums; None where it has none, or there is no such kernel or config any more."""
-    found = upgraded(kernel, dict(config))
+    now, found = upgraded(kernel, dict(config)), _found(kernel)
+    return None if now is None or found is None else found.sum_order(now)
+
+
+def _splits(kernel: str) -> bool:
+    found = _found(kernel)
+    return found is not None and found.splits
+
+
+def _rounds(kernel: str) -> bool:
+    found = _found(kernel)
+    return found is not None and found.precision == "tf32"
+
+
+@lru_cache
+def _found(kernel: str) -> Kernel | None:
+    """None where there is no such kernel any more."""
     try:
-        return None if found is None else find(kernel).sum_order(found)
+        return find(kernel)
     except KernelNotFoundError:
         return None
-
-
-@lru_cache
-def _splits(kernel: str) -> bool:
-    try:
-        return find(kernel).splits
-    except KernelNotFoundError:
-        return False
-
-
-@lru_cache
-def _rounds(kernel: str) -> bool:
-    try:
-        return find(kernel).precision == "tf32"
-    except KernelNotFoundError:
-        return False
 
 
 def _near_the_fastest(ranked: Sequence[Entry]) -> list[Entry]:

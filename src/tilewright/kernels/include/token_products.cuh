@@ -78,7 +78,7 @@ class TokenProducts {
     // Stores the sums, those of a token in a line of shared memory.
     template <int PITCH>
     __device__ __forceinline__ void store(float (&to)[ROWS][PITCH]) const {
-        const int lane = thread % 32, col = thread / 32 * 16 + WideOrder<ALONG_K>::column(lane);
+        const int lane = thread % 32, col = WideOrder<ALONG_K>::column_of(thread);
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) to[i / 4 * 8 + lane % 4 * 2 + i % 2][col + i / 2 % 2 * WideOrder<ALONG_K>::SECOND] = sums[i];
     }

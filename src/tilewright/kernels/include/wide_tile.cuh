@@ -26,6 +26,8 @@ struct WideOrder {
     // Which of 16 columns has the first of a lane's two rows, and how far from it the second is.
     static __device__ __forceinline__ int column(int lane) { return ALONG_K ? lane / 8 + lane / 4 % 2 * 4 : lane / 4 * 2; }
     static constexpr int SECOND = ALONG_K ? 8 : 1;
+    // The same of a tile's columns, of which each 128 threads have 64.
+    static __device__ __forceinline__ int column_of(int thread) { return thread / 32 * 16 + column(thread % 32); }
 
     // Which pair of neighbours along k is pair i of piece `half`, 8 of the 16 k of an instruction.
     static constexpr __device__ __forceinline__ int pair(int half, int i) { return ALONG_K ? 2 * i + half : 4 * half + i; }
@@ -38,7 +40,7 @@ struct WidePlaces {
     unsigned at[2];
 
     __device__ __forceinline__ WidePlaces(int thread) {
-        const int lane = thread % 32, col = thread / 32 * 16 + WideOrder<ALONG_K>::column(lane);
+        const int lane = thread % 32, col = WideOrder<ALONG_K>::column_of(thread);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const unsigned in_box = ALONG_K ? swizzled(col, 4 * i + lane % 4)
