@@ -100,6 +100,7 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_tf32.ROW_MAJOR,
     gemm_tf32.COLUMN_MAJOR,
     gemm_fp8.KERNEL,
+    gemm_fp8.ROW_MAJOR,
     gemm_fp8.FAST,
     gemm_fp8.BLOCKS,
     skinny.FP8,

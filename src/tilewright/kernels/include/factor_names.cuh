@@ -26,3 +26,27 @@ template <>
 struct FactorNames<float8_e5m2> {
     static constexpr char TYPE[] = "e5m2", K[] = "32";
 };
+
+// How wgmma names the k and the types of a product whose A is in registers, and not of 16 bits.
+template <typename T, typename U>
+struct ProductNames;
+template <>
+struct ProductNames<float, float> {
+    static constexpr char NAMES[] = "k8.f32.tf32.tf32";
+};
+template <>
+struct ProductNames<float8_e4m3, float8_e4m3> {
+    static constexpr char NAMES[] = "k32.f32.e4m3.e4m3";
+};
+template <>
+struct ProductNames<float8_e4m3, float8_e5m2> {
+    static constexpr char NAMES[] = "k32.f32.e4m3.e5m2";
+};
+template <>
+struct ProductNames<float8_e5m2, float8_e4m3> {
+    static constexpr char NAMES[] = "k32.f32.e5m2.e4m3";
+};
+template <>
+struct ProductNames<float8_e5m2, float8_e5m2> {
+    static constexpr char NAMES[] = "k32.f32.e5m2.e5m2";
+};

@@ -13,10 +13,10 @@ __device__ __forceinline__ float scale_of(const float* scales, int step, int sid
     return scales == nullptr || (EDGES && side >= sides) ? 1.0f : scales[side * step];
 }
 
-// Of the rows whose sums a warpgroup (64) or a warp (16) has, a warp's first.
+// Of the HIGH rows whose sums a warpgroup (64) or a warp (16) has, the first that this thread has sums of.
 template <int HIGH>
-__device__ __forceinline__ int first_row() {
-    return threadIdx.x % (2 * HIGH) / 32 * 16;
+__device__ __forceinline__ int own_row() {
+    return threadIdx.x % (2 * HIGH) / 32 * 16 + threadIdx.x % 32 / 4;
 }
 
 // A sum of products, of element (row, col), times the scales of its row and column.
@@ -25,23 +25,25 @@ __device__ __forceinline__ float scaled(const Scales& scales, const Sizes& sizes
 }
 
 // Scales of a warpgroup's sums (wgmma.cuh) of PARTS times 64 rows and COLS columns, or of a warp's (mma.cuh) of PARTS times
-// HIGH = 16 rows. They are loaded long before they are used, but not where sums take the registers.
+// HIGH = 16 rows. A thread has two rows of each part, APART. They are loaded long before they are used, but not where sums take the
+// registers.
 //
 // The lanes of a warp have the scales of 32 columns, one each, and get those of their sums' columns from each other: so a thread
 // holds few of them, and all are loaded at once.
-template <int PARTS, int COLS, int HIGH = 64, bool EXIST = FACTOR_SCALES == 1, bool HELD = PARTS * COLS / 2 <= 128>
+template <int PARTS, int COLS, int HIGH = 64, int APART = 8, bool EXIST = FACTOR_SCALES == 1, bool HELD = PARTS * COLS / 2 <= 128>
 struct SumScales {
-    // Of sums with element (row, col) of an m x n result at their corner. multiplied: whether anything has been; else scales are 1.
+    // Of sums of an m x n result, the thread's first in row `row`, the part's in column `col`. multiplied: whether anything has been;
+    // else scales are 1.
     __device__ __forceinline__ SumScales(const Scales& scales, int m, int n, int row, int col, bool multiplied) {
         const float *const a = multiplied ? scales.a : nullptr, *const b = multiplied ? scales.b : nullptr;
-        const int lane = threadIdx.x % 32, own = row + first_row<HIGH>() + lane / 4;
+        const int lane = threadIdx.x % 32;
 #pragma unroll
         for (int i = 0; i < RUNS; ++i) {
             const bool exists = 32 * i + lane < COLS;  // of the last run, there may be a part
             of_columns[i] = exists ? scale_of(b, scales.step_b, col + 32 * i + lane, n) : 1.0f;
         }
 #pragma unroll
-        for (int i = 0; i < 2 * PARTS; ++i) of_rows[i] = scale_of(a, scales.step_a, own + i / 2 * HIGH + i % 2 * 8, m);
+        for (int i = 0; i < 2 * PARTS; ++i) of_rows[i] = scale_of(a, scales.step_a, row + i / 2 * HIGH + i % 2 * APART, m);
     }
 
     // Scales the sums of a part. All lanes of a warp call it.
@@ -61,18 +63,18 @@ struct SumScales {
     static constexpr int RUNS = (COLS + 31) / 32;
     float of_rows[2 * PARTS], of_columns[RUNS];
 };
-template <int PARTS, int COLS, int HIGH>
-struct SumScales<PARTS, COLS, HIGH, true, false> {
+template <int PARTS, int COLS, int HIGH, int APART>
+struct SumScales<PARTS, COLS, HIGH, APART, true, false> {
     const Scales& scales;
     const int m, n, row, col;
     const bool multiplied;
 
     __device__ __forceinline__ void scale(int part, float (&sums)[COLS / 2]) const {
-        if (multiplied) SumScales<1, COLS, HIGH, true, true>(scales, m, n, row + HIGH * part, col, true).scale(0, sums);
+        if (multiplied) SumScales<1, COLS, HIGH, APART, true, true>(scales, m, n, row + HIGH * part, col, true).scale(0, sums);
     }
 };
-template <int PARTS, int COLS, int HIGH, bool HELD>
-struct SumScales<PARTS, COLS, HIGH, false, HELD> {
+template <int PARTS, int COLS, int HIGH, int APART, bool HELD>
+struct SumScales<PARTS, COLS, HIGH, APART, false, HELD> {
     __device__ __forceinline__ SumScales(const Scales&, int, int, int, int, bool) {}
     __device__ __forceinline__ void scale(int, float (&)[COLS / 2]) const {}
 };
@@ -107,7 +109,7 @@ struct BlockScales {
         of_tile.step_a = scales.step_k_a;
         of_tile.step_b = scales.step_k_b;
         of_tile.left = steps - step;
-        const int own = row + first_row<HIGH>() + threadIdx.x % 32 / 4;
+        const int own = row + own_row<HIGH>();
 #pragma unroll
         for (int i = 0; i < 2 * PARTS; ++i) {
             of_tile.rows[i] = min(own + i / 2 * HIGH + i % 2 * 8, m - 1) / scales.rows * scales.step_a;

@@ -66,6 +66,11 @@ struct Scales {
     int step_b, step_k_b, cols;
 };
 
+// Of the factors of D^T = B^T A^T.
+__device__ __forceinline__ Scales exchanged(const Scales& scales) {
+    return {scales.b, scales.a, scales.step_b, scales.step_k_b, scales.cols, scales.step_a, scales.step_k_a, scales.rows};
+}
+
 struct Workspace {
     float* sums;        // partial sums on their way from one block to another
     unsigned* tickets;  // counters; 0 before and after a launch

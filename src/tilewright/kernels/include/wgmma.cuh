@@ -15,6 +15,10 @@
 //
 //     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        k  4 * v2 + t % 4
 //
+// and A of 8 bits four, of neighbouring k:
+//
+//     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        k  16 * v2 + t % 4 * 4
+//
 // The tensor cores work on their own: from `multiply_async` until a `wait_products` that covers it they may read A and B at
 // any time, and the sums are theirs. All 128 threads call each of these functions together.
 #pragma once
@@ -50,12 +54,12 @@ __device__ __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescr
     WgmmaColumns<2 * COUNT>::template start<T, U, ACROSS_A, ACROSS_B>(sums, a.bits, b.bits, adds);
 }
 
-// The same with A in registers, of T. B's lines lie along k.
-template <typename T, int COUNT>
+// The same with A in registers. B's lines lie along k.
+template <typename T, typename U = T, int COUNT>
 __device__ __forceinline__ void multiply_async(float (&sums)[COUNT], const unsigned (&a)[4], MatrixDescriptor b,
                                                bool adds = true) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
-    WgmmaColumns<2 * COUNT>::template start<T>(sums, a, b.bits, adds);
+    WgmmaColumns<2 * COUNT>::template start<T, U>(sums, a, b.bits, adds);
 }
 
 // Ends a group: the products since the last one. It may be empty.
@@ -81,4 +85,18 @@ __device__ __forceinline__ void wait_products(Sums& sums, Registers& a) {
 __device__ __forceinline__ void load_factor(unsigned& first, unsigned& second, const void* shared, int exists) {
     asm volatile("{\n.reg .pred exists;\nsetp.ne.b32 exists, %3, 0;\n@exists ld.shared.v2.b32 {%0, %1}, [%2];\n}"
                  : "+r"(first), "+r"(second) : "r"(shared_address(shared)), "r"(exists) : "memory");
+}
+
+// The same of 8 bits, by a warp together: 16 rows of A, neighbours in a line, and 32 k, a line each. A lane names the piece of 16
+// bytes of one line, by which `load_matrices_transposed` hands the lane bytes of rows 2r and 2r + 1, r = lane / 4, at two k a word:
+// of words 0 and 1 at four neighbouring k, and of 2 and 3 those 16 further. order: the bytes of the even row among words 0 and 1, as
+// the byte permutation names them; those of the odd row are next to these.
+__device__ __forceinline__ void load_factor(unsigned (&to)[4], const void* shared, unsigned order, int exists) {
+    asm volatile("{\n.reg .pred exists;\n.reg .b32 word<4>;\nsetp.ne.b32 exists, %6, 0;\n"
+                 "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {word0, word1, word2, word3}, [%4];\n"
+                 "@exists prmt.b32 %0, word0, word1, %5;\n@exists prmt.b32 %1, word0, word1, %7;\n"
+                 "@exists prmt.b32 %2, word2, word3, %5;\n@exists prmt.b32 %3, word2, word3, %7;\n}"
+                 : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])
+                 : "r"(shared_address(shared)), "r"(order), "r"(exists), "r"(order + 0x1111u)
+                 : "memory");
 }

@@ -73,73 +73,74 @@ struct WgmmaColumns;
                  : "l"(a), "l"(b), "r"(adds), "C"(FactorNames<T>::K), "C"(FactorNames<T>::TYPE), "C"(FactorNames<U>::TYPE) \
                  : "memory")
 
-// A in registers: operands A0 to A3. TYPES: k and the types; END: what the instruction says last.
-#define WGMMA_OF_REGISTERS(TYPES, END, N, LIST, A0, A1, A2, A3, B, ADDS)                                              \
+// A in registers: operands A0 to A3. NAMES: k and the types; END: what the instruction says last.
+#define WGMMA_OF_REGISTERS(NAMES, END, N, LIST, A0, A1, A2, A3, B, ADDS, ...)                                         \
     asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS ", 0;\n"                                            \
-                 "wgmma.mma_async.sync.aligned.m64n" #N TYPES " {"                                                    \
+                 "wgmma.mma_async.sync.aligned.m64n" #N NAMES " {"                                                    \
                  LIST(WGMMA_NAMES, WGMMA_COMMA_IN_TEXT) "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B           \
                  ", adds, 1, 1" END ";\n}"                                                                            \
                  : LIST(WGMMA_SUMS, WGMMA_COMMA)                                                                      \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds)                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds) __VA_ARGS__                          \
                  : "memory")
 
 // A, B and so on: numbers of the operands behind the sums.
-#define WGMMA_COLUMNS(N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST)                                                  \
+#define WGMMA_COLUMNS(N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, SIXTH, SEVENTH)                                        \
     template <>                                                                                                       \
     struct WgmmaColumns<N> {                                                                                          \
         template <typename T, typename U, int ACROSS_OF_A, int ACROSS_OF_B>                                                       \
         static __device__ __forceinline__ void start(float (&sums)[N / 2], unsigned long long a,                      \
                                                      unsigned long long b, int adds) {                                \
             if constexpr (sizeof(T) != 2) {                                                                           \
-                WGMMA_ALONG_K(N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST);                                         \
+                WGMMA_ALONG_K(N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, SIXTH);                                        \
             } else if constexpr (IS_BFLOAT16<T>) {                                                                    \
                 WGMMA_OF_TYPE("bf16", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B);                                       \
             } else {                                                                                                  \
                 WGMMA_OF_TYPE("f16", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B);                                        \
             }                                                                                                         \
         }                                                                                                             \
-        template <typename T>                                                                                         \
+        template <typename T, typename U>                                                                             \
         static __device__ __forceinline__ void start(float (&sums)[N / 2], const unsigned (&a)[4],                    \
                                                      unsigned long long b, int adds) {                                \
-            if constexpr (sizeof(T) == 4) {                                                                           \
-                WGMMA_OF_REGISTERS("k8.f32.tf32.tf32", "", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST);            \
+            if constexpr (sizeof(T) != 2) {                                                                           \
+                WGMMA_OF_REGISTERS("%" #SEVENTH, "", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, SIXTH,                  \
+                                   WGMMA_COMMA() "C"(ProductNames<T, U>::NAMES));                                     \
             } else if constexpr (IS_BFLOAT16<T>) {                                                                    \
-                WGMMA_OF_REGISTERS("k16.f32.bf16.bf16", ", 0", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST);        \
+                WGMMA_OF_REGISTERS("k16.f32.bf16.bf16", ", 0", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, SIXTH);       \
             } else {                                                                                                  \
-                WGMMA_OF_REGISTERS("k16.f32.f16.f16", ", 0", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST);          \
+                WGMMA_OF_REGISTERS("k16.f32.f16.f16", ", 0", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, SIXTH);         \
             }                                                                                                         \
         }                                                                                                             \
     };
 
-WGMMA_COLUMNS(8, WGMMA_4, 4, 5, 6, 7, 8, 9)
-WGMMA_COLUMNS(16, WGMMA_8, 8, 9, 10, 11, 12, 13)
-WGMMA_COLUMNS(24, WGMMA_12, 12, 13, 14, 15, 16, 17)
-WGMMA_COLUMNS(32, WGMMA_16, 16, 17, 18, 19, 20, 21)
-WGMMA_COLUMNS(40, WGMMA_20, 20, 21, 22, 23, 24, 25)
-WGMMA_COLUMNS(48, WGMMA_24, 24, 25, 26, 27, 28, 29)
-WGMMA_COLUMNS(56, WGMMA_28, 28, 29, 30, 31, 32, 33)
-WGMMA_COLUMNS(64, WGMMA_32, 32, 33, 34, 35, 36, 37)
-WGMMA_COLUMNS(72, WGMMA_36, 36, 37, 38, 39, 40, 41)
-WGMMA_COLUMNS(80, WGMMA_40, 40, 41, 42, 43, 44, 45)
-WGMMA_COLUMNS(88, WGMMA_44, 44, 45, 46, 47, 48, 49)
-WGMMA_COLUMNS(96, WGMMA_48, 48, 49, 50, 51, 52, 53)
-WGMMA_COLUMNS(104, WGMMA_52, 52, 53, 54, 55, 56, 57)
-WGMMA_COLUMNS(112, WGMMA_56, 56, 57, 58, 59, 60, 61)
-WGMMA_COLUMNS(120, WGMMA_60, 60, 61, 62, 63, 64, 65)
-WGMMA_COLUMNS(128, WGMMA_64, 64, 65, 66, 67, 68, 69)
-WGMMA_COLUMNS(136, WGMMA_68, 68, 69, 70, 71, 72, 73)
-WGMMA_COLUMNS(144, WGMMA_72, 72, 73, 74, 75, 76, 77)
-WGMMA_COLUMNS(152, WGMMA_76, 76, 77, 78, 79, 80, 81)
-WGMMA_COLUMNS(160, WGMMA_80, 80, 81, 82, 83, 84, 85)
-WGMMA_COLUMNS(168, WGMMA_84, 84, 85, 86, 87, 88, 89)
-WGMMA_COLUMNS(176, WGMMA_88, 88, 89, 90, 91, 92, 93)
-WGMMA_COLUMNS(184, WGMMA_92, 92, 93, 94, 95, 96, 97)
-WGMMA_COLUMNS(192, WGMMA_96, 96, 97, 98, 99, 100, 101)
-WGMMA_COLUMNS(200, WGMMA_100, 100, 101, 102, 103, 104, 105)
-WGMMA_COLUMNS(208, WGMMA_104, 104, 105, 106, 107, 108, 109)
-WGMMA_COLUMNS(216, WGMMA_108, 108, 109, 110, 111, 112, 113)
-WGMMA_COLUMNS(224, WGMMA_112, 112, 113, 114, 115, 116, 117)
-WGMMA_COLUMNS(232, WGMMA_116, 116, 117, 118, 119, 120, 121)
-WGMMA_COLUMNS(240, WGMMA_120, 120, 121, 122, 123, 124, 125)
-WGMMA_COLUMNS(248, WGMMA_124, 124, 125, 126, 127, 128, 129)
-WGMMA_COLUMNS(256, WGMMA_128, 128, 129, 130, 131, 132, 133)
+WGMMA_COLUMNS(8, WGMMA_4, 4, 5, 6, 7, 8, 9, 10)
+WGMMA_COLUMNS(16, WGMMA_8, 8, 9, 10, 11, 12, 13, 14)
+WGMMA_COLUMNS(24, WGMMA_12, 12, 13, 14, 15, 16, 17, 18)
+WGMMA_COLUMNS(32, WGMMA_16, 16, 17, 18, 19, 20, 21, 22)
+WGMMA_COLUMNS(40, WGMMA_20, 20, 21, 22, 23, 24, 25, 26)
+WGMMA_COLUMNS(48, WGMMA_24, 24, 25, 26, 27, 28, 29, 30)
+WGMMA_COLUMNS(56, WGMMA_28, 28, 29, 30, 31, 32, 33, 34)
+WGMMA_COLUMNS(64, WGMMA_32, 32, 33, 34, 35, 36, 37, 38)
+WGMMA_COLUMNS(72, WGMMA_36, 36, 37, 38, 39, 40, 41, 42)
+WGMMA_COLUMNS(80, WGMMA_40, 40, 41, 42, 43, 44, 45, 46)
+WGMMA_COLUMNS(88, WGMMA_44, 44, 45, 46, 47, 48, 49, 50)
+WGMMA_COLUMNS(96, WGMMA_48, 48, 49, 50, 51, 52, 53, 54)
+WGMMA_COLUMNS(104, WGMMA_52, 52, 53, 54, 55, 56, 57, 58)
+WGMMA_COLUMNS(112, WGMMA_56, 56, 57, 58, 59, 60, 61, 62)
+WGMMA_COLUMNS(120, WGMMA_60, 60, 61, 62, 63, 64, 65, 66)
+WGMMA_COLUMNS(128, WGMMA_64, 64, 65, 66, 67, 68, 69, 70)
+WGMMA_COLUMNS(136, WGMMA_68, 68, 69, 70, 71, 72, 73, 74)
+WGMMA_COLUMNS(144, WGMMA_72, 72, 73, 74, 75, 76, 77, 78)
+WGMMA_COLUMNS(152, WGMMA_76, 76, 77, 78, 79, 80, 81, 82)
+WGMMA_COLUMNS(160, WGMMA_80, 80, 81, 82, 83, 84, 85, 86)
+WGMMA_COLUMNS(168, WGMMA_84, 84, 85, 86, 87, 88, 89, 90)
+WGMMA_COLUMNS(176, WGMMA_88, 88, 89, 90, 91, 92, 93, 94)
+WGMMA_COLUMNS(184, WGMMA_92, 92, 93, 94, 95, 96, 97, 98)
+WGMMA_COLUMNS(192, WGMMA_96, 96, 97, 98, 99, 100, 101, 102)
+WGMMA_COLUMNS(200, WGMMA_100, 100, 101, 102, 103, 104, 105, 106)
+WGMMA_COLUMNS(208, WGMMA_104, 104, 105, 106, 107, 108, 109, 110)
+WGMMA_COLUMNS(216, WGMMA_108, 108, 109, 110, 111, 112, 113, 114)
+WGMMA_COLUMNS(224, WGMMA_112, 112, 113, 114, 115, 116, 117, 118)
+WGMMA_COLUMNS(232, WGMMA_116, 116, 117, 118, 119, 120, 121, 122)
+WGMMA_COLUMNS(240, WGMMA_120, 120, 121, 122, 123, 124, 125, 126)
+WGMMA_COLUMNS(248, WGMMA_124, 124, 125, 126, 127, 128, 129, 130)
+WGMMA_COLUMNS(256, WGMMA_128, 128, 129, 130, 131, 132, 133, 134)

@@ -1,8 +1,9 @@
-"""gemm_fp8, gemm_fp8_fast, gemm_fp8_blocks: gemm_sm90 for float8 factors, e4m3 and e5m2, mixed too, with scales.
+"""gemm_fp8, gemm_fp8_nn, gemm_fp8_fast, gemm_fp8_blocks: gemm_sm90 for float8 factors, mixed too, with scales.
 
 Tensor cores keep 13 bits of mantissa of sums of float8 products. So of gemm_fp8 threads add what they made to float32
 sums every 128 of k, gemm_fp8_blocks times the scales of these blocks; of gemm_fp8_fast tensor cores add up all
-products. wgmma takes float8 along k alone: other factors are transposed by `relayout` first, byte by byte.
+products. wgmma takes float8 from shared memory along k alone, and its A from registers too: `gemm_fp8_nn` reads
+row-major factors, as those of D^T = B^T A^T. Other factors are transposed by `relayout` first, byte by byte.
 """
 
 from dataclasses import replace
@@ -23,6 +24,23 @@ KERNEL = replace(
         "large": {"BM": 256, "STAGES": 4, "CLUSTER": 2},
         "narrow": {"BN": 64, "STAGES": 8},
         "split": {"BN": 64, "SPLITS": 4},
+    },
+)
+
+ROW_MAJOR = replace(
+    gemm_sm90.of_type(
+        "gemm_fp8_nn",
+        "row-major float8 factors, of which threads hand the tensor cores B in registers, sums promoted to float32",
+        factors=FLOAT8,
+        fast=False,
+        bn=128,
+        stages=6,
+        across_k="B",
+    ),
+    presets={
+        "large": {"BM": 256, "STAGES": 4},
+        "narrow": {"BN": 64, "STAGES": 8},
+        "few_rows": {"BN": 16, "STAGES": 10},
     },
 )
 

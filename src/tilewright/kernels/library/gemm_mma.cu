@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             return WarpTermScales(split_a.scales, split_b.scales, sizes, tile.matrix, depth, row, col);
         }
     }();
-    const SumScales<ROWS, 8 * COLS, 16> sum_scales{scales_of_factors, sizes.m, sizes.n, row, col, depth > 0};
+    const SumScales<ROWS, 8 * COLS, 16> sum_scales{scales_of_factors, sizes.m, sizes.n, row + own_row<16>(), col, depth > 0};
     float sums[ROWS][4 * COLS] = {};
     for (int step = 0; step < steps; ++step, scales.next()) {
         const auto of_step = scales.now();

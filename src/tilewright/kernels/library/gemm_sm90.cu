@@ -1,6 +1,6 @@
 // gemm_sm90: products by Hopper's warpgroups (sm_90a alone) of 16-bit factors, of float32 factors that are first split into TERMS
 // matrices of 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors with scales.
-// HOLDS_A: A is of floats and lies across k, so threads read it (held_factor.cuh). EXCHANGED: the product is D^T = B^T A^T.
+// HOLDS_A: A is of floats or of 8 bits and lies across k, so threads read it (held_factor.cuh). EXCHANGED: the product is D^T = B^T A^T.
 //
 // A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile of all matrices (tile_order.cuh); its
 // stages go on from one to the next.
@@ -56,10 +56,11 @@ struct Shared : StoredTiles<4 * CONSUMERS, STORED> {
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90(Sizes of_d, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
               const __grid_constant__ Terms::Operand split_a, const __grid_constant__ Terms::Operand split_b,
-              Scales scales_of_factors, SplitCounters* counters, const __grid_constant__ TensorMap D) {
+              Scales scales_of_d, SplitCounters* counters, const __grid_constant__ TensorMap D) {
     DYNAMIC_SHARED(Shared, shared);
     Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
     const Sizes sizes = EXCHANGED ? exchanged(of_d) : of_d;
+    const Scales scales_of_factors = EXCHANGED ? exchanged(scales_of_d) : scales_of_d;
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / Tiles::DEPTH + (depth % Tiles::DEPTH != 0);
     const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
@@ -115,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
         const int row = here.row + first, col = here.col + rank * COLS;
         const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
-        const SumScales<PARTS, COLS> sum_scales{scales_of_factors, sizes.m, sizes.n, row, col, depth > 0};
+        const SumScales<PARTS, COLS, 64, held.APART> sum_scales{scales_of_factors, sizes.m, sizes.n, row + held.row(), col, depth > 0};
         shared->consumers.wait_turn(number, warpgroup);
         float sums[PARTS][BN / 2] = {};
         auto scales = step_scales<PARTS>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps, first_step, row, here.col);

@@ -30,6 +30,8 @@ _CONSUMERS = 2
 """By default."""
 _SUMS = {1: 192, 2: 192, 3: 100}
 """By consumers, those that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
+_HELD = 48
+"""How many fewer there may be of the latter, three times, where registers hold A."""
 _REPEATS = 8
 """Lines after which the swizzle's pattern begins anew."""
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -40,7 +42,7 @@ _ORDERS: dict[str | None, tuple[Order, Order]] = {
     "A": ("column", "column"),
     "B": ("row", "row"),
 }
-"""In which TF32 and float8 are read, by the factor that lies across k."""
+"""In which TF32 and float8 are read, by the factor that lies across k and is multiplied from registers."""
 _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
@@ -87,11 +89,15 @@ def _together(config: Config) -> int:
     return 1 if config.PINGPONG else _consumers(config)
 
 
-def _tiles_bytes(config: Config, layout: str, terms: int) -> int:
-    """Of all stages. A row-major B has blocks of columns, the last loaded whole."""
-    width = _width(config.BN, warpgroups.ITEM_BYTES)
-    columns = _in_parts(config.BN, config.CLUSTER) if layout[1] == "T" else -(-config.BN // width) * width
-    return terms * config.STAGES * warpgroups.LINE_BYTES * (config.BM + columns)
+def _tiles_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> int:
+    """Of all stages. Tiles across k have blocks of rows or columns, the last loaded whole."""
+
+    def lines(side: int, sharing: int, along_k: bool) -> int:
+        width = _width(side, item_bytes)
+        return _in_parts(side, sharing) if along_k else -(-side // width) * width
+
+    of_a, of_b = lines(config.BM, config.CLUSTER_N, layout[0] == "N"), lines(config.BN, config.CLUSTER, layout[1] == "T")
+    return terms * config.STAGES * warpgroups.LINE_BYTES * (of_a + of_b)
 
 
 def _sums_bytes(config: Config) -> int:
@@ -116,11 +122,11 @@ def _stores_evenly(config: Config) -> bool:
     return config.STORED == 0 or (rest == 0 and parts * lines % config.STORED == 0)
 
 
-def _shared_bytes(config: Config, layout: str, terms: int) -> int:
+def _shared_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> int:
     """Of a block: results that wait; its stages, or what splits factors and what multiplies in float32 in their place;
     for each stage two barriers; for each consumer one; those of the float32 way, and two numbers.
     """
-    stages, consumers = _tiles_bytes(config, layout, terms), _consumers(config)
+    stages, consumers = _tiles_bytes(config, layout, terms, item_bytes), _consumers(config)
     if terms > 1:
         wide = splitting.float32_warpgroups_bytes(config.BM, config.BN // config.SPLITS)
         stages = max(stages, splitting.splitter_bytes(1 + consumers), wide)
@@ -141,19 +147,21 @@ def _blocks(exchanged: bool, problem: Problem, config: Config, multiprocessors: 
 
 
 def _sums(config: Config, anew: bool, held: bool) -> int:
-    """Registers of a thread for its sums, for those that tensor cores begin anew, if they do, and for A, if held so."""
+    """Registers of a thread for its sums, and for those that tensor cores begin anew, if they do, or for A, if held."""
     rows = config.BM // _together(config)
     sums = rows * config.BN // warpgroups.THREADS
-    begun = warpgroups.ROWS * config.BN // warpgroups.THREADS if anew else 0
-    return sums + begun + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if held else 0)
+    if anew:
+        return sums + warpgroups.ROWS * config.BN // warpgroups.THREADS
+    return sums + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if held else 0)
 
 
-def _made(config: Config, promotes: bool) -> int:
+def _made(config: Config, promotes: bool, held: bool) -> int:
     """How many steps' sums, begun anew, a thread holds: two where registers have room, so that it adds up one while
-    tensor cores make the other."""
+    tensor cores make the other. Where they hold A too, NVRTC 13.0 spills with sums of more than 96 columns."""
     begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
     alone = warpgroups.ROWS * _together(config) == config.BM  # an instruction has all rows of a consumer
-    return 2 if promotes and alone and 3 * begun <= _SUMS[_consumers(config)] else 1
+    most = _SUMS[_consumers(config)] - (_HELD if held else 0)
+    return 2 if promotes and alone and 3 * begun <= most else 1
 
 
 def _adds(config: Config, split: Split | None) -> Sums:
@@ -205,8 +213,8 @@ def of_type(
     fast: whether tensor cores add up all products of factors that are not split; else threads do, with every step.
     blocks: whether float8 factors have scales of blocks, which promotion multiplies by.
     bn, stages, promote: what BN, STAGES and PROMOTE are by default.
-    across_k: of TF32, the factor that lies across k and is multiplied from registers, 'A' or 'B'. With 'B' it computes
-        D^T = B^T A^T, and parameters are those of this product.
+    across_k: of TF32 and float8, the factor that lies across k and is multiplied from registers, 'A' or 'B'. With 'B'
+        it computes D^T = B^T A^T, and parameters are those of this product.
     """
 
     def of_d(of_rows: _T, of_columns: _T) -> tuple[_T, _T]:
@@ -219,6 +227,7 @@ def of_type(
     results = (*RESULTS, FLOAT8[0]) if factors == FLOAT8 else RESULTS
     item_bytes = ITEM_BYTES[split.dtype if split else factors[0]]
     along_k = item_bytes != warpgroups.ITEM_BYTES  # as wgmma takes TF32 and float8
+    in_stages = "TT" if held else "NT" if along_k else None  # the orders of tiles, of 16 bits as memory has them
     line = warpgroups.LINE_BYTES // item_bytes
     anew = split is not None or not fast
     sums_of_float8 = FAST if factors == FLOAT8 and fast else None
@@ -302,15 +311,15 @@ def of_type(
             ),
             Constraint(
                 lambda c: (
-                    c.SPLITS == 1 or (c.BN % (8 * c.SPLITS) == 0 and _sums_bytes(c) <= _tiles_bytes(c, "TT", terms))
+                    c.SPLITS == 1 or (c.BN % (8 * c.SPLITS) == 0 and _sums_bytes(c) <= _tiles_bytes(c, "NT", terms, item_bytes))
                 ),
                 "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit into STAGES tiles",
             ),
             *roles,
             *in_steps,
-            warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NT" if along_k else "NN", terms)),
+            warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, in_stages or "NN", terms, item_bytes)),
         ),
-        constants=lambda config: constants | {"MADE": _made(config, promotes=of_factors > 0 and not fast)},
+        constants=lambda config: constants | {"MADE": _made(config, of_factors > 0 and not fast, held)},
         tile=(lambda c: Tile(c.BN, c.BM, line)) if exchanged else (lambda c: Tile(c.BM, c.BN, line)),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=replace(
@@ -336,9 +345,9 @@ def of_type(
         precision=name.split("_")[1] if factors == ("float32",) else sums_of_float8,
         arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets", "D_map"),
         stored_box=_stored_box if stores else None,
-        shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
+        shared_bytes=lambda config, layout: _shared_bytes(config, in_stages or layout, terms, item_bytes),
         tensor_maps=lambda config, layout, sides: of_d(
-            *_boxes(config, "TT" if held else layout, of_d(*sides), item_bytes)
+            *_boxes(config, in_stages or layout, of_d(*sides), item_bytes)
         ),
         relayouts=lambda config: _ORDERS[across_k] if along_k else (None, None),
         split=split,

@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         const WarpBiases<RESULT, BN> biases(result.bias, tile.col);  // there are none
         Scales scales = scales_of_factors;
         scales.b += static_cast<long long>(tile.group) * scales.step_k_b;  // from matrix to matrix
-        const SumScales<PARTS, BN> sum_scales{scales, tile.end, sizes.n, tile.row + first, tile.col, true};
+        const SumScales<PARTS, BN> sum_scales{scales, tile.end, sizes.n, tile.row + first + own_row<64>(), tile.col, true};
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
             sum_scales.scale(i, sums[i]);

@@ -4,6 +4,7 @@
 
 #include "float8.cuh"
 #include "half.cuh"
+#include "load_matrix.cuh"
 #include "matrix_descriptor.cuh"
 
 // For the GPU's compiler.
@@ -31,12 +32,12 @@ __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescriptor a, Ma
     simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
 }
 
-template <typename T, int COUNT>
+template <typename T, typename U = T, int COUNT>
 __forceinline__ void multiply_async(float (&sums)[COUNT], const unsigned (&a)[4], MatrixDescriptor b, bool adds = true,
                                     SIMT_PLACE) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
-    constexpr auto TYPE = FACTOR_TYPE<T>;
-    const simt::WgmmaArguments arguments = {sums, a, 2 * COUNT, {0, false, TYPE}, {b.bits, false, TYPE}, adds};
+    const simt::WgmmaFactor of_a = {0, false, FACTOR_TYPE<T>}, of_b = {b.bits, false, FACTOR_TYPE<U>};
+    const simt::WgmmaArguments arguments = {sums, a, 2 * COUNT, of_a, of_b, adds};
     simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
 }
 
@@ -58,4 +59,10 @@ __forceinline__ void load_factor(unsigned& first, unsigned& second, const void* 
     const uint2 pair = *static_cast<const uint2*>(shared);
     first = pair.x;
     second = pair.y;
+}
+
+__forceinline__ void load_factor(unsigned (&to)[4], const void* shared, unsigned order, int, SIMT_PLACE) {
+    unsigned words[4];
+    load_matrices_transposed(words, static_cast<const unsigned*>(shared), file, line);
+    for (unsigned i = 0; i < 4; ++i) to[i] = __byte_perm(words[i / 2 * 2], words[i / 2 * 2 + 1], order + i % 2 * 0x1111u);
 }

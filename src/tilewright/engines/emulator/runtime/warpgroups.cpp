@@ -272,7 +272,7 @@ void BlockRunner::load_factor(const WgmmaFactor& factor, unsigned sides, TensorF
     to.decode(sides, factor.type);
 }
 
-// Of a factor in registers: a float or two elements along k in each, of rows 8 apart and then k half an instruction apart.
+// Of a factor in registers: a float or 2 or 4 elements along k in each, of rows 8 apart and then k half an instruction apart.
 void BlockRunner::load_factor(const RegisterFactor& factor, const WgmmaProduct& product, TensorFactor& to) {
     for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
         if (factor.touched(t)) {
@@ -284,9 +284,10 @@ void BlockRunner::load_factor(const RegisterFactor& factor, const WgmmaProduct& 
                 std::memcpy(&to.values[i / 2 * 4 + t % 4][row], &factor.words[t][i], sizeof(float));
                 continue;
             }
-            const unsigned k = i / 2 * 8 + t % 4 * 2;
-            to.bits[k][row] = std::uint16_t(factor.words[t][i]);
-            to.bits[k + 1][row] = std::uint16_t(factor.words[t][i] >> 16);
+            const unsigned bytes = bytes_of(product.a.type), each = 4 / bytes, k = i / 2 * 4 * each + t % 4 * each;
+            for (unsigned j = 0; j < each; ++j) {
+                to.bits[k + j][row] = std::uint16_t(factor.words[t][i] >> 8 * bytes * j) & (bytes == 1 ? 0xff : 0xffff);
+            }
         }
     }
     to.decode(ROWS, product.a.type);
