@@ -1,6 +1,5 @@
 // A tile of a product of float32 factors on CUDA cores, for factors whose terms tensor cores cannot multiply (term_range.cuh), from
-// parts of A and of B in shared memory (part_copies.cuh). Where a thread has up to 64 sums, they begin anew every 256 of k, so that
-// errors of long ones stay small; more of them take the registers that the totals would need.
+// parts of A and of B in shared memory (part_copies.cuh). Sums begin anew every 256 of k, so that errors of long ones stay small.
 //
 // A thread has runs of rows and of columns, quads where there are as many, and fragments of two k: those of the next are loaded
 // while the products of one are added. A warp has 8 threads along a row of D and 4 along a column, neighbours in pairs along a
@@ -25,7 +24,6 @@ class Float32Tile {
     static constexpr int ACROSS = BY_EIGHT ? WIDE : COLS % 16 == 0 ? 16 : 8, DOWN = SLICE_THREADS / ACROSS;
     static constexpr int ROWS_EACH = ROWS / DOWN, COLS_EACH = COLS / ACROSS;
     static constexpr int KEPT = ROWS_EACH / SLICES;  // rows of a thread whose results it stores
-    static constexpr bool ANEW = ROWS_EACH * COLS_EACH <= 64;
     static_assert(ROWS % DOWN == 0 && COLS % ACROSS == 0 && ACROSS % 8 == 0, "a thread has whole rows and columns");
     static_assert(SLICES <= 2 && ROWS_EACH % SLICES == 0, "two slices store half of the rows each");
 
@@ -34,8 +32,8 @@ class Float32Tile {
         __align__(16) float A[DEPTH][ROWS + 4];
         __align__(16) float B[DEPTH][COLS + 4];
     };
-    // What slices add up for each other, a row of each thread at a time.
-    using SliceSums = float[SLICES > 1 ? SLICES * COLS_EACH : 1][SLICES > 1 ? SLICE_THREADS : 1];
+    // What slices add up for each other.
+    using SliceSums = float[SLICES > 1 ? SLICES * KEPT * COLS_EACH : 1][SLICES > 1 ? SLICE_THREADS : 1];
 
     // Computes the tile at (row, col). begin(): returns the next part, when it has come for this thread; end(): this thread has read
     // it. meet(): lets all threads meet.
@@ -45,9 +43,8 @@ class Float32Tile {
         const int slice = SLICES > 1 ? thread / SLICE_THREADS : 0, warp = thread % SLICE_THREADS / 32, lane = thread % 32;
         const int across = warp % (ACROSS / 8) * 8 + lane / 2 % 8;
         const int down = warp / (ACROSS / 8) * 4 + lane / 16 * 2 + lane % 2;
-        float sums[ROWS_EACH][COLS_EACH] = {};                   // where they begin anew, of STEPS_TOGETHER steps
-        float totals[ANEW ? ROWS_EACH : 1][COLS_EACH] = {};
-        float rows[2][ROWS_EACH] = {}, cols[2][COLS_EACH] = {};  // fragments of an even k and of an odd one
+        float totals[ROWS_EACH][COLS_EACH] = {}, sums[ROWS_EACH][COLS_EACH] = {};  // these of STEPS_TOGETHER steps
+        float rows[2][ROWS_EACH] = {}, cols[2][COLS_EACH] = {};                    // fragments of an even k and of an odd one
         const int steps = (depth + DEPTH - 1) / DEPTH;
         for (int step = 0; step < steps; ++step) {
             const Part& part = begin();
@@ -63,15 +60,13 @@ class Float32Tile {
                 }
             }
             end();
-            if constexpr (ANEW) {
-                if (step % STEPS_TOGETHER == STEPS_TOGETHER - 1) add_to(totals, sums);
-            }
+            if (step % STEPS_TOGETHER == STEPS_TOGETHER - 1) take_over(totals, sums);
         }
         add_products(sums, rows[1], cols[1]);
-        if constexpr (ANEW) add_to(sums, totals);
+        take_over(totals, sums);
 
         float kept[KEPT][COLS_EACH];
-        add_slices(kept, sums, slice, thread % SLICE_THREADS, shared, meet);
+        add_slices(kept, totals, slice, thread % SLICE_THREADS, shared, meet);
 #pragma unroll
         for (int i = 0; i < KEPT; ++i) {
             const int at_row = row + side<ROWS_EACH, DOWN>(slice * KEPT + i, down);
@@ -89,14 +84,13 @@ class Float32Tile {
     }
 
   private:
-    // Adds sums to others, and begins them anew.
-    template <int COUNT>
-    static __device__ __forceinline__ void add_to(float (&to)[COUNT][COLS_EACH], float (&sums)[COUNT][COLS_EACH]) {
+    // Adds sums to totals, and begins them anew.
+    static __device__ __forceinline__ void take_over(float (&totals)[ROWS_EACH][COLS_EACH], float (&sums)[ROWS_EACH][COLS_EACH]) {
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) {
+        for (int i = 0; i < ROWS_EACH; ++i) {
 #pragma unroll
             for (int j = 0; j < COLS_EACH; ++j) {
-                to[i][j] += sums[i][j];
+                totals[i][j] += sums[i][j];
                 sums[i][j] = 0.0f;
             }
         }
@@ -104,21 +98,26 @@ class Float32Tile {
 
     // Of two slices, each ends up with the totals of KEPT of its rows: the first ones, or the last ones.
     template <typename Meet>
-    static __device__ __forceinline__ void add_slices(float (&kept)[KEPT][COLS_EACH], const float (&sums)[ROWS_EACH][COLS_EACH],
+    static __device__ __forceinline__ void add_slices(float (&kept)[KEPT][COLS_EACH], const float (&totals)[ROWS_EACH][COLS_EACH],
                                                       int slice, int thread, SliceSums& shared, const Meet& meet) {
         constexpr int LAST = ROWS_EACH - KEPT;
+        if constexpr (SLICES > 1) meet();  // all have read those of the tile before
 #pragma unroll
         for (int i = 0; i < KEPT; ++i) {
-            if constexpr (SLICES > 1) meet();  // all have read those of the row before
 #pragma unroll
             for (int j = 0; j < COLS_EACH; ++j) {
-                kept[i][j] = slice == 0 ? sums[i][j] : sums[LAST + i][j];
-                if constexpr (SLICES > 1) shared[slice * COLS_EACH + j][thread] = slice == 0 ? sums[LAST + i][j] : sums[i][j];
+                kept[i][j] = slice == 0 ? totals[i][j] : totals[LAST + i][j];
+                if constexpr (SLICES > 1) {
+                    shared[(slice * KEPT + i) * COLS_EACH + j][thread] = slice == 0 ? totals[LAST + i][j] : totals[i][j];
+                }
             }
-            if constexpr (SLICES > 1) {
-                meet();
+        }
+        if constexpr (SLICES > 1) {
+            meet();
 #pragma unroll
-                for (int j = 0; j < COLS_EACH; ++j) kept[i][j] += shared[(1 - slice) * COLS_EACH + j][thread];
+            for (int i = 0; i < KEPT; ++i) {
+#pragma unroll
+                for (int j = 0; j < COLS_EACH; ++j) kept[i][j] += shared[((1 - slice) * KEPT + i) * COLS_EACH + j][thread];
             }
         }
     }

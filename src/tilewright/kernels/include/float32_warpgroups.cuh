@@ -18,9 +18,10 @@ class Float32Warpgroups {
     static constexpr int PARTS = 3;   // one is multiplied, one has come, one is on its way
     static constexpr int LINES = 2;   // parts whose lines along k are on their way or being transposed
     static constexpr int COPIERS = 128, THREADS = 128 * WARPGROUPS;
-    // What is computed at a time. The warpgroups divide its k: so a thread has up to 8 x 16 sums, and loads few elements for each.
+    // What is computed at a time. Where it is small, the warpgroups divide its k: so each thread has 8 x 8 sums.
     static constexpr int ROWS = TILE_ROWS % 128 == 0 ? 128 : 64, COLS = TILE_COLS <= 128 ? TILE_COLS : TILE_COLS / 2;
-    using Tile = Float32Tile<ROWS, COLS, THREADS, DEPTH, WARPGROUPS>;
+    static constexpr int SLICES = ROWS * COLS <= 64 * THREADS / 2 ? 2 : 1;
+    using Tile = Float32Tile<ROWS, COLS, THREADS, DEPTH, SLICES>;
     using Part = typename Tile::Part;
     using CopiesOfA = PartCopies<ROWS, DEPTH, COPIERS, true>;
     using CopiesOfB = PartCopies<COLS, DEPTH, COPIERS, true>;

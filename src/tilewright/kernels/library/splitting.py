@@ -2,7 +2,6 @@
 include/split_factors.cuh, include/float32_block.cuh and include/float32_warpgroups.cuh.
 """
 
-from tilewright.kernels import warpgroups
 from tilewright.kernels.spec import SCALED_K
 
 GROUP = 128
@@ -39,8 +38,7 @@ def float32_warpgroups_bytes(rows: int, cols: int) -> int:
     """Of a block of which two warpgroups compute tiles of this size."""
     rows = 128 if rows % 128 == 0 else 64
     cols = cols if cols <= 128 else cols // 2
-    across = warpgroups.THREADS // (rows // 8)  # threads of a warpgroup along a row, if each has 8 rows
-    sums = 4 * 2 * warpgroups.THREADS * (cols // (across if cols % across == 0 else 8))  # of a row of each thread
+    sums = 4 * rows * cols if rows * cols <= 64 * 128 else _NO_SUMS
     k, parts = _WARPGROUPS
     lines = 4 * (parts - 1) * k * (rows + cols)
     return _parts_bytes(rows, cols, k, parts) + lines + sums
