@@ -86,18 +86,18 @@ struct HeldFactor<PARTS, false> {
     static __device__ __forceinline__ int row() { return own_row<64>(); }
 };
 
-// The products of a stage and of one part of A, held by threads, that begin anew: groups of one instruction each.
-template <typename Stage, int PARTS, int COUNT>
-__device__ __forceinline__ void start_held(const Stage& stage, int first, float (&made)[COUNT], HeldFactor<PARTS>& held) {
-    constexpr int STEPS = HeldFactor<PARTS>::STEPS;
+// Loads what a stage's instructions take of 64 rows of A; starts their products, which begin anew.
+template <typename Stage, int PARTS>
+__device__ __forceinline__ void load_held(const Stage& stage, int first, HeldFactor<PARTS>& held) {
 #pragma unroll
-    for (int k = 0; k < STEPS; ++k) {
-        wait_products<STEPS - 1>(held.elements[k]);
-        held.load(stage.A[0], first, k, 0);
-        fence_sums(made, held.elements[k]);
-        held.multiply(made, k, 0, stage.B[0].at(0, k), k > 0);
-        commit_products();
-    }
+    for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.load(stage.A[0], first, k, 0);
+}
+template <typename Stage, int PARTS, int COUNT>
+__device__ __forceinline__ void start_held(const Stage& stage, float (&made)[COUNT], HeldFactor<PARTS>& held) {
+    fence_sums(made, held.elements);
+#pragma unroll
+    for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.multiply(made, k, 0, stage.B[0].at(0, k), k > 0);
+    commit_products();
 }
 
 // multiply_stage (stage_products.cuh), with what a thread holds of A.
@@ -108,17 +108,14 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
         multiply_ahead(stage, first, sums[0], made, made_before, scales);
     } else if constexpr (!HOLDS_A) {
         multiply_stage(stage, first, sums, scales);
-    } else if constexpr (MADE > 1) {
-        start_held(stage, first, made, held);
-        wait_products<HeldFactor<PARTS>::STEPS>(made_before);
-        promote(sums[0], made_before, scales.template of_part<COUNT>(0));
-        pin(sums);
     } else if constexpr (PROMOTE > 0) {
+        float of_part[COUNT];
+        load_held(stage, first, held);
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
-            float of_part[COUNT];
-            start_held(stage, first + 64 * i, of_part, held);
+            start_held(stage, of_part, held);
             wait_products<0>(of_part);
+            if (i + 1 < PARTS) load_held(stage, first + 64 * (i + 1), held);
             promote(sums[i], of_part, scales.template of_part<COUNT>(i));
         }
     } else {
