@@ -19,11 +19,6 @@
 //
 //     tensor cores   | step 3 of the stage before  | step 0   | step 1   | step 2   | ...
 //     threads        | load step 0, start | load 1, start | load 2, start | load 3 once step 3 of the stage before is done, ...
-//
-// Where sums begin anew with every stage, of one part (64 rows) after the other:
-//
-//     tensor cores   | part 0                |                                  | part 1                | ...
-//     threads        | wait until it is made | load part 1, add what was made of 0, start | wait ...
 #pragma once
 
 #include "stage_products.cuh"
@@ -67,13 +62,6 @@ struct HeldFactor {
         }
     }
 
-    // The same of all steps of a stage.
-    template <typename Tile>
-    __device__ __forceinline__ void load(const Tile& tile, int first) {
-#pragma unroll
-        for (int k = 0; k < STEPS; ++k) load(tile, first, k, 0);
-    }
-
     // Starts the product of 64 rows of A, loaded so, and of B.
     template <int COUNT>
     __device__ __forceinline__ void multiply(float (&sums)[COUNT], int step, int part, MatrixDescriptor b, bool adds = true) const {
@@ -98,6 +86,20 @@ struct HeldFactor<PARTS, false> {
     static __device__ __forceinline__ int row() { return own_row<64>(); }
 };
 
+// Loads what a stage's instructions take of 64 rows of A; starts their products, which begin anew.
+template <typename Stage, int PARTS>
+__device__ __forceinline__ void load_held(const Stage& stage, int first, HeldFactor<PARTS>& held) {
+#pragma unroll
+    for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.load(stage.A[0], first, k, 0);
+}
+template <typename Stage, int PARTS, int COUNT>
+__device__ __forceinline__ void start_held(const Stage& stage, float (&made)[COUNT], HeldFactor<PARTS>& held) {
+    fence_sums(made, held.elements);
+#pragma unroll
+    for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.multiply(made, k, 0, stage.B[0].at(0, k), k > 0);
+    commit_products();
+}
+
 // multiply_stage (stage_products.cuh), with what a thread holds of A.
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
 __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], Made<COUNT>& made,
@@ -107,15 +109,14 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
     } else if constexpr (!HOLDS_A) {
         multiply_stage(stage, first, sums, scales);
     } else if constexpr (PROMOTE > 0) {
+        float of_part[COUNT];
+        load_held(stage, first, held);
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
-            wait_products<0>(made);  // of the part before, or the last of the stage before
-            held.load(stage.A[0], first + 64 * i);
-            promote(sums[(i + PARTS - 1) % PARTS], made, scales.template of_part<COUNT>(i));
-            fence_sums(made, held.elements);
-#pragma unroll
-            for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.multiply(made, k, 0, stage.B[0].at(0, k), k > 0);
-            commit_products();
+            start_held(stage, of_part, held);
+            wait_products<0>(of_part);
+            if (i + 1 < PARTS) load_held(stage, first + 64 * (i + 1), held);
+            promote(sums[i], of_part, scales.template of_part<COUNT>(i));
         }
     } else {
         constexpr int STEPS = HeldFactor<PARTS>::STEPS;

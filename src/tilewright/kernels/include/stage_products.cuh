@@ -22,12 +22,8 @@
 #include "factor_scales.cuh"
 #include "term_scales.cuh"
 
-// Whether what tensor cores make of a step, or of its last part, is added up in the next: where registers hold that twice, or A, whose
-// elements are loaded on the way (held_factor.cuh).
-constexpr bool ADDS_LATER = MADE > 1 || (PROMOTE > 0 && HOLDS_A);
-
 // Steps whose products may still be under way when `multiply_stage` returns.
-constexpr int STEPS_UNDER_WAY = PROMOTE == 0 || ADDS_LATER ? 1 : 0;
+constexpr int STEPS_UNDER_WAY = PROMOTE == 0 || MADE > 1 ? 1 : 0;
 
 // Instructions along k from one promotion to the next.
 constexpr int APART = PROMOTE == 0 ? 1 : PROMOTE * static_cast<int>(sizeof(FACTOR)) / STEP_BYTES;
@@ -104,9 +100,9 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
     }
 }
 
-// What tensor cores make of one step, or of a part of it, where threads add it up later.
+// What tensor cores make of one step, where MADE is 2.
 template <int COUNT>
-using Made = float[ADDS_LATER ? COUNT : 1];
+using Made = float[MADE > 1 ? COUNT : 1];
 
 // sums += what was made of the step before, while the product of 64 rows of `stage.A`, from `first` on, and of `stage.B` is made.
 // scales: of the step before.
@@ -127,9 +123,9 @@ __device__ __forceinline__ void multiply_ahead(const Stage& stage, int first, fl
 // Ends with the last step.
 template <int PARTS, int COUNT, typename StepScales>
 __device__ __forceinline__ void finish_products(float (&sums)[PARTS][COUNT], Made<COUNT>& made, const StepScales& scales) {
-    if constexpr (ADDS_LATER) {
+    if constexpr (MADE > 1) {
         wait_products<0>(made);
-        promote(sums[PARTS - 1], made, scales.template of_part<COUNT>(PARTS - 1));
+        promote(sums[0], made, scales.template of_part<COUNT>(0));
     } else {
         wait_products<0>(sums);
     }
@@ -140,9 +136,9 @@ __device__ __forceinline__ void finish_products(float (&sums)[PARTS][COUNT], Mad
 template <int COUNT, typename Multiply, typename Finish>
 __device__ __forceinline__ void multiply_steps(int steps, const Multiply& multiply, const Finish& finish) {
     if constexpr (MADE == 1) {
-        Made<COUNT> made = {};  // before the first step, 0
-        for (int step = 0; step < steps; ++step) multiply(step, made, made);
-        finish(made);
+        Made<COUNT> none;
+        for (int step = 0; step < steps; ++step) multiply(step, none, none);
+        finish(none);
     } else {
         Made<COUNT> odd = {};  // before the first step, 0
         for (int step = 1; step < steps; step += 2) {
