@@ -19,6 +19,11 @@
 //
 //     tensor cores   | step 3 of the stage before  | step 0   | step 1   | step 2   | ...
 //     threads        | load step 0, start | load 1, start | load 2, start | load 3 once step 3 of the stage before is done, ...
+//
+// Where sums begin anew with every stage, of 64 rows (a part) after the other:
+//
+//     tensor cores             | all steps of part 0 |                                     | all of part 1 | ...
+//     threads         | load 0 | wait                | load 1, add what was made of part 0 | wait          | ...
 #pragma once
 
 #include "stage_products.cuh"
@@ -62,6 +67,13 @@ struct HeldFactor {
         }
     }
 
+    // The same of all instructions of a stage, of the only part.
+    template <typename Tile>
+    __device__ __forceinline__ void load_all(const Tile& tile, int first) {
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) load(tile, first, step, 0);
+    }
+
     // Starts the product of 64 rows of A, loaded so, and of B.
     template <int COUNT>
     __device__ __forceinline__ void multiply(float (&sums)[COUNT], int step, int part, MatrixDescriptor b, bool adds = true) const {
@@ -86,36 +98,25 @@ struct HeldFactor<PARTS, false> {
     static __device__ __forceinline__ int row() { return own_row<64>(); }
 };
 
-// Loads what a stage's instructions take of 64 rows of A; starts their products, which begin anew.
-template <typename Stage, int PARTS>
-__device__ __forceinline__ void load_held(const Stage& stage, int first, HeldFactor<PARTS>& held) {
-#pragma unroll
-    for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.load(stage.A[0], first, k, 0);
-}
-template <typename Stage, int PARTS, int COUNT>
-__device__ __forceinline__ void start_held(const Stage& stage, float (&made)[COUNT], HeldFactor<PARTS>& held) {
-    fence_sums(made, held.elements);
-#pragma unroll
-    for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.multiply(made, k, 0, stage.B[0].at(0, k), k > 0);
-    commit_products();
-}
-
 // multiply_stage (stage_products.cuh), with what a thread holds of A.
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
 __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], Made<COUNT>& made,
                                                Made<COUNT>& made_before, const StepScales& scales, HeldFactor<PARTS>& held) {
-    if constexpr (!HOLDS_A && MADE > 1) {
+    if constexpr (MADE > 1) {
         multiply_ahead(stage, first, sums[0], made, made_before, scales);
     } else if constexpr (!HOLDS_A) {
         multiply_stage(stage, first, sums, scales);
     } else if constexpr (PROMOTE > 0) {
         float of_part[COUNT];
-        load_held(stage, first, held);
+        held.load_all(stage.A[0], first);
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
-            start_held(stage, of_part, held);
+            fence_sums(of_part, held.elements);
+#pragma unroll
+            for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.multiply(of_part, k, 0, stage.B[0].at(0, k), k > 0);
+            commit_products();
             wait_products<0>(of_part);
-            if (i + 1 < PARTS) load_held(stage, first + 64 * (i + 1), held);
+            if (i + 1 < PARTS) held.load_all(stage.A[0], first + 64 * (i + 1));
             promote(sums[i], of_part, scales.template of_part<COUNT>(i));
         }
     } else {

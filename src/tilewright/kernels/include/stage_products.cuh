@@ -10,7 +10,7 @@
 // begin anew with every step, and threads add what they made to sums that round: first all products but the largest, then
 // these, every PROMOTE of k. Where SCALED is 1 or FACTOR_SCALES 2, they multiply it by the scales of this step on the way.
 //
-// MADE 2: registers hold what tensor cores make twice (of factors of one term, PROMOTE a step, 64 rows a warpgroup):
+// MADE 2: registers hold what tensor cores make twice (of factors of one term in shared memory, PROMOTE a step, 64 rows a warpgroup):
 //
 //     tensor cores   | step 0: made[0] | step 1: made[1] | step 2: made[0] | ...
 //     threads                          | add made[0]     | add made[1]     | ...

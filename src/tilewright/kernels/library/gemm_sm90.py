@@ -30,8 +30,6 @@ _CONSUMERS = 2
 """By default."""
 _SUMS = {1: 192, 2: 192, 3: 100}
 """By consumers, those that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
-_HELD = 48
-"""How many fewer there may be of the latter, three times, where registers hold A."""
 _REPEATS = 8
 """Lines after which the swizzle's pattern begins anew."""
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -155,13 +153,12 @@ def _sums(config: Config, anew: bool, held: bool) -> int:
     return sums + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if held else 0)
 
 
-def _made(config: Config, promotes: bool, held: bool) -> int:
+def _made(config: Config, promotes: bool) -> int:
     """How many steps' sums, begun anew, a thread holds: two where registers have room, so that it adds up one while
-    tensor cores make the other. Where they hold A too, NVRTC 13.0 spills with sums of more than 96 columns."""
+    tensor cores make the other."""
     begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
     alone = warpgroups.ROWS * _together(config) == config.BM  # an instruction has all rows of a consumer
-    most = _SUMS[_consumers(config)] - (_HELD if held else 0)
-    return 2 if promotes and alone and 3 * begun <= most else 1
+    return 2 if promotes and alone and 3 * begun <= _SUMS[_consumers(config)] else 1
 
 
 def _adds(config: Config, split: Split | None) -> Sums:
@@ -319,7 +316,7 @@ def of_type(
             *in_steps,
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, in_stages or "NN", terms, item_bytes)),
         ),
-        constants=lambda config: constants | {"MADE": _made(config, of_factors > 0 and not fast, held)},
+        constants=lambda config: constants | {"MADE": _made(config, promotes=of_factors > 0 and not fast and not held)},
         tile=(lambda c: Tile(c.BN, c.BM, line)) if exchanged else (lambda c: Tile(c.BM, c.BN, line)),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=replace(
