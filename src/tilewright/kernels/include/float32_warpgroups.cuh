@@ -1,10 +1,8 @@
 // Tiles of float32 factors (float32_tile.cuh) by a block whose warpgroups have roles: one copies parts of A and of B, the others
 // multiply them together. They need not meet: the copies are ahead by up to PARTS.
 //
-//   copying      | start part 0 | start 1, finish 0 | start 2, finish 1 | start 3, finish 2 | wait for 0, start 4, finish 3 | ...
-//   multiplying                           | wait for 0, multiply, 0 is read | wait for 1, multiply, ...              PARTS = 4
-//
-// The warps that multiply take nearly all of a scheduler's slots, so a copying one waits long for each of its instructions.
+//   copying      | start part 0 | start 1, finish 0 | start 2, finish 1 | wait for 0, start 3, finish 2 | ...      PARTS = 3
+//   multiplying                           | wait for 0, multiply, 0 is read | wait for 1, multiply, ...
 #pragma once
 
 #include <thread_index.cuh>
@@ -17,7 +15,7 @@
 template <int TILE_ROWS, int TILE_COLS, int WARPGROUPS>
 class Float32Warpgroups {
     static constexpr int DEPTH = 32;  // of k, of a part
-    static constexpr int PARTS = 4;   // one is multiplied, two have come, one is on its way
+    static constexpr int PARTS = 3;   // one is multiplied, one has come, one is on its way
     static constexpr int LINES = 2;   // parts whose lines along k are on their way or being transposed
     static constexpr int COPIERS = 128, THREADS = 128 * WARPGROUPS;
     // What is computed at a time. Where it is small, the warpgroups divide its k: so each thread has 8 x 8 sums.

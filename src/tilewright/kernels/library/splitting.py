@@ -10,10 +10,8 @@ _PADDING = 4
 """Floats behind each line of a part."""
 _BLOCK = 16, 3
 """Of `Float32Block`: k of a part, and parts."""
-_WARPGROUPS = 32, 4
+_WARPGROUPS = 32, 3
 """The same of `Float32Warpgroups`."""
-_LINES = 2
-"""Its parts of which lines along k are on their way or being transposed."""
 _NO_SUMS = 16
 """Where no slices add up sums."""
 PART_BARRIERS = 2 * _WARPGROUPS[1] + 1
@@ -42,5 +40,5 @@ def float32_warpgroups_bytes(rows: int, cols: int) -> int:
     cols = cols if cols <= 128 else cols // 2
     sums = 4 * rows * cols if rows * cols <= 64 * 128 else _NO_SUMS
     k, parts = _WARPGROUPS
-    lines = 4 * _LINES * k * (rows + cols)
+    lines = 4 * (parts - 1) * k * (rows + cols)
     return _parts_bytes(rows, cols, k, parts) + lines + sums
