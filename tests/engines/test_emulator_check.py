@@ -421,6 +421,7 @@ FORMS_OF = {
     "thin_bf16x6": FORMS[1::2],
     "thin_fp16x3": FORMS[:1],
     "gemm_fp8": FORMS[:1],
+    "gemm_fp8_nn": FORMS[:1],
     "gemm_fp8_fast": FORMS[3:],
     "gemm_fp8_blocks": FORMS[1:2],
     "gemm_tf32": FORMS[3:],

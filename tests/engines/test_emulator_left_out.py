@@ -46,6 +46,7 @@ SM90_ORDERS = {
     "every form": re.compile(ALL_FORMS),
     "products": re.compile(r"(?<=^ {8})((fence_sums|wait_products<.*>)\(sums\)|commit_products\(\));"),
     "held": re.compile(r"(?<=^ {12})(fence_sums|commit_products|wait_products)[^;]*;|__syncwarp\(\);"),
+    "held in parts": re.compile(r"(?<=^ {8})(fence_sums|commit_products|wait_products)[^;]*;|__syncwarp\(\);"),
     "clusters": re.compile(rf"{ALL_FORMS}|(?<=warp % 4 == 0\) )shared->barriers\.wait_read\([^;]*;"),
 }
 """What orders accesses there."""
@@ -141,6 +142,13 @@ ORDERED = [
     Ordered("gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BN": 64}, (67, 77, 390), AHEAD),
     Ordered("gemm_fp8", "gemm_sm90.cu", SM90["one consumer"], (140, 100, 390), SM90_ORDERS["every form"]),
     Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (36, 76, 104), SM90_ORDERS["held"]),
+    Ordered(
+        "gemm_fp8_nn",
+        "held_factor.cuh",
+        {**SM90["one consumer"], "BM": 128, "BN": 64},
+        (67, 140, 390),
+        SM90_ORDERS["held in parts"],
+    ),
     Ordered("thin_bf16x6", "thin_terms.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 66, 156), CLUSTERED),
     Ordered("thin_bf16x6", "thin_terms.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 66, 156), ALONE),
     Ordered("thin_bf16x6", "thin_stages.cuh", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 66, 156), ALONE),

@@ -23,6 +23,8 @@ ALTERNATING = {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BA
 BY_WARPS = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
 FEW_ROWS = {"BM": 16, "BN": 64, "WM": 16, "WN": 16}
 SPLIT = {"BM": 64, "BN": 48, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2}
+OF_COLUMNS = {"BM": 192, "BN": 24, "STAGES": 3, "CONSUMERS": 3, "CLUSTER_N": 2}
+"""Rows of gemm_fp8_nn's tiles are columns of D: the last block of 128 is loaded whole and read in part."""
 
 
 def drawn(layout, m, n, k, of_a=E4M3, of_b=E4M3, seed=0):
@@ -49,6 +51,11 @@ def error(result, exact):
         ("gemm_fp8", SHARED, "TN", (E4M3, E5M2), "float16", (131, 77, 150)),
         ("gemm_fp8", ALTERNATING, "NN", (E5M2, E4M3), "float32", (150, 101, 145)),
         ("gemm_fp8", SPLIT, "NT", (E5M2, E5M2), E4M3, (70, 50, 272)),
+        ("gemm_fp8_nn", {"BN": 64, "STAGES": 2}, "NN", (E4M3, E4M3), "bfloat16", (64, 128, 256)),
+        ("gemm_fp8_nn", {"BM": 256, "BN": 64, "STAGES": 2}, "NN", (E4M3, E5M2), "float16", (77, 272, 150)),
+        ("gemm_fp8_nn", ALTERNATING, "TT", (E5M2, E4M3), "float32", (101, 150, 145)),
+        ("gemm_fp8_nn", {**SPLIT, "BM": 128, "CONSUMERS": 2}, "NT", (E5M2, E5M2), E4M3, (50, 144, 272)),
+        ("gemm_fp8_nn", OF_COLUMNS, "NN", (E5M2, E5M2), "bfloat16", (90, 208, 400)),
         ("skinny_fp8", {}, "NT", (E4M3, E4M3), "bfloat16", (1, 96, 512)),
         ("skinny_fp8", "weights_rows", "NT", (E4M3, E5M2), "float32", (5, 67, 331)),
         ("skinny_fp8", "row", "NN", (E5M2, E4M3), E4M3, (2, 150, 75)),

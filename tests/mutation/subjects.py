@@ -32,7 +32,7 @@ HEADERS = {
     "stage_turn.cuh": ("pingpong",),
     "consumers.cuh": ("gemm_sm90",),
     "swizzled_tile.cuh": ("gemm_sm90",),
-    "held_factor.cuh": ("gemm_tf32_nn",),
+    "held_factor.cuh": ("gemm_tf32_nn", "gemm_fp8_nn"),
     "epilogue/stored_tiles.cuh": ("gemm_sm90",),
     "thin_stages.cuh": ("thin_bf16x6",),
     "thin_lost.cuh": ("thin_fp16x3",),

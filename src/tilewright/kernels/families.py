@@ -100,6 +100,7 @@ class Warpgroups:
         several, a cluster computes one tile.
     run: neighbours in a row of D that one store instruction of a warp writes, where rows are aligned.
     realigns: whether it writes as many where 16-bit rows are not aligned, but for the ends of a tile's rows.
+    held: whether threads hand the tensor cores A in registers.
     """
 
     copies: Literal["registers", "tensor maps"] = "tensor maps"
@@ -113,6 +114,7 @@ class Warpgroups:
     splits: Count = lambda config: 1
     run: Count = lambda config: 8
     realigns: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,6 +98,24 @@ struct HeldFactor<PARTS, false> {
     static __device__ __forceinline__ int row() { return own_row<64>(); }
 };
 
+// The products of a stage that begin anew, of one part of A after the other.
+template <typename Stage, int PARTS, int COUNT, typename StepScales>
+__device__ __forceinline__ void multiply_parts(const Stage& stage, int first, float (&sums)[PARTS][COUNT], const StepScales& scales,
+                                               HeldFactor<PARTS>& held) {
+    float made[COUNT];
+    held.load_all(stage.A[0], first);
+#pragma unroll
+    for (int i = 0; i < PARTS; ++i) {
+        fence_sums(made, held.elements);
+#pragma unroll
+        for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.multiply(made, k, 0, stage.B[0].at(0, k), k > 0);
+        commit_products();
+        wait_products<0>(made);
+        if (i + 1 < PARTS) held.load_all(stage.A[0], first + 64 * (i + 1));
+        promote(sums[i], made, scales.template of_part<COUNT>(i));
+    }
+}
+
 // multiply_stage (stage_products.cuh), with what a thread holds of A.
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
 __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], Made<COUNT>& made,
@@ -107,18 +125,7 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
     } else if constexpr (!HOLDS_A) {
         multiply_stage(stage, first, sums, scales);
     } else if constexpr (PROMOTE > 0) {
-        float of_part[COUNT];
-        held.load_all(stage.A[0], first);
-#pragma unroll
-        for (int i = 0; i < PARTS; ++i) {
-            fence_sums(of_part, held.elements);
-#pragma unroll
-            for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.multiply(of_part, k, 0, stage.B[0].at(0, k), k > 0);
-            commit_products();
-            wait_products<0>(of_part);
-            if (i + 1 < PARTS) held.load_all(stage.A[0], first + 64 * (i + 1));
-            promote(sums[i], of_part, scales.template of_part<COUNT>(i));
-        }
+        multiply_parts(stage, first, sums, scales, held);
     } else {
         constexpr int STEPS = HeldFactor<PARTS>::STEPS;
 #pragma unroll

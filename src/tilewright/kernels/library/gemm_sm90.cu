@@ -2,8 +2,7 @@
 // matrices of 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors with scales.
 // HOLDS_A: A is of floats or of 8 bits and lies across k, so threads read it (held_factor.cuh). EXCHANGED: the product is D^T = B^T A^T.
 //
-// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile of all matrices (tile_order.cuh); its
-// stages go on from one to the next.
+// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile (tile_order.cuh); its stages go on.
 //
 //   shared memory: | stored_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
 //     A and B: TERMS tiles each, of lines of 128 bytes along k or of blocks of such lines across 64 k (swizzled_tile.cuh)
@@ -59,8 +58,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
               Scales scales_of_d, SplitCounters* counters, const __grid_constant__ TensorMap D) {
     DYNAMIC_SHARED(Shared, shared);
     Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
-    const Sizes sizes = EXCHANGED ? exchanged(of_d) : of_d;
-    const Scales scales_of_factors = EXCHANGED ? exchanged(scales_of_d) : scales_of_d;
+    const Sizes sizes = either<EXCHANGED>(exchanged(of_d), of_d);
+    const Scales scales_of_factors = either<EXCHANGED>(exchanged(scales_of_d), scales_of_d);
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / Tiles::DEPTH + (depth % Tiles::DEPTH != 0);
     const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k

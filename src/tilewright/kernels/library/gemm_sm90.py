@@ -328,6 +328,7 @@ def of_type(
             splits=lambda config: config.SPLITS,
             run=lambda config: 32,
             realigns=not held,
+            held=held,
         ),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
         vectorized=True,
