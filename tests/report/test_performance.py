@@ -20,6 +20,7 @@ from tilewright.report import (
     precisions,
     prepared,
     profiles,
+    sustained,
     term_products,
     validation,
 )
@@ -43,6 +44,7 @@ OTHER_RECORDS = (
     precisions.RECORDS,
     precisions.OTHER_RECORDS,
     *prepared.RECORDS,
+    *sustained.RECORDS,
     first_calls.RECORDS,
     profiles.PROFILES,
     profiles.LIBRARY,

@@ -33,6 +33,7 @@ from tilewright.report import (
     profiles,
     published,
     spread,
+    sustained,
     term_products,
     validation,
 )
@@ -149,6 +150,7 @@ def main() -> int:
             **precisions.sections(),
             "float32_way": float32_way.section(),
             "prepared": prepared.section(),
+            "sustained": sustained.section(),
             "grouped": grouped.section(),
             "clients": clients.section(),
         }

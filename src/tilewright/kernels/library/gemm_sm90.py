@@ -94,7 +94,10 @@ def _tiles_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> in
         width = _width(side, item_bytes)
         return _in_parts(side, sharing) if along_k else -(-side // width) * width
 
-    of_a, of_b = lines(config.BM, config.CLUSTER_N, layout[0] == "N"), lines(config.BN, config.CLUSTER, layout[1] == "T")
+    of_a, of_b = (
+        lines(config.BM, config.CLUSTER_N, layout[0] == "N"),
+        lines(config.BN, config.CLUSTER, layout[1] == "T"),
+    )
     return terms * config.STAGES * warpgroups.LINE_BYTES * (of_a + of_b)
 
 
@@ -308,7 +311,8 @@ def of_type(
             ),
             Constraint(
                 lambda c: (
-                    c.SPLITS == 1 or (c.BN % (8 * c.SPLITS) == 0 and _sums_bytes(c) <= _tiles_bytes(c, "NT", terms, item_bytes))
+                    c.SPLITS == 1
+                    or (c.BN % (8 * c.SPLITS) == 0 and _sums_bytes(c) <= _tiles_bytes(c, "NT", terms, item_bytes))
                 ),
                 "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit into STAGES tiles",
             ),
@@ -344,9 +348,7 @@ def of_type(
         arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets", "D_map"),
         stored_box=_stored_box if stores else None,
         shared_bytes=lambda config, layout: _shared_bytes(config, in_stages or layout, terms, item_bytes),
-        tensor_maps=lambda config, layout, sides: of_d(
-            *_boxes(config, in_stages or layout, of_d(*sides), item_bytes)
-        ),
+        tensor_maps=lambda config, layout, sides: of_d(*_boxes(config, in_stages or layout, of_d(*sides), item_bytes)),
         relayouts=lambda config: _ORDERS[across_k] if along_k else (None, None),
         split=split,
         sum_order=lambda config: _sum_order(config, split, item_bytes),
