@@ -4,7 +4,18 @@ import pytest
 
 from tilewright.bench import sustained
 from tilewright.bench.bare_products import REPEATS, Bare
-from tilewright.bench.sustained import BARE, OURS, SustainedRun, main, of_bare, of_products, sustain
+from tilewright.bench.sustained import (
+    BARE,
+    OURS,
+    State,
+    Sustained,
+    SustainedRun,
+    _mean,
+    main,
+    of_bare,
+    of_products,
+    sustain,
+)
 from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.errors import RecordsError
 from tilewright.kernels import find
@@ -41,6 +52,9 @@ def test_each_product_runs_by_ours_and_by_the_library(monkeypatch):
     ]
     assert found[0].tflops == pytest.approx(2 * 64 * 32 * 64 / found[0].us / 1e6)
     assert found[0].sm_clock_mhz is None, "there are no sensors"
+    assert _mean("a", "b", 6, [State(2.0, 1000.0, None), State(4.0, 1200.0, 650.0)]) == Sustained(
+        who="a", what="b", us=3.0, tflops=2e-6, sm_clock_mhz=1100.0, power_w=650.0
+    )
     assert len({pointers.d for pointers in started}) == 4, "two sets take turns"
     assert list(of_bare(engine)) == []
 
@@ -49,10 +63,9 @@ def test_the_second_half_is_timed(monkeypatch):
     now = iter(range(100))
     monkeypatch.setattr(sustained.time, "perf_counter", lambda: float(next(now)))
     launches = []
-    us, *state = sustain(EmulatorEngine(), lambda index, stream: launches.append(index), seconds=1.0)
+    state = sustain(EmulatorEngine(), lambda index, stream: launches.append(index), seconds=1.0)
     assert launches == [0, *range(10), *range(5), *range(5)], "a second's half: a launch takes a tenth of one"
-    assert us == pytest.approx(1e6 / 5)
-    assert state == [None, None]
+    assert state == (pytest.approx(1e6 / 5), None, None)
 
 
 @pytest.mark.parametrize("bare", [BARE[3], *BARE[-2:]], ids=str)

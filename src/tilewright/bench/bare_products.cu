@@ -19,6 +19,33 @@ using FACTOR_B = FACTOR;
 constexpr int THREADS = 256, SIXTY_FOURS = OWN_ROWS / 64;
 using Stage = StageTiles<2 * OWN_ROWS, BN, 1, 1>;
 
+// Multiplies a stage REPEATS times, from row `first` of A on.
+template <int PARTS, int COUNT>
+__device__ __forceinline__ void multiply(const Stage& stage, int first, float (&sums)[PARTS][COUNT], HeldFactor<PARTS>& held) {
+    constexpr int STEPS = LINE_BYTES / STEP_BYTES;
+    if constexpr (OF_A == 1) {
+        for (int k = 0; k < STEPS; ++k) {
+            for (int i = 0; i < PARTS; ++i) held.load(stage.A[0], first + 64 * i, k, i);
+        }
+    }
+    for (int time = 0; time < REPEATS; ++time) {
+        if constexpr (OF_A == 1) {
+            fence_sums(sums, held.elements);
+#pragma unroll
+            for (int k = 0; k < STEPS; ++k) {
+#pragma unroll
+                for (int i = 0; i < PARTS; ++i) held.multiply(sums[i], k, i, stage.B[0].at(0, k));
+            }
+            commit_products();
+            wait_products<1>(sums);
+        } else {
+            Made<COUNT> none;
+            multiply_stage(stage, first, sums, none, none, TermScales{}, held);
+        }
+    }
+    wait_products<0>(sums);
+}
+
 // from: as many bytes as a stage has. to: a number for each thread.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) bare_products(const uint4* from, float* to) {
     DYNAMIC_SHARED(Stage, stage);
@@ -28,34 +55,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) bare_products(const uin
     fence_async_shared();
     __syncthreads();
 
-    const int first = threadIdx.x / 128 * OWN_ROWS;
     float sums[SIXTY_FOURS][BN / 2] = {};
-    HeldFactor<SIXTY_FOURS> held_factor{static_cast<int>(blockDim.x)};
-    const auto multiply = [&](auto& held) {  // a template: what does not go with OF_A is not compiled
-        constexpr int STEPS = LINE_BYTES / STEP_BYTES;
-        if constexpr (OF_A == 1) {
-            for (int k = 0; k < STEPS; ++k) {
-                for (int i = 0; i < SIXTY_FOURS; ++i) held.load(stage->A[0], first + 64 * i, k, i);
-            }
-        }
-        for (int time = 0; time < REPEATS; ++time) {
-            if constexpr (OF_A == 1) {
-                fence_sums(sums, held.elements);
-#pragma unroll
-                for (int k = 0; k < STEPS; ++k) {
-#pragma unroll
-                    for (int i = 0; i < SIXTY_FOURS; ++i) held.multiply(sums[i], k, i, stage->B[0].at(0, k));
-                }
-                commit_products();
-                wait_products<1>(sums);
-            } else {
-                Made<BN / 2> none;
-                multiply_stage(*stage, first, sums, none, none, TermScales{}, held);
-            }
-        }
-    };
-    multiply(held_factor);
-    wait_products<0>(sums);
+    HeldFactor<SIXTY_FOURS> held{static_cast<int>(blockDim.x)};
+    multiply(*stage, threadIdx.x / 128 * OWN_ROWS, sums, held);
     float all = 0;
     for (int i = 0; i < SIXTY_FOURS; ++i) {
         for (int j = 0; j < BN / 2; ++j) all += sums[i][j];

@@ -1,18 +1,19 @@
 """What a GPU sustains: `python -m tilewright.bench.sustained --out FILE`.
 
-Each product runs in a row for a second, ours and cuBLAS's, and so do the tensor cores' instructions by themselves
-(bare_products.py); clocks and power are read while they run. Samples of a benchmark are shorter than it takes power
-to bring the clocks down.
+Each product runs in a row for seconds, by ours and by cuBLAS in turns, and so do the tensor cores' instructions by
+themselves (bare_products.py); clocks and power are read while they run. Samples of a benchmark are shorter than it
+takes power to bring the clocks down.
 """
 
 import argparse
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,10 @@ from tilewright.kernels.spec import Choice
 from tilewright.problem import Arithmetic, Problem, orders
 from tilewright.select.selector import select
 
-SECONDS = 1.0
-"""How long each runs, of which the second half is timed."""
+SECONDS = 2.0
+"""How long each runs at a time, of which the second half is timed."""
+ROUNDS = 2
+"""In which all works of a product take turns."""
 PRODUCTS = (
     ("bfloat16", "4096x4096x4096", "NN"),
     ("bfloat16", "4096x4096x4096", "NT"),
@@ -64,7 +67,7 @@ class Sustained(Facts):
     """A launch, in the mean."""
     tflops: float
     sm_clock_mhz: float | None
-    """In the middle; None where there is nothing to ask."""
+    """In the mean of its rounds; None where there is nothing to ask."""
     power_w: float | None
 
 
@@ -74,9 +77,17 @@ class SustainedRun(RunFile):
     works: list[Sustained]
 
 
-def sustain(engine: Engine, work: Work, seconds: float = SECONDS) -> tuple[float, float | None, float | None]:
-    """Run a work in a row: microseconds of a launch in the second half, and the clock and the power then."""
+class State(NamedTuple):
+    """Of a GPU while a work runs in a row."""
 
+    us: float
+    """Of a launch."""
+    sm_clock_mhz: float | None
+    power_w: float | None
+
+
+def sustain(engine: Engine, work: Work, seconds: float = SECONDS) -> State:
+    """Run a work in a row: the time of a launch in the second half, and what sensors say in the middle of that."""
     stream = getattr(engine, "stream", None)
 
     def run(launches: int, in_the_middle: Callable[[], None] = lambda: None) -> float:
@@ -89,12 +100,24 @@ def sustain(engine: Engine, work: Work, seconds: float = SECONDS) -> tuple[float
         engine.synchronize()
         return (time.perf_counter() - start) / launches
 
-    states = []
+    found = []
     run(1)
     launches = max(2, int(seconds / 2 / run(_CALIBRATION)))
     run(launches)
-    us = 1e6 * run(launches, lambda: states.append(gpu_state(engine)))
-    return us, *((states[0].sm_clock_mhz, states[0].power_w) if states[0] else (None, None))
+    us = 1e6 * run(launches, lambda: found.append(gpu_state(engine)))
+    return State(us, found[0].sm_clock_mhz, found[0].power_w) if found[0] else State(us, None, None)
+
+
+def _mean(who: str, what: str, flops: int, states: Sequence[State]) -> Sustained:
+    """Of several times that a work ran."""
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return statistics.fmean(known) if known else None
+
+    us = statistics.fmean(state.us for state in states)
+    clock, power = mean([state.sm_clock_mhz for state in states]), mean([state.power_w for state in states])
+    return Sustained(who=who, what=what, us=us, tflops=flops / us / 1e6, sm_clock_mhz=clock, power_w=power)
 
 
 def of_products(
@@ -130,12 +153,9 @@ def of_products(
         plan = engine.plan(*pick(problem), problem)
 
         works: dict[str, Work] = {OURS: _ours(engine, plan, sets), **(library.works(problem, sets) if library else {})}
-        for who, work in works.items():
-            us, clock, power = sustain(engine, work, seconds)
-            what = f"{shape} {layout} {dtype}"
-            yield Sustained(
-                who=who, what=what, us=us, tflops=problem.flops / us / 1e6, sm_clock_mhz=clock, power_w=power
-            )
+        rounds = [[sustain(engine, work, seconds) for work in works.values()] for _ in range(ROUNDS)]
+        for who, states in zip(works, zip(*rounds, strict=True), strict=True):
+            yield _mean(who, f"{shape} {layout} {dtype}", problem.flops, states)
 
 
 def _ours(engine: Engine, plan: Plan, sets: Sequence[OperandSet]) -> Work:
@@ -153,9 +173,8 @@ def of_bare(engine: Engine, seconds: float = SECONDS, forms: Sequence[Bare] = BA
         return
     blocks = engine.device.properties.multiprocessor_count
     for bare in forms:
-        us, clock, power = sustain(engine, bare.work(engine, blocks), seconds)
-        tflops = bare.flops(blocks) / us / 1e6
-        yield Sustained(who=BARELY, what=str(bare), us=us, tflops=tflops, sm_clock_mhz=clock, power_w=power)
+        work = bare.work(engine, blocks)
+        yield _mean(BARELY, str(bare), bare.flops(blocks), [sustain(engine, work, seconds)])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
