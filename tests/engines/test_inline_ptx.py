@@ -234,6 +234,7 @@ UNKNOWN = {
     "what is no PTX": ('asm("mov.u32 %0, (1);" : "=r"(r));', r"'\(' where an operand is expected"),
     "a block that is not open": ('asm("mov.u32 %0, 1; }" : "=r"(r));', "a brace closes that was not opened"),
     "half an instruction": ('asm("@" : "=r"(r));', "its end is missing"),
+    "registers by an operand": ('asm("{ .reg .u32 t<%1>; mov.u32 %0, t0; }" : "=r"(r) : "n"(2));', r"\.reg"),
     "pixels": (
         'asm("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%0, %0, '
         '%0}], [%0], {%0};" :: "r"(at), "l"(in));', r"cp\S* \(its .im2col\)"),

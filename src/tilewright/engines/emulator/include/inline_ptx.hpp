@@ -22,6 +22,16 @@ struct Place {
     __forceinline__ Call call(Operation operation) const { return {operation, file, line, instruction}; }
 };
 
+// Whether an operand that is text says the same.
+template <std::size_t LONG, std::size_t OTHER>
+constexpr bool is_text(const char (&text)[LONG], const char (&other)[OTHER]) {
+    for (std::size_t i = 0; i < OTHER; ++i) {
+        if ((i < LONG ? text[i] : 0) != other[i]) return false;
+        if (other[i] == 0) break;
+    }
+    return true;
+}
+
 // Registers. A wider one is read in part, a narrower one is extended by its sign, if it has one.
 
 template <typename To, typename From>
