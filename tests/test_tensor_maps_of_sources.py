@@ -1,5 +1,6 @@
 """Source files whose kernels take tensor maps, which lines at their heads describe."""
 
+import math
 import re
 import shutil
 from pathlib import Path
@@ -11,12 +12,15 @@ from typer.testing import CliRunner
 from tilewright import matmul
 from tilewright.bench.checking import outcomes, own_cases
 from tilewright.cli import main
+from tilewright.engines import nvrtc
 from tilewright.engines.emulator.launches import check_launch
 from tilewright.engines.launch_arguments import MAP_WORDS, describe
 from tilewright.engines.tensor_maps import layouts
 from tilewright.errors import ConfigError, DtypeError, ProblemError
 from tilewright.kernels.launches import read_launch
+from tilewright.kernels.map_pointers import with_maps_by_value
 from tilewright.kernels.sources import from_source
+from tilewright.kernels.spec import Variant
 from tilewright.problem import Arithmetic, Layout, Problem, Scalars
 
 OWN = Path(__file__).with_name("own_kernels")
@@ -93,12 +97,152 @@ def test_what_maps_say_of_panels():
     assert kernel.refusal(problem) is None
     found = layouts(kernel, kernel.config(), problem, aligned=True)
     rows, panels = 96, 4
-    *extents_and_strides, x, y, z, _, _, _, dimensions = MAP_WORDS.unpack(describe(found["B"]))
-    assert extents_and_strides == [64, rows, panels, 512, 128]
-    assert (x, y, z, dimensions) == (64, 32, 2, 3)
+    words = MAP_WORDS.unpack(describe(found["B"]))
+    assert (words[:3], words[5:7], words[9:12], words[-1]) == ((64, rows, panels), (512, 128), (64, 32, 2), 3)
     assert MAP_WORDS.unpack(describe(found["A"]))[-1] == MAP_WORDS.unpack(describe(found["D"]))[-1] == 2
     odd = Problem(64, 96, 160, Arithmetic("bfloat16", "float32"), b=Layout("column"))
     assert str(kernel.refusal(odd)).endswith("takes lines of B that are multiples of 64 elements, got 160")
+
+
+def test_maps_by_pointer_are_the_same_maps(tmp_path):
+    """The pointer leads to a parameter; lines and all that is found stay the same."""
+    text = PRODUCT.replace("const __grid_constant__ CUtensorMap map_a", "const CUtensorMap* map_a")
+    text = text.replace("const __grid_constant__ CUtensorMap map_b", "CUtensorMap const* const __restrict__\n map_b")
+    text = text.replace(
+        "const __grid_constant__ CUtensorMap map_c", "const CUtensorMap *__restrict__ map_c /* of C, D */"
+    )
+    for name in "abc":
+        text = text.replace(f"&map_{name}", f"map_{name}")
+    assert found(text) == []
+    assert any(re.match("missing fence: .* at kernel.cu:64", one) for one in found(text.replace(FENCE, "")))
+    kernel = from_source(text)
+    assert nvrtc.compile(kernel, kernel.config(), Variant(True, True), "sm_90a").report.registers > 0
+
+
+def test_what_compilers_get_of_maps_by_pointer():
+    other = "__device__ void g(const CUtensorMap* map);\n"
+    head = "template <int N> __global__ __launch_bounds__(N) void f(int n /* , */,"
+    declared = "__global__ void f(int n,\n const CUtensorMap*, CUtensorMap* map);\n"
+    defined = f"{head} const CUtensorMap* a,\n CUtensorMap b[]) {{"
+    by_value = " const __grid_constant__ CUtensorMap map_of_"
+    assert with_maps_by_value(declared + other + defined) == (
+        f"__global__ void f(int n,\n{by_value}1,{by_value}map);\n{other}{head}{by_value}a,\n{by_value}b) {{"
+        " const CUtensorMap* a = (CUtensorMap*)&map_of_a; CUtensorMap* b = (CUtensorMap*)&map_of_b;"
+    )
+
+
+def test_a_copy_of_a_map_is_none():
+    with pytest.raises(ConfigError, match=r"map_b of tile_product must be .* __grid_constant__ CUtensorMap, or a"):
+        from_source(PRODUCT.replace("const __grid_constant__ CUtensorMap map_b", "const CUtensorMap map_b"))
+
+
+BOXES = """
+// tilewright: grid=1 block=64 {words}
+#include <cuda.h>
+#include <stdint.h>
+__global__ void boxes(const CUtensorMap* __restrict__ from, const CUtensorMap* to) {{
+    __shared__ __align__(128) float tile[{size}];
+    __shared__ uint64_t full;
+    const unsigned bar = (unsigned)__cvta_generic_to_shared(&full), at = (unsigned)__cvta_generic_to_shared(tile);
+    if (threadIdx.x == 0) {{
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(bar));
+        asm volatile("fence.mbarrier_init.release.cluster;");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "n"(sizeof tile));
+        asm volatile("cp.async.bulk.tensor.{count}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                     " [%0], [%1, {{{load}}}], [%2];" ::"r"(at), "l"(from), "r"(bar) : "memory");
+    }}
+    __syncthreads();
+    asm volatile("{{ .reg .pred p; L: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra L; }}"
+                 ::"r"(bar) : "memory");
+    for (int i = threadIdx.x; i < {size}; i += 64) tile[i] += 1;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) {{
+        asm volatile("cp.async.bulk.tensor.{count}d.global.shared::cta.tile.bulk_group [%0, {{{store}}}], [%1];"
+                     ::"l"(to), "r"(at) : "memory");
+        asm volatile("cp.async.bulk.commit_group;");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }}
+}}
+"""
+
+
+def boxes(tmp_path, shape, box, load, store, options=""):
+    """A box of an array goes to a place in another, 1 added to each element: what is found, and both arrays."""
+    extents, of = (",".join(map(str, one)) for one in (box, shape))
+    words = f"a=float32[{of}] b=zeros:float32[{of}] maps=from:a({extents}{options}),to:b({extents}{options})"
+    panels = "panel" in options
+    load, store = (", ".join(map(str, one)) for one in (load, store))
+    (tmp_path / "boxes.cu").write_text(
+        BOXES.format(words=words, size=math.prod(box), count=len(box) + panels, load=load, store=store)
+    )
+    return check_launch(read_launch(str(tmp_path / "boxes.cu")))
+
+
+@pytest.mark.parametrize(
+    ("shape", "box", "at", "to"),
+    [
+        ((300,), (128,), (200,), (4,)),
+        ((10, 30), (256,), (40,), (44,)),
+        ((3, 10, 12), (8, 4), (25, 4), (0, 8)),
+        ((3, 10, 12), (2, 8, 4), (2, -3, 4), (1, 5, 8)),
+        ((10, 12), (2, 8, 4), (0, 5, 0), (0, 0, 8)),
+        ((3, 4, 5, 8), (2, 3, 2, 8), (1, 2, -1, 4), (0, 0, 3, 0)),
+        ((3, 2, 4, 3, 8), (2, 2, 3, 2, 4), (1, 1, -1, 2, 4), (2, 0, 0, 0, 0)),
+    ],
+    ids=str,
+)
+def test_maps_of_one_to_five_dimensions(tmp_path, shape, box, at, to):
+    """Given as NumPy has an array's dimensions; instructions name coordinates the other way round."""
+    checked = boxes(tmp_path, shape, box, at[::-1], to[::-1])
+    assert checked.findings == []
+    ones = (1,) * (len(box) - len(shape))
+    as_box = (*ones, *shape) if ones else (-1, *shape[len(shape) - len(box) + 1 :])
+    a, b = checked.inputs["a"].reshape(as_box), np.zeros(shape, "f4").reshape(as_box)
+    tile = np.zeros(box, "f4")
+    for index in np.ndindex(box):
+        place = tuple(np.add(index, at))
+        tile[index] = a[place] if all(0 <= one < extent for one, extent in zip(place, a.shape, strict=True)) else 0
+    for index in np.ndindex(box):
+        place = tuple(np.add(index, to))
+        if all(one < extent for one, extent in zip(place, b.shape, strict=True)):
+            b[place] = tile[index] + 1
+    np.testing.assert_array_equal(checked.outputs["b"], b.reshape(shape))
+
+
+def test_panels_of_an_array_with_three_dimensions(tmp_path):
+    """The third coordinate is the panel's, the fourth the plane's."""
+    checked = boxes(tmp_path, (3, 10, 16), (2, 8, 8), (0, 2, 2, 1), (0, 0, 0, 0), ",panel=4")
+    assert checked.findings == []
+    expected = np.zeros((3, 10, 16), "f4")
+    expected[:2, :8, :8] = checked.inputs["a"][1:, 2:, 8:] + 1
+    np.testing.assert_array_equal(checked.outputs["b"], expected)
+
+
+def test_faults_of_maps_with_other_dimensions(tmp_path):
+    negative = boxes(tmp_path, (4, 4, 4, 4), (2, 2, 2, 4), (0, 0, 0, 0), (0, 1, -1, 0)).findings
+    assert "cp.async.bulk.tensor" in str(negative[0])
+    assert "with the first element (0, -1, 1, 0), of which none may be negative" in str(negative[0])
+    text = (tmp_path / "boxes.cu").read_text()
+    fewer = text.replace("tensor.4d.shared", "tensor.1d.shared").replace("{0, 0, 0, 0}", "{0}")
+    (tmp_path / "boxes.cu").write_text(fewer)
+    (fault,) = check_launch(read_launch(str(tmp_path / "boxes.cu"))).findings
+    assert "a tile of 1 dimensions of a tensor map of 4" in str(fault)
+    (tmp_path / "boxes.cu").write_text(fewer.replace('"l"(from)', '"l"(&full)'))
+    faults = map(str, check_launch(read_launch(str(tmp_path / "boxes.cu"))).findings)
+    assert any("a tile of 1 dimensions of no tensor map (boxes.cu:13)" in one for one in faults)
+
+
+def test_a_product_whose_map_has_one_dimension_takes_matrices_without_gaps():
+    kernel = from_source(PRODUCT.replace("map_c:C(32,32", "map_c:C(32"))
+    assert not kernel.takes.gaps
+    problem = Problem(64, 96, 256, Arithmetic("bfloat16", "float32"), b=Layout("column"))
+    assert kernel.refusal(problem) is None
+    found = layouts(kernel, kernel.config(), problem, aligned=True)["D"]
+    assert (found.extents, found.strides, found.box.extents) == ((64 * 96,), (), (32,))
+    four = from_source(PRODUCT.replace("map_c:C(32,32", "map_c:C(1,1,32,32"))
+    found = layouts(four, four.config(), problem, aligned=True)["D"]
+    assert (found.extents, found.strides) == ((96, 64, 1, 1), (384, 384 * 64, 384 * 64))
 
 
 def line(words):
@@ -111,7 +255,9 @@ UNREADABLE = {
     "one left out": (line(f"maps={A},{C}"), ConfigError, r"map_b .* as in\n// tilewright: maps=map_b:A\(64,64"),
     "no parameter": (line(f"maps={A},{B},map_d:C(32,32)"), ConfigError, "maps has 'map_d': tile_product has no such"),
     "no box": (line(f"maps={A},{B},map_c:C"), ConfigError, r"maps must read PARAMETER:ARRAY\(LINES,ELEMENTS\)"),
-    "one side": (line(f"maps={A},{B},map_c:C(32)"), ConfigError, "the box of C must have lines and elements"),
+    "nothing of a line": (line(f"maps={A},{B},map_c:C()"), ConfigError, "the box of C must have 1 to 5 extents"),
+    "six": (line(f"maps={A},{B},map_c:C(1,1,1,1,1,32)"), ConfigError, "the box of C must have 1 to 5 extents"),
+    "panels of no lines": (line(f"maps={A},{B},map_c:C(64,panel=32)"), ConfigError, "C must have 2 to 4 extents"),
     "unknown name": (line(f"maps={A},{B},map_c:C(32,X)"), ConfigError, "maps must be .* nothing is called 'X'"),
     "unknown option": (line(f"maps={A},{B},map_c:C(32,32,swizzel=32B)"), ConfigError, "got 'swizzel'; .*swizzle"),
     "swizzle": (line(f"maps={A},{B},map_c:C(32,32,swizzle=16B)"), ConfigError, "none, 32B, 64B, 128B, got 16B"),

@@ -13,6 +13,7 @@ from tilewright.analysis.footprint import footprint
 from tilewright.engines import nvrtc
 from tilewright.gpus import clusters, find_gpu
 from tilewright.kernels import find
+from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Arithmetic, Problem, orders
@@ -23,6 +24,7 @@ STORES_SINGLE = replace(GEMM, cost=replace(GEMM.cost, realigns=False))
 """As it was when it was measured: each element of rows that are not aligned was stored on its own."""
 PLAIN = Variant(edges=False, aligned=True, factors="bfloat16", result="bfloat16")
 
+ORDERS = ("NN", "NT", "TN", "TT")
 RUNGS = {("wgmma", 4096): 1194, ("wgmma_tma", 4096): 221.8, ("specialised", 4096): 218.0, ("persistent", 4096): 211.5}
 RUNGS |= {("persistent", 8192): 1701}
 
@@ -218,6 +220,33 @@ def test_lines_that_begin_within_a_line_take_longer():
     assert whole < halves < quarters < misplaced
     assert quarters == pytest.approx(sectors, rel=0.03)
     assert 1.4 < misplaced / whole < 2
+
+
+def test_lines_that_blocks_load_for_each_other_come_once():
+    """As measured on an H100, where tiles of 192x64 by four blocks took 2% longer at 1000 than at 1024, and tiles of
+    128x64 by one block 87%."""
+    shared, alone = (
+        cost("1000", **config).us / cost("1024", **config).us
+        for config in ({"BM": 192, "BN": 64, "CLUSTER_N": 4, "STAGES": 6, "CONSUMERS": 3}, {"BM": 128, "BN": 64})
+    )
+    assert shared < 1.15
+    assert 1.4 < alone < 2
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4])
+def test_lines_that_straddle_cost_no_more_where_blocks_share_them(request, blocks):
+    """All that was timed of 1000 and 2056 since a warp elects the thread that loads."""
+    errors = []
+    for name in ("table_elected", "table_split_tiles", "table_two_blocks", *(f"table_tuned_1000_{o}" for o in ORDERS)):
+        path = request.config.rootpath / f"results/h200/tuning/{name}.json"
+        for record in json.loads(path.read_text())["records"]:
+            config = upgraded(record["kernel"], record["config"]) if record["kernel"] == GEMM.name else None
+            if record["m"] in (1000, 2056) and config and min(config.CLUSTER * config.CLUSTER_N, 4) == blocks:
+                problem = posed(f"{record['m']}x{record['n']}x{record['k']}", record["layout"])
+                errors.append(math.log(predict(GEMM, config, problem, H200).us / record["time_us"]["median"]))
+    assert len(errors) > 20
+    assert 0 < statistics.mean(errors) < 0.18
+    assert max(errors) < 0.35
 
 
 def test_bands_save_traffic_of_large_matrices():

@@ -121,16 +121,16 @@ int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address, co
                            const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides, int interleave,
                            int swizzle, int promotion, int fill) {
     if (reinterpret_cast<uintptr_t>(map) % 64 != 0 || interleave != 0 || fill != 0) return 1;
-    if (element_strides[0] != 1 || element_strides[1] != 1 || element_strides[2] != 1) return 1;
+    for (int i = 0; i < 5; ++i) if (element_strides[i] != 1) return 1;
     ++encode_count;
     char* const target = static_cast<char*>(map);
     const int rest[] = {type, swizzle, promotion, int(rank)};
     std::memset(target, 0, 128);
     std::memcpy(target, &address, 8);
-    std::memcpy(target + 8, extents, 24);
-    std::memcpy(target + 32, strides, 16);
-    std::memcpy(target + 48, box, 12);
-    std::memcpy(target + 60, rest, 16);
+    std::memcpy(target + 8, extents, 40);
+    std::memcpy(target + 48, strides, 32);
+    std::memcpy(target + 80, box, 20);
+    std::memcpy(target + 100, rest, 16);
     return 0;
 }
 

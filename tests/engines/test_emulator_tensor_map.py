@@ -63,7 +63,9 @@ TILE = np.arange(1, 257, dtype=np.float32).reshape(8, 32)
 
 def run(*statements, swizzle=0):
     memory = ENGINE.upload(TILE)
-    return run_on(TensorLayout(memory.pointer, 8, 32, 128, "float32", TensorBox(8, 32, swizzle)), *statements)
+    return run_on(
+        TensorLayout(memory.pointer, (32, 8, 1), (128, 128), "float32", TensorBox(8, 32, swizzle)), *statements
+    )
 
 
 def as_argument(template):
@@ -203,7 +205,7 @@ def test_a_swizzle_needs_the_boundary_at_which_its_pattern_begins():
 
 def test_elements_of_two_bytes_make_the_columns_to_begin_at_twice_as_far_apart():
     memory = ENGINE.upload(TILE)
-    halves = TensorLayout(memory.pointer, 8, 64, 128, "float16", TensorBox(8, 64, 0))
+    halves = TensorLayout(memory.pointer, (64, 8, 1), (128, 128), "float16", TensorBox(8, 64, 0))
     right, wrong = (LOAD.replace("0, 0, 0, &barrier", f"{col}, 0, 0, &barrier") for col in (8, 12))
     moved = np.pad(TILE[:, 4:], ((0, 0), (0, 4)))
     np.testing.assert_array_equal(run_on(halves, MAKE, right, MEET, WAIT, READ), moved.ravel())
@@ -215,7 +217,7 @@ def test_elements_of_two_bytes_make_the_columns_to_begin_at_twice_as_far_apart()
 def test_a_box_is_of_one_matrix_of_the_batch(matrix):
     batch = np.stack([TILE, TILE + 1000, TILE + 2000])
     memory = ENGINE.upload(np.pad(batch.reshape(3, 256), ((0, 0), (0, 12))))  # matrices 1072 bytes apart
-    layout = TensorLayout(memory.pointer, 8, 32, 128, "float32", TensorBox(8, 32), matrices=3, matrix_stride=1072)
+    layout = TensorLayout(memory.pointer, (32, 8, 3), (128, 1072), "float32", TensorBox(8, 32))
     load = LOAD.replace("0, 0, 0, &barrier", f"0, 0, {matrix}, &barrier")
     expected = batch[matrix] if 0 <= matrix < 3 else np.zeros((8, 32))
     np.testing.assert_array_equal(run_on(layout, MAKE, load, MEET, WAIT, READ), expected.ravel())
@@ -241,7 +243,7 @@ def test_a_stored_box_must_begin_at_16_bytes(tmp_path):
 @pytest.mark.parametrize("start", [(-1, 0), (0, -4), (-300, 44)])
 def test_a_stored_box_begins_at_no_negative_row_or_column(tmp_path, start):
     row, col = start
-    message = rf"store_tile_async \(store.cu:9\) with the first element \({row}, {col}\), .* neither may be negative"
+    message = rf"store_tile_async \(store.cu:9\) with the first element \(0, {row}, {col}\), .* none may be negative"
     with pytest.raises(LaunchError, match=message):
         store(ENGINE, tmp_path, (50, 44), start, (8, 4, 0))
 
@@ -265,7 +267,7 @@ ALL = np.arange(1, 513, dtype=np.float32)
 def run_stores(*statements):
     """A matrix of 16 x 32 zeros after them, and what they have put down."""
     memory = ENGINE.upload(np.zeros((16, 32), np.float32))
-    layout = TensorLayout(memory.pointer, 16, 32, 128, "float32", TensorBox(8, 32))
+    layout = TensorLayout(memory.pointer, (32, 16, 1), (128, 128), "float32", TensorBox(8, 32))
     seen = np.full(2, -1, np.float32)
     arguments = [as_argument(tensor_map(layout)), *(ctypes.c_void_p(at) for at in (memory.pointer, seen.ctypes.data))]
     launch_source(STORES + "\n".join([*statements, "}"]), "kernel", (1, 1, 1), (64, 1, 1), arguments)
@@ -318,9 +320,9 @@ def test_a_store_that_may_read_after_the_block_is_an_error(case):
 @pytest.mark.parametrize(
     ("box", "message"),
     [
-        (TensorBox(257, 4), "1 to 256 rows and columns, got 257 x 4"),
-        (TensorBox(1, 512), "1 to 256 rows and columns, got 1 x 512"),
-        (TensorBox(0, 4), "1 to 256 rows and columns, got 0 x 4"),
+        (TensorBox(257, 4), "1 to 256 elements along each dimension, got 1 x 257 x 4"),
+        (TensorBox(1, 512), "1 to 256 elements along each dimension, got 1 x 1 x 512"),
+        (TensorBox(8, 4, outer=(0, 2)), "1 to 256 elements along each dimension, got 2 x 0 x 8 x 4"),
         (TensorBox(8, 5), "row must be a multiple of 16 bytes, got 20"),
         (TensorBox(8, 4, 16), "swizzle must be 0, 32, 64 or 128 bytes, got 16"),
         (TensorBox(8, 16, 128), "row must be as long as its swizzle of 128 bytes, got 64"),
@@ -359,8 +361,8 @@ def test_rows_off_a_16_byte_boundary_are_refused(tmp_path, problem, addresses):
 def test_the_stride_of_a_single_row_does_not_matter(tmp_path):
     kernel = dump_kernel(tmp_path)
     of = layouts(kernel, small_box(kernel), Problem(1, 8, 3), aligned=True)
-    assert (of["A"].rows, of["A"].cols, of["A"].row_stride) == (1, 3, 16)
-    assert (of["B"].rows, of["B"].cols, of["B"].row_stride) == (3, 8, 32)
+    assert (of["A"].extents, of["A"].strides) == ((3, 1, 1), (16, 16))
+    assert (of["B"].extents, of["B"].strides) == ((8, 3, 1), (32, 32))
 
 
 def test_matrices_without_elements_have_no_maps(tmp_path):
@@ -374,6 +376,6 @@ def test_a_result_has_a_map_where_its_rows_are_aligned(tmp_path):
     problem = Problem(16, 24, 0, "float16", d=Layout(ld=32))
     found = layouts(kernel, small_box(kernel), problem, aligned=True)
     assert list(found) == ["D"]
-    assert found["D"][1:] == (16, 24, 128, "float32", TensorBox(8, 8), 1, 0, False)
+    assert found["D"][1:] == ((24, 16, 1), (128, 128), "float32", TensorBox(8, 8), False)
     assert layouts(kernel, small_box(kernel), problem, aligned=False) == {}
     assert not any(tensor_map(None))

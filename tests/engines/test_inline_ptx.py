@@ -234,9 +234,13 @@ UNKNOWN = {
     "what is no PTX": ('asm("mov.u32 %0, (1);" : "=r"(r));', r"'\(' where an operand is expected"),
     "a block that is not open": ('asm("mov.u32 %0, 1; }" : "=r"(r));', "a brace closes that was not opened"),
     "half an instruction": ('asm("@" : "=r"(r));', "its end is missing"),
-    "a tile of five dimensions": (
-        'asm("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%0, %0, %0, '
-        '%0, %0}], [%0];" :: "r"(at), "l"(in));', r"cp\S* of dimensions that are not 2 or 3"),
+    "registers by an operand": ('asm("{ .reg .u32 t<%1>; mov.u32 %0, t0; }" : "=r"(r) : "n"(2));', r"\.reg"),
+    "pixels": (
+        'asm("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%0, %0, '
+        '%0}], [%0], {%0};" :: "r"(at), "l"(in));', r"cp\S* \(its .im2col\)"),
+    "a tile without dimensions": (
+        'asm("cp.async.bulk.tensor.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%0}], [%0];" '
+        ':: "r"(at), "l"(in));', r"cp\S* without dimensions"),
 }  # fmt: skip
 
 

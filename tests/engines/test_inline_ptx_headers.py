@@ -10,21 +10,24 @@ from tilewright.bench.verify import Operands
 from tilewright.engines.emulator.check import check
 from tilewright.engines.emulator.ptx import translated
 from tilewright.engines.nvrtc import INCLUDE
+from tilewright.errors import CompileError
 from tilewright.kernels import find
 from tilewright.problem import Problem
 
 PTX = {path.name: path.read_text() for path in sorted(INCLUDE.glob("*.cuh")) if "asm" in path.read_text()}
-MADE_BY_MACROS = {"mma.cuh", "wgmma_instructions.cuh"}
-"""Their instructions' names have parts that macros make, or template parameters."""
-OTHERS = {*MADE_BY_MACROS, "float8.cuh", "half.cuh", "wgmma.cuh"}
+MADE_BY_MACROS = {"wgmma_instructions.cuh"}
+"""Their instructions' names have parts that macros make."""
+MADE_BY_TYPES = {"mma.cuh"}
+"""The same of strings that follow from template parameters, which factor_names.cuh has."""
+OTHERS = {*MADE_BY_MACROS, *MADE_BY_TYPES, "float8.cuh", "half.cuh", "wgmma.cuh"}
 """Those that have more than PTX, of which the emulator has its own."""
 
 
 @pytest.mark.parametrize("name", PTX)
 def test_every_instruction_of_the_headers_is_known(name):
     unknown = translated([(name, PTX[name])]).unknown
-    assert bool(unknown) == (name in MADE_BY_MACROS)
-    assert all("no literal" in one or "where its name" in one for one in unknown), unknown
+    assert bool(unknown) == (name in MADE_BY_MACROS | MADE_BY_TYPES)
+    assert all("no literal" in one or "FactorNames" in one for one in unknown), unknown
 
 
 OF_PRODUCTS = {
@@ -36,7 +39,11 @@ OF_PRODUCTS = {
 
 def with_headers(kernel, folder, others=frozenset()):
     """The kernel with the GPU's headers next to it: all but `OTHERS`, and these others."""
-    names = {*PTX, "shared_address.cuh"} - OTHERS | others
+    return with_only(kernel, folder, {*PTX, "shared_address.cuh"} - OTHERS | others)
+
+
+def with_only(kernel, folder, names):
+    """The same with these headers."""
 
     def own(text):
         return re.sub(r"<([\w.]+)>", lambda found: f'"{found[1]}"' if found[1] in names else found[0], text)
@@ -96,3 +103,17 @@ def test_products_whose_instructions_macros_name_are_those_of_the_stand_ins(tmp_
     product = (tmp_path / "wgmma.cuh").read_text()
     (tmp_path / "wgmma.cuh").write_text(product.replace("wgmma.wait_group.sync.aligned %0;", "// %0"))
     assert found(kernel, (64, 128, 96))[0] == {"race"}
+
+
+def test_products_whose_instructions_types_name_are_those_of_the_stand_ins(tmp_path):
+    of = find("gemm_mma")
+    names = {"mma.cuh", "factor_names.cuh", "fragment_tile.cuh", "warp_products.cuh"}
+    kinds, result = found(with_only(of, tmp_path, names), (40, 72, 48))
+    assert not kinds
+    assert result.tobytes() == found(of, (40, 72, 48))[1].tobytes()
+    header = tmp_path / "factor_names.cuh"
+    header.write_text(header.read_text().replace('K[] = "16"', 'K[] = "24"'))
+    with pytest.raises(
+        CompileError, match=r"at mma.cuh:29: .* in which %14, FactorNames<T>::K, and %15.* make a name that"
+    ):
+        found(replace(of, source=tmp_path / of.source.name), (40, 72, 48))

@@ -102,7 +102,7 @@ def test_what_is_not_needed_is_null(driver, product):
 
 def described(first):
     """What a step says of a tensor map, each number another, in the 128 bytes of the map."""
-    return MAP_WORDS.pack(*range(first, first + 12)).ljust(128, b"\0")
+    return MAP_WORDS.pack(*range(first, first + 18)).ljust(128, b"\0")
 
 
 def test_maps_are_made_of_what_a_step_says_and_then_patched(driver, product):
@@ -136,11 +136,13 @@ def test_a_launch_from_python_makes_the_same_maps(driver, monkeypatch):
 
 
 def test_what_is_said_of_a_map():
-    batch = TensorLayout(0, 10, 20, 96, "bfloat16", TensorBox(64, 32, 64), 3, 4096)
-    words = MAP_WORDS.unpack(describe(batch))
-    assert words == (20, 10, 3, 96, 4096, 32, 64, 1, 9, 2, 2, 3)  # as the driver's header numbers types and modes
-    one = TensorLayout(0, 10, 20, 96, "float32", TensorBox(64, 4), rounds=True)
-    assert MAP_WORDS.unpack(describe(one)) == (20, 10, 1, 96, 96, 4, 64, 1, 11, 0, 2, 3)
+    batch = TensorLayout(0, (20, 10, 3), (96, 4096), "bfloat16", TensorBox(64, 32, 64))
+    shape = (20, 10, 3, 1, 1), (96, 4096, 4096, 4096), (32, 64, 1, 1, 1)
+    modes = 9, 2, 2, 3  # as the driver's header numbers types and modes, and the dimensions
+    assert MAP_WORDS.unpack(describe(batch)) == (*shape[0], *shape[1], *shape[2], *modes)
+    one = TensorLayout(0, (20,), (), "float32", TensorBox(0, 4, outer=()), rounds=True)
+    shape = (20, 1, 1, 1, 1), (16, 16, 16, 16), (4, 1, 1, 1, 1)
+    assert MAP_WORDS.unpack(describe(one)) == (*shape[0], *shape[1], *shape[2], 11, 0, 2, 1)
 
 
 def test_factors_may_be_swapped(driver, product):

@@ -84,7 +84,7 @@ def test_the_bases_of_each_run_are_its_own(driver, made):
 
 
 def test_a_map_follows_its_address(driver, made):
-    words = MAP_WORDS.pack(*range(1, 13))
+    words = MAP_WORDS.pack(*range(1, 19))
     step = STEP._replace(arguments=words + bytes(128 - len(words)), slots=(Slot(0, "map", "A"),))
     driver.takes(step)
     ready = made((Launch(0, (step,), (("A", Place("A")),)),))

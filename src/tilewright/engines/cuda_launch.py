@@ -80,8 +80,8 @@ def checked(status: int) -> None:
 def _write_map(driver: ctypes.CDLL, target: int, address: int, described: bytes) -> None:
     """Make a tensor map of what a step says of it (`launch_arguments.describe`)."""
     *shape, data_type, swizzle, promotion, dimensions = MAP_WORDS.unpack_from(described)
-    extents, strides = (ctypes.c_uint64 * 3)(*shape[:3]), (ctypes.c_uint64 * 2)(*shape[3:5])
-    box, each = (ctypes.c_uint32 * 3)(*shape[5:]), (ctypes.c_uint32 * 3)(1, 1, 1)
+    extents, strides = (ctypes.c_uint64 * 5)(*shape[:5]), (ctypes.c_uint64 * 4)(*shape[5:9])
+    box, each = (ctypes.c_uint32 * 5)(*shape[9:]), (ctypes.c_uint32 * 5)(1, 1, 1, 1, 1)
     where = target, data_type, dimensions, ctypes.c_void_p(address)
     checked(driver.cuTensorMapEncodeTiled(*where, extents, strides, box, each, 0, swizzle, promotion, 0))
 

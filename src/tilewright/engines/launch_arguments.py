@@ -9,9 +9,9 @@ from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.kernels.spec import TensorBox
 from tilewright.problem import FLOAT8
 
-MAP_WORDS = struct.Struct("=5Q7I")
-"""Extents of a row, of a matrix and of the batch; bytes from row to row and from matrix to matrix; a box's columns,
-rows and matrices; element type, swizzle and promotion. As `MapWords` in steps.h."""
+MAP_WORDS = struct.Struct("=9Q9I")
+"""Extents along 5 dimensions, bytes from one element to the next along all but the first; a box's extents; element
+type, swizzle, promotion and dimensions. As `MapWords` in steps.h."""
 
 _DATA_TYPES = {
     "float32": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
@@ -35,20 +35,10 @@ take longer, and no others are faster: "maps of 128 bytes" in docs/performance.m
 
 def describe(layout: TensorLayout) -> bytes:
     """What a tensor map says but for its address: the driver makes the map where a launch knows that."""
-    _, rows, cols, row_stride, dtype, box, matrices, matrix_stride, rounds = layout
-    # The driver wants a stride that is a multiple of 16 bytes though one matrix needs none.
-    far = matrix_stride if matrices > 1 else row_stride
-    return MAP_WORDS.pack(cols, rows, matrices, row_stride, far, *_of_box(box, "tf32" if rounds else dtype))
+    extents, strides, box = layout.in_all_dimensions()
+    return MAP_WORDS.pack(*extents, *strides, *box, *_of_box(layout.box, "tf32" if layout.rounds else layout.dtype))
 
 
 @lru_cache
 def _of_box(box: TensorBox, dtype: str) -> tuple[int, ...]:
-    return (
-        box.line,
-        box.rows,
-        box.panels,
-        int(_DATA_TYPES[dtype]),
-        int(_SWIZZLES[box.swizzle]),
-        _PROMOTION,
-        box.dimensions,
-    )
+    return int(_DATA_TYPES[dtype]), int(_SWIZZLES[box.swizzle]), _PROMOTION, box.dimensions

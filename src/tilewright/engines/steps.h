@@ -47,8 +47,8 @@ struct alignas(128) TensorMap {
 
 // What a tensor map says but for its address; Python's `launch_arguments.describe` makes it.
 struct MapWords {
-    uint64_t extents[3], strides[2];
-    uint32_t box[3], type, swizzle, promotion, dimensions;
+    uint64_t extents[5], strides[4];
+    uint32_t box[5], type, swizzle, promotion, dimensions;
 };
 
 struct Driver {
@@ -163,7 +163,7 @@ struct Map {
 
     int write(const Driver& driver, uint64_t address) {
         void* const at = reinterpret_cast<void*>(address);
-        const uint32_t each[3] = {1, 1, 1};
+        const uint32_t each[5] = {1, 1, 1, 1, 1};
         const int status = written != 0 ? driver.replace_address(&map, at)
                                         : driver.encode_map(&map, int(words.type), words.dimensions, at, words.extents, words.strides,
                                                             words.box, each, PLAIN, int(words.swizzle), int(words.promotion), PLAIN);

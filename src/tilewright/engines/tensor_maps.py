@@ -1,11 +1,12 @@
 """What a tensor map describes, for both engines: matrices in memory, and the box of one that is moved at a time."""
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from tilewright.kernels.spec import BOX_SIDE, Config, Kernel, TensorBox
+from tilewright.kernels.spec import BOX_SIDE, DIMENSIONS, Config, Kernel, TensorBox
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import ITEM_BYTES, Layout, Problem
 
@@ -17,17 +18,13 @@ class TensorLayout(NamedTuple):
     """All that a tensor map says."""
 
     pointer: int
-    """Address of element (0, 0) of the first matrix."""
-    rows: int
-    cols: int
-    row_stride: int
-    """Bytes from one row to the next."""
+    """Address of the first element."""
+    extents: tuple[int, ...]
+    """Elements along each dimension of the box, from those that are next to each other on: columns, rows, matrices."""
+    strides: tuple[int, ...]
+    """Bytes from one element to the next along all dimensions but the first, multiples of `VECTOR_BYTES`."""
     dtype: str
     box: TensorBox
-    matrices: int = 1
-    """Of the batch."""
-    matrix_stride: int = 0
-    """Bytes from one matrix to the next, a multiple of `VECTOR_BYTES`; of no use where there is one."""
     rounds: bool = False
     """Whether loads round elements of float32 to TF32: to nearest, ties to even. NaN and infinity stay as they are."""
 
@@ -36,19 +33,37 @@ class TensorLayout(NamedTuple):
         """Size of an element."""
         return ITEM_BYTES.get(self.dtype) or np.dtype(self.dtype).itemsize
 
+    def in_all_dimensions(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Extents, strides and the box's extents along as many dimensions as a map may have: 1 along further ones."""
+        ones = (1,) * (DIMENSIONS - len(self.extents))
+        return (
+            self.extents + ones,
+            self.strides + (self.strides or (VECTOR_BYTES,))[-1:] * len(ones),
+            self.box.extents + ones,
+        )
 
-def of_lines(pointer: int, count: int, length: int, stride: int, dtype: str, box: TensorBox) -> TensorLayout:
-    """What a map says of one matrix.
+
+def of_array(pointer: int, shape: tuple[int, ...], stride: int, dtype: str, box: TensorBox) -> TensorLayout:
+    """What a map says of an array.
 
     Args:
         pointer: its address.
-        count, length, stride: of its lines, how many there are; of each, its elements, and bytes to the next one.
-        dtype, box: of the map. Panels divide a line.
+        shape: elements along each dimension; those of the last one, a line, are next to each other, and lines lie one
+            after the other.
+        stride: bytes from one line to the next.
+        dtype, box: of the map. Panels divide a line. Of a box with fewer dimensions the array's first ones are one; one
+            with more has first ones with one element.
     """
-    if not box.panel:
-        return TensorLayout(pointer, count, length, stride, dtype, box)
-    found = TensorLayout(pointer, count, box.panel, stride, dtype, box, length // box.panel)
-    return found._replace(matrix_stride=box.panel * found.item_bytes)
+    item, count = TensorLayout(0, (), (), dtype, box).item_bytes, box.dimensions - (box.panel != 0)
+    padded = (1,) * (count - len(shape)) + shape
+    first = len(padded) - count + 1
+    *outer, length = math.prod(padded[:first]), *padded[first:]
+    extents = (length, *reversed(outer))
+    strides = tuple(stride * math.prod(extents[1:i]) for i in range(1, count))
+    if box.panel:
+        extents = (box.panel, extents[1], length // box.panel, *extents[2:])
+        strides = (strides[0], box.panel * item, *strides[1:])
+    return TensorLayout(pointer, extents, strides, dtype, box)
 
 
 def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> dict[str, TensorLayout]:
@@ -111,9 +126,11 @@ def _layout(
     stride = layout.ld * item
     if count == 1:  # it is of no use then, and need not be what a map takes
         stride = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
-    matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, 0)
-    if box.panel:
-        return of_lines(_ADDRESS, count, length, stride, dtype, box)
+    if box.panel or box.outer != (1,):
+        return of_array(_ADDRESS, (count, length), stride, dtype, box)
+    matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, stride)
     if terms > 1:  # the lines of terms are right behind each other, those of all matrices
         matrices, matrix_stride = terms * matrices, count * stride
-    return TensorLayout(_ADDRESS, count, length, stride, dtype, box, matrices, matrix_stride, rounds)
+    if matrices == 1:  # of no use either
+        matrix_stride = stride
+    return TensorLayout(_ADDRESS, (length, count, matrices), (stride, matrix_stride), dtype, box, rounds)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tilewright.kernels.constants import constants
 from tilewright.kernels.host_code import without_host_code
+from tilewright.kernels.map_pointers import with_maps_by_value
 from tilewright.kernels.signature import without_comments
 
 
@@ -20,9 +21,10 @@ class DeviceText(NamedTuple):
 def device_text(text: str, macros: Mapping[str, int | str]) -> DeviceText:
     """A source's text for these macros; its lines stay where they are.
 
-    Left out is what only the host runs (`without_host_code`). The macros are #define lines ahead of it, but for those
-    that the source has as constant variables. The values that the source itself gives them, as in `#define TS 16` or
-    `constexpr int TS = 16;`, are replaced. Behind it the compiler is asked whether a header defines one anew.
+    Left out is what only the host runs (`without_host_code`); tensor maps come by value (`with_maps_by_value`). The
+    macros are #define lines ahead of it, but for those that the source has as constant variables. The values that the
+    source itself gives them, as in `#define TS 16` or `constexpr int TS = 16;`, are replaced. Behind it the compiler is
+    asked whether a header defines one anew.
     """
     text = _on_gpu(text)
     own = [one for one in constants(without_comments(text)) if one.name in macros] if macros else []
@@ -35,7 +37,9 @@ def device_text(text: str, macros: Mapping[str, int | str]) -> DeviceText:
     return DeviceText(ahead, text, "".join(asked))
 
 
-_on_gpu = lru_cache(without_host_code)
+@lru_cache
+def _on_gpu(text: str) -> str:
+    return with_maps_by_value(without_host_code(text))
 
 
 def _question(name: str, value: int) -> str:

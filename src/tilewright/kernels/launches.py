@@ -127,13 +127,18 @@ class Map:
     name: str
     """Of the parameter."""
     array: str
-    """The buffer that it is of, as a matrix of the last dimension's lines."""
+    """The buffer that it is of."""
     box: TensorBox
 
     def __str__(self) -> str:
         swizzle = f",swizzle={self.box.swizzle}B" if self.box.swizzle else ""
         panel = f",panel={self.box.panel}" if self.box.panel else ""
-        return f"{self.array}({self.box.rows},{self.box.cols}{swizzle}{panel})"
+        return f"{self.array}({','.join(map(str, self.extents))}{swizzle}{panel})"
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Of the box, along the array's dimensions."""
+        return (*reversed(self.box.outer), *((self.box.rows,) if self.box.rows else ()), self.box.cols)
 
 
 @dataclass(frozen=True)
@@ -430,7 +435,7 @@ def _maps(signature: Signature, text: str, buffers: Mapping[str, Buffer], values
         of, box = buffers[said.array], said.box(values)
         item, line = np.dtype(of.dtype).itemsize, of.shape[-1]
         box.check(item)
-        if line * item % VECTOR_BYTES or (line % box.line and box.panel):
+        if (line * item % VECTOR_BYTES and box.dimensions > 1) or (line % box.line and box.panel):
             whole = f"{box.panel} elements" if box.panel else f"{VECTOR_BYTES} bytes"
             raise ConfigError(
                 f"{subject} needs lines of {said.array} that are multiples of {whole}, got {line} {of.dtype}"

@@ -1,12 +1,13 @@
 """What sources say of the tensor maps that their kernels take: `maps=map_a:A(BM,BK,swizzle=128B),map_b:B(BN,BK)`.
 
-    __global__ void my_gemm(const __grid_constant__ CUtensorMap map_a, ...)
+    __global__ void my_gemm(const __grid_constant__ CUtensorMap map_a, const CUtensorMap* map_b, ...)
 
 | behind the array, in parentheses | |
 | --- | --- |
 | BM,BK | the box: lines of the array as it lies in memory, and elements of a line, which may follow from parameters |
+| BB,BM,BK | one to five extents: where the array has more dimensions, its first ones are one |
 | swizzle=128B | or 64B, 32B or none: none if left out |
-| panel=64 | the box is of panels of 64 elements, of which the map's third dimension counts those of a line |
+| panel=64 | the box is of panels of 64 elements: the map's third dimension, one more, counts those of a line |
 | dtype=bfloat16 | the element type, where no pointer tells |
 """
 
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from tilewright.errors import ConfigError, nearest
 from tilewright.kernels.expressions import Expression
 from tilewright.kernels.signature import Signature, split
-from tilewright.kernels.spec import TensorBox
+from tilewright.kernels.spec import DIMENSIONS, TensorBox
 
 TYPE = "CUtensorMap"
 """Of the parameters, in C++."""
@@ -32,8 +33,7 @@ class MapWord(NamedTuple):
     """What is said of one tensor map."""
 
     array: str
-    lines: Expression
-    elements: Expression
+    extents: tuple[Expression, ...]
     swizzle: int
     panel: int
     dtype: str
@@ -41,8 +41,8 @@ class MapWord(NamedTuple):
 
     def box(self, values: Mapping[str, int]) -> TensorBox:
         """The box, for these values of parameters."""
-        dimensions = 3 if self.panel else 2
-        return TensorBox(self.lines(values), self.elements(values), self.swizzle, self.panel, dimensions)
+        *outer, rows, cols = (0, *(of(values) for of in self.extents))[-max(2, len(self.extents)) :]
+        return TensorBox(rows, cols, self.swizzle, self.panel, tuple(reversed(outer)))
 
 
 def arrays_of_maps(text: str) -> list[str]:
@@ -71,6 +71,12 @@ def map_words(signature: Signature, text: str, known: Mapping[str, object]) -> d
                 f"maps has {match[1]!r}: {signature.name} has no such tensor map{nearest(match[1], parameters)}"
             )
         found[match[1]] = _map_word(match[2], match[3], known)
+    for one in signature.arguments:
+        if one.type == TYPE and not (one.pointer or one.grid_constant):
+            raise ConfigError(
+                f"the tensor map {one.name} of {signature.name} must be a parameter of the type "
+                f"const __grid_constant__ {TYPE}, or a pointer to one: no copy of a map is one"
+            )
     for name in parameters:
         if name not in found:
             raise ConfigError(
@@ -92,12 +98,15 @@ def _map_word(array: str, text: str, known: Mapping[str, object]) -> MapWord:
             options[name] = value
         else:
             raise ConfigError(f"maps takes {', '.join(_OPTIONS)} of {array}, got {name!r}{nearest(name, _OPTIONS)}")
-    if len(box) != 2:
-        raise ConfigError(f"the box of {array} must have lines and elements, as in {array}(64,64), got {array}({text})")
     swizzle, panel = options.get("swizzle", "none"), options.get("panel", "0")
+    least, most = (2, DIMENSIONS - 1) if panel != "0" else (1, DIMENSIONS)
+    if not least <= len(box) <= most:
+        raise ConfigError(
+            f"the box of {array} must have {least} to {most} extents, the last one of elements of a line, as in "
+            f"{array}(64,64), got {array}({text})"
+        )
     if swizzle not in _SWIZZLES:
         raise ConfigError(f"the swizzle of {array} must be one of {', '.join(_SWIZZLES)}, got {swizzle}")
     if not panel.isdecimal():
         raise ConfigError(f"the panel of {array} must be a number of elements, got {panel}")
-    lines, elements = box
-    return MapWord(array, lines, elements, _SWIZZLES[swizzle], int(panel), options.get("dtype", ""))
+    return MapWord(array, tuple(box), _SWIZZLES[swizzle], int(panel), options.get("dtype", ""))

@@ -1,6 +1,7 @@
 """What a CUDA C++ source says of its kernels: names and parameters."""
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _NO_CODE = re.compile(
@@ -30,6 +31,8 @@ class Argument(NamedTuple):
     pointer: bool
     const: bool
     """Whether what a pointer points to is not written."""
+    grid_constant: bool = False
+    """Whether its address may be taken."""
 
 
 class Signature(NamedTuple):
@@ -58,28 +61,49 @@ def blank(found: re.Match[str]) -> str:
 
 def signatures(text: str) -> list[Signature]:
     """The kernels that a source defines, in its order."""
-    code, found = without_comments(text), []
+    return [
+        Signature(one.name, tuple(map(argument, split(one.parameters))), _template(one.before))
+        for one in heads(without_comments(text))
+        if one.body
+    ]
+
+
+class Head(NamedTuple):
+    """A kernel's declaration in a source."""
+
+    name: str
+    before: str
+    """What the source has ahead of it."""
+    parameters: str
+    begin: int
+    """Where these begin."""
+    body: int
+    """Where its body begins, behind the brace; 0 where it has none."""
+
+
+def heads(code: str) -> Iterator[Head]:
+    """The declarations of kernels in a source without comments."""
     for start in re.finditer(r"\b__global__\b", code):
-        head = code[start.end() :]
+        head, at = code[start.end() :], start.end()
         while bounds := _BEFORE_NAME.search(head, 0, _first(head, ";{")):
-            head = head[: bounds.start()] + head[closing(head, bounds.end() - 1) + 1 :]
-        named = re.search(r"(\w+)\s*\(", head)
-        if named is None:
+            end = closing(head, bounds.end() - 1) + 1
+            head = head[: bounds.start()] + " " * (end - bounds.start()) + head[end:]
+        if (named := re.search(r"(\w+)\s*\(", head)) is None:
             continue
         end = closing(head, named.end() - 1)
-        if head[end + 1 :].lstrip().startswith("{"):
-            parts = split(head[named.end() : end])
-            found.append(Signature(named[1], tuple(map(_argument, parts)), _template(code[: start.start()])))
-    return found
+        brace = re.compile(r"\s*\{").match(head, end + 1)
+        parameters = head[named.end() : end]
+        yield Head(named[1], code[: start.start()], parameters, at + named.end(), at + brace.end() if brace else 0)
 
 
 def _template(before: str) -> tuple[str, ...]:
     """Names of the parameters of the template that a text ends with, if it does."""
     head = re.search(r"\btemplate\s*<([^<>;{}]*)>[^;{}]*$", before)
-    return tuple(_argument(part).name for part in split(head[1])) if head else ()
+    return tuple(argument(part).name for part in split(head[1])) if head else ()
 
 
-def _argument(text: str) -> Argument:
+def argument(text: str) -> Argument:
+    """A parameter as a list of parameters has it."""
     declared = text.partition("=")[0].strip()
     array = declared.endswith("]")
     declared = declared.partition("[")[0].strip()
@@ -88,7 +112,8 @@ def _argument(text: str) -> Argument:
     words = _QUALIFIERS.sub(" ", before if "*" in declared else declared).split()
     name = _QUALIFIERS.sub(" ", after).replace("*", " ").split()[-1:] if "*" in declared else words[-1:]
     kind = " ".join(words if "*" in declared else words[:-1])
-    return Argument(kind, name[0] if name else "", pointer, bool(re.search(r"\bconst\b", before)))
+    const = bool(re.search(r"\bconst\b", before))
+    return Argument(kind, name[0] if name else "", pointer, const, "__grid_constant__" in declared)
 
 
 def split(text: str) -> list[str]:

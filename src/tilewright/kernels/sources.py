@@ -357,10 +357,10 @@ def _takes(
     kinds = [kind or usual for kind in said.values()]
     if kinds[0] != kinds[1]:
         raise DtypeError(f"{file.name}: A and B of {signature.name} must have one type, got {kinds[0]} and {kinds[1]}")
+    of_maps = {name: maps[roles[f"{name}_map"].name] for name in "ABD" if f"{name}_map" in roles}
     gaps = all(
         f"ld{name.lower()}" in roles or f"ld{name.lower()}64" in roles or f"{name}_data" not in roles for name in "ABD"
-    )
-    of_maps = {name: maps[roles[f"{name}_map"].name] for name in "ABD" if f"{name}_map" in roles}
+    ) and all(len(one.extents) > 1 for one in of_maps.values())
     panel_a, panel_b, panel_d = (of_maps[name].panel or 1 if name in of_maps else 1 for name in "ABD")
     return Takes(
         factors=(kinds[0],),

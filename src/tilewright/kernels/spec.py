@@ -160,26 +160,31 @@ class Tile(NamedTuple):
 
 
 BOX_SIDE = 256
-"""The most rows, and columns, of a tensor box."""
+"""The most elements of a tensor box along a dimension."""
+DIMENSIONS = 5
+"""The most that a tensor map has."""
 
 
 class TensorBox(NamedTuple):
-    """The part of a matrix that one load or store through a tensor map moves, and how it lies in shared memory.
+    """The part of a matrix, or of another array, that one load or store through a tensor map moves.
+
+    It says how that lies in shared memory, too.
 
     Limits: CUDA driver API, cuTensorMapEncodeTiled.
 
-    rows, cols: its extents in elements, 1 to `BOX_SIDE` each; a row is a multiple of 16 bytes.
+    rows, cols: its extents in elements, 1 to `BOX_SIDE` each; a row is a multiple of 16 bytes. Of a map with one
+        dimension there are 0 rows.
     swizzle: 0, or 32, 64 or 128, the bytes of a row, whose 16-byte pieces are then exchanged from row to row.
     panel: where it is not 0, the box is of panels of this many columns, which lie one after the other in shared memory,
         each as a box of its own; the map's third dimension counts them.
-    dimensions: of the map, 2 or 3, which the instructions name.
+    outer: extents along the map's further dimensions: by default one matrix of a batch.
     """
 
     rows: int
     cols: int
     swizzle: int = 0
     panel: int = 0
-    dimensions: int = 3
+    outer: tuple[int, ...] = (1,)
 
     @property
     def line(self) -> int:
@@ -187,14 +192,22 @@ class TensorBox(NamedTuple):
         return self.panel or self.cols
 
     @property
-    def panels(self) -> int:
-        """How many there are."""
-        return self.cols // self.line
+    def extents(self) -> tuple[int, ...]:
+        """Along the map's dimensions, from that of elements next to each other on."""
+        rows = (self.rows,) if self.rows else ()
+        return (self.line, *rows, *((self.cols // self.panel,) if self.panel else ()), *self.outer)
+
+    @property
+    def dimensions(self) -> int:
+        """Of the map, which the instructions name."""
+        return len(self.extents)
 
     def check(self, item_bytes: int) -> None:
         """Raise ConfigError where the box is none that a GPU takes for elements of this size."""
-        if not (1 <= self.rows <= BOX_SIDE and 1 <= self.cols <= BOX_SIDE):
-            raise ConfigError(f"a tensor box must have 1 to {BOX_SIDE} rows and columns, got {self.rows} x {self.cols}")
+        extents = (*reversed(self.outer), *((self.rows,) if self.rows else ()), self.cols)
+        if not all(1 <= extent <= BOX_SIDE for extent in extents):
+            said = " x ".join(map(str, extents))
+            raise ConfigError(f"a tensor box must have 1 to {BOX_SIDE} elements along each dimension, got {said}")
         if self.cols % self.line:
             raise ConfigError(
                 f"a tensor box's columns must be a multiple of its panel of {self.panel}, got {self.cols}"

@@ -1,11 +1,12 @@
 """Kernels whose warpgroups multiply in Hopper's tensor cores, straight from shared memory.
 
 A step takes the longest of what overlaps: the tensor cores' products, their reads of shared memory, and the tiles that
-come through a multiprocessor's port to the L2 cache. Lines of A and B that do not begin at a multiple of 128 bytes are
-requested twice. Results are stored while the tensor cores wait, or, where warpgroups alternate, while the other one
-multiplies. Blocks of a cluster run at the same time, in a part of the GPU that has room for all of them. Tensor cores
-that are busy reach the GPU's power limit. Power grows with the cube of the clock, so the clock falls with the cube root
-of the share of cycles in which they are busy.
+come through a multiprocessor's port to the L2 cache, or that it asks for. Lines of A and B that do not begin at a
+multiple of 128 bytes are requested twice, by the block that loads them: to others of its cluster they come once.
+Results are stored while the tensor cores wait, or, where warpgroups alternate, while the other one multiplies. Blocks
+of a cluster run at the same time, in a part of the GPU that has room for all of them. Tensor cores that are busy reach
+the GPU's power limit. Power grows with the cube of the clock, so the clock falls with the cube root of the share of
+cycles in which they are busy.
 
 Float8 is taken for 16 bits at twice the rate: none has been measured. What threads add up every 128 of k is left out.
 
@@ -121,7 +122,8 @@ def footprint(
     reads = instructions * _DEPTH_BYTES * (_ROWS + cols) / _BANKS_BYTES
     by_threads = family.copies == "registers"
     a, b = lines(kernel, config, variant.layout, item, starts)
-    loaded = terms * (a.once + a.again / across + b.once + b.again / cluster) * tile.k * item / _PORT_BYTES
+    asked = (a.once + a.again) / across + (b.once + b.again) / cluster
+    loaded = terms * max(a.once + b.once, asked) * tile.k * item / _PORT_BYTES
     busy = _WAITS * join(max(tensor, reads), loaded)
     if by_threads:
         loads = item * tile.k * (tile.m + tile.n) / VECTOR_BYTES / kernel.threads(config)

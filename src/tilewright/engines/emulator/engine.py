@@ -30,8 +30,10 @@ from tilewright.problem import ITEM_BYTES, SCALED_BLOCK, Layout, Order, Problem,
 _ALIGNMENT = 256
 """Of memory, in bytes: what a GPU's allocations have."""
 
-_MAP = struct.Struct("=Qqq10i")
+_MAP = struct.Struct("=Q4q14iQ")
 """Of the fields of struct TensorMap in abi.hpp."""
+_MARK = 0x70616D726F736E65
+"""TensorMap::MARK."""
 
 MULTIPROCESSORS = 4
 """For how many multiprocessors geometries are made by default: few, so that blocks share tiles of small products."""
@@ -449,11 +451,9 @@ def tensor_map(layout: TensorLayout | None) -> bytes:
     """A tensor map as the emulator's kernels take it; None makes a blank one."""
     memory = bytearray(MAP_BYTES)
     if layout is not None:
-        box = layout.box
-        strides = (layout.row_stride, layout.matrix_stride)
-        extents = (layout.rows, layout.cols, layout.matrices, box.rows, box.line)
-        rest = (layout.item_bytes, box.swizzle, layout.rounds, box.panels, box.dimensions)
-        _MAP.pack_into(memory, 0, layout.pointer, *strides, *extents, *rest)
+        swizzle, (extents, strides, box) = layout.box.swizzle, layout.in_all_dimensions()
+        rest = (layout.item_bytes, swizzle, layout.rounds, layout.box.dimensions)
+        _MAP.pack_into(memory, 0, layout.pointer, *strides, *extents, *box, *rest, _MARK)
     return bytes(memory)
 
 

@@ -18,7 +18,7 @@ from tilewright.engines.emulator.engine import tensor_map
 from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBlocksError, Watch, load
 from tilewright.engines.emulator.schedules import BACKWARDS, orders
 from tilewright.engines.emulator.shared_arrays import shared_arrays
-from tilewright.engines.tensor_maps import of_lines
+from tilewright.engines.tensor_maps import of_array
 from tilewright.errors import LaunchError
 from tilewright.kernels.launches import Buffer, Launch, Map
 
@@ -123,9 +123,10 @@ class Placed:
 
     def _tensor_map(self, argument: Map) -> Any:
         """Its bytes, aligned as the kernel has them."""
-        matrix, item = self.matrices[argument.array], np.dtype(self.matrices[argument.array].dtype).itemsize
-        layout = of_lines(matrix.pointer, matrix.rows, matrix.cols, matrix.ld * item, matrix.dtype, argument.box)
-        content = tensor_map(layout)
+        matrix = self.matrices[argument.array]
+        (shape,) = (one.shape for one in self._launch.buffers if one.name == argument.array)
+        stride = matrix.ld * np.dtype(matrix.dtype).itemsize
+        content = tensor_map(of_array(matrix.pointer, shape, stride, matrix.dtype, argument.box))
         memory = (ctypes.c_ubyte * (len(content) + _MAP_ALIGNMENT))()
         found = (ctypes.c_ubyte * len(content)).from_buffer(memory, -ctypes.addressof(memory) % _MAP_ALIGNMENT)
         found[:] = list(content)

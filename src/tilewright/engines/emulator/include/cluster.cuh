@@ -26,5 +26,5 @@ __forceinline__ void barrier_arrive_at(Barrier* barrier, int rank, SIMT_PLACE) {
 __forceinline__ void load_tile_to(unsigned short blocks, void* shared, const TensorMap* map, int col, int row, int matrix,
                                   Barrier* barrier, SIMT_PLACE) {
     const simt::Call call = {simt::Operation::load_tile_to, file, line};
-    simt_load_tile_to(simt_thread(), call, blocks, shared, map, col, row, matrix, &barrier->state);
+    simt_load_tile_to(simt_thread(), call, blocks, shared, {map, {col, row, matrix}}, &barrier->state);
 }

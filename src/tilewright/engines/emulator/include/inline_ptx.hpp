@@ -2,6 +2,7 @@
 // addresses. Those in shared memory have 32 bits: see simt_shared_address.
 #pragma once
 
+#include <cstdio>
 #include <initializer_list>
 
 #include "float8.cuh"
@@ -20,6 +21,16 @@ struct Place {
 
     __forceinline__ Call call(Operation operation) const { return {operation, file, line, instruction}; }
 };
+
+// Whether an operand that is text says the same.
+template <std::size_t LONG, std::size_t OTHER>
+constexpr bool is_text(const char (&text)[LONG], const char (&other)[OTHER]) {
+    for (std::size_t i = 0; i < OTHER; ++i) {
+        if ((i < LONG ? text[i] : 0) != other[i]) return false;
+        if (other[i] == 0) break;
+    }
+    return true;
+}
 
 // Registers. A wider one is read in part, a narrower one is extended by its sign, if it has one.
 
@@ -312,34 +323,31 @@ __forceinline__ bool barrier_test(Place place, void* barrier, unsigned parity) {
     return simt_barrier_test(simt_thread(), place.call(Operation::barrier_wait), as_barrier(barrier), parity);
 }
 
-// A tensor map, and where in it.
-struct Coordinates {
-    int dimensions;  // of the instruction
-    unsigned long long map;
-    int col, row, matrix;
-
-    __forceinline__ const TensorMap* as_map(Place place) const {
-        auto* const found = reinterpret_cast<const TensorMap*>(map);
-        if (found->dimensions != dimensions) {
-            simt_trap(dimensions == 2 ? "a tile of 2 dimensions of a tensor map of 3" : "a tile of 3 dimensions of a tensor map of 2",
-                      place.file, place.line);
-        }
-        return found;
+// A box of a tensor map, with as many coordinates as the instruction has.
+template <typename... Int>
+__forceinline__ TilePlace in_map(Place place, unsigned long long address, Int... at) {
+    auto* const map = reinterpret_cast<const TensorMap*>(address);
+    char words[64];
+    const bool is_map = address % alignof(TensorMap) == 0 && map->mark == TensorMap::MARK;
+    const int dimensions = is_map ? map->dimensions : 0;
+    if (dimensions != sizeof...(at)) {
+        std::snprintf(words, sizeof words, dimensions ? "a tile of %d dimensions of a tensor map of %d" : "a tile of %d dimensions of no tensor map",
+                      int(sizeof...(at)), dimensions);
+        simt_trap(words, place.file, place.line);
     }
-};
-
-__forceinline__ void load_tile(Place place, void* shared, const Coordinates& at, void* barrier) {
-    simt_load_tile(simt_thread(), place.call(Operation::load_tile), shared, at.as_map(place), at.col, at.row, at.matrix,
-                   as_barrier(barrier));
+    return {map, {at...}};
 }
 
-__forceinline__ void load_tile_to(Place place, void* shared, const Coordinates& at, void* barrier, unsigned short blocks) {
-    simt_load_tile_to(simt_thread(), place.call(Operation::load_tile_to), blocks, shared, at.as_map(place), at.col, at.row,
-                      at.matrix, as_barrier(barrier));
+__forceinline__ void load_tile(Place place, void* shared, const TilePlace& at, void* barrier) {
+    simt_load_tile(simt_thread(), place.call(Operation::load_tile), shared, at, as_barrier(barrier));
 }
 
-__forceinline__ void store_tile(Place place, const Coordinates& at, const void* shared) {
-    simt_store_tile(simt_thread(), place.call(Operation::store_tile_async), at.as_map(place), at.col, at.row, at.matrix, shared);
+__forceinline__ void load_tile_to(Place place, void* shared, const TilePlace& at, void* barrier, unsigned short blocks) {
+    simt_load_tile_to(simt_thread(), place.call(Operation::load_tile_to), blocks, shared, at, as_barrier(barrier));
+}
+
+__forceinline__ void store_tile(Place place, const TilePlace& at, const void* shared) {
+    simt_store_tile(simt_thread(), place.call(Operation::store_tile_async), at, shared);
 }
 
 __forceinline__ void load_bulk(Place place, void* shared, const void* global, unsigned bytes, void* barrier) {

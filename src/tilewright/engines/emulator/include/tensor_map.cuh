@@ -12,7 +12,7 @@ __forceinline__ void prefetch_map(const TensorMap*) {}
 __forceinline__ void load_tile(void* shared, const TensorMap* map, int col, int row, int matrix, Barrier* barrier,
                                SIMT_PLACE) {
     const simt::Call call = {simt::Operation::load_tile, file, line};
-    simt_load_tile(simt_thread(), call, shared, map, col, row, matrix, &barrier->state);
+    simt_load_tile(simt_thread(), call, shared, {map, {col, row, matrix}}, &barrier->state);
 }
 
 __forceinline__ void fence_async_shared() { simt_fence_async_shared(simt_thread()); }
@@ -21,7 +21,7 @@ __forceinline__ void fence_async() { fence_async_shared(); }
 
 __forceinline__ void store_tile_async(const TensorMap* map, int col, int row, int matrix, const void* shared, SIMT_PLACE) {
     const simt::Call call = {simt::Operation::store_tile_async, file, line};
-    simt_store_tile(simt_thread(), call, map, col, row, matrix, shared);
+    simt_store_tile(simt_thread(), call, {map, {col, row, matrix}}, shared);
 }
 
 __forceinline__ void commit_tiles() { simt_commit_tiles(simt_thread()); }

@@ -109,10 +109,10 @@ def bulk(w: Writer) -> str:
 
 @instruction("cp.async.bulk.tensor")
 def tile(w: Writer) -> str:
-    """A tile of a tensor map, of two or three dimensions."""
-    dimensions = w.take("2d", "3d")
+    """A tile of a tensor map."""
+    dimensions = w.take("1d", "2d", "3d", "4d", "5d")
     if not dimensions:
-        raise w.unknown("of dimensions that are not 2 or 3")
+        raise w.unknown("without dimensions")
     load, several = "mbarrier::complete_tx::bytes" in w.modifiers, w.take("multicast::cluster")
     w.ignore(*_BULK)
     hinted = w.take("L2::cache_hint")
@@ -122,8 +122,7 @@ def tile(w: Writer) -> str:
     at = [w.value(one, "s32") for one in w.parts(map_.rest[0], int(dimensions[0]))] if map_.rest else []
     if not at:
         raise w.unknown("without coordinates")
-    place = ", ".join([dimensions[0], w.value(map_.base, "u64"), *at, *(["0"] if dimensions == "2d" else [])])
-    place = f"simt::ptx::Coordinates{{{place}}}"
+    place = f"simt::ptx::in_map({', '.join([w.place, w.value(map_.base, 'u64'), *at])})"
     if load:
         blocks = f", {w.value(operands[3], 'u16')}" if several else ""
         return (

@@ -8,6 +8,11 @@ from tilewright.engines.emulator.ptx.writer import Writer, instruction
 _FACTORS = {"f16": "half", "bf16": "bfloat16", "tf32": "tf32", "e4m3": "e4m3", "e5m2": "e5m2"}
 
 
+def _go_together(a: str, b: str) -> bool:
+    """Whether there are products of factors of these types."""
+    return a == b or {a, b} == {"e4m3", "e5m2"}
+
+
 def _depth(factor: str) -> int:
     """Of one instruction's products along k."""
     return {"f16": 16, "bf16": 16, "tf32": 8}.get(factor, 32)
@@ -52,6 +57,8 @@ def multiply(w: Writer) -> str:
     kinds = [one for one in w.modifiers if one in (*_FACTORS, "f32")]
     if not shape or len(kinds) != 4 or kinds[0] not in ("f32", "f16") or kinds[3] != kinds[0] or "f32" in kinds[1:3]:
         raise w.unknown()
+    if not _go_together(*kinds[1:3]):
+        raise w.unknown(f"of {kinds[1]} and {kinds[2]}")
     depth, whole = int(shape.partition("k")[2]), _depth(kinds[1])
     if depth not in (whole, whole // 2) or (depth < whole and whole == 32) or depth > whole:
         raise w.unknown()
@@ -105,6 +112,8 @@ def multiply_async(w: Writer) -> str:
     kinds = [one for one in w.modifiers if one in (*_FACTORS, "f32")]
     if not shape or len(kinds) != 3 or kinds[0] != "f32" or "f32" in kinds[1:]:
         raise w.unknown()
+    if not _go_together(*kinds[1:]):
+        raise w.unknown(f"of {kinds[1]} and {kinds[2]}")
     columns, depth = map(int, shape[4:].split("k"))
     if depth != _depth(kinds[1]):
         raise w.unknown()

@@ -52,6 +52,8 @@ class Address(NamedTuple):
 
     base: "Operand"
     offset: int
+    added: "tuple[Operand, ...]"
+    """Operands of the C++ statement that are added too."""
     rest: "tuple[Operand, ...]"
 
 
@@ -147,9 +149,10 @@ class _Parser:
             name = self.next()[1].lstrip("%")
             names = [name]
             if self.accept("<"):
-                names = [f"{name}{i}" for i in range(int(self.next()[1]))]
-                if not self.accept(">"):
+                count = self.next()[1]
+                if not count.isdecimal() or not self.accept(">"):
                     raise UnknownError(".reg")
+                names = [f"{name}{i}" for i in range(int(count))]
             for one in names:
                 own = f"simt_ptx_{one.replace('$', '_')}_{len(self.registers)}"
                 self.scopes[-1][one] = own
@@ -181,19 +184,22 @@ class _Parser:
         return Pair(one, self.operand()) if self.accept("|") else one
 
     def address(self) -> Address:
-        base, offset = self.operand(), 0
+        base, offset, added = self.operand(), 0, list[Operand]()
         while self.place < len(self.tokens) and self.tokens[self.place][1] != "]":
             if self.accept(","):
-                return Address(base, offset, tuple(self.list("]")))
+                return Address(base, offset, tuple(added), tuple(self.list("]")))
             negative = self.accept("-")
             if not negative:
                 self.accept("+")
             kind, text = self.next()
+            if kind == "parameter" and not negative:
+                added.append(Parameter(int(text[1:])))
+                continue
             if kind != "number":
                 raise UnknownError(f"{text!r} in an address")
             offset += (-1 if negative else 1) * int(text.rstrip("U"), 0)
         self.accept("]")
-        return Address(base, offset, ())
+        return Address(base, offset, tuple(added), ())
 
     def list(self, end: str) -> list[Operand]:
         parts = []

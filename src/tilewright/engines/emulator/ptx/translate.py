@@ -1,13 +1,16 @@
 """Makes C++ of a source's inline PTX, which a host's compiler can make nothing of."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.engines.emulator.ptx import arithmetic, copies, matrices, memory, waiting
 from tilewright.engines.emulator.ptx.errors import UnknownError
 from tilewright.engines.emulator.ptx.expanded import Segment, segments
+from tilewright.engines.emulator.ptx.made_text import Made, makers, strings
 from tilewright.engines.emulator.ptx.parse import Instruction, Name, Program, parse
-from tilewright.engines.emulator.ptx.statements import Statement, statements
+from tilewright.engines.emulator.ptx.statements import Operand, Statement, statements
 from tilewright.engines.emulator.ptx.writer import HANDLERS, TYPES, Writer
 
 INSTRUCTIONS = (arithmetic, copies, matrices, memory, waiting)
@@ -37,29 +40,38 @@ class Translated(NamedTuple):
 def translated(files: Iterable[tuple[str, str]]) -> Translated:
     """Sources, given by name and text, with C++ in the place of inline PTX."""
     unknown: list[str] = []
-    texts = [_without_ptx(text, [Segment(name, 1, 0, len(text))], unknown) for name, text in files]
+    wholes = {name: (text, [Segment(name, 1, 0, len(text))]) for name, text in files}
+    known = _strings(wholes.values())
+    texts = [_without_ptx(*whole, unknown, known) for whole in wholes.values()]
     return Translated(tuple(texts), tuple(unknown))
 
 
 def translated_expanded(text: str, files: Mapping[str, str]) -> Translated:
     """The same of what a preprocessor made of a source, in the lines of these files: names by what it calls them."""
     unknown: list[str] = []
-    own = (one._replace(file=files[one.file]) for one in segments(text) if one.file in files)
-    return Translated((_without_ptx(text, own, unknown),), tuple(unknown))
+    own = [one._replace(file=files[one.file]) for one in segments(text) if one.file in files]
+    return Translated((_without_ptx(text, own, unknown, _strings([(text, own)])),), tuple(unknown))
 
 
-def _without_ptx(text: str, parts: Iterable[Segment], unknown: list[str]) -> str:
+def _strings(texts: Iterable[tuple[str, list[Segment]]]) -> Callable[[], Collection[str]]:
+    """Those of these parts of texts, found once they are asked for."""
+    parts = list(texts)
+    return lru_cache(
+        lambda: {one for text, own in parts for part in own for one in strings(text[part.begin : part.end])}
+    )
+
+
+def _without_ptx(text: str, parts: Iterable[Segment], unknown: list[str], known: Callable[[], Collection[str]]) -> str:
     if "asm" not in text:
         return text
     pieces, place = [], 0
     for part in parts:
         for one in statements(text[part.begin : part.end]):
-            try:
-                written = _statement(one)
-            except UnknownError as error:
-                written = f"{_mark(len(unknown))}()"
+            mark = f"{_mark(len(unknown))}()"
+            written, reason = _any_statement(one, known, mark)
+            if reason:
                 at = f"{part.file}:{part.line + one.line - 1}"
-                unknown.append(f"which does not know the inline PTX at {at}: {error}")
+                unknown.append(f"which does not know the inline PTX at {at}: {reason}")
             pieces += [text[place : part.begin + one.begin], written, one.breaks]
             place = part.begin + one.end
     return "".join([*pieces, text[place:]])
@@ -69,36 +81,77 @@ def _mark(number: int) -> str:
     return f"simt_ptx_unknown_{number}_"
 
 
-def _statement(statement: Statement) -> str:
-    """C++ in its place, on one line."""
-    if statement.template is None:
-        raise UnknownError("text that is no literal")
-    if not statement.template.strip():
-        return 'asm volatile("" ::: "memory")'
-    if statement.operands is None:
-        raise UnknownError("operands that are no expressions in parentheses")
-    program = parse(statement.template)
-    written = [one.constraint[:1] in ("=", "+") for one in statement.operands]
-    by_place: set[int] = set()
-    body = [_instruction(one, written, program, by_place) for one in program.instructions]
-    labels = [_label(one.operands[0]) for one in program.instructions if one.opcode == ":"]
-    lines = [f"__label__ {', '.join(labels)};"] if labels else []
-    for i, operand in enumerate(statement.operands):
+def _any_statement(statement: Statement, known: Callable[[], Collection[str]], mark: str) -> tuple[str, str]:
+    """C++ in its place, on one line, and what of it is not known, or ''; a call for that, in its place, is `mark`."""
+    try:
+        if statement.template is None:
+            raise UnknownError("text that is no literal")
+        if not statement.template.strip():
+            return 'asm volatile("" ::: "memory")', ""
+        if statement.operands is None:
+            raise UnknownError("operands that are no expressions in parentheses")
+        if makers(statement):
+            return _with_made_names(statement, known(), mark)
+        by_place: set[int] = set()
+        body = _body(parse(statement.template), statement.operands, by_place)
+        return f"do {{ {_operands(statement.operands, by_place)} {{ {body} }} }} while (0)", ""
+    except UnknownError as error:
+        return mark, str(error)
+
+
+def _with_made_names(statement: Statement, known: Collection[str], mark: str) -> tuple[str, str]:
+    """The same of a statement whose names operands make, for each of their values that makes PTX of it."""
+    assert statement.template is not None and statement.operands is not None
+    made, operands, by_place = Made(statement, known), statement.operands, set[int]()
+    ways = []
+    for values in made.choices:
+        with suppress(UnknownError):
+            for one in made.names(values):  # most fail here
+                _instruction(one, _written(operands), made.program(values), set())
+            ways.append(
+                f"if constexpr ({made.condition(values)}) {{ {_body(made.program(values), operands, by_place)} }}"
+            )
+    body = " else ".join([*ways, f"{mark};"])
+    of = makers(statement)
+    names = " and ".join(f"%{i}, {operands[i].expression}," for i in of)
+    said = f"{statement.template.strip()!r}, in which {names} make{'s' * (len(of) == 1)} a name that there is not"
+    return f"do {{ {_operands(operands, by_place)} {body} }} while (0)", said
+
+
+def _written(operands: Sequence[Operand]) -> list[bool]:
+    return [one.constraint[:1] in ("=", "+") for one in operands]
+
+
+def _operands(operands: Sequence[Operand], by_place: set[int]) -> str:
+    """Declarations of them; by_place: those of the inputs that are needed where they lie."""
+    lines = []
+    for i, (operand, written) in enumerate(zip(operands, _written(operands), strict=True)):
         constraint = operand.constraint.strip("=+&")
+        if constraint == "C":
+            continue
         if constraint[:1] not in tuple("rlfdhn"):
             raise UnknownError(f"an operand of the kind {operand.constraint!r}")
-        if written[i]:
+        if written:
             lines.append(f"auto&& simt_ptx_{i} = {operand.expression};")
         elif i in by_place:
             lines.append(f"const auto& simt_ptx_{i} = {operand.expression};")
         else:
             lines.append(f"const auto simt_ptx_{i} = simt::ptx::input<'{constraint[0]}'>({operand.expression});")
+    return " ".join(lines)
+
+
+def _body(program: Program, operands: Sequence[Operand], by_place: set[int]) -> str:
+    """C++ for PTX; by_place: where it notes what `_operands` takes."""
+    written = _written(operands)
+    body = [_instruction(one, written, program, by_place) for one in program.instructions]
+    labels = [_label(one.operands[0]) for one in program.instructions if one.opcode == ":"]
+    lines = [f"__label__ {', '.join(labels)};"] if labels else []
     for name, kind in program.registers.items():
         kind = _STORED.get(kind, kind)
         if kind not in TYPES:
             raise UnknownError(f".reg .{kind}")
         lines.append(f"{TYPES[kind]} {name} = 0;")
-    return f"do {{ {' '.join([*lines, *body])} }} while (0)"
+    return " ".join([*lines, *body])
 
 
 def _instruction(one: Instruction, written: list[bool], program: Program, by_place: set[int]) -> str:

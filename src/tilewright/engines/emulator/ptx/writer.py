@@ -154,9 +154,7 @@ class Writer:
 
     def generic(self, operand: Operand) -> str:
         """A pointer to global memory, or a generic one."""
-        address = self.address(operand)
-        offset = f" + {address.offset}" if address.offset else ""
-        return f"simt::ptx::at({self.value(address.base, 'u64')}{offset})"
+        return f"simt::ptx::at({self._sum(operand, 'u64')})"
 
     def shared(self, operand: Operand) -> str:
         """A pointer to shared memory."""
@@ -164,9 +162,13 @@ class Writer:
 
     def shared_number(self, operand: Operand) -> str:
         """An address in shared memory, of 32 bits."""
+        return self._sum(operand, "u32")
+
+    def _sum(self, operand: Operand, kind: str) -> str:
+        """An address as a number of this type."""
         address = self.address(operand)
-        offset = f" + {address.offset}" if address.offset else ""
-        return f"{self.value(address.base, 'u32')}{offset}"
+        numbers = [self.value(one, kind) for one in (address.base, *address.added)]
+        return " + ".join([*numbers, *([str(address.offset)] if address.offset else [])])
 
 
 Handler = Callable[[Writer], str]

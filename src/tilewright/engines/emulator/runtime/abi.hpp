@@ -102,18 +102,27 @@ struct Call {
 
 // A tensor map as the emulator's copies read it; its engine packs the same fields.
 struct alignas(64) TensorMap {
-    const unsigned char* data;   // element (0, 0) of the first matrix
-    std::int64_t row_stride;     // bytes from one row to the next
-    std::int64_t matrix_stride;  // bytes from one matrix to the next
-    std::int32_t rows, cols, matrices;
-    std::int32_t box_rows, box_cols;
+    static constexpr int MOST = 5;                             // dimensions
+    static constexpr std::uint64_t MARK = 0x70616d726f736e65;  // by which a map is known
+
+    const unsigned char* data;         // the first element
+    std::int64_t strides[MOST - 1];    // bytes from one element to the next along all dimensions but the first
+    std::int32_t extents[MOST];        // elements along each dimension, 1 along those that it has not
+    std::int32_t box[MOST];            // the same of what is moved at a time
     std::int32_t element_bytes;
     std::int32_t swizzle;  // bytes: 0, 32, 64 or 128
     std::int32_t rounds;   // whether loads round float32 elements to TF32
-    std::int32_t box_matrices, dimensions;
-    unsigned char unused[64];
+    std::int32_t dimensions;
+    std::uint64_t mark;
+    unsigned char unused[24];
 };
 static_assert(sizeof(TensorMap) == 128, "as large as a GPU's");
+
+// Where a box begins: an element along each dimension.
+struct TilePlace {
+    const TensorMap* map;
+    int at[TensorMap::MOST];
+};
 
 // What tensor cores take factors for.
 enum class FactorType { half, bfloat16, tf32, e4m3, e5m2 };
@@ -209,10 +218,10 @@ SIMT_EXPORT void simt_barrier_arrive(const simt::Thread* self, simt::Call call, 
                                      unsigned bytes);
 SIMT_EXPORT void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                    unsigned parity);
-SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TensorMap* map,
-                                int col, int row, int matrix, unsigned long long* barrier);
-SIMT_EXPORT void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TensorMap* map, int col, int row,
-                                 int matrix, const void* shared);
+SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TilePlace& place,
+                                unsigned long long* barrier);
+SIMT_EXPORT void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TilePlace& place,
+                                 const void* shared);
 SIMT_EXPORT void simt_commit_tiles(const simt::Thread* self);
 SIMT_EXPORT void simt_wait_tiles(const simt::Thread* self, unsigned pending, bool written);
 
@@ -225,8 +234,7 @@ SIMT_EXPORT void* simt_in_block(const simt::Thread* self, simt::Call call, void*
 SIMT_EXPORT void simt_barrier_arrive_at(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                         int rank);
 SIMT_EXPORT void simt_load_tile_to(const simt::Thread* self, simt::Call call, unsigned blocks, void* shared,
-                                   const simt::TensorMap* map, int col, int row, int matrix,
-                                   unsigned long long* barrier);
+                                   const simt::TilePlace& place, unsigned long long* barrier);
 
 // What the stand-ins of shared_address.cuh and wgmma.cuh call.
 SIMT_EXPORT unsigned simt_shared_address(const simt::Thread* self, const void* shared);

@@ -70,8 +70,9 @@ class AccessTrace : public Observer {
         const TensorMap& map = copy.map;
         const auto matrix = std::int64_t(reinterpret_cast<std::uintptr_t>(map.data));
         // Matrices that are the panels of one lie side by side in its rows.
-        const std::int64_t col = map.matrix_stride < map.row_stride ? copy.matrix * map.matrix_stride / map.element_bytes : 0;
-        tiles_ += list(std::vector<std::int64_t>{matrix, copy.row, col + copy.col, map.box_rows, map.box_cols * map.box_matrices});
+        const auto& [row_stride, panel_stride, further, furthest] = map.strides;
+        const std::int64_t col = panel_stride < row_stride ? copy.at[2] * panel_stride / map.element_bytes : 0;
+        tiles_ += list(std::vector<std::int64_t>{matrix, copy.at[1], col + copy.at[0], map.box[1], map.box[0] * map.box[2]});
     }
 
     void store_started(const GpuThread& thread, const TileStore& store) override {

@@ -60,19 +60,20 @@ class AsyncCopies {
     std::vector<std::size_t> group_ends_;  // indices in copies_
 };
 
-// A box of a matrix, in global memory and in shared memory.
+// A box of an array, in global memory and in shared memory. Its rows are what lies along the first dimension, in the order of
+// the others.
 struct TileBox {
     static constexpr int PIECE_BYTES = 16;  // a box begins at a multiple of them in its row
 
     Call call;  // that moves it
     unsigned char* shared;
     TensorMap map;
-    int col, row, matrix;
-    bool whole_pieces = false;  // whether it moves those too in which a row of the matrix ends, as stores do
+    int at[TensorMap::MOST];  // its first element
+    bool whole_pieces = false;  // whether it moves those too in which a row of the array ends, as stores do
     bool is_row = false;        // bytes in a row, of no tensor map
 
-    std::size_t row_bytes() const { return std::size_t(map.box_cols) * map.element_bytes; }
-    int rows() const { return map.box_rows * map.box_matrices; }  // of all its matrices
+    std::size_t row_bytes() const { return std::size_t(map.box[0]) * map.element_bytes; }
+    int rows() const { return map.box[1] * map.box[2] * map.box[3] * map.box[4]; }
     std::size_t bytes() const { return row_bytes() * rows(); }
 
     // The boundary that it lies on in shared memory: with a swizzle, that at which its pattern begins anew.
@@ -81,22 +82,26 @@ struct TileBox {
         return map.swizzle == 0 ? 128 : std::size_t(map.swizzle) * 8;
     }
 
-    // Whether the column is one that a GPU takes, inside the matrix or not: on any other the instruction is illegal.
-    bool begins_at_a_piece() const { return std::int64_t(col) * map.element_bytes % PIECE_BYTES == 0; }
+    // Whether its rows begin where a GPU takes them, inside the array or not: elsewhere the instruction is illegal.
+    bool begins_at_a_piece() const { return std::int64_t(at[0]) * map.element_bytes % PIECE_BYTES == 0; }
 
-    // The bytes of each row of the box that are elements of the matrix, or move with them: from the first to the end.
+    // The bytes of each row of the box that are elements of the array, or move with them: from the first to the end.
     std::size_t first_inside() const { return bytes_until(0); }
     std::size_t end_inside() const {
-        const std::size_t end = bytes_until(map.cols);
+        const std::size_t end = bytes_until(map.extents[0]);
         return whole_pieces ? (end + PIECE_BYTES - 1) / PIECE_BYTES * PIECE_BYTES : end;
     }
 
-    // Where a row of the box begins in memory, as if all columns were there; null where the matrix, or the batch, has none.
+    // Where a row of the box begins in memory, as if all its elements were there; null where the array has no such row.
     unsigned char* row_in_memory(int r) const {
-        const std::int64_t from_row = std::int64_t(row) + r % map.box_rows, of = std::int64_t(matrix) + r / map.box_rows;
-        if (of < 0 || of >= map.matrices || from_row < 0 || from_row >= map.rows) return nullptr;
-        const std::int64_t offset = of * map.matrix_stride + from_row * map.row_stride;
-        return const_cast<unsigned char*>(map.data) + offset + std::int64_t(col) * map.element_bytes;
+        std::int64_t offset = std::int64_t(at[0]) * map.element_bytes;
+        for (int i = 1; i < map.dimensions; ++i) {
+            std::int64_t along = at[i];
+            if (map.box[i] != 1) along += r % map.box[i], r /= map.box[i];
+            if (along < 0 || along >= map.extents[i]) return nullptr;
+            offset += along * map.strides[i - 1];
+        }
+        return const_cast<unsigned char*>(map.data) + offset;
     }
 
     // Where a byte of the box lies in shared memory: bits 4 to 6 of its offset are xored with bits 7 to 9, fewer for a
@@ -106,7 +111,7 @@ struct TileBox {
         return shared + (offset ^ (offset >> 7 & mask) << 4);
     }
 
-    // Calls visit(row, byte, bytes) for the part inside of the matrix of each piece, which swizzles move as a whole.
+    // Calls visit(row, byte, bytes) for the part inside of the array of each piece, which swizzles move as a whole.
     template <typename Visit>
     void each_piece_inside(const Visit& visit) const {
         for (int r = 0; r < rows(); ++r) {
@@ -120,8 +125,8 @@ struct TileBox {
     }
 
   private:
-    std::size_t bytes_until(std::int64_t matrix_col) const {
-        return std::size_t(std::clamp<std::int64_t>(matrix_col - col, 0, map.box_cols)) * map.element_bytes;
+    std::size_t bytes_until(std::int64_t element) const {
+        return std::size_t(std::clamp<std::int64_t>(element - at[0], 0, map.box[0])) * map.element_bytes;
     }
 };
 
@@ -130,7 +135,7 @@ struct TileCopy : TileBox {
     const Block* block = nullptr;  // whose shared memory it goes to
     bool again = false;            // whether another block gets the same box by the same load
 
-    // Writes the box: zeros for elements outside of the matrix, and of the batch.
+    // Writes the box: zeros for elements outside of the array.
     void finish() const {
         std::memset(shared, 0, bytes());
         each_piece_inside([&](int r, std::size_t byte, std::size_t count) {
@@ -150,7 +155,7 @@ struct TileCopy : TileBox {
     }
 };
 
-// One on its way to global memory. A GPU was seen to write whole pieces: where the matrix is a part of another, and its rows
+// One on its way to global memory. A GPU was seen to write whole pieces: where the array is a part of another, and its rows
 // end within a piece, their ends overwrite what lies behind.
 struct TileStore : TileBox {
     std::vector<unsigned char> data = {};  // of its rows, once shared memory has been read

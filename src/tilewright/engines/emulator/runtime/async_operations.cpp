@@ -1,7 +1,10 @@
 // What a block's threads do with asynchronous copies, mbarriers and tiles of tensor maps.
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
+#include <utility>
 
 #include "block_runner.hpp"
 #include "cluster.hpp"
@@ -219,15 +222,17 @@ void BlockRunner::check_tile(const TileBox& box) {
     if (!box.begins_at_a_piece()) {
         fail(box.call, " with a column that must be a multiple of " +
              std::to_string(TileBox::PIECE_BYTES / box.map.element_bytes) + ", the elements in " +
-             std::to_string(TileBox::PIECE_BYTES) + " bytes, got " + std::to_string(box.col));
+             std::to_string(TileBox::PIECE_BYTES) + " bytes, got " + std::to_string(box.at[0]));
     }
 }
 
 void BlockRunner::store_tile(GpuThread* self, TileStore store) {
     check_tile(store);
-    if (store.row < 0 || store.col < 0) {
-        fail(store.call, " with the first element (" + std::to_string(store.row) + ", " + std::to_string(store.col) +
-             "), of which neither may be negative: a GPU takes that for loads alone");
+    const auto& at = store.at;
+    if (std::any_of(std::begin(at), std::end(at), [](int one) { return one < 0; })) {
+        std::string first;  // as arrays have it, the last dimension's elements next to each other
+        for (int i = store.map.dimensions; i-- > 0;) first += std::to_string(at[i]) + (i != 0 ? ", " : "");
+        fail(store.call, " with the first element (" + first + "), of which none may be negative: a GPU takes that for loads alone");
     }
     if (observed()) {
         observer_->store_started(*self, store);
@@ -354,6 +359,12 @@ simt::GpuThread* as_gpu_thread(const simt::Thread* self) {
     return static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
 }
 
+simt::TileBox box_at(const simt::Call& call, const void* shared, const simt::TilePlace& place) {
+    simt::TileBox box = {call, static_cast<unsigned char*>(const_cast<void*>(shared)), *place.map, {}};
+    std::copy(std::begin(place.at), std::end(place.at), box.at);
+    return box;
+}
+
 }  // namespace
 
 void simt_check_shared(const simt::Thread* self, simt::Call call, const void* address, std::size_t bytes,
@@ -404,24 +415,23 @@ void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long 
     thread->runner->barrier_wait(thread, call, barrier, parity);
 }
 
-void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TensorMap* map, int col,
-                    int row, int matrix, unsigned long long* barrier) {
+void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TilePlace& place,
+                    unsigned long long* barrier) {
     simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->load_tile(thread, {{call, static_cast<unsigned char*>(shared), *map, col, row, matrix}}, barrier);
+    thread->runner->load_tile(thread, {box_at(call, shared, place)}, barrier);
 }
 
 void simt_load_tile_to(const simt::Thread* self, simt::Call call, unsigned blocks, void* shared,
-                       const simt::TensorMap* map, int col, int row, int matrix, unsigned long long* barrier) {
+                       const simt::TilePlace& place, unsigned long long* barrier) {
     simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->load_tile_to(thread, blocks, {{call, static_cast<unsigned char*>(shared), *map, col, row, matrix}},
-                                 barrier);
+    thread->runner->load_tile_to(thread, blocks, {box_at(call, shared, place)}, barrier);
 }
 
-void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TensorMap* map, int col, int row, int matrix,
-                     const void* shared) {
+void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TilePlace& place, const void* shared) {
     simt::GpuThread* const thread = as_gpu_thread(self);
-    auto* const from = static_cast<unsigned char*>(const_cast<void*>(shared));
-    thread->runner->store_tile(thread, {{call, from, *map, col, row, matrix, true}});
+    simt::TileStore store = {box_at(call, shared, place)};
+    store.whole_pieces = true;
+    thread->runner->store_tile(thread, std::move(store));
 }
 
 namespace {
@@ -431,10 +441,14 @@ simt::TileBox row_of_bytes(const simt::Call& call, const void* shared, const voi
     const int pieces = int(bytes / simt::TileBox::PIECE_BYTES);
     simt::TensorMap map = {};
     map.data = static_cast<const unsigned char*>(global);
-    map.rows = map.matrices = map.box_rows = map.box_matrices = 1;
-    map.cols = map.box_cols = pieces;
+    std::fill(std::begin(map.extents), std::end(map.extents), 1);
+    std::fill(std::begin(map.box), std::end(map.box), 1);
+    map.extents[0] = map.box[0] = pieces;
     map.element_bytes = simt::TileBox::PIECE_BYTES;
-    return {call, static_cast<unsigned char*>(const_cast<void*>(shared)), map, 0, 0, 0, false, true};
+    map.dimensions = 1;
+    simt::TileBox row = box_at(call, shared, {&map, {}});
+    row.is_row = true;
+    return row;
 }
 
 }  // namespace
