@@ -67,7 +67,10 @@ class Bare:
         Raises:
             CompileError, LaunchError: the kernel does not compile, or the GPU refuses it.
         """
-        from cuda.core import LaunchConfig, ObjectCode, launch  # noqa: PLC0415 needs a GPU's driver
+        from cuda.bindings.driver import CUfunction_attribute, cuKernelSetAttribute  # noqa: PLC0415 need a GPU's driver
+        from cuda.core import LaunchConfig, ObjectCode, launch  # noqa: PLC0415
+
+        from tilewright.engines.driver import check  # noqa: PLC0415
 
         code = self.compile()
         count = self.stage_bytes // ITEM_BYTES[self.dtype]
@@ -76,7 +79,8 @@ class Bare:
         results = engine.empty(blocks, _THREADS)
         with engine.current:
             kernel = ObjectCode.from_cubin(code.code).get_kernel(code.entry)
-            kernel.attributes.max_dynamic_shared_size_bytes = self.stage_bytes
+            attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            check(cuKernelSetAttribute(attribute, self.stage_bytes, kernel.handle, engine.device.device_id))
         config = LaunchConfig(grid=blocks, block=_THREADS, shmem_size=self.stage_bytes)
 
         def start(_: int, stream: Any) -> None:
