@@ -40,7 +40,7 @@ __device__ __forceinline__ void multiply(const Stage& stage, int first, float (&
             wait_products<1>(sums);
         } else {
             Made<COUNT> none;
-            multiply_stage(stage, first, sums, none, none, TermScales{}, held, time == 0, [&] { return &stage; });
+            multiply_stage(stage, first, sums, none, none, TermScales{}, held);
         }
     }
     wait_products<0>(sums);

@@ -22,8 +22,8 @@
 //
 // Where sums begin anew with every stage, of 64 rows (a part) after the other:
 //
-//     tensor cores             | step 0 | step 1         | step 2         | step 3         |                 | step 0 of part 1 | ...
-//     threads         | load all        | load 0, part 1 | load 1, part 1 | load 2, part 1 | load 3, add 0   | ...
+//     tensor cores             | all steps of part 0 |                                     | all of part 1 | ...
+//     threads         | load 0 | wait                | load 1, add what was made of part 0 | wait          | ...
 #pragma once
 
 #include "stage_products.cuh"
@@ -74,20 +74,6 @@ struct HeldFactor {
         for (int step = 0; step < STEPS; ++step) load(tile, first, step, 0);
     }
 
-    // The same, as soon as the products that have been started with what is held are made: a group for each instruction.
-    template <int COUNT, typename Tile>
-    __device__ __forceinline__ void load_behind(float (&made)[COUNT], const Tile& tile, int first) {
-        wait_products<3>(made);
-        load(tile, first, 0, 0);
-        wait_products<2>(made);
-        load(tile, first, 1, 0);
-        wait_products<1>(made);
-        load(tile, first, 2, 0);
-        wait_products<0>(made);
-        load(tile, first, 3, 0);
-        static_assert(STEPS == 4, "of a line");
-    }
-
     // Starts the product of 64 rows of A, loaded so, and of B.
     template <int COUNT>
     __device__ __forceinline__ void multiply(float (&sums)[COUNT], int step, int part, MatrixDescriptor b, bool adds = true) const {
@@ -112,41 +98,34 @@ struct HeldFactor<PARTS, false> {
     static __device__ __forceinline__ int row() { return own_row<64>(); }
 };
 
-// The products of a stage that begin anew, of one part of A after the other. An instruction's elements of the next part are loaded as
-// soon as it has been made. begins: whether those of the first part are still to be loaded. next(): the stage after, which has come; null
-// behind the last.
-template <typename Stage, int PARTS, int COUNT, typename StepScales, typename Next>
+// The products of a stage that begin anew, of one part of A after the other.
+template <typename Stage, int PARTS, int COUNT, typename StepScales>
 __device__ __forceinline__ void multiply_parts(const Stage& stage, int first, float (&sums)[PARTS][COUNT], const StepScales& scales,
-                                               HeldFactor<PARTS>& held, bool begins, const Next& next) {
-    constexpr int STEPS = HeldFactor<PARTS>::STEPS;
+                                               HeldFactor<PARTS>& held) {
     float made[COUNT];
-    if (begins) held.load_all(stage.A[0], first);
+    held.load_all(stage.A[0], first);
 #pragma unroll
     for (int i = 0; i < PARTS; ++i) {
         fence_sums(made, held.elements);
 #pragma unroll
-        for (int k = 0; k < STEPS; ++k) {
-            held.multiply(made, k, 0, stage.B[0].at(0, k), k > 0);
-            commit_products();
-        }
-        const Stage* const from = i + 1 < PARTS ? &stage : next();
-        if (from != nullptr) held.load_behind(made, from->A[0], first + 64 * ((i + 1) % PARTS));
+        for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.multiply(made, k, 0, stage.B[0].at(0, k), k > 0);
+        commit_products();
         wait_products<0>(made);
+        if (i + 1 < PARTS) held.load_all(stage.A[0], first + 64 * (i + 1));
         promote(sums[i], made, scales.template of_part<COUNT>(i));
     }
 }
 
 // multiply_stage (stage_products.cuh), with what a thread holds of A.
-template <typename Stage, int PARTS, int COUNT, typename StepScales, typename Next>
+template <typename Stage, int PARTS, int COUNT, typename StepScales>
 __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], Made<COUNT>& made,
-                                               Made<COUNT>& made_before, const StepScales& scales, HeldFactor<PARTS>& held,
-                                               bool begins, const Next& next) {
+                                               Made<COUNT>& made_before, const StepScales& scales, HeldFactor<PARTS>& held) {
     if constexpr (MADE > 1) {
         multiply_ahead(stage, first, sums[0], made, made_before, scales);
     } else if constexpr (!HOLDS_A) {
         multiply_stage(stage, first, sums, scales);
     } else if constexpr (PROMOTE > 0) {
-        multiply_parts(stage, first, sums, scales, held, begins, next);
+        multiply_parts(stage, first, sums, scales, held);
     } else {
         constexpr int STEPS = HeldFactor<PARTS>::STEPS;
 #pragma unroll

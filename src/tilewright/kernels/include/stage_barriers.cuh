@@ -46,13 +46,6 @@ struct StageBarriers {
     // By those that read: waits until a stage is filled.
     __device__ __forceinline__ void wait_full(const StageTurn<COUNT>& turn) { barrier_wait(&full[turn.stage], turn.parity); }
 
-    // The same of the stage after, whose number it returns.
-    __device__ __forceinline__ int wait_next(StageTurn<COUNT> turn) {
-        turn.next();
-        wait_full(turn);
-        return turn.stage;
-    }
-
     // By a warp, of which this is a lane: it has read a stage.
     __device__ __forceinline__ void release(int stage, const Grid& grid, int lane) {
         if (lane < Grid::MATES) {

@@ -121,8 +121,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         auto scales = step_scales<PARTS>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps, first_step, row, here.col);
         const auto multiply = [&](int step, Made<BN / 2>& made, Made<BN / 2>& made_before) {
             shared->barriers.wait_full(turn);
-            const auto next = [&] { return step + 1 < steps ? shared->stages + shared->barriers.wait_next(turn) : nullptr; };
-            multiply_stage(shared->stages[turn.stage], first, sums, made, made_before, scales, held, step == 0, next);
+            multiply_stage(shared->stages[turn.stage], first, sums, made, made_before, scales, held);
             scales.next(sizes.m, sizes.n);
             if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
             turn.next();
