@@ -50,6 +50,7 @@ _REMARK = re.compile(r"ptxas (?!info\s*: (?:\d+ bytes|Compiling entry|Function p
 class Compiled:
     """What tests ask of machine code."""
 
+    arch: str
     report: CompileReport
     log: str
     """What the assembler remarked besides."""
@@ -59,15 +60,15 @@ def report_of(kernel: Kernel, config: Config, variant: Variant, arch: str) -> Co
     """How a kernel compiles for an architecture: from the record where it has that."""
     made_of = key(kernel, config, variant, arch)
     known = None if ASKED_VARIABLE in os.environ else entries(PATH).get(made_of)
-    if known is not None and not sampled(made_of, tuple(entries(PATH))):
+    if known is not None and made_of not in sample(PATH):
         return known
     code = nvrtc.compile(kernel, config, variant, arch)
-    found = Compiled(code.report, "\n".join(_REMARK.findall(code.log)))
+    found = Compiled(arch, code.report, "\n".join(_REMARK.findall(code.log)))
     if known is not None:
         assert found == known, f"{PATH.name} does not say what {kernel.name} compiles to: {COMMAND} writes it anew"
     elif folder := os.environ.get(ASKED_VARIABLE):
         form = {field: str(value) for field, value in variant._asdict().items() if value != PLAIN[field]}
-        asked = {"kernel": kernel.name, "config": str(config), "variant": form, "arch": arch, "made_of": made_of}
+        asked = {"kernel": kernel.name, "config": str(config), "variant": form, "made_of": made_of}
         Path(folder, f"{made_of}.json").write_text(json.dumps(asked | asdict(found)))
     else:
         warnings.warn(f"{PATH.name} is behind, so tests compile more: {COMMAND} writes it anew", stacklevel=2)
@@ -81,16 +82,22 @@ def key(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
     return cache.key(compilers(), options, kernel.entry_point(config), texts(kernel.source))
 
 
-def sampled(made_of: str, among: tuple[str, ...]) -> bool:
-    """Whether an entry is compiled nevertheless. Where the record changes, so do those that are."""
-    return int(cache.key(made_of, among), 16) % ONE_IN == 0
+@functools.cache
+def sample(path: Path) -> set[str]:
+    """Keys of the entries that are compiled nevertheless, of each architecture one at least. Where a record changes, so
+    do these."""
+    whole = cache.key(*entries(path))
+    of_arch: dict[str, list[str]] = {}
+    for made_of in sorted(entries(path), key=lambda one: cache.key(one, whole)):
+        of_arch.setdefault(entries(path)[made_of].arch, []).append(made_of)
+    return {made_of for some in of_arch.values() for made_of in some[::ONE_IN]}
 
 
 @functools.cache
 def entries(path: Path) -> dict[str, Compiled]:
     """The record, by keys."""
     found = json.loads(path.read_text())["entries"]
-    return {one["made_of"]: Compiled(CompileReport(**one["report"]), one["log"]) for one in found}
+    return {one["made_of"]: Compiled(one["arch"], CompileReport(**one["report"]), one["log"]) for one in found}
 
 
 @functools.cache

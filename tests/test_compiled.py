@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 
 import compiled
-from compiled import Compiled, report_of
+from compiled import Compiled, entries, report_of, sample
 from tilewright.engines import nvrtc
 from tilewright.engines.base import CompileReport
 from tilewright.kernels import find
@@ -16,22 +16,29 @@ NAIVE = find("naive")
 ASKED = NAIVE, NAIVE.config(), Variant(True, False), "sm_80"
 
 
+def write(said):
+    """Write a record of these, by key."""
+    compiled.write(
+        [{"kernel": "naive", "config": "", "made_of": key, **asdict(one)} for key, one in said.items()], compiled.PATH
+    )
+    entries.cache_clear()
+    sample.cache_clear()
+
+
 @pytest.fixture
 def record(tmp_path, monkeypatch):
     """Writes what the record says of ASKED, and whether that is compiled nevertheless."""
     monkeypatch.delenv(compiled.ASKED_VARIABLE, raising=False)
     monkeypatch.setattr(compiled, "PATH", tmp_path / "compiled.json")
-    compiled.write([], compiled.PATH)
+    write({})
 
     def say(registers, sampled):
-        said = Compiled(CompileReport(registers, 0, 0), "a remark")
-        facts = dict(zip(("kernel", "config", "arch"), ("naive", "", "sm_80"), strict=True))
-        compiled.write([facts | asdict(said) | {"made_of": compiled.key(*ASKED)}], compiled.PATH)
-        monkeypatch.setattr(compiled, "sampled", lambda *_: sampled)
+        said = Compiled("sm_80", CompileReport(registers, 0, 0), "a remark")
+        write({compiled.key(*ASKED): said})
+        monkeypatch.setattr(compiled, "sample", lambda _: {compiled.key(*ASKED)} if sampled else set())
         return said
 
-    yield say
-    compiled.entries.cache_clear()
+    return say
 
 
 def test_what_is_recorded_is_not_compiled(record, monkeypatch):
@@ -53,11 +60,15 @@ def test_a_record_that_is_not_true_fails_in_the_sample(record):
         report_of(*ASKED)
 
 
-def test_the_sample_is_a_small_part_and_changes_with_the_record():
-    names = [str(number) for number in range(1000)]
-    first, second = ([name for name in names if compiled.sampled(name, (end,))] for end in "ab")
-    assert first != second
-    assert 0 < len(first) < 100
+def test_the_sample_is_a_small_part_of_each_architecture_and_changes_with_the_record(record):
+    samples = []
+    for count in (100, 101):
+        arches = {str(number): "sm_80" if number < 3 else "sm_90a" for number in range(count)}
+        write({key: Compiled(arch, CompileReport(1, 0, 0), "") for key, arch in arches.items()})
+        samples.append(sample(compiled.PATH))
+        assert {arches[key] for key in samples[-1]} == {"sm_80", "sm_90a"}
+        assert len(samples[-1]) < 10
+    assert samples[0] != samples[1]
 
 
 def test_remarks_of_the_assembler_are_recorded(record, tmp_path, monkeypatch):
@@ -69,7 +80,8 @@ def test_remarks_of_the_assembler_are_recorded(record, tmp_path, monkeypatch):
     report_of(*ASKED)
     (asked,) = (json.loads(path.read_text()) for path in tmp_path.glob(f"{compiled.key(*ASKED)}*"))
     compiled.write([asked], compiled.PATH)
-    assert compiled.entries(compiled.PATH) == {compiled.key(*ASKED): Compiled(code.report, remark)}
+    entries.cache_clear()
+    assert entries(compiled.PATH) == {compiled.key(*ASKED): Compiled("sm_80", code.report, remark)}
 
 
 def test_a_key_is_another_where_anything_differs_that_code_depends_on(tmp_path, monkeypatch):
