@@ -71,3 +71,11 @@ def make_record():
         return Record(**(fields | changes))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def report_of():
+    """How a kernel compiles for an architecture, from the record where that has it: see `compiled.py`."""
+    import compiled  # noqa: PLC0415 it is slow to load
+
+    return compiled.report_of

@@ -15,9 +15,9 @@ def guarded(statement, number):
 
 def switchable(text, statements):
     """A file in which each of these statements, which are there once, has a number, from 1 on. Only the first line of
-    one is left out; others say which is meant."""
+    one is left out, up to a comment; what is behind that says which is meant."""
     for number, statement in enumerate(statements, 1):
         assert text.count(statement) == 1
-        line = statement.partition("\n")[0]
-        text = text.replace(statement, statement.replace(line, guarded(line, number)))
+        line = statement.partition("\n")[0].partition("  //")[0]
+        text = text.replace(statement, statement.replace(line, guarded(line, number), 1))
     return f"{HEAD} {text}"

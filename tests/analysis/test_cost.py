@@ -8,7 +8,6 @@ import pytest
 from tilewright.analysis.cost import predict
 from tilewright.analysis.footprint import footprint
 from tilewright.bench.records import Run
-from tilewright.engines import nvrtc
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import find_gpu
 from tilewright.kernels import find
@@ -24,7 +23,7 @@ def cost(kernel, problem, gpu=H200, config=None, report=None):
     return predict(kernel, kernel.config(config), Problem.parse(problem), gpu, report)
 
 
-def test_it_tells_the_measured_times_of_rungs_2_to_10(request):
+def test_it_tells_the_measured_times_of_rungs_2_to_10(request, report_of):
     records = Run.load(request.config.rootpath / "results/h200/ladder.json").records
     errors, pairs = [], []
     for record in records:
@@ -33,7 +32,7 @@ def test_it_tells_the_measured_times_of_rungs_2_to_10(request):
             continue
         problem = Problem(record.m, record.n, record.k)
         guards = Variant(edges=record.m == 4092, aligned=kernel.vectorized)
-        report = nvrtc.compile(kernel, kernel.config(record.config), guards, "sm_90a").report
+        report = report_of(kernel, kernel.config(record.config), guards, "sm_90a").report
         predicted = predict(kernel, kernel.config(record.config), problem, H200, report).us
         errors.append(abs(math.log(predicted / record.time_us.median)))
         pairs.append((record.shape, predicted, record.time_us.median))
@@ -110,8 +109,8 @@ def test_bundles_that_leave_multiprocessors_without_any_take_longer():
     assert by_fours > 1.3 * by_twos
 
 
-def test_without_a_report_it_estimates_and_agrees_with_one():
-    report = nvrtc.compile(WARPTILED, WARPTILED.config(), Variant(False, True), "sm_90a").report
+def test_without_a_report_it_estimates_and_agrees_with_one(report_of):
+    report = report_of(WARPTILED, WARPTILED.config(), Variant(False, True), "sm_90a").report
     assert cost(WARPTILED, "4096").us == pytest.approx(cost(WARPTILED, "4096", report=report).us, rel=0.2)
 
 

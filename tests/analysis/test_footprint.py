@@ -8,7 +8,6 @@ from tilewright.analysis.footprint import footprint
 from tilewright.analysis.models.block import fragment
 from tilewright.analysis.models.staging import wide
 from tilewright.analysis.traffic import count
-from tilewright.engines import nvrtc
 from tilewright.gpus import find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
@@ -120,11 +119,11 @@ def test_registers_are_bounded_by_the_blocks_that_a_multiprocessor_shall_hold(bl
         ("tma_packed", {"BM": 128, "BN": 128, "BK": 52, "WORKERS": 1}),
     ],
 )
-def test_as_many_blocks_are_expected_to_fit_as_the_compiler_lets(name, config):
+def test_as_many_blocks_are_expected_to_fit_as_the_compiler_lets(name, config, report_of):
     """An estimate of four, where three fit, made 2976x448x1024 a sixth slower than it might have been."""
     kernel = find(name)
     config, guards = kernel.config(config), Variant(edges=True, aligned=True)
-    report = nvrtc.compile(kernel, config, guards, "sm_90a").report
+    report = report_of(kernel, config, guards, "sm_90a").report
     estimate, compiled = (footprint(kernel, config, H200, guards, said).occupancy for said in (None, report))
     assert estimate.blocks == compiled.blocks
 

@@ -10,7 +10,6 @@ import pytest
 
 from tilewright.analysis.cost import CostModel, Sizes, predict
 from tilewright.analysis.footprint import footprint
-from tilewright.engines import nvrtc
 from tilewright.gpus import clusters, find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
@@ -121,9 +120,9 @@ def test_it_ranks_the_rungs():
 
 
 @pytest.mark.parametrize("name", ["wgmma", "wgmma_tma", "specialised", "persistent", "gemm_sm90"])
-def test_estimates_hold_as_many_blocks_as_the_compiler_lets(name):
+def test_estimates_hold_as_many_blocks_as_the_compiler_lets(name, report_of):
     kernel = find(name)
-    report = nvrtc.compile(kernel, kernel.config(), PLAIN, "sm_90a").report
+    report = report_of(kernel, kernel.config(), PLAIN, "sm_90a").report
     estimate, compiled = (footprint(kernel, kernel.config(), H200, PLAIN, said).occupancy for said in (None, report))
     assert estimate.blocks == compiled.blocks
 

@@ -34,7 +34,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kernel", "dtype", "arch"), CASES, ids=lambda value: getattr(value, "name", value))
-def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch):
+def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch, report_of):
     config = kernel.config(capability=CAPABILITIES[arch])
     types = {"factors": dtype, "result": kernel.takes.arithmetic(dtype).result}
     variants = [
@@ -51,7 +51,7 @@ def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch):
     elif kernel.vectorized:
         del variants[1 + turn % 2]  # one with bounds checks: kernels take turns
     for variant in variants:
-        compiled = nvrtc.compile(kernel, config, variant, arch)
+        compiled = report_of(kernel, config, variant, arch)
         report = compiled.report
         assert report.spill_bytes == 0, f"{config} {variant}: {report}"
         assert "serialized" not in compiled.log, "ptxas says so of a warpgroup's products"
@@ -61,11 +61,11 @@ def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch):
 @pytest.mark.parametrize(
     ("kernel", "preset"), [(kernel, preset) for kernel in RUNGS for preset in kernel.presets], ids=str
 )
-def test_every_preset_compiles(kernel, preset):
+def test_every_preset_compiles(kernel, preset, report_of):
     config = kernel.config(kernel.preset(preset))
     needed = max(kernel.takes.least_capability, (8, 0))
     arch = next(arch for arch, capability in CAPABILITIES.items() if capability >= needed)
-    assert nvrtc.compile(kernel, config, Variant(True, False, kernel.takes.factors[0]), arch).report.registers
+    assert report_of(kernel, config, Variant(True, False, kernel.takes.factors[0]), arch).report.registers
 
 
 WARPGROUPS = [kernel for kernel in RUNGS if kernel.takes.architectures == ("sm_90a",)]
@@ -97,10 +97,10 @@ def test_machine_code_has_the_clusters_that_the_spec_says(cluster):
 
 @pytest.mark.parametrize("overrides", [{"PROMOTE": 16}, {"PROMOTE": 128}], ids=str)
 @pytest.mark.parametrize("name", ["promoted", "interleaved"])
-def test_sums_that_begin_anew_do_not_serialise_products(name, overrides):
+def test_sums_that_begin_anew_do_not_serialise_products(name, overrides, report_of):
     """Within a stage, and held over several."""
     kernel = find(name)
-    compiled = nvrtc.compile(kernel, kernel.config(overrides), Variant(True, False), "sm_90a")
+    compiled = report_of(kernel, kernel.config(overrides), Variant(True, False), "sm_90a")
     assert "serialized" not in compiled.log
     assert compiled.report.spill_bytes == 0
 
@@ -108,11 +108,11 @@ def test_sums_that_begin_anew_do_not_serialise_products(name, overrides):
 @pytest.mark.parametrize(
     "name", ["specialised", "persistent", "clusters", "rasterized", "pingpong", "tma_store", "interleaved"]
 )
-def test_register_budgets_hold_where_a_thread_has_few_sums(name):
+def test_register_budgets_hold_where_a_thread_has_few_sums(name, report_of):
     """ptxas ignores them where it is not told how many registers a block starts with."""
     kernel = find(name)
     variant = Variant(False, True, *astuple(kernel.takes.arithmetic()))
-    compiled = nvrtc.compile(kernel, kernel.config({"BN": 64}), variant, "sm_90a")
+    compiled = report_of(kernel, kernel.config({"BN": 64}), variant, "sm_90a")
     assert "setmaxnreg" not in compiled.log
     assert compiled.report.spill_bytes == 0
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tilewright import kernels
-from tilewright.engines import nvrtc
 from tilewright.kernels import find
 from tilewright.kernels.library import grouped_sm90
 from tilewright.kernels.takes import Variant
@@ -97,11 +96,11 @@ def sample(kernel, preset, turn=0, count=2):
 
 
 @pytest.mark.parametrize(("number", "case"), list(enumerate(SHIPPED)), ids=str)
-def test_a_shipped_config_does_not_spill(number, case):
+def test_a_shipped_config_does_not_spill(number, case, report_of):
     kernel, preset = case
     config = config_of(kernel, preset)
     for variant in sample(kernel, preset, turn=number):
-        compiled = nvrtc.compile(kernel, config, variant, "sm_90a")
+        compiled = report_of(kernel, config, variant, "sm_90a")
         report = compiled.report
         assert "Performance Loss" not in compiled.log, (
             "a warpgroup's products are serialised, or register budgets ignored"
@@ -114,13 +113,13 @@ GROUPED = [(one, preset) for one in (grouped_sm90.KERNEL, grouped_sm90.FP8) for 
 
 
 @pytest.mark.parametrize(("number", "case"), list(enumerate(GROUPED)), ids=str)
-def test_a_shipped_config_of_grouped_products_does_not_spill(number, case):
+def test_a_shipped_config_of_grouped_products_does_not_spill(number, case, report_of):
     """In one form each: they take turns."""
     kernel, preset = case
     aligned, result = bool(number % 2), kernel.takes.results[number % 3]
     layout = kernel.layout_read(kernel.config(), ORDERS[number % 2 * 2])
     variant = Variant(True, aligned, kernel.takes.factors[number % 2], result, layout)
-    compiled = nvrtc.compile(kernel, config_of(kernel, preset), variant, "sm_90a")
+    compiled = report_of(kernel, config_of(kernel, preset), variant, "sm_90a")
     assert "Performance Loss" not in compiled.log
     assert compiled.report.spill_bytes == 0, f"{preset} {variant}: {compiled.report}"
 
@@ -129,12 +128,12 @@ PRESETS_OF_WARPS = [(find(name), preset) for name in OF_WARPS for preset in find
 
 
 @pytest.mark.parametrize(("number", "case"), list(enumerate(PRESETS_OF_WARPS)), ids=str)
-def test_a_preset_of_warps_does_not_spill(number, case):
+def test_a_preset_of_warps_does_not_spill(number, case, report_of):
     """On one architecture each, Hopper's among them: they take turns."""
     kernel, preset = case
     arch = (*OF_WARPS[kernel.name], "sm_90a")[number % (len(OF_WARPS[kernel.name]) + 1)]
     (variant,) = sample(kernel, preset, turn=number)
-    report = nvrtc.compile(kernel, config_of(kernel, preset, arch), variant, arch).report
+    report = report_of(kernel, config_of(kernel, preset, arch), variant, arch).report
     assert report.spill_bytes == 0, f"{arch} {variant}: {report}"
     assert report.registers * kernel.threads(kernel.config(kernel.preset(preset))) <= 65536
 
@@ -161,12 +160,12 @@ ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
     ],
     ids=lambda value: value.result if isinstance(value, Variant) else str(value),
 )
-def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant):
+def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant, report_of):
     """Of each number of consumers those that hold the most sums, and forms that hold something besides. Threads of two
     have 232 registers at most, those of three 152."""
     kernel = find(name)
     config = kernel.config(overrides)
-    compiled = nvrtc.compile(kernel, config, variant, "sm_90a")
+    compiled = report_of(kernel, config, variant, "sm_90a")
     assert compiled.report.spill_bytes == 0
     assert "Performance Loss" not in compiled.log
 
@@ -182,7 +181,7 @@ def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant):
     ],
     ids=str,
 )
-def test_every_architecture_is_compiled_for(number, kernel, arch):
+def test_every_architecture_is_compiled_for(number, kernel, arch, report_of):
     """In one form each: they take turns."""
     capability = CAPABILITIES[arch]
     variants = [one for one in sample(kernel, None, count=4) if kernel.runs_on(capability, one.factors)]
@@ -190,7 +189,7 @@ def test_every_architecture_is_compiled_for(number, kernel, arch):
     if variants:
         variant = variants[(number + list(CAPABILITIES).index(arch)) % len(variants)]
         config = config_of(kernel, None, arch)
-        report = nvrtc.compile(kernel, config, variant, arch).report
+        report = report_of(kernel, config, variant, arch).report
         assert report.spill_bytes <= SPILLS.get((kernel.name, arch), 0), f"{variant}: {report}"
         assert report.registers * kernel.threads(config) <= 65536
 

@@ -30,17 +30,20 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+# Each kernel in each form, and each kernel and the first two forms with rows that begin anywhere.
 @pytest.mark.parametrize(
-    ("overrides", "gap", "layout"),
+    ("kernel", "overrides", "gap", "layout"),
     [
-        (FORMS[0], 0, "NN"),
-        (FORMS[0], 3, "TN"),
-        (FORMS[1], 0, "NT"),
-        (FORMS[1], 3, "TT"),
-        (FORMS[2], 0, "TT"),
+        (KERNELS[0], FORMS[0], 0, "NN"),
+        (KERNELS[0], FORMS[0], 3, "TN"),
+        (KERNELS[0], FORMS[1], 0, "NT"),
+        (KERNELS[0], FORMS[2], 0, "TT"),
+        (KERNELS[1], FORMS[0], 0, "NN"),
+        (KERNELS[1], FORMS[1], 0, "NT"),
+        (KERNELS[1], FORMS[1], 3, "TT"),
+        (KERNELS[1], FORMS[2], 0, "TT"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_what_terms_cannot_hold_is_computed_in_float32_tile_by_tile(kernel, overrides, gap, layout):
     """All blocks of a tile, whichever of them sees it; and no other tile."""
@@ -67,15 +70,15 @@ def test_what_terms_cannot_hold_is_computed_in_float32_tile_by_tile(kernel, over
             factor[place] = before
 
 
-@pytest.mark.parametrize(
-    "meeting", ["meet();  // all have read the last parts", "meet_warps(&shared.consumers_met, SPLITS == 1);"]
-)
-def test_check_runs_what_follows_where_terms_do_not_hold(meeting, tmp_path):
+MEETINGS = "meet();  // all have read the last parts", "meet_warps(&shared.consumers_met, SPLITS == 1);"
+
+
+@pytest.mark.parametrize("number", range(1, len(MEETINGS) + 1))
+def test_check_runs_what_follows_where_terms_do_not_hold(number, tmp_path, monkeypatch):
     """A fault there is found by the cases with such an element, and by no other."""
+    monkeypatch.setenv(VARIABLE, str(number))
     kernel, name = KERNELS[1], "thin_lost.cuh"
-    text = (INCLUDE / name).read_text()
-    assert text.count(meeting) == 1
-    (tmp_path / name).write_text(text.replace(meeting, ""))
+    (tmp_path / name).write_text(switchable((INCLUDE / name).read_text(), MEETINGS))
     shutil.copy(kernel.source, tmp_path)
     faulty = replace(kernel, source=tmp_path / kernel.source.name)
     config = kernel.config({"BM": 16, "BN": 64, "STAGES": 3})

@@ -1,0 +1,145 @@
+"""What NVRTC made of configs: a record, so that a run of the tests compiles only what has changed since.
+
+The fixture `report_of` is `nvrtc.compile` for tests that ask how many registers a config takes, whether some spill, and
+what the compiler remarks. What the record does not have, since a source, an option or the compiler is another, is
+compiled, and a warning says so. A sample of the record is compiled too, and must be as recorded.
+
+    python -m tests.compiled        writes the record anew: what tests ask for, and nothing else
+"""
+
+import functools
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pytest
+
+from tilewright.engines import cache, nvrtc
+from tilewright.engines.base import CompileReport
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Variant
+
+PATH = Path(__file__).with_suffix(".json")
+COMMAND = "python -m tests.compiled"
+ASKED_VARIABLE = "TILEWRIGHT_TESTS_ASKED"
+"""Environment variable: the folder that a run for the record writes what tests ask for to, a file each."""
+
+COMPILERS = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt")
+"""Packages that code depends on: the compiler, and CUDA's own headers."""
+
+ONE_IN = 24
+"""How many of the record's entries there are for each that is compiled nevertheless."""
+
+PLAIN = Variant(False, False)._asdict()
+"""Of a variant, the record names what is not so."""
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">\n]+)[">]', re.MULTILINE)
+
+_REMARK = re.compile(r"ptxas (?!info\s*: (?:\d+ bytes|Compiling entry|Function properties|Used|Compile time)|\s*\.).*")
+"""A line of the assembler's that it does not print of any kernel."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What tests ask of machine code."""
+
+    arch: str
+    report: CompileReport
+    log: str
+    """What the assembler remarked besides."""
+
+
+def report_of(kernel: Kernel, config: Config, variant: Variant, arch: str) -> Compiled:
+    """How a kernel compiles for an architecture: from the record where it has that."""
+    made_of = key(kernel, config, variant, arch)
+    known = None if ASKED_VARIABLE in os.environ else entries(PATH).get(made_of)
+    if known is not None and made_of not in sample(PATH):
+        return known
+    code = nvrtc.compile(kernel, config, variant, arch)
+    found = Compiled(arch, code.report, "\n".join(_REMARK.findall(code.log)))
+    if known is not None:
+        assert found == known, f"{PATH.name} does not say what {kernel.name} compiles to: {COMMAND} writes it anew"
+    elif folder := os.environ.get(ASKED_VARIABLE):
+        form = {field: str(value) for field, value in variant._asdict().items() if value != PLAIN[field]}
+        asked = {"kernel": kernel.name, "config": str(config), "variant": form, "made_of": made_of}
+        Path(folder, f"{made_of}.json").write_text(json.dumps(asked | asdict(found)))
+    else:
+        warnings.warn(f"{PATH.name} is behind, so tests compile more: {COMMAND} writes it anew", stacklevel=2)
+    return found
+
+
+def key(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
+    """A name for all that the code depends on: source, headers, macros, options, compiler."""
+    options = nvrtc._options("", kernel.defines(config, variant), arch, None, lineinfo=True).as_bytes("nvrtc", "cubin")
+    options = [one for one in options if not one.startswith(b"--include-path")]  # which differ by machine
+    return cache.key(compilers(), options, kernel.entry_point(config), texts(kernel.source))
+
+
+@functools.cache
+def sample(path: Path) -> set[str]:
+    """Keys of the entries that are compiled nevertheless, of each architecture one at least. Where a record changes, so
+    do these."""
+    whole = cache.key(*entries(path))
+    of_arch: dict[str, list[str]] = {}
+    for made_of in sorted(entries(path), key=lambda one: cache.key(one, whole)):
+        of_arch.setdefault(entries(path)[made_of].arch, []).append(made_of)
+    return {made_of for some in of_arch.values() for made_of in some[::ONE_IN]}
+
+
+@functools.cache
+def entries(path: Path) -> dict[str, Compiled]:
+    """The record, by keys."""
+    found = json.loads(path.read_text())["entries"]
+    return {one["made_of"]: Compiled(one["arch"], CompileReport(**one["report"]), one["log"]) for one in found}
+
+
+@functools.cache
+def compilers() -> list[str]:
+    return [f"{name} {importlib.metadata.version(name)}" for name in COMPILERS]
+
+
+@functools.cache
+def texts(source: Path) -> list[str]:
+    """A source, and the headers of ours that it reaches."""
+    texts, waiting = dict[Path, str](), [source]
+    while waiting:
+        path = waiting.pop()
+        texts[path] = path.read_text()
+        for name in _INCLUDE.findall(texts[path]):
+            header = next((one for one in (path.parent / name, nvrtc.INCLUDE / name) if one.is_file()), None)
+            if header is not None and header not in texts:
+                waiting.append(header)
+    return [texts[path] for path in sorted(texts)]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """As a plugin of the run for the record: of the tests, those that ask."""
+    items[:] = [one for one in items if "report_of" in one.fixturenames]
+
+
+def write(asked: list[dict], path: Path) -> None:
+    """Write a record, a line an entry."""
+    asked = sorted(asked, key=lambda one: (one["kernel"], one["arch"], one["config"], one["made_of"]))
+    lines = ",\n".join("  " + json.dumps(one) for one in asked)
+    path.write_text(f'{{\n "compilers": {json.dumps(compilers())},\n "entries": [\n{lines}\n ]\n}}\n')
+
+
+def main() -> None:
+    """Run the tests that ask, and write what they ask for."""
+    with tempfile.TemporaryDirectory() as folder:
+        places = os.pathsep.join(filter(None, (str(PATH.parent), os.environ.get("PYTHONPATH"))))
+        environment = os.environ | {ASKED_VARIABLE: folder, "PYTHONPATH": places}
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "-p", PATH.stem, str(PATH.parent)]
+        subprocess.run(command, env=environment, check=True)
+        write([json.loads(path.read_text()) for path in Path(folder).glob("*.json")], PATH)
+
+
+if __name__ == "__main__":
+    main()
