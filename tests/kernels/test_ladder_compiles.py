@@ -50,8 +50,8 @@ def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch, report_of
         variants = [variants[kernel.rung % 2]]
     elif kernel.vectorized:
         del variants[1 + turn % 2]  # one with bounds checks: kernels take turns
-    for variant in variants:
-        compiled = report_of(kernel, config, variant, arch)
+    for variant in variants:  # the first by the compiler, whatever the record says
+        compiled = (nvrtc.compile if variant is variants[0] else report_of)(kernel, config, variant, arch)
         report = compiled.report
         assert report.spill_bytes == 0, f"{config} {variant}: {report}"
         assert "serialized" not in compiled.log, "ptxas says so of a warpgroup's products"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tilewright import kernels
+from tilewright.engines import nvrtc
 from tilewright.kernels import find
 from tilewright.kernels.library import grouped_sm90
 from tilewright.kernels.takes import Variant
@@ -181,7 +182,7 @@ def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant, 
     ],
     ids=str,
 )
-def test_every_architecture_is_compiled_for(number, kernel, arch, report_of):
+def test_every_architecture_is_compiled_for(number, kernel, arch):
     """In one form each: they take turns."""
     capability = CAPABILITIES[arch]
     variants = [one for one in sample(kernel, None, count=4) if kernel.runs_on(capability, one.factors)]
@@ -189,7 +190,7 @@ def test_every_architecture_is_compiled_for(number, kernel, arch, report_of):
     if variants:
         variant = variants[(number + list(CAPABILITIES).index(arch)) % len(variants)]
         config = config_of(kernel, None, arch)
-        report = report_of(kernel, config, variant, arch).report
+        report = nvrtc.compile(kernel, config, variant, arch).report
         assert report.spill_bytes <= SPILLS.get((kernel.name, arch), 0), f"{variant}: {report}"
         assert report.registers * kernel.threads(config) <= 65536
 

@@ -100,6 +100,7 @@ REASONS = {
     ("stage_products.cuh", "comparison", ANEW): ONLY_READ,
     ("stage_products.cuh", "no fence", ANEW): ONLY_READ,
     ("stage_products.cuh", "comparison", "using Made = float[MADE > 1 ? COUNT : 1];"): FOR_SPEED,
+    ("held_factor.cuh", "comparison", "} else if constexpr (PROMOTE > 0) {"): MORE_OFTEN,
     ("tile_sums.cuh", "comparison", LOOKS): FOR_SPEED,
     ("tile_sums.cuh", "guard", LOOKS): FOR_SPEED,
     ("thin_lost.cuh", "comparison", OF_A_WARPGROUP): EQUAL,
