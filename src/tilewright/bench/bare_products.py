@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import ml_dtypes  # noqa: F401 - teaches NumPy the names of bfloat16 and float8
 import numpy as np
 
-from tilewright.engines import nvrtc
 from tilewright.engines.base import Work
 from tilewright.problem import ITEM_BYTES
 
 if TYPE_CHECKING:
     from tilewright.engines.cuda import CudaEngine
+    from tilewright.engines.nvrtc import Cubin
 
 SOURCE = Path(__file__).with_suffix(".cu")
 ARCH = "sm_90a"
@@ -41,12 +41,14 @@ class Bare:
     def __str__(self) -> str:
         return f"{self.dtype}, {self.rows} x {self.columns} each, A in {self.of_a}"
 
-    def compile(self) -> nvrtc.Cubin:
+    def compile(self) -> "Cubin":
         """For Hopper.
 
         Raises:
             EngineUnavailableError: NVRTC is not installed.
         """
+        from tilewright.engines import nvrtc  # noqa: PLC0415 it loads CUDA's bindings
+
         macros: dict[str, int | str] = {"FACTOR": _TYPES[self.dtype], "OWN_ROWS": self.rows, "BN": self.columns}
         macros |= {"OF_A": _OF_A[self.of_a], "REPEATS": REPEATS}
         return nvrtc.compile_source(SOURCE.read_text(), str(SOURCE), _ENTRY, macros, ARCH, SOURCE.parent)

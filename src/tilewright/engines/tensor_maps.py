@@ -35,12 +35,16 @@ class TensorLayout(NamedTuple):
 
     def in_all_dimensions(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Extents, strides and the box's extents along as many dimensions as a map may have: 1 along further ones."""
-        ones = (1,) * (DIMENSIONS - len(self.extents))
-        return (
-            self.extents + ones,
-            self.strides + (self.strides or (VECTOR_BYTES,))[-1:] * len(ones),
-            self.box.extents + ones,
-        )
+        box, ones, further = _in_all_dimensions(self.box)
+        return self.extents + ones, self.strides + (self.strides or (VECTOR_BYTES,))[-1:] * further, box
+
+
+@lru_cache
+def _in_all_dimensions(box: TensorBox) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Of a box: its extents so, a 1 for each dimension that it has not, and how many these are."""
+    further = DIMENSIONS - box.dimensions
+    ones = (1,) * further
+    return box.extents + ones, ones, further
 
 
 def of_array(pointer: int, shape: tuple[int, ...], stride: int, dtype: str, box: TensorBox) -> TensorLayout:

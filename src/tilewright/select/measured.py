@@ -318,12 +318,21 @@ def nearest_measured(
 
 
 def _nearest(tables: ByCase, case: Case) -> Measured | None:
-    """What was measured of the nearest case: the same factors; then row-major operands, and the same result."""
+    """What was measured of the nearest case: the same factors; then the same orders, the same of B, which is the large
+    one where rows are few, row-major operands, and the same result."""
     alike = [one for one in tables if one.factors == case.factors]
     if not alike:
         return None
     return tables[
-        min(alike, key=lambda one: (one.layout != case.layout, one.layout != "NN", one.result != case.result))
+        min(
+            alike,
+            key=lambda one: (
+                one.layout != case.layout,
+                one.layout[1] != case.layout[1],
+                one.layout != "NN",
+                one.result != case.result,
+            ),
+        )
     ]
 
 

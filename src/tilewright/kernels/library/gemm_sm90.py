@@ -87,18 +87,17 @@ def _together(config: Config) -> int:
     return 1 if config.PINGPONG else _consumers(config)
 
 
+def _whole(side: int, item_bytes: int) -> int:
+    """Rows or columns of a tile across k, whose last block is loaded whole."""
+    width = _width(side, item_bytes)
+    return -(-side // width) * width
+
+
 def _tiles_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> int:
-    """Of all stages. Tiles across k have blocks of rows or columns, the last loaded whole."""
-
-    def lines(side: int, sharing: int, along_k: bool) -> int:
-        width = _width(side, item_bytes)
-        return _in_parts(side, sharing) if along_k else -(-side // width) * width
-
-    of_a, of_b = (
-        lines(config.BM, config.CLUSTER_N, layout[0] == "N"),
-        lines(config.BN, config.CLUSTER, layout[1] == "T"),
-    )
-    return terms * config.STAGES * warpgroups.LINE_BYTES * (of_a + of_b)
+    """Of all stages."""
+    rows = config.BM if layout[0] == "N" else _whole(config.BM, item_bytes)
+    columns = _in_parts(config.BN, config.CLUSTER) if layout[1] == "T" else _whole(config.BN, item_bytes)
+    return terms * config.STAGES * warpgroups.LINE_BYTES * (rows + columns)
 
 
 def _sums_bytes(config: Config) -> int:
