@@ -32,12 +32,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers():
-    """One more than there are cores: some wait for compilers, or for the last test of another."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
-
-
-@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes():
     """Before there are several processes, each of which would compile the emulator's runtime if it is in no cache."""
     gc.enable()  # this process collects no tests
