@@ -28,6 +28,7 @@ __device__ __forceinline__ void multiply(const Stage& stage, int first, float (&
             for (int i = 0; i < PARTS; ++i) held.load(stage.A[0], first + 64 * i, k, i);
         }
     }
+#pragma unroll 1
     for (int time = 0; time < REPEATS; ++time) {
         if constexpr (OF_A == 1) {
             fence_sums(sums, held.elements);
