@@ -23,6 +23,7 @@ import pytest
 
 from tilewright.engines import cache, nvrtc
 from tilewright.engines.base import CompileReport
+from tilewright.engines.included import included
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
 
@@ -39,8 +40,6 @@ ONE_IN = 24
 
 PLAIN = Variant(False, False)._asdict()
 """Of a variant, the record names what is not so."""
-
-_INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">\n]+)[">]', re.MULTILINE)
 
 _REMARK = re.compile(r"ptxas (?!info\s*: (?:\d+ bytes|Compiling entry|Function properties|Used|Compile time)|\s*\.).*")
 """A line of the assembler's that it does not print of any kernel."""
@@ -108,15 +107,8 @@ def compilers() -> list[str]:
 @functools.cache
 def texts(source: Path) -> list[str]:
     """A source, and the headers of ours that it reaches."""
-    texts, waiting = dict[Path, str](), [source]
-    while waiting:
-        path = waiting.pop()
-        texts[path] = path.read_text()
-        for name in _INCLUDE.findall(texts[path]):
-            header = next((one for one in (path.parent / name, nvrtc.INCLUDE / name) if one.is_file()), None)
-            if header is not None and header not in texts:
-                waiting.append(header)
-    return [texts[path] for path in sorted(texts)]
+    text = source.read_text()
+    return [text, *(header for _, header in included(text, source.parent, nvrtc.INCLUDE))]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tilewright.bench.float32_way import END, IEEE, MIDDLE, TERMS, Float32Way, main, measure
+from tilewright.bench.float32_way import END, IEEE, MIDDLE, TERMS, Float32Way, measure
 from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.errors import RecordsError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
 from tilewright.report import float32_way
@@ -38,20 +37,3 @@ def test_the_table_divides_what_it_prints():
     lines = float32_way.markdown(run).splitlines()
     assert lines[0] == "On an NVIDIA H200:"
     assert lines[-1] == "| 2048 | NT float32 | 167.7 | 375.6 / 329.8 = 1.14 | 1,382.3 / 329.8 = 4.19 |"
-
-
-def test_without_records_there_is_no_table(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert float32_way.section() == ""
-    float32_way.RECORDS.parent.mkdir(parents=True)
-    float32_way.RECORDS.write_text("{}")
-    with pytest.raises(RecordsError, match="not a file of records"):
-        float32_way.section()
-
-
-def test_a_file_of_another_kind_is_not_written_over(tmp_path, capsys):
-    path = tmp_path / "notes.txt"
-    path.write_text("mine")
-    assert main(["--out", str(path)]) != 0
-    assert "error: " in capsys.readouterr().err
-    assert path.read_text() == "mine"

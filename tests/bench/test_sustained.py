@@ -11,13 +11,11 @@ from tilewright.bench.sustained import (
     Sustained,
     SustainedRun,
     _mean,
-    main,
     of_bare,
     of_products,
     sustain,
 )
 from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.errors import RecordsError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
 from tilewright.report import sustained as reported
@@ -93,20 +91,3 @@ def test_the_table_has_clocks_and_power_where_they_are_known():
         "| 1x2x3 NN bfloat16 | tilewright | 801 | 1,455 | 699 |",
         "| 1x2x3 NN bfloat16 | tilewright | 801 |  |  |",
     ]
-
-
-def test_without_records_there_is_no_table(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert reported.section() == ""
-    reported.RECORDS[1].parent.mkdir(parents=True)
-    reported.RECORDS[1].write_text("{}")
-    with pytest.raises(RecordsError, match="not a file of records"):
-        reported.section()
-
-
-def test_a_file_of_another_kind_is_not_written_over(tmp_path, capsys):
-    path = tmp_path / "notes.txt"
-    path.write_text("mine")
-    assert main(["--out", str(path)]) != 0
-    assert "error: " in capsys.readouterr().err
-    assert path.read_text() == "mine"

@@ -8,6 +8,8 @@ import ml_dtypes  # noqa: F401 - teaches NumPy the names of bfloat16 and float8
 import numpy as np
 
 from tilewright.engines.base import Work
+from tilewright.kernels import warpgroups
+from tilewright.kernels.spec import IN_CPP
 from tilewright.problem import ITEM_BYTES
 
 if TYPE_CHECKING:
@@ -15,14 +17,11 @@ if TYPE_CHECKING:
     from tilewright.engines.nvrtc import Cubin
 
 SOURCE = Path(__file__).with_suffix(".cu")
-ARCH = "sm_90a"
 REPEATS = 2000
 """Stages that a launch multiplies, about a millisecond."""
 _ENTRY = "bare_products"
-_LINE_BYTES = 128
 _WARPGROUPS = 2
-_THREADS = 256
-_TYPES = {"bfloat16": "__nv_bfloat16", "float8_e4m3fn": "float8_e4m3"}
+_THREADS = _WARPGROUPS * warpgroups.THREADS
 _OF_A: dict[str, int] = {"shared memory": 0, "registers": 1, "registers, loaded for each stage": 2}
 
 
@@ -49,18 +48,19 @@ class Bare:
         """
         from tilewright.engines import nvrtc  # noqa: PLC0415 it loads CUDA's bindings
 
-        macros: dict[str, int | str] = {"FACTOR": _TYPES[self.dtype], "OWN_ROWS": self.rows, "BN": self.columns}
+        macros: dict[str, int | str] = {"FACTOR": IN_CPP[self.dtype], "OWN_ROWS": self.rows, "BN": self.columns}
         macros |= {"OF_A": _OF_A[self.of_a], "REPEATS": REPEATS}
-        return nvrtc.compile_source(SOURCE.read_text(), str(SOURCE), _ENTRY, macros, ARCH, SOURCE.parent)
+        (arch,) = warpgroups.TAKES.architectures
+        return nvrtc.compile_source(SOURCE.read_text(), str(SOURCE), _ENTRY, macros, arch, SOURCE.parent)
 
     @property
     def stage_bytes(self) -> int:
         """Of a stage's tiles of A and of B."""
-        return (_WARPGROUPS * self.rows + self.columns) * _LINE_BYTES
+        return (_WARPGROUPS * self.rows + self.columns) * warpgroups.LINE_BYTES
 
     def flops(self, blocks: int) -> int:
         """Of a launch."""
-        depth = _LINE_BYTES // ITEM_BYTES[self.dtype]
+        depth = warpgroups.LINE_BYTES // ITEM_BYTES[self.dtype]
         return 2 * blocks * _WARPGROUPS * self.rows * self.columns * depth * REPEATS
 
     def work(self, engine: "CudaEngine", blocks: int) -> Work:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Facts, RunFile
+from tilewright.bench.run import pick
 from tilewright.engines.base import Engine, Matrix, Work
 from tilewright.engines.plan import Plan, Pointers
 from tilewright.engines.registry import resolve_engine
@@ -22,7 +23,6 @@ from tilewright.errors import TilewrightError
 from tilewright.files import Output, check_outputs
 from tilewright.kernels.spec import Choice
 from tilewright.problem import Arithmetic, Problem, orders
-from tilewright.select.selector import select
 
 SIZES = (1024, 2048, 4095, 4096, 8192)
 LAYOUTS = ("NN", "NT")
@@ -117,7 +117,7 @@ def measure(engine: Engine, size: int, layout: str, terms: Choice, ieee: Choice,
 def _pick(engine: Engine, size: int, layout: str, precision: str | None) -> Choice:
     a, b = orders(layout)
     problem = Problem(size, size, size, Arithmetic(precision=precision), a=a, b=b)
-    return Choice(*select(problem, engine.capability, engine.device_name))
+    return pick(engine, problem)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -122,7 +122,14 @@ class _Asked(NamedTuple):
         return record.model_copy(update={**picked, "batch_invariant": self.batch_invariant})
 
 
+def pick(engine: Engine, problem: Problem, kept: str | None = None) -> Choice:
+    """What `matmul` runs a problem with on an engine; kept: the operand whose copy is kept.
+
+    Raises:
+        DtypeError, ProblemError: no kernel takes the problem there.
+    """
+    return Choice(*select(problem, engine.capability, engine.device_name, kept=kept))
+
+
 def _pick(engine: Engine, asked: _Asked, problem: Problem) -> Choice:
-    if isinstance(asked.choice, str):
-        return Choice(*select(asked.posed(problem), engine.capability, engine.device_name, kept=asked.kept))
-    return asked.choice
+    return pick(engine, asked.posed(problem), asked.kept) if isinstance(asked.choice, str) else asked.choice

@@ -1,8 +1,8 @@
 """What a GPU sustains: `python -m tilewright.bench.sustained --out FILE`.
 
 Each product runs in a row for seconds, by ours and by cuBLAS in turns, and so do the tensor cores' instructions by
-themselves (bare_products.py); clocks and power are read while they run. Samples of a benchmark are shorter than it
-takes power to bring the clocks down.
+themselves (bare_products.py); clocks and power are read while they run. Samples of a benchmark are too short for the
+clocks to fall to what the power limit leaves.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from tilewright.bench.bare_products import Bare
 from tilewright.bench.environment import environment, gpu_state
 from tilewright.bench.measure import BaselineLibrary, OperandSet
 from tilewright.bench.records import Facts, RunFile
-from tilewright.bench.run import baseline_library
+from tilewright.bench.run import baseline_library, pick
 from tilewright.engines.base import Engine, Work
 from tilewright.engines.plan import Plan
 from tilewright.engines.registry import resolve_engine
@@ -29,7 +30,6 @@ from tilewright.errors import TilewrightError
 from tilewright.files import Output, check_outputs
 from tilewright.kernels.spec import Choice
 from tilewright.problem import Arithmetic, Problem, orders
-from tilewright.select.selector import select
 
 SECONDS = 2.0
 """How long each runs at a time, of which the second half is timed."""
@@ -123,16 +123,16 @@ def _mean(who: str, what: str, flops: int, states: Sequence[State]) -> Sustained
 def of_products(
     engine: Engine,
     library: BaselineLibrary | None,
-    pick: Callable[[Problem], Choice],
+    choose: Callable[[Problem], Choice],
     products: Sequence[tuple[str, str, str]] = PRODUCTS,
     seconds: float = SECONDS,
 ) -> Iterator[Sustained]:
-    """Each product by the kernel that `pick` chooses, and by all works of the library.
+    """Each product by the kernel that `choose` returns, and by all works of the library.
 
     Args:
         engine: where.
         library: cuBLAS; None without it.
-        pick: chooses a kernel and its config.
+        choose: a kernel and its config for a problem.
         products: element type, sizes and layout of each; results are in bfloat16.
         seconds: of each work.
     """
@@ -150,7 +150,7 @@ def of_products(
             )
             for _ in range(_SETS)
         ]
-        plan = engine.plan(*pick(problem), problem)
+        plan = engine.plan(*choose(problem), problem)
 
         works: dict[str, Work] = {OURS: _ours(engine, plan, sets), **(library.works(problem, sets) if library else {})}
         rounds = [[sustain(engine, work, seconds) for work in works.values()] for _ in range(ROUNDS)]
@@ -185,12 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         check_outputs([Output("--out", options.out, SustainedRun.kind())])
         engine = resolve_engine("cuda")
-
-        def pick(problem: Problem) -> Choice:
-            return Choice(*select(problem, engine.capability, engine.device_name))
-
         found: list[Sustained] = []
-        for one in chain(of_products(engine, baseline_library(engine), pick), of_bare(engine)):
+        for one in chain(of_products(engine, baseline_library(engine), partial(pick, engine)), of_bare(engine)):
             found.append(one)
             of_gpu = f"{one.sm_clock_mhz} MHz  {one.power_w} W"
             print(f"{one.what:60} {one.who:18} {one.tflops:7.1f} TFLOP/s  {of_gpu}", flush=True)

@@ -313,8 +313,8 @@ def _argument_facts(one: Buffer | Number | Map) -> Any:
     if isinstance(one, Buffer):
         return {"role": one.role, "dtype": one.dtype, "shape": list(one.shape)}
     if isinstance(one, Map):
-        box = list(one.extents)
-        return {"array": one.array, "box": box, "swizzle": one.box.swizzle, "panel": one.box.panel}
+        of = one.box
+        return {"array": one.array, "box": list(of.of_array), "swizzle": of.swizzle, "panel": of.panel}
     return one.value
 
 

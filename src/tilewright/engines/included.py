@@ -8,15 +8,19 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _OF_EITHER_KIND = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 
 
-def included(text: str, folder: Path) -> list[tuple[str, str]]:
+def included(text: str, folder: Path, *folders: Path) -> list[tuple[str, str]]:
     """Names and texts of the headers that a source in this folder includes in quotes, and that these include, where
-    they lie there. Others are the compiler's affair."""
+    they lie there. Others are the compiler's affair.
+
+    folders: where the compiler looks too, for headers in quotes and in brackets.
+    """
+    pattern = _OF_EITHER_KIND if folders else _INCLUDE
     found: dict[Path, str] = {}
     waiting = [(text, folder)]
     while waiting:
         of, place = waiting.pop()
-        for name in _INCLUDE.findall(of):
-            for header in (place / name, folder / name):
+        for name in pattern.findall(of):
+            for header in (one / name for one in (place, folder, *folders)):
                 if header not in found and header.is_file():
                     found[header] = header.read_text(encoding="utf-8", errors="replace")
                     waiting.append((found[header], header.parent))

@@ -133,12 +133,7 @@ class Map:
     def __str__(self) -> str:
         swizzle = f",swizzle={self.box.swizzle}B" if self.box.swizzle else ""
         panel = f",panel={self.box.panel}" if self.box.panel else ""
-        return f"{self.array}({','.join(map(str, self.extents))}{swizzle}{panel})"
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """Of the box, along the array's dimensions."""
-        return (*reversed(self.box.outer), *((self.box.rows,) if self.box.rows else ()), self.box.cols)
+        return f"{self.array}({','.join(map(str, self.box.of_array))}{swizzle}{panel})"
 
 
 @dataclass(frozen=True)

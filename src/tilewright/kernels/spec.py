@@ -41,13 +41,14 @@ LIBRARY_ARGUMENTS = ("sizes", "A", "B", "output", "workspace")
 TMA_ARGUMENTS = ("sizes", "A_map", "B_map", "output", "workspace")
 """The same with tensor maps for A and B: `const __grid_constant__ TensorMap`, blank where k = 0."""
 
-_TYPES = {
+IN_CPP = {
     "float32": "float",
     "float16": "__half",
     "bfloat16": "__nv_bfloat16",
     "float8_e4m3fn": "float8_e4m3",
     "float8_e5m2": "float8_e5m2",
 }
+"""Element types as sources name them."""
 _KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
     "ieee": (None,),
     None: (None, "bf16x6"),
@@ -198,15 +199,19 @@ class TensorBox(NamedTuple):
         return (self.line, *rows, *((self.cols // self.panel,) if self.panel else ()), *self.outer)
 
     @property
+    def of_array(self) -> tuple[int, ...]:
+        """The extents along an array's dimensions, whose panels lie in one line."""
+        return (*reversed(self.outer), *((self.rows,) if self.rows else ()), self.cols)
+
+    @property
     def dimensions(self) -> int:
         """Of the map, which the instructions name."""
         return len(self.extents)
 
     def check(self, item_bytes: int) -> None:
         """Raise ConfigError where the box is none that a GPU takes for elements of this size."""
-        extents = (*reversed(self.outer), *((self.rows,) if self.rows else ()), self.cols)
-        if not all(1 <= extent <= BOX_SIDE for extent in extents):
-            said = " x ".join(map(str, extents))
+        if not all(1 <= extent <= BOX_SIDE for extent in self.of_array):
+            said = " x ".join(map(str, self.of_array))
             raise ConfigError(f"a tensor box must have 1 to {BOX_SIDE} elements along each dimension, got {said}")
         if self.cols % self.line:
             raise ConfigError(
@@ -651,8 +656,8 @@ class Kernel:
                 macros[BFLOAT16] = int(variant.factors == "bfloat16")
             return macros
         macros |= {f"TRANSPOSED_{name}": int(order == "T") for name, order in zip("AB", variant.layout, strict=True)}
-        macros |= {"FACTOR": _TYPES[variant.factors], "RESULT": _TYPES[variant.result]}
-        macros["FACTOR_B"] = _TYPES[variant.of_b or variant.factors]
+        macros |= {"FACTOR": IN_CPP[variant.factors], "RESULT": IN_CPP[variant.result]}
+        macros["FACTOR_B"] = IN_CPP[variant.of_b or variant.factors]
         macros["BIAS"] = _BIASES[variant.epilogue.bias]
         macros["ACTIVATION"] = variant.epilogue.activation or "identity"
         return macros

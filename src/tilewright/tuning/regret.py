@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, measure
 from tilewright.bench.records import Record, Run
-from tilewright.bench.run import baseline_library
+from tilewright.bench.run import baseline_library, pick
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import RecordsError, TilewrightError
@@ -27,7 +27,6 @@ from tilewright.kernels import KERNELS
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.problem import DTYPES, LAYOUTS, Arithmetic, Problem, default_result, orders
-from tilewright.select.selector import select
 from tilewright.tables import store
 from tilewright.tables.cases import posed
 from tilewright.tables.table import KEEP_WITHIN, Table
@@ -119,8 +118,8 @@ def regrets(
         TilewrightError: a config cannot be run, or its result is wrong.
     """
     for problem in problems:
-        pick = Choice(*select(problem, engine.capability, engine.device_name))
-        choices = list(dict.fromkeys([pick, *known(problem, engine)]))
+        chosen = pick(engine, problem)
+        choices = list(dict.fromkeys([chosen, *known(problem, engine)]))
         with CompilePool(engine, problem) as pool:
             for choice in choices:
                 pool.submit(choice)
@@ -130,7 +129,7 @@ def regrets(
         wrong = [record.kernel for record in records if not record.verified]
         if wrong:
             raise TilewrightError(f"wrong results on {problem.shape}: {', '.join(wrong)}")
-        picked = words(pick)
+        picked = words(chosen)
         times_us = {words(choice): record.usual_us for choice, record in zip(choices, records, strict=True)}
         fastest = min(times_us, key=times_us.__getitem__)
         near = [record for record in records if record.usual_us <= KEEP_WITHIN * times_us[fastest]]
