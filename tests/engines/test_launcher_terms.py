@@ -11,7 +11,7 @@ from tilewright.engines.arguments import pack, shape_of
 from tilewright.engines.launch_arguments import describe
 from tilewright.engines.plan import OVERLAPS, Memory, Step
 from tilewright.kernels import find
-from tilewright.kernels.spec import SPLIT_COUNTERS
+from tilewright.kernels.spec import RANGE_WORDS, SPLIT_COUNTERS
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
 
@@ -53,7 +53,7 @@ def check(job, launch, memory):
     given = addresses(job, launch)
     assert (launch.function, launch.attribute) == (1, OVERLAPS)
     assert given["tickets"] == memory.tickets
-    assert (given["range_a"], given["range_b"]) == (memory.tickets, memory.tickets + 12)
+    assert (given["range_a"], given["range_b"]) == (memory.tickets, memory.tickets + 4 * RANGE_WORDS)
     assert (given["from_a"], given["from_b"]) == (A, B)
     assert (given["A"], given["B"]) == (given["to_a"], given["to_b"])
     ends = [given["to_a"], given["to_b"], memory.relayout + memory.relayout_bytes]

@@ -26,6 +26,7 @@ class Copy(ctypes.Structure):
         ("target", ctypes.c_void_p),
         ("scales", ctypes.c_void_p),
         ("range", ctypes.c_void_p),
+        ("non_finite", ctypes.c_void_p),
         ("matrix_stride", ctypes.c_longlong),
         ("lines", ctypes.c_int),
         ("length", ctypes.c_int),
@@ -56,7 +57,7 @@ def relaid(views, config, result=None):
         matrix_stride, line_stride, element_stride = (stride // view.itemsize for stride in view.strides)
         across = element_stride != 1
         numbers = matrix_stride, lines, length, matrices, across, element_stride if across else line_stride, ld
-        copies.append(Copy(view.ctypes.data, target.ctypes.data, None, None, *numbers))
+        copies.append(Copy(view.ctypes.data, target.ctypes.data, None, None, None, *numbers))
         targets.append(target)
     if len(copies) == 1:
         copies.append(Copy())

@@ -1,5 +1,5 @@
 """Float32 products on the emulator by kernels of terms, of factors that terms cannot hold: the same launch multiplies
-them in float32.
+them in float32, or stores anew what is infinite or NaN.
 """
 
 import re
@@ -18,11 +18,13 @@ from library_cases import Case, Operands, cases, findings, multiply, place, refe
 from tilewright.engines.plan import Pointers
 from tilewright.errors import LaunchError
 from tilewright.kernels import find
-from tilewright.kernels.spec import SPLIT_COUNTERS
+from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, SPLIT_COUNTERS
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Layout, Problem, Scalars, orders
 
 INCLUDE = find("gemm_sm90").source.parents[1] / "include"
+MOST = float(np.finfo(np.float32).max)
+"""Too large for terms, which round it to infinity."""
 
 
 def bits(array):
@@ -32,11 +34,11 @@ def bits(array):
 def computed_by(kernel, config, case, operands):
     """'terms' or 'float32': by which the rows of D behind the first are computed.
 
-    In float32 a row of D has the same bits whatever other rows of A hold: those that it has where the first row is
-    infinite.
+    In float32 a row of D has the same bits whatever other rows of A hold: those that it has where an element of the
+    first row is too large for terms.
     """
     known = replace(operands, a=operands.a.copy())
-    known.a[:, 0] = np.inf
+    known.a[:, 0] = MOST
     found, in_float32 = (bits(multiply(ENGINE, kernel, config, case, one))[:, 1:] for one in (operands, known))
     return "float32" if np.array_equal(found, in_float32) else "terms"
 
@@ -63,8 +65,8 @@ def usual(k=64, layout="NN", m=70, n=90):
 
 # What no term holds, anywhere.
 
-MOST = float(np.finfo(np.float32).max)
-UNFIT = [np.nan, np.inf, -np.inf, MOST, -MOST, 2.0**127, 2.0**-149, -(2.0**-127), 1.5 * 2.0**-130]
+LARGE = [MOST, 2.0**127]
+UNFIT = [np.nan, np.inf, -np.inf, *LARGE, -MOST, 2.0**-149, -(2.0**-127), 1.5 * 2.0**-130]
 
 
 @forms
@@ -82,7 +84,8 @@ def test_one_element_that_terms_cannot_hold_is_enough(name, overrides, data):
         if kernel.split.scaled and 0 < abs(value) < 2.0**-126:  # found where it is the largest of a square
             factor[:, row // 64 * 64 :][:, :64, col // 64 * 64 :][:, :, :64] = 0
         factor[slice(None) if layout.batch_stride == 0 else matrix, row, col] = value
-    check_float32(case, operands, multiply(ENGINE, kernel, kernel.config(overrides), case, operands))
+    left = 0.0 if abs(value) in LARGE else LEFT[name]
+    check_float32(case, operands, multiply(ENGINE, kernel, kernel.config(overrides), case, operands), left)
 
 
 @forms
@@ -101,7 +104,7 @@ def test_every_order(name, overrides, gap, layout):
     kernel = find(name)
     config, case = kernel.config(overrides), of_size(kernel, layout, 70, 90, 130, gap)
     operands = Operands.draw(case)
-    operands.b[1, -1, -1] = np.inf
+    operands.b[1, -1, -1] = MOST
     assert computed_by(kernel, config, case, operands) == "float32"
     check_float32(case, operands, multiply(ENGINE, kernel, config, case, operands))
 
@@ -127,12 +130,10 @@ def test_elements_that_lie_far_apart():
 
 LIMITS = {
     "gemm_bf16x6": [
-        (-50, 0, -110, 64, False),  # the product
-        (-50, 0, -100, 64, True),
-        (-50, 20, -110, 64, True),
-        (-50, 20, -111, 64, False),  # the element
-        (-60, -40, -60, 64, True),
-        (-60, -40, -61, 64, False),
+        (-50, 0, -110, 64, True),  # a product underflows, and terms cut off an element, in sums that are large
+        (-50, 20, -149, 64, True),
+        (-60, -40, -61, 64, True),
+        (-62, -42, -62, 64, False),  # and in sums that are not
         (100, -40, 126, 64, True),
         (100, -40, 127, 64, False),
         (60, 57, 60, 64, True),
@@ -140,7 +141,7 @@ LIMITS = {
         (60, 58, 60, 63, True),
         (60, 58, 60, 127, False),
     ],
-    "gemm_bf16x3": [(-50, 20, -118, 64, True), (-50, 20, -119, 64, False), (100, -40, 127, 64, False)],
+    "gemm_bf16x3": [(-90, 0, -118, 64, True), (-108, 0, -119, 64, False), (100, -40, 127, 64, False)],
     "gemm_fp16x3": [
         (-126, 50, -126, 64, True),
         (-127, 50, -127, 64, False),  # the largest element of a square
@@ -174,12 +175,15 @@ def test_what_is_just_inside_is_of_the_terms_and_what_is_just_outside_is_not(nam
     assert computed_by(kernel, kernel.config(), case, operands) == ("terms" if held else "float32")
 
 
-# What scales lose.
+# What scales lose, and terms of small elements.
 
 
 @pytest.mark.parametrize(
     ("name", "overrides", "layout"),
     [
+        ("gemm_bf16x6", {}, "NT"),
+        ("gemm_mma_bf16x6", {}, "NT"),
+        ("thin_bf16x6", {}, "NN"),
         ("gemm_fp16x3", {}, "NT"),
         ("gemm_fp16x3", {}, "TN"),
         ("gemm_fp16x3", {"SPLITS": 2}, "TT"),
@@ -189,13 +193,14 @@ def test_what_is_just_inside_is_of_the_terms_and_what_is_just_outside_is_not(nam
     ],
     ids=str,
 )
-@pytest.mark.parametrize(("power", "lost"), [(-27, False), (-29, True), (-60, True), (-120, True), (-180, True)])
-def test_an_element_too_small_for_its_square_counts_where_a_sum_is_as_small(power, lost, name, overrides, layout):
+@pytest.mark.parametrize("power", [-27, -29, -60, -120, -180])
+def test_an_element_too_small_for_its_square_counts_where_a_sum_is_as_small(power, name, overrides, layout):
     """The largest of its row meets zeros alone: it is all that there is of an element of the result.
 
     D, which is C too, is not stored before it is known.
     """
     kernel = find(name)
+    lost = power < (-28 if name.endswith("fp16x3") else -120)
     config, case = kernel.config(overrides), replace(usual(200, layout), scalars=Scalars(1.0, 2.0**-40))
     operands = Operands.draw(case)
     operands.a[0, 65], operands.a[0, 64:, 128:192] = 0, 0
@@ -208,7 +213,7 @@ def test_an_element_too_small_for_its_square_counts_where_a_sum_is_as_small(powe
     exact = operands.a[0, 65].astype(np.float64) @ operands.b[0, :, 77].astype(np.float64)
     assert abs(found[0, 65, 77] - exact) <= 2.0**-21 * abs(exact)
     in_float32 = replace(operands, a=operands.a.copy())
-    in_float32.a[0, 64 if name == "thin_fp16x3" and config.BM == 64 else 0] = np.inf  # in the same tile
+    in_float32.a[0, 64 if name == "thin_fp16x3" and config.BM == 64 else 0] = MOST  # in the same tile
     by_float32 = multiply(ENGINE, kernel, config, case, in_float32)
     assert np.array_equal(bits(found[0, 65]), bits(by_float32[0, 65])) == lost
 
@@ -253,7 +258,7 @@ def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overri
         ENGINE.start(plan, pointers)
         result = ENGINE.download(d)
         np.testing.assert_array_equal(bits(result), bits(multiply(ENGINE, kernel, config, case, operands)))
-        check_float32(case, operands, result, LEFT[name] if value == 1 else 0.0)
+        check_float32(case, operands, result, 0.0 if value == MOST else LEFT[name])
 
 
 @pytest.mark.parametrize(
@@ -268,14 +273,15 @@ def test_squares_are_split_until_one_shows_that_terms_do_not_hold(name, override
     config, case = kernel.config(overrides), usual(64 * 60, m=64, n=64)
     operands = Operands.draw(case)
     if place:
-        getattr(operands, factor)[0][place] = np.nan
+        getattr(operands, factor)[0][place] = MOST
     plan, pointers, (*_, d) = planned(kernel, config, case, operands)
     (step,) = plan.steps
     terms = np.full(plan.needs.relayout_bytes // 8 + 1, 0xA5A5A5A5A5A5A5A5, np.uint64)
     ENGINE.launch(step, pointers, relayout=terms.ctypes.data)
     if place:
         check_float32(case, operands, ENGINE.download(d))
-    split = (terms[:-1] != terms[-1]).mean()
+    lists = 2 * NON_FINITE * NON_FINITE_WORDS // 2
+    split = (terms[:-1] != terms[-1]).sum() / (len(terms) - 1 - lists)
     assert least <= split <= most  # between matrices there are gaps
 
 
@@ -355,7 +361,7 @@ FAULTS = {
         "split_factors.cuh",
         "wait_for_count(&counters->done, all);",
         "",
-        r"writes the 9 elements from tickets\[0\] on .*nothing orders the two",
+        r"writes the 11 elements from tickets\[0\] on .*nothing orders the two",
     ),
     "the largest of a block takes the place of a larger one": (
         "term_range.cuh",
@@ -429,3 +435,123 @@ def test_slices_that_replace_sums_which_are_still_read_are_found(tmp_path):
     case = of_size(kernel, "NN", 1100, 70, 30)  # a block has more than one tile
     found = findings(faulty, kernel.config({"BN": 32}), case, left=LEFT[kernel.name], change=make_unfit)
     assert any("float32_tile.cuh" in one for one in found), found
+
+
+# What is infinite or NaN.
+
+
+@forms
+def test_sums_with_an_infinity_are_stored_anew_and_no_others(name, overrides):
+    """Of one row and one column: the others are of the terms, in which it counts as 0."""
+    kernel = find(name)
+    config, case = kernel.config(overrides), usual(130)
+    operands = Operands.draw(case)
+    operands.a[0, 37, 41] = operands.b[0, 5, 60] = 0
+    without = multiply(ENGINE, kernel, config, case, operands)
+    operands.a[0, 37, 41], operands.b[0, 5, 60] = np.inf, np.nan
+    found = multiply(ENGINE, kernel, config, case, operands)
+    check_float32(case, operands, found, LEFT[name])
+    met = np.zeros(found.shape, bool)
+    met[0, 37, :] = met[0, :, 60] = True
+    np.testing.assert_array_equal(np.isfinite(found), ~met)
+    np.testing.assert_array_equal(bits(found)[~met], bits(without)[~met])
+
+
+@forms
+def test_infinities_of_both_factors_meet(name, overrides):
+    """Of either sign, with zeros, in one row, behind each other."""
+    kernel = find(name)
+    config, case = kernel.config(overrides), usual(130)
+    operands = Operands.draw(case)
+    operands.a[0, 3, [0, 17, 129]] = np.inf
+    operands.a[0, 4, [1, 2]] = np.inf, -np.inf
+    operands.a[0, 69, 64:] = np.nan
+    operands.b[0, 17, [3, 4, 5]] = 0, -np.inf, np.inf
+    operands.b[0, :, 89] = -np.inf
+    check_float32(case, operands, multiply(ENGINE, kernel, config, case, operands), LEFT[name])
+
+
+@pytest.mark.parametrize("kept", ["A", "B"])
+@pytest.mark.parametrize(("name", "overrides"), [FORMS[1], FORMS[5]], ids=str)
+def test_the_list_of_a_copy_is_kept_with_it(name, overrides, kept):
+    """Of a batch: one factor has a matrix for each, the other one for all."""
+    kernel = find(name)
+    a, b = Layout("column", 77), Layout("row", 90, 0)
+    case = Case(Problem(70, 90, 130, batch=2, a=a, b=b))
+    operands = Operands.draw(case)
+    operands.a[1, 40, 128] = np.inf
+    operands.b[:, 3, 70] = np.nan
+    found = multiply(ENGINE, kernel, kernel.config(overrides), case, operands, kept)
+    check_float32(case, operands, found, LEFT[name])
+    assert np.isfinite(found[0, :, :70]).all()
+    assert not np.isfinite(found[1, 40]).any()
+
+
+@pytest.mark.parametrize("factor", "ab")
+@pytest.mark.parametrize(("name", "overrides"), [FORMS[0], FORMS[3], FORMS[5]], ids=str)
+@pytest.mark.parametrize(("count", "held"), [(NON_FINITE, True), (NON_FINITE + 1, False)])
+def test_a_list_that_is_full(count, held, name, overrides, factor):
+    kernel = find(name)
+    case = usual(130, m=90)
+    operands = Operands.draw(case)
+    values = (operands.a[0] if factor == "a" else operands.b[0].T)[:40]
+    values[np.unravel_index(np.arange(count), values.shape)] = -np.inf
+    config = kernel.config(overrides)
+    found = multiply(ENGINE, kernel, config, case, operands)
+    check_float32(case, operands, found, LEFT[name])
+    too_large = replace(operands, a=operands.a.copy())
+    too_large.a[0, 0, 0] = MOST
+    in_float32 = bits(multiply(ENGINE, kernel, config, case, too_large))
+    finite = np.isfinite(found)
+    assert finite.sum() == (90 - 32 if factor == "a" else 90) * (90 if factor == "a" else 90 - 32)
+    finite[0, 0] = False  # with an element that is too large
+    assert np.array_equal(bits(found)[finite], in_float32[finite]) != held
+
+
+@pytest.mark.parametrize(("name", "overrides"), [FORMS[1], FORMS[5]], ids=str)
+def test_where_c_is_added_all_is_computed_in_float32(name, overrides):
+    """D may be C, which is no longer there when sums are stored anew."""
+    kernel = find(name)
+    config, case = kernel.config(overrides), replace(usual(130), scalars=Scalars(0.5, 2.0))
+    operands = Operands.draw(case)
+    operands.a[0, 0, 3] = np.inf
+    operands.c[0, 0, 3:7] = np.inf, -np.inf, np.nan, 1
+    assert computed_by(kernel, config, case, operands) == "float32"
+    check_float32(case, operands, multiply(ENGINE, kernel, config, case, operands), LEFT[name])
+
+
+def test_probabilities_of_which_most_are_tiny_are_multiplied_as_terms():
+    """As of attention: no sum is as small as what terms cut off."""
+    kernel, case = find("gemm_bf16x6"), usual(130)
+    operands = Operands.draw(case)
+    scores = np.random.default_rng(0).normal(0, 40, operands.a.shape).astype(np.float32)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    operands.a[:] = weights / weights.sum(axis=-1, keepdims=True)
+    operands.b[:] = abs(operands.b)
+    assert ((operands.a > 0) & (operands.a < 2.0**-126)).any()
+    assert computed_by(kernel, kernel.config(), case, operands) == "terms"
+    check_float32(case, operands, multiply(ENGINE, kernel, kernel.config(), case, operands))
+
+
+NON_FINITE_MEETINGS = (
+    "meet();\n        link(a",
+    "meet();\n        for",
+    "meet();  // all have read",
+)
+
+
+@pytest.mark.parametrize("number", range(1, len(NON_FINITE_MEETINGS) + 1))
+def test_no_meeting_around_the_lists_can_be_left_out_unnoticed(number, tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(number))
+    kernel, name = find("gemm_mma_fp16x3"), "non_finite.cuh"
+    shutil.copytree(INCLUDE, tmp_path, dirs_exist_ok=True)
+    (tmp_path / name).write_text(switchable((INCLUDE / name).read_text(), NON_FINITE_MEETINGS))
+    (tmp_path / kernel.source.name).write_text(kernel.source.read_text())
+    faulty = replace(kernel, source=tmp_path / kernel.source.name)
+    case = of_size(kernel, "NN", 140, 90, 130)
+
+    def change(operands):
+        operands.a[0, 3, 5:9], operands.b[0, 7, 4] = np.inf, np.nan
+
+    with pytest.raises(AssertionError):  # the result is wrong
+        findings(faulty, kernel.config(), case, left=LEFT[kernel.name], change=change)

@@ -55,7 +55,7 @@ OF_A_WARPGROUP = (
     "constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  "
     "// that a warpgroup computes at a time"
 )
-LOOKED_FOR = "if (SCALED && check.hold && check.least > 0) {"
+LOOKED_FOR = "if (check.hold && check.least > 0) {"
 NO_PART = "if (rank * LOST_COLS >= 64) return;"
 LOST = "for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += LOST_ROWS) {"
 OWN_TILE = "if (number % CONSUMERS != warpgroup) {"

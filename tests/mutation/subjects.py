@@ -36,6 +36,7 @@ HEADERS = {
     "epilogue/stored_tiles.cuh": ("gemm_sm90",),
     "thin_stages.cuh": ("thin_bf16x6",),
     "thin_lost.cuh": ("thin_fp16x3",),
+    "non_finite.cuh": ("gemm_bf16x6", "gemm_mma_fp16x3"),
     "tile_sums.cuh": ("thin_bf16x6", "thin_fp16x3"),
 }
 """Headers that are mutated, and the kernels that are checked with each mutant: what one of them shows is found."""

@@ -50,13 +50,17 @@ class Case(NamedTuple):
     sampled: bool = False
     """Whether some of the blocks run, on matrices that no memory holds (`check_sample`)."""
     unfit: int | None = None
-    """The exponent of an element of A that terms may not hold, one of `UNFIT`."""
+    """The exponent of an element that terms may not hold, one of `UNFIT`."""
 
 
-_NEAR_OVERFLOW, _FAR_ABOVE = 126, 60
-UNFIT = {_NEAR_OVERFLOW: "an element near overflow", _FAR_ABOVE: "an element far above all others"}
-"""By exponent. No term holds the one, so that kernels of terms multiply in float32. Next to the other scaled terms lose
-bits of all others, so that they look for small sums and find them."""
+_INFINITE, _NEAR_OVERFLOW, _FAR_ABOVE = 128, 126, 60
+UNFIT = {
+    _INFINITE: "an infinity in each factor",
+    _NEAR_OVERFLOW: "an element near overflow",
+    _FAR_ABOVE: "an element far above all others",
+}
+"""By exponent. Kernels of terms put the first on a list. No term holds the second: they multiply in float32. Next to
+the last, scaled terms lose bits of all others, so that they look for small sums and find them."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,7 @@ def own_cases(
             add((tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), one, config, batch=_MATRICES)
         add_ways(config)
         if kernel.notices:
+            add(odd, scalars[:1], config, unfit=_INFINITE)
             add(odd, one, config, unfit=_NEAR_OVERFLOW)
             if kernel.constants(config).get("SCALED"):
                 add(odd, one, config, unfit=_FAR_ABOVE)
@@ -244,15 +249,35 @@ def _outcome(kernel: Kernel, case: Case, rows: bool, executables: Executables) -
         error, wrong = judge(kernel, problem, scalars, sample)
         return Outcome(case, Checked(sample.findings, NOTHING, sample.notes), error, not wrong, wrong)
     config, of = kernel.config(case.config), Operands.draw(problem, scalars)
-    if case.unfit is not None:  # it meets zeros
-        of.a[..., -1, -1], of.b[..., -1, :] = 2.0**case.unfit, 0
+    if case.unfit is not None:
+        _make_unfit(of, case.unfit)
     by_rows = rows and not problem.is_empty
     differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars) if by_rows else []
     scales, of_launch = (of.scale_a, of.scale_b), (case.multiprocessors, executables)
     checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, *of_launch)
     checked = replace(checked, findings=[*checked.findings, *differ])
+    if case.unfit == _INFINITE:
+        met = np.zeros(checked.result.shape, bool)
+        met[..., -1, :] = met[..., -1] = True
+        if np.isnan(checked.result[met]).all():
+            checked.result[met] = of.reference[met]
     error = of.error(checked.result)
     return Outcome(case, checked, error, error <= limit(problem, kernel.precision))
+
+
+def _make_unfit(of: Operands, exponent: int) -> None:
+    """Make the last element of A unfit, and where it is infinite the first of the last column of B too.
+
+    They meet zeros: the reference takes them for 0, whatever they are.
+    """
+    of.a[..., -1, -1], of.b[..., -1, :] = 0, 0
+    if exponent == _INFINITE:
+        of.a[..., 0], of.b[..., 0, -1] = 0, 0
+    of.error(of.reference)  # computes all that errors are told by
+    if exponent == _INFINITE:
+        of.a[..., -1, -1] = of.b[..., 0, -1] = np.inf
+    else:
+        of.a[..., -1, -1] = 2.0**exponent
 
 
 def _has_grid(kernel: Kernel, problem: Problem, config: Config) -> bool:

@@ -43,12 +43,14 @@ _PARAMETERS = {
     "tickets": "p:tickets",
     "offsets": "p:offsets",
     **{
-        f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} p:range_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} "
-        f"i:matrices_{x} i:across_{x} i:ld_from_{x} i:ld_copy_{x} i:along_k_{x}"
+        f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} p:range_{x} p:non_finite_{x} q:matrix_stride_{x} "
+        f"i:lines_{x} i:length_{x} i:matrices_{x} i:across_{x} i:ld_from_{x} i:ld_copy_{x} i:along_k_{x}"
         for x in "ab"
     },
 }
-_OFTEN_NULL = frozenset(f"{name}_{x}" for name in ("from", "to", "scales", "range", "scale") for x in "ab")
+_OFTEN_NULL = frozenset(
+    f"{name}_{x}" for name in ("from", "to", "scales", "range", "non_finite", "scale") for x in "ab"
+)
 """Addresses that launches without copies, or of factors without scales, have no memory for."""
 
 CopyNumbers = tuple[int, int, int, int, int, int, int, int]

@@ -7,7 +7,16 @@ from typing import NamedTuple
 from tilewright.engines.arguments import CopyNumbers, Source
 from tilewright.engines.plan import Kept, Needs, Step
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import RANGE_WORDS, SCALED_K, Config, Kernel, Split, scale_count
+from tilewright.kernels.spec import (
+    NON_FINITE,
+    NON_FINITE_WORDS,
+    RANGE_WORDS,
+    SCALED_K,
+    Config,
+    Kernel,
+    Split,
+    scale_count,
+)
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
 from tilewright.problem import ITEM_BYTES, UNSCALED, Arithmetic, Layout, Order, Problem
 
@@ -21,7 +30,7 @@ def together(dtype: str) -> int:
     return VECTOR_BYTES if ITEM_BYTES[dtype] == 1 else 4
 
 
-_ADDRESSES = {x: [f"{name}_{x}" for name in ("from", "to", "scales", "range")] for x in "ab"}
+_ADDRESSES = {x: [f"{name}_{x}" for name in ("from", "to", "scales", "range", "non_finite")] for x in "ab"}
 """The names that `arguments` has for addresses of a copy, by a or b."""
 _OPERANDS = {"A": Source("A"), "B": Source("B")}
 _SCALES = ("scale_a", "scale_b")
@@ -78,9 +87,14 @@ class Copy(NamedTuple):
         return 4 * self.matrices * scale_count(sides, k)
 
     @property
-    def end(self) -> int:
-        """Where the copy ends in that memory, with its scales."""
+    def non_finite(self) -> int:
+        """Where the list of elements that are not finite begins in that memory, in bytes."""
         return self.scales + self.scale_bytes
+
+    @property
+    def end(self) -> int:
+        """Where the copy ends in that memory, with its scales, and where it is split, its list."""
+        return self.non_finite + (4 * NON_FINITE * NON_FINITE_WORDS if self.split.terms > 1 else 0)
 
     @property
     def seen(self) -> Source:
@@ -169,6 +183,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
             x = copy.name.lower()
             _add_addresses(sources, copy, x)
             sources[_ADDRESSES[x][3]] = copy.seen
+            sources[_ADDRESSES[x][4]] = Source(copy.memory, copy.non_finite)
     own = Job(kernel, config, inner, kernel.variant(inner, config, after), sources, of_product)
     launches = (copying(problem, made), own) if made and not kernel.splits else (own,)
     return Jobs(launches, end, tuple([copy.name for copy in made]), keeping)
@@ -205,6 +220,7 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
         _add_addresses(sources, copy, x)
     if split.terms > 1 and first.memory == "kept":
         sources |= {"range_a": first.seen, "range_b": second.seen}
+        sources |= {f"non_finite_{x}": Source(c.memory, c.non_finite) for x, c in (("a", first), ("b", second))}
     factors = first.dtype
     result = split.dtype if split.terms > 1 else factors
     variant = Variant(edges=True, aligned=False, factors=factors, result=result)
@@ -215,7 +231,7 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
 
 def _add_addresses(sources: dict[str, Source], copy: Copy, x: str) -> None:
     """Add where a copy is made of what, by the names that `arguments` has for it. x: a or b."""
-    made_of, made_at, scales, _ = _ADDRESSES[x]
+    made_of, made_at, scales, *_ = _ADDRESSES[x]
     sources[made_of] = _OPERANDS[copy.name]
     sources[made_at] = sources.get(copy.name) or Source(copy.memory, copy.shift)
     if copy.split.scaled:

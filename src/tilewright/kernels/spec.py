@@ -244,8 +244,14 @@ def scale_count(sides: int, k: int) -> int:
     return -(-k // SCALED_K) * scale_run(sides)
 
 
-RANGE_WORDS = 3
+RANGE_WORDS = 4
 """Of what is seen of one factor's elements: `Range` in term_range.cuh."""
+
+NON_FINITE = 4096
+"""How many elements of a factor that are infinite or NaN have room on a list: `NonFinite::MOST`."""
+
+NON_FINITE_WORDS = 3
+"""Of each."""
 
 SPLIT_COUNTERS = 2 * RANGE_WORDS + 3
 """Counters of a launch that splits its factors: what it sees of both, and how far its blocks are."""

@@ -1,11 +1,11 @@
-"""Float32 products that terms cannot hold, over the time of the kernel for "ieee", from the record of a run."""
+"""Float32 products of which terms cannot hold all, over the time of the kernel for "ieee", from the record of a run."""
 
 from pathlib import Path
 
-from tilewright.bench.float32_way import END, IEEE, MIDDLE, TERMS, Float32Way, Product
+from tilewright.bench.float32_way import CASES, IEEE, TERMS, Float32Way, Product
 from tilewright.report.markdown import table
 
-RECORDS = Path("results/h200/float32_way.json")
+RECORDS = Path("results/h100/float32_way.json")
 """A run of `python -m tilewright.bench.float32_way`, which there may be."""
 
 
@@ -20,12 +20,12 @@ def section() -> str:
 
 def markdown(run: Float32Way) -> str:
     """A row for each product: microseconds, and over those of 'ieee'."""
-    heads = ("m = n = k", "case", "terms hold: us", f"{MIDDLE} / ieee: us", f"{END} / ieee: us")
+    heads = ("m = n = k", "case", "terms hold: us", *(f"{name} / ieee: us" for name in CASES))
     rows = [
-        (str(one.size), f"{one.layout} float32", f"{one.us[TERMS]:,.1f}", *(_over(one, name) for name in (MIDDLE, END)))
+        (str(one.size), f"{one.layout} float32", f"{one.us[TERMS]:,.1f}", *(_over(one, name) for name in CASES))
         for one in run.products
     ]
-    return f"On an {run.environment['gpu']['name']}:\n\n{table(heads, rows, 'llrrr')}"
+    return f"On an {run.environment['gpu']['name']}:\n\n{table(heads, rows, 'll' + 'r' * (1 + len(CASES)))}"
 
 
 def _over(one: Product, name: str) -> str:

@@ -23,7 +23,7 @@ from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Copy, Job, jobs, kept_as, needs, numbers, together
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.errors import LaunchError
-from tilewright.kernels.spec import RANGE_WORDS, Config, Kernel, Workspace
+from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, Config, Kernel, Workspace
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import ITEM_BYTES, SCALED_BLOCK, Layout, Order, Problem, Scalars
 
@@ -420,6 +420,10 @@ def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
         matrix = Matrix(addresses[copy.memory] + copy.scales, 1, scales, scales, "float32")
         # Tiles read those of rows (or columns) past the matrix, which nobody writes.
         found.append(Array(f"scales of {copy.name}", matrix, True))
+    if copy.split.terms > 1:
+        at = addresses[copy.memory] + copy.non_finite
+        words = Matrix(at, NON_FINITE, NON_FINITE_WORDS, NON_FINITE_WORDS, "uint32")
+        found.append(Array(f"elements of {copy.name} that are not finite", words, not copy.made))
     return found
 
 

@@ -97,11 +97,14 @@ class Float32Warpgroups {
             if (thread % 32 == 0) barrier_arrive(&empty[turn.stage]);
             turn.next();
         };
-        const auto meet = [&] { meet_warps(&met, meetings++); };
+        const auto meet = [&] { this->meet(meetings++); };
         for_each(tiles_from, first_col, sizes, [&](int matrix, int row, int col) {
             Tile::compute(sizes.k, Result<T>(output, sizes, matrix), row, col, thread, memory.sums, begin, end, meet);
         });
     }
+
+    // By the warps that multiply, which have met there `meeting` times before.
+    __device__ __forceinline__ void meet(unsigned meeting) { meet_warps(&met, meeting); }
 
   private:
     // Calls work(matrix, row, col) for what is computed at a time of each tile.

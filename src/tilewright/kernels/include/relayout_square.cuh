@@ -25,11 +25,18 @@ struct Copy {
     To* to;
     float* scales;                // that products of the copy are multiplied by; null where SCALED is 0
     Range* range;                 // of its elements; null: not looked at
+    NonFinite* non_finite;        // a list of those that are not
     long long matrix_stride;      // elements from one matrix to the next in memory; in the copy they are right behind each other
     int lines, length, matrices;  // lines of the copy, and elements of each; how many matrices are to be copied
     int across;                   // whether lines in memory run across those of the copy
     int ld_from, ld;              // elements from one line to the next, in memory and in the copy
     int along_k;                  // whether lines of the copy run along k
+
+    // The element of matrix `matrix` of row (or column) `side`, at `k`.
+    __device__ __forceinline__ From at(int matrix, int side, int k) const {
+        const bool neighbours_in_k = along_k != across;
+        return from[matrix * matrix_stride + static_cast<long long>(neighbours_in_k ? side : k) * ld_from + (neighbours_in_k ? k : side)];
+    }
 
     template <int SQUARE>
     __device__ __forceinline__ int along() const { return (length + SQUARE - 1) / SQUARE; }
@@ -106,6 +113,30 @@ class SquareMover {
             } else {
 #pragma unroll
                 for (int j = 0; j < 4; ++j) moved[i][j] = j < count ? at[j] : Element(0);
+            }
+        }
+    }
+
+    // Before the square, which is number `number` of the copy, is stored: puts the thread's elements that are not finite on the list, and 0
+    // in their place. Where there is no room for one, no terms hold the factor.
+    __device__ __forceinline__ void list_non_finite(const Copy<From, To>& copy, int number, int thread) {
+        unsigned found = 0;  // a bit each
+        static_assert(4 * TIMES <= 32, "a word has a bit for each of a thread's elements");
+#pragma unroll
+        for (int i = 0; i < 4 * TIMES; ++i) {
+            if ((moved[i / 4][i % 4] & Range::NONE) < NonFinite::FIRST) continue;
+            found |= 1u << i;
+            moved[i / 4][i % 4] = 0;
+        }
+        const auto [matrix, line, element] = copy.template place<SQUARE>(number);
+        for (; found != 0; found &= found - 1) {
+            const int i = __ffs(found) - 1, down = row_of(i / 4, thread), across = col_of(thread) + i % 4;  // in memory
+            const int of_line = line + (turned ? across : down), in_line = element + (turned ? down : across);
+            const unsigned at = atomicAdd(&copy.range->listed, 1);
+            if (at < NonFinite::MOST) {
+                copy.non_finite[at] = {matrix, copy.along_k ? of_line : in_line, copy.along_k ? in_line : of_line};
+            } else {
+                atomicMax(&copy.range->largest, NonFinite::FIRST);
             }
         }
     }

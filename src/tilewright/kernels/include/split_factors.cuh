@@ -1,6 +1,7 @@
 // Float32 factors split into terms (relayout_square.cuh) by the blocks of a product themselves, before they multiply. In one launch:
 //
 //     every block     takes squares of A and of B by tickets and splits them, until none is left, or one is seen that terms do not hold
+//                     splits those anew in which an element is not finite, which goes on a list
 //                     waits until all squares are done: by blocks that run, whatever runs with them
 //                     looks at what was seen of A and B: terms hold them, or all blocks compute in float32
 //
@@ -19,6 +20,12 @@ struct SplitCounters {
     unsigned blocks;  // that have read all this
 };
 
+// What is known of factors that have been split: what terms hold of them, and how many elements are on the lists.
+struct SplitFactors {
+    TermCheck terms;
+    unsigned listed_of_a = 0, listed_of_b = 0;
+};
+
 // All threads of a block meet.
 struct BlockMeeting {
     __device__ __forceinline__ void operator()() const { __syncthreads(); }
@@ -33,26 +40,28 @@ class FactorSplitter {
 
     static constexpr int GROUP = THREADS < 128 ? THREADS : 128;
     static constexpr int GROUPS = THREADS / GROUP;
+    static constexpr int MARKS = 256;
     using Mover = SquareMover<float, Term, SCALED_SIDES, GROUP, TURNS>;
 
     struct Shared {
         typename Mover::Shared squares[GROUPS];
-        unsigned tickets[3];  // the first one last
+        unsigned tickets[3];     // the first one last
+        unsigned marked[MARKS];  // of tickets, those of which an element is not finite
     };
 
-    // Called by all threads of every block. Returns what terms hold of factors whose products are summed along `depth` > 0.
+    // Called by all threads of every block. Returns what is known of factors whose products are summed along `depth` > 0.
     // adds_c: see TermCheck. show(): shows what this thread has written to what reads the terms, and back.
     template <typename Show>
-    static __device__ __forceinline__ TermCheck split(const Operand& a, const Operand& b, SplitCounters* counters, int depth,
-                                                      bool adds_c, Shared& shared, const Show& show) {
+    static __device__ __forceinline__ SplitFactors split(const Operand& a, const Operand& b, SplitCounters* counters, int depth,
+                                                         bool adds_c, Shared& shared, const Show& show) {
         const unsigned of_a = tickets(a), all = of_a + tickets(b);
         if (all > 0) {
             const Range known_a = known_of(a.range), known_b = known_of(b.range);
             const int group = threadIdx.x / GROUP, thread = threadIdx.x % GROUP;
-            const auto begin = [&](Mover& mover, unsigned ticket) {
-                const bool is_b = ticket >= of_a;
-                mover.load(is_b ? b : a, (ticket - (is_b ? of_a : 0)) * GROUPS + group, thread);
-            };
+            const auto copy_of = [&](unsigned ticket) -> const Operand& { return ticket >= of_a ? b : a; };
+            const auto number_of = [&](unsigned ticket) { return (ticket - (ticket >= of_a ? of_a : 0)) * GROUPS + group; };
+            const auto begin = [&](Mover& mover, unsigned ticket) { mover.load(copy_of(ticket), number_of(ticket), thread); };
+            for (int i = threadIdx.x; i < MARKS; i += THREADS) shared.marked[i] = NO_MORE;
             if (threadIdx.x == 0) {
                 const unsigned first = atomicAdd(&counters->taken, 1);
                 shared.tickets[1] = atomicAdd(&counters->taken, 1);
@@ -62,33 +71,55 @@ class FactorSplitter {
             unsigned ticket = shared.tickets[2], next = shared.tickets[1], done = 0;
             Mover now, then;
             if (ticket < all) begin(now, ticket);
-            Range of_both[2] = {};
+            Range all_of_a = {}, all_of_b = {};
+            const auto see = [&](const Range& seen, unsigned ticket) {
+                if (ticket < of_a) {
+                    all_of_a.see(seen);
+                } else {
+                    all_of_b.see(seen);
+                }
+            };
+            bool marks = false;  // whether this thread has set one
             for (; ticket < all; ++done) {
                 unsigned after = 0;
                 Range of_a_now = {}, of_b_now = {};
-                if (threadIdx.x == 0) {
+                if (threadIdx.x == 0) {  // nothing waits for these here
                     after = atomicAdd(&counters->taken, 1);
-                    of_a_now = known_of(a.range);
-                    of_b_now = known_of(b.range);
+                    of_a_now = extent_of(a.range);
+                    of_b_now = extent_of(b.range);
                 }
                 if (next < all) begin(then, next);
-                const Range seen = now.store(thread, shared.squares[group], BlockMeeting());
-                if (__any_sync(0xffffffff, !seen.fits())) show_unfit(seen, ticket < of_a ? a.range : b.range);
-                if (ticket < of_a) {
-                    of_both[0].see(seen);
-                } else {
-                    of_both[1].see(seen);
+                Range seen = now.store(thread, shared.squares[group], BlockMeeting());
+                unsigned& mark = shared.marked[done % MARKS];
+                if (seen.largest >= NonFinite::FIRST) {
+                    const unsigned before = atomicCAS(&mark, NO_MORE, ticket);
+                    if (before == NO_MORE || before == ticket) {
+                        marks = true;
+                        seen = {};
+                    }
                 }
+                if (__any_sync(0xffffffff, !seen.fits())) show_unfit(seen, ticket < of_a ? a.range : b.range);
                 if (threadIdx.x == 0) shared.tickets[done % 2] = of_a_now.fits() && of_b_now.fits() ? after : NO_MORE;
                 __syncthreads();
+                if (mark != ticket) see(seen, ticket);
                 ticket = next;
                 next = shared.tickets[done % 2];
                 if (next == NO_MORE) ticket = NO_MORE;
                 now = then;
             }
+            if (__syncthreads_or(marks)) {
+                for (int i = 0; i < min(done, MARKS); ++i) {
+                    const unsigned marked = shared.marked[i];
+                    if (marked == NO_MORE) continue;
+                    begin(now, marked);
+                    now.list_non_finite(copy_of(marked), number_of(marked), thread);
+                    see(now.store(thread, shared.squares[group], BlockMeeting()), marked);
+                    __syncthreads();
+                }
+            }
             if (next == NO_MORE) done = all;  // so that nobody waits
-            of_both[0].of_warp().add_to(a.range, known_a);
-            of_both[1].of_warp().add_to(b.range, known_b);
+            all_of_a.of_warp().add_to(a.range, known_a);
+            all_of_b.of_warp().add_to(b.range, known_b);
             show();
             __threadfence();
             __syncthreads();
@@ -100,10 +131,10 @@ class FactorSplitter {
             __syncthreads();
             show();
         }
-        const TermCheck check(known_of(a.range), known_of(b.range), depth, adds_c);
+        const Range seen_of_a = known_of(a.range), seen_of_b = known_of(b.range);
         __syncthreads();
         if (threadIdx.x == 0 && atomicInc(&counters->blocks, gridDim.x - 1) == gridDim.x - 1) *counters = {};
-        return check;
+        return {TermCheck(seen_of_a, seen_of_b, depth, adds_c), seen_of_a.listed, seen_of_b.listed};
     }
 
   private:

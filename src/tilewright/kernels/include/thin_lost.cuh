@@ -22,7 +22,7 @@ __device__ __forceinline__ bool terms_hold(Shared& shared, const TermCheck& foun
     } else {
         meet_warps(&shared.consumers_met, 0);
     }
-    if (SCALED && check.hold && check.least > 0) {
+    if (check.hold && check.least > 0) {
         if (shared.sums.any_below(check.least, rows, cols, threadIdx.x, 128 * CONSUMERS)) atomicMax(&shared.smaller, 1);
         meet_warps(&shared.consumers_met, SPLITS == 1);
         check.hold &= shared.smaller == 0;

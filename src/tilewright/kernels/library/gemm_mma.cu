@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     wait_for_grid_before();
     const int depth = depth_of(sizes, output);
-    const TermCheck terms = Terms::split(split_a, split_b, counters, depth, shared->of_terms);
+    const SplitFactors factors = Terms::split(split_a, split_b, counters, depth, shared->of_terms);
 
     TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x, gridDim.x);
     tile.next();  // there is one for each block
@@ -48,7 +48,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const auto compute_wide = [&] {
         Terms::compute_wide(split_a, split_b, tile.matrix, depth, result, tile.row, tile.col, shared->of_terms);
     };
-    if (TERMS > 1 && !terms.hold) return compute_wide();
+    const TermCheck& terms = factors.terms;
+    const bool stores_anew = factors.listed_of_a + factors.listed_of_b > 0;
+    if (TERMS > 1 && (!terms.hold || (stores_anew && output.beta != 0.0f))) return compute_wide();  // D may be C
 
     const int steps = depth / BK + (depth % BK != 0);
     TileCopies<FACTOR, A_ALONG_K, BM, TERMS, THREADS> of_a(A, tile.matrix, sizes.m, tile.row);
@@ -79,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         multiply_step(shared->stages[step % STAGES], warp_row, warp_col, of_step, sums);
     }
 
-    if constexpr (SCALED) {
+    if constexpr (TERMS > 1) {
         bool small = false;
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) small |= terms_lose(sums[i], terms.least, threadIdx.x % 32, sizes.m - row - 16 * i, sizes.n - col);
@@ -91,4 +93,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         sum_scales.scale(i, sums[i]);
         store_warp(result, row + 16 * i, col, sums[i], biases);
     }
+    Terms::store_not_finite(split_a, split_b, factors, tile.matrix, result, tile.row, tile.col, shared->of_terms);
 }

@@ -37,7 +37,8 @@ def _shared_bytes(config: Config, item: int, split: Split | None) -> int:
         return stages
     groups = max(_threads(config) // splitting.GROUP, 1)
     wide = splitting.float32_block_bytes(config.BM, config.BN)
-    return max(split.terms * stages, splitting.splitter_bytes(groups), wide)
+    not_finite = splitting.non_finite_bytes(config.BM, config.BN)
+    return max(split.terms * stages, splitting.splitter_bytes(groups), wide, not_finite)
 
 
 def _of_type(

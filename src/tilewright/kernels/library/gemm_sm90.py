@@ -124,14 +124,15 @@ def _stores_evenly(config: Config) -> bool:
 
 def _shared_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> int:
     """Of a block: results that wait; its stages, or what splits factors and what multiplies in float32 in their place;
-    for each stage two barriers; for each consumer one; those of the float32 way, and two numbers.
+    for each stage two barriers; for each consumer one; those of the float32 way, and four numbers.
     """
     stages, consumers = _tiles_bytes(config, layout, terms, item_bytes), _consumers(config)
     if terms > 1:
         wide = splitting.float32_warpgroups_bytes(config.BM, config.BN // config.SPLITS)
-        stages = max(stages, splitting.splitter_bytes(1 + consumers), wide)
+        not_finite = splitting.non_finite_bytes(config.BM, config.BN // config.SPLITS)
+        stages = max(stages, splitting.splitter_bytes(1 + consumers), wide, not_finite)
     barriers = 2 * config.STAGES + consumers + splitting.PART_BARRIERS
-    return _stored_bytes(config) + stages + barriers * warpgroups.BARRIER_BYTES + 8
+    return _stored_bytes(config) + stages + barriers * warpgroups.BARRIER_BYTES + 16
 
 
 def _blocks(exchanged: bool, problem: Problem, config: Config, multiprocessors: int) -> int:

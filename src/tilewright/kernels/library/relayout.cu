@@ -14,6 +14,12 @@ struct MoverOf<1> {
 };
 using Mover = MoverOf<sizeof(FACTOR)>::type;
 
+// What is not finite goes on a list, where elements are split.
+template <typename Square>
+__device__ __forceinline__ void list_non_finite(Square& mover, const Copy<FACTOR, RESULT>& copy, int number) {
+    if constexpr (TERMS > 1) mover.list_non_finite(copy, number, threadIdx.x);
+}
+
 // One copy or two: the squares of `first` have the first numbers. A copy of no lines has none. A multiprocessor is to be full of
 // threads, so that enough loads are under way; with squares of 64 that would leave a thread too few registers, and a thread of
 // bytes loads four times as much.
@@ -28,8 +34,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREAD
     Range known = {};
     const bool looks = TERMS > 1 && copy.range != nullptr;
     if (looks) known = known_of(copy.range);  // along with the elements
+    const int square = blockIdx.x - (of_second ? squares_of_first : 0);
     Mover mover;
-    mover.load(copy, blockIdx.x - (of_second ? squares_of_first : 0), threadIdx.x);
+    mover.load(copy, square, threadIdx.x);
+    if (looks) list_non_finite(mover, copy, square);
     const Range range = mover.store(threadIdx.x, shared, [] { __syncthreads(); });
     if (looks) range.of_warp().add_to(copy.range, known);
 }

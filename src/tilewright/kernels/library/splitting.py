@@ -1,9 +1,11 @@
 """Shared memory of what splits factors into terms, and of what multiplies them in float32 where terms do not hold them:
-include/split_factors.cuh, include/float32_block.cuh and include/float32_warpgroups.cuh.
+include/split_factors.cuh, include/float32_block.cuh, include/float32_warpgroups.cuh and include/non_finite.cuh.
 """
 
-from tilewright.kernels.spec import SCALED_K
+from tilewright.kernels.spec import NON_FINITE, SCALED_K
 
+_MARKS = 256
+"""Of squares, that a block keeps."""
 GROUP = 128
 """Threads that split a square together, where a block has as many."""
 _PADDING = 4
@@ -19,9 +21,9 @@ PART_BARRIERS = 2 * _WARPGROUPS[1] + 1
 
 
 def splitter_bytes(groups: int) -> int:
-    """Of a block with this many groups: a square for each, its largest elements, and three tickets."""
+    """Of a block with this many groups: a square for each, its largest elements, three tickets and marks."""
     square = 4 * SCALED_K * (SCALED_K + 1) + 4 * GROUP // 32
-    return -(-(groups * square + 12) // 16) * 16
+    return -(-(groups * square + 4 * (3 + _MARKS)) // 16) * 16
 
 
 def _parts_bytes(rows: int, cols: int, k: int, parts: int) -> int:
@@ -42,3 +44,8 @@ def float32_warpgroups_bytes(rows: int, cols: int) -> int:
     k, parts = _WARPGROUPS
     lines = 4 * (parts - 1) * k * (rows + cols)
     return _parts_bytes(rows, cols, k, parts) + lines + sums
+
+
+def non_finite_bytes(rows: int, cols: int) -> int:
+    """Of what stores sums of a tile of this size that are not finite."""
+    return 4 * (rows + cols + 1) + 2 * 2 * NON_FINITE

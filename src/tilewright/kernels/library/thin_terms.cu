@@ -43,11 +43,11 @@ struct Shared {
         Sums sums;
         typename LostPart::Shared lost[SIDE_BY_SIDE];
     };
+    Range of_a, of_b;  // set at once, 16 bytes at a multiple of 16
     Barrier full[STAGES], empty[STAGES];
     Barrier all_met, consumers_met, met[SIDE_BY_SIDE];
     TermCheck check;  // of what this block has split; copied at once, 8 bytes at a multiple of 8
     TokenScales<BM> token_scales[STAGES][TILES];
-    Range of_a, of_b;
     unsigned smaller;  // whether a sum is smaller than one may be
 };
 
