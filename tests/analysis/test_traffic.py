@@ -10,7 +10,7 @@ from tilewright.analysis.traffic import count
 from tilewright.analysis.widths import shared_widths
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
+from tilewright.problem import FLOAT8, LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
 
 PROFILED = {
     "6-vectorized": ("vectorized", {}),
@@ -153,6 +153,18 @@ def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns)
     assert product.bank_conflicts == found.groups["shared_load"].requests == 0
     (line,) = (line for line in found.lines if line.pipe == "product")
     assert line.source.file == "stage_products.cuh"
+
+
+@pytest.mark.parametrize(("columns", "consumers"), [(64, 1), (128, 2), (192, 3), (256, 2)])
+def test_a_row_major_factor_of_float8_is_loaded_once_and_read_on_distinct_banks(columns, consumers):
+    """By TMA in blocks of 64 or 128 columns of D, by threads 16 bytes a lane."""
+    k, rows = 256, 64
+    problem = Problem(rows, columns, k, Arithmetic(FLOAT8[0], "bfloat16"))
+    found = counted("gemm_fp8_nn", problem, {"BM": columns, "BN": rows, "CONSUMERS": consumers, "STAGES": 2})
+    assert found.tile_bytes == k * (columns + rows)
+    loads = found.groups["shared_load"]
+    assert loads.wavefronts * 128 == loads.bytes == k * columns
+    assert loads.bank_conflicts == 0
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT"])

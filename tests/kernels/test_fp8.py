@@ -24,7 +24,7 @@ BY_WARPS = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
 FEW_ROWS = {"BM": 16, "BN": 64, "WM": 16, "WN": 16}
 SPLIT = {"BM": 64, "BN": 48, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2}
 OF_COLUMNS = {"BM": 192, "BN": 24, "STAGES": 3, "CONSUMERS": 3, "CLUSTER_N": 2}
-"""Rows of gemm_fp8_nn's tiles are columns of D: the last block of 128 is loaded whole and read in part."""
+"""Rows of gemm_fp8_nn's tiles are columns of D, here in three blocks of 64, of which each block loads half of k."""
 
 
 def drawn(layout, m, n, k, of_a=E4M3, of_b=E4M3, seed=0):

@@ -57,6 +57,18 @@ PERSISTENT = Warpgroups(persistent=True)
 BARRIER_BYTES = 8
 
 
+def block_width(side: int, item_bytes: int) -> int:
+    """Of the blocks that a tile across k of `side` rows or columns is made of, in elements: `SwizzledTile::WIDTH`."""
+    line = LINE_BYTES // item_bytes
+    return line // 2 if side % line == line // 2 else line
+
+
+def in_blocks(side: int, item_bytes: int) -> int:
+    """Rows or columns that are loaded of a tile across k: its last block is loaded whole."""
+    width = block_width(side, item_bytes)
+    return -(-side // width) * width
+
+
 def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
     """What one load moves: a tile of A, or 64 columns of one of B."""
     return TensorBox(config.BM, LINE, LINE_BYTES), TensorBox(LINE, LINE, LINE_BYTES)

@@ -31,6 +31,7 @@ from tilewright.gpus import Multiprocessor
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Kernel, Tile
 from tilewright.kernels.takes import VECTOR_BYTES, Variant
+from tilewright.kernels.warpgroups import block_width, in_blocks
 from tilewright.problem import ITEM_BYTES
 
 _PORT_BYTES = 84
@@ -169,7 +170,7 @@ class Lines(NamedTuple):
 
     once: float
     again: float
-    """Those that a second request is for, and what it takes to load lines that begin within a sector."""
+    """Those that further requests could have been for, and what it takes to load lines that begin within a sector."""
 
 
 def lines(
@@ -177,16 +178,17 @@ def lines(
 ) -> tuple[Lines, Lines]:
     """What is loaded of A and of B.
 
-    Across k a tile is loaded by whole lines. A line that does not begin at a multiple of a line is two requests.
+    Across k a tile is loaded by whole blocks, whose lines may be half as long: a request each, as the whole ones. What
+    reaches from one line of the L2 cache into the next is two requests.
     """
     tile, line = kernel.tile(config), _LINE_BYTES // item
     along_k = (layout[0] == "N", layout[1] == "T")
     found = []
     for side, along, start in zip((tile.m, tile.n), along_k, starts, strict=True):
-        once = side if along else -(-side // line) * line
+        once, width = (side, line) if along else (in_blocks(side, item), block_width(side, item))
         begin = start if along else math.gcd(start, side * item)
-        again = 1 - begin / _LINE_BYTES + (_MISPLACED if begin < _SECTOR_BYTES else 0.0)
-        found.append(Lines(once, once * again))
+        again = max(width * item - begin, 0) / _LINE_BYTES + (_MISPLACED if begin < _SECTOR_BYTES else 0.0)
+        found.append(Lines(once, once * ((1 + again) * line / width - 1)))
     return found[0], found[1]
 
 

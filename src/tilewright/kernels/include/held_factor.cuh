@@ -11,8 +11,8 @@
 //           warp 1     8 9     10 11   24 25   26 27   12 13   14 15   28 29   30 31      warps 2 and 3: 32 further
 //
 // Of 8 bits a warp's 16 rows are one piece of each line, and ldmatrix hands lanes the bytes of two rows at two k. It reads eight lines
-// at a time, whose pieces are all on different banks, as these lines are different modulo 8; lanes 2 and 3 of a quad get the later
-// half of their k first:
+// at a time, whose pieces are all on different banks, as these lines are different modulo 8, whether a line has 128 bytes or 64; lanes
+// 2 and 3 of a quad get the later half of their k first:
 //
 //     lines of k   0 1 4 5 10 11 14 15 | 2 3 6 7 8 9 12 13 | the same, 16 further
 //     lane % 4     0   1   2     3     | 0   1   2   3     |
@@ -34,7 +34,6 @@ template <int PARTS, bool EXISTS = HOLDS_A>
 struct HeldFactor {
     static constexpr int STEPS = LINE_BYTES / STEP_BYTES;
     static constexpr int STEP_LINES = STEP_BYTES / sizeof(FACTOR);  // k of an instruction
-    static constexpr int LINE_ROWS = LINE_BYTES / sizeof(FACTOR);
     static constexpr bool BYTES = sizeof(FACTOR) == 1;
     static constexpr int APART = 1;  // from a thread's first row of 64 to its second
     const int exists;                                     // a number that is not 0, as the compiler does not see
@@ -51,12 +50,12 @@ struct HeldFactor {
     __device__ __forceinline__ void load(const Tile& tile, int first, int step, int part) {
         unsigned(&to)[4] = elements[step][part];
         const unsigned char* const lines =
-            tile.lines + first / LINE_ROWS * Tile::BLOCK_BYTES + step * STEP_LINES * LINE_BYTES;
+            tile.lines + first / Tile::WIDTH * Tile::BLOCK_BYTES + step * STEP_LINES * Tile::OWN_BYTES;
         if constexpr (BYTES) {
             const int lane = threadIdx.x % 32, pair = lane / 2 % 4, later = lane / 8 % 2 != pair / 2;
             const int k = lane / 16 * 16 + pair * 4 + later * 2 + lane % 2;
-            const int at = first % LINE_ROWS / 16 + threadIdx.x % 128 / 32;  // piece of a line
-            load_factor(to, lines + swizzled(k, at), lane % 4 < 2 ? 0x6420u : 0x2064u, exists);
+            const int at = first % Tile::WIDTH / 16 + threadIdx.x % 128 / 32;  // piece of a line
+            load_factor(to, lines + swizzled<Tile::OWN_BYTES>(k, at), lane % 4 < 2 ? 0x6420u : 0x2064u, exists);
         } else {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {  // of its k

@@ -2,9 +2,9 @@
 // is 64 of 16-bit elements, 32 of TF32 and 128 of float8.
 //
 //   Along k: SIDE lines of 128 bytes, each a line of k of one row (or column).
-//   Across k, of 16 bits: blocks of 64 lines, each 64 rows (or columns) at one k; or 32, 64 bytes, where that divides SIDE and 64
-//   does not: tiles then begin within lines of the L2 cache. Where neither does, the last block is loaded whole and read in part.
-//   Of floats: blocks of 32 lines, each 32 rows, which threads read (held_factor.cuh).
+//   Across k: blocks of a line for each k, each 128 bytes of rows (or columns) at this k; or 64 bytes where that divides SIDE and
+//   128 does not: tiles then begin within lines of the L2 cache. Where neither does, the last block is loaded whole and read in
+//   part. wgmma reads those of 16 bits, threads the others (held_factor.cuh).
 #pragma once
 
 #include <tensor_map.cuh>
@@ -55,7 +55,7 @@ struct SwizzledTile<Major::along_k, SIDE, ELEMENTS> {
 
 template <int SIDE, int ELEMENTS>
 struct SwizzledTile<Major::across_k, SIDE, ELEMENTS> {
-    static constexpr int WIDTH = ELEMENTS == LINE && SIDE % LINE == LINE / 2 ? LINE / 2 : ELEMENTS;  // of a block
+    static constexpr int WIDTH = SIDE % ELEMENTS == ELEMENTS / 2 ? ELEMENTS / 2 : ELEMENTS;  // of a block
     static constexpr int BLOCKS = (SIDE + WIDTH - 1) / WIDTH;
     static constexpr int OWN_BYTES = LINE_BYTES / ELEMENTS * WIDTH;  // of a line
     static constexpr int BLOCK_BYTES = ELEMENTS * OWN_BYTES;

@@ -90,12 +90,14 @@ __device__ __forceinline__ void load_factor(unsigned& first, unsigned& second, c
 // The same of 8 bits, by a warp together: 16 rows of A, neighbours in a line, and 32 k, a line each. A lane names the piece of 16
 // bytes of one line, by which `load_matrices_transposed` hands the lane bytes of rows 2r and 2r + 1, r = lane / 4, at two k a word:
 // of words 0 and 1 at four neighbouring k, and of 2 and 3 those 16 further. order: the bytes of the even row among words 0 and 1, as
-// the byte permutation names them; those of the odd row are next to these.
+// the byte permutation names them; those of the odd row are next to these. ptxas makes predicates of the branch. Where the permutations have
+// these from the start, ptxas 13.0 has each product wait for the one before (C7513), which 13.5 does not.
 __device__ __forceinline__ void load_factor(unsigned (&to)[4], const void* shared, unsigned order, int exists) {
     asm volatile("{\n.reg .pred exists;\n.reg .b32 word<4>;\nsetp.ne.b32 exists, %6, 0;\n"
                  "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {word0, word1, word2, word3}, [%4];\n"
-                 "@exists prmt.b32 %0, word0, word1, %5;\n@exists prmt.b32 %1, word0, word1, %7;\n"
-                 "@exists prmt.b32 %2, word2, word3, %5;\n@exists prmt.b32 %3, word2, word3, %7;\n}"
+                 "@!exists bra end;\n"
+                 "prmt.b32 %0, word0, word1, %5;\nprmt.b32 %1, word0, word1, %7;\n"
+                 "prmt.b32 %2, word2, word3, %5;\nprmt.b32 %3, word2, word3, %7;\nend:\n}"
                  : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])
                  : "r"(shared_address(shared)), "r"(order), "r"(exists), "r"(order + 0x1111u)
                  : "memory");

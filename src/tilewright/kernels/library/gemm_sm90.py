@@ -44,12 +44,6 @@ _ORDERS: dict[str | None, tuple[Order, Order]] = {
 _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
-def _width(side: int, item_bytes: int) -> int:
-    """Of the blocks that a tile across k is made of, in elements: `SwizzledTile::WIDTH`."""
-    line = warpgroups.LINE_BYTES // item_bytes
-    return line // 2 if item_bytes == warpgroups.ITEM_BYTES and side % line == line // 2 else line
-
-
 def _in_parts(lines: int, blocks: int) -> int:
     """As many as these lines or more, that blocks load equal parts of, each of whole patterns: `StageTiles::LOADED`."""
     part = blocks * _REPEATS
@@ -67,7 +61,7 @@ def _boxes(config: Config, layout: str, sides: tuple[int, int], item_bytes: int)
 
     def box(of_tile: int, of_factor: int, along_k: bool, sharing: int) -> TensorBox:
         if not along_k:
-            width = _width(of_tile, item_bytes)
+            width = warpgroups.block_width(of_tile, item_bytes)
             return TensorBox(line // sharing, width, width * item_bytes)
         if sharing == 1:
             of_tile = min(of_tile, _in_parts(of_factor, 1))
@@ -87,16 +81,10 @@ def _together(config: Config) -> int:
     return 1 if config.PINGPONG else _consumers(config)
 
 
-def _whole(side: int, item_bytes: int) -> int:
-    """Rows or columns of a tile across k, whose last block is loaded whole."""
-    width = _width(side, item_bytes)
-    return -(-side // width) * width
-
-
 def _tiles_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> int:
     """Of all stages."""
-    rows = config.BM if layout[0] == "N" else _whole(config.BM, item_bytes)
-    columns = _in_parts(config.BN, config.CLUSTER) if layout[1] == "T" else _whole(config.BN, item_bytes)
+    rows = config.BM if layout[0] == "N" else warpgroups.in_blocks(config.BM, item_bytes)
+    columns = _in_parts(config.BN, config.CLUSTER) if layout[1] == "T" else warpgroups.in_blocks(config.BN, item_bytes)
     return terms * config.STAGES * warpgroups.LINE_BYTES * (rows + columns)
 
 
