@@ -22,6 +22,7 @@ _CONSTANT = {
     ("tma_packed", "RASTER"): 1,
     ("split_k", "LANES_M"): 4,
     ("skinny", "MULTIPROCESSORS"): _MULTIPROCESSORS,
+    ("gemm_fp8_nn", "STORED"): 0,
 }
 """By kernel, the parameters that it lost, and the values that they have in its source."""
 

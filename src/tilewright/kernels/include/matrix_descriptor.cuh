@@ -13,8 +13,8 @@
 //     bits 0-13   start of the matrix, 16-29 leading offset, 32-45 stride offset: each in bytes / 16
 //     bits 62-63  1: a swizzle of 128 bytes, 2: of 64
 //
-// Lines of half the length, 32 elements of 16 bits or 64 of float8, are exchanged with a swizzle of 64 bytes: a piece's number is xored with half
-// that of its line, modulo 4. Their tile begins at a multiple of 512 bytes.
+// Lines of half the length, 32 elements of 16 bits or 64 of float8, are exchanged with a swizzle of 64 bytes: a piece's number is
+// xored with half that of its line, modulo 4. Their tile begins at a multiple of 512 bytes.
 #pragma once
 
 #include <shared_address.cuh>  // in brackets: the emulator has one of its own

@@ -228,7 +228,7 @@ def of_type(
     of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
     constants |= {"HOLDS_A": int(held), "EXCHANGED": int(exchanged)}
-    stores = factors != ("float32",)  # by the copy engine, where a config says so
+    stores = factors != ("float32",) and not exchanged  # by the copy engine, where a config says so
     if not stores:
         constants["STORED"] = 0
     if split is None:
