@@ -6,7 +6,7 @@ import pytest
 import tilewright
 from this_gpu import CAPABILITY
 from tilewright.bench.hostile import EXACT, ORDINARY
-from tilewright.kernels import find
+from tilewright.kernels.spec import NON_FINITE as NON_FINITE_MOST
 from tilewright.problem import LAYOUTS
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
@@ -18,7 +18,9 @@ ONE_PRODUCT = {"log-normal, wide", "outliers of 2^20", "outliers of 2^50"}
 """Inputs of which one product makes up most of an element, whose rounding is all that a float32 sum errs."""
 UNIT = 2.0**-24
 M, N, K = 264, 200, 392
-UNFIT = [np.nan, np.inf, -np.inf, float(np.finfo(np.float32).max), 2.0**127]
+NON_FINITE = [np.nan, np.inf, -np.inf]
+LARGE = [float(np.finfo(np.float32).max), 2.0**127]
+"""What terms round to infinity."""
 
 
 @pytest.fixture
@@ -93,7 +95,7 @@ def test_what_float32_computes_exactly_is_exact(torch, kernel, name, k):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("value", UNFIT[:3])
+@pytest.mark.parametrize("value", NON_FINITE)
 @pytest.mark.parametrize("kernel", [None, "thin_bf16x6", "thin_fp16x3"])
 def test_nan_and_infinity_are_where_float32_has_them(torch, kernel, layout, value):
     """Wherever in the factors they are, by whatever is picked."""
@@ -115,23 +117,59 @@ def test_nan_and_infinity_are_where_float32_has_them(torch, kernel, layout, valu
 def in_float32(torch, a, b, name):
     """Whether terms did not hold the factors: in float32, a row has the same bits whatever other rows of A hold."""
     known = a.clone()
-    known[0] = np.nan
+    known[0] = LARGE[1]
     results = (tilewright.matmul(x, b, kernel=name)[1:] for x in (a, known))
     return same(torch, *results)
 
 
-@pytest.mark.parametrize("value", [*UNFIT, 2.0**-140])
+@pytest.mark.parametrize("value", LARGE)
 @pytest.mark.parametrize("name", ALL_TERMS)
 def test_what_terms_cannot_hold_is_multiplied_in_float32(torch, name, value):
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
-    if abs(value) < 1 and find(name).split.scaled:
-        a[:64, :64] = 0  # found where it is the largest of its square
     for factor, place in ((a, (1, 0)), (b, (K - 1, N - 1)), (a, (M - 1, 3))):
         before = factor[place].clone()
         factor[place] = value
-        if abs(value) >= 1 or not find(name).split.scaled or place == (1, 0):
-            assert in_float32(torch, a, b, name)
+        assert in_float32(torch, a, b, name)
         factor[place] = before
+
+
+@pytest.mark.parametrize("value", NON_FINITE)
+@pytest.mark.parametrize("name", ALL_TERMS)
+def test_what_is_not_finite_changes_its_row_and_column_alone(torch, name, value):
+    """In them it is what float32 makes of it; all else has the bits that it has with 0 in its place."""
+    a, b = drawn(torch, ORDINARY["normal"], M, N, K)
+    a[77, [3, 130]], b[[5, 391], 190] = 0, 0
+    without = tilewright.matmul(a, b, kernel=name)
+    a[77, [3, 130]], b[[5, 391], 190] = value, value
+    result, expected = tilewright.matmul(a, b, kernel=name), a @ b
+    for of in ("isnan", "isposinf", "isneginf"):
+        assert torch.equal(getattr(result, of)(), getattr(expected, of)())
+    finite = expected.isfinite()
+    assert finite.sum() == (M - 1) * (N - 1)
+    assert torch.equal(result[finite], without[finite])
+
+
+@pytest.mark.parametrize("count", [NON_FINITE_MOST, NON_FINITE_MOST + 1])
+@pytest.mark.parametrize("name", ALL_TERMS)
+def test_a_list_that_is_full_is_no_fault(torch, name, count):
+    a, b = drawn(torch, ORDINARY["normal"], M, N, K)
+    a.view(-1)[:count] = np.inf
+    for _ in range(20):  # by whichever blocks
+        result = tilewright.matmul(a, b, kernel=name)
+        rows = -(-count // K)
+        assert not result[:rows].isfinite().any()
+        assert result[rows:].isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["gemm_bf16x6", "thin_bf16x6"])
+def test_probabilities_of_which_most_are_tiny(torch, name):
+    a, b = drawn(torch, ORDINARY["normal"], M, N, K)
+    a = torch.softmax(30 * a, dim=1)
+    assert (a < 2.0**-110).any()
+    usual, _ = errors(torch, a @ b, a, b)
+    assert errors(torch, tilewright.matmul(a, b, kernel=name), a, b)[0] <= 1.5 * usual
+    b.abs_()  # no sum is small
+    assert not in_float32(torch, a, b, name)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -180,28 +218,30 @@ def test_the_bits_are_the_same_from_run_to_run(torch, name, sizes):
     assert all(same(torch, tilewright.matmul(a, b, kernel=name, config=config), first) for _ in range(50))
 
 
-def fit_and_unfit(torch, name):
-    """Factors that terms hold, and that they do not; each with its result, made without what else is under test."""
+def kinds(torch, name):
+    """Factors that terms hold, one that is not finite, and one too large; each with its result, made without what else
+    is under test."""
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
-    other = a.clone()
-    other[M // 2, 1] = np.inf
-    fit, unfit = tilewright.matmul(a, b, kernel=name), tilewright.matmul(other, b, kernel=name)
+    factors = [a, a.clone(), a.clone()]
+    factors[1][M // 2, 1] = np.inf
+    factors[2][M // 2, 1] = LARGE[1]
+    expected = [tilewright.matmul(one, b, kernel=name) for one in factors]
     torch.cuda.synchronize()
-    return (a, other), b, (fit, unfit)
+    return factors, b, expected
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_inputs_of_either_kind_in_turns(torch, name):
-    factors, b, expected = fit_and_unfit(torch, name)
-    results = [tilewright.matmul(factors[turn % 3 == 1], b, kernel=name) for turn in range(60)]
-    assert all(same(torch, result, expected[turn % 3 == 1]) for turn, result in enumerate(results))
+def test_inputs_of_any_kind_in_turns(torch, name):
+    factors, b, expected = kinds(torch, name)
+    results = [tilewright.matmul(factors[turn % 3], b, kernel=name) for turn in range(60)]
+    assert all(same(torch, result, expected[turn % 3]) for turn, result in enumerate(results))
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_two_streams_at_once(torch, name):
-    """One with factors that terms hold, one with others: each has counters of its own."""
-    factors, b, expected = fit_and_unfit(torch, name)
-    streams, results = (torch.cuda.Stream(), torch.cuda.Stream()), ([], [])
+def test_streams_at_once(torch, name):
+    """One for each kind of factors: each has counters of its own, and lists."""
+    factors, b, expected = kinds(torch, name)
+    streams, results = [torch.cuda.Stream() for _ in factors], [[] for _ in factors]
     for _ in range(100):
         for a, stream, of_stream in zip(factors, streams, results, strict=True):
             with torch.cuda.stream(stream):
@@ -213,17 +253,16 @@ def test_two_streams_at_once(torch, name):
 
 @pytest.mark.parametrize("name", TERMS)
 def test_a_graph_serves_whatever_its_arrays_hold(torch, name):
-    factors, b, expected = fit_and_unfit(torch, name)
+    factors, b, expected = kinds(torch, name)
     a, graph = factors[0].clone(), torch.cuda.CUDAGraph()
     tilewright.matmul(a, b, kernel=name)
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
         result = tilewright.matmul(a, b, kernel=name)
     for turn in range(30):
-        kind = turn % 3 == 1
-        a.copy_(factors[kind])
+        a.copy_(factors[turn % 3])
         graph.replay()
-        assert same(torch, result, expected[kind])
+        assert same(torch, result, expected[turn % 3])
     same_again = tilewright.matmul(factors[0], b, kernel=name)
     assert same(torch, same_again, expected[0]), "after the graph, on the stream"
 
