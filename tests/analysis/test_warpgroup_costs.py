@@ -10,7 +10,6 @@ import pytest
 
 from tilewright.analysis.cost import CostModel, Sizes, predict
 from tilewright.analysis.footprint import footprint
-from tilewright.analysis.models.warpgroups import lines
 from tilewright.gpus import clusters, find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
@@ -269,23 +268,3 @@ def test_more_of_anything_takes_longer():
     assert cost("4096x4096x4160").us > cost("4096").us
     assert cost("4097x4096x4096").us > cost("4096").us
     assert cost("4095").us > cost("4096").us, "rows that are not aligned are copied first"
-
-
-@pytest.mark.parametrize(
-    ("name", "config", "item", "once"),
-    [
-        ("gemm_sm90", {"BN": 96}, 2, 96),
-        ("gemm_sm90", {"BN": 128}, 2, 128),
-        ("gemm_fp8_nn", {"BM": 64, "CONSUMERS": 1}, 1, 64),
-        ("gemm_fp8_nn", {"BM": 192, "BN": 96, "CONSUMERS": 3}, 1, 192),
-        ("gemm_fp8_nn", {"BM": 256, "STAGES": 4}, 1, 256),
-    ],
-)
-def test_columns_that_lines_across_k_have(name, config, item, once):
-    """As TMA's boxes: of half lines where the tile has an odd number of them, and each asked for by itself."""
-    kernel = find(name)
-    config = kernel.config(config)
-    box = kernel.tensor_maps(config, "NN", (512, 512))[1]
-    of_b = lines(kernel, config, "NN", item)[1]
-    assert of_b.once == once == -(-kernel.tile(config).n // box.cols) * box.cols
-    assert of_b.once + of_b.again == once // box.cols * 128 // item

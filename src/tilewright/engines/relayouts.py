@@ -94,7 +94,8 @@ class Copy(NamedTuple):
     @property
     def end(self) -> int:
         """Where the copy ends in that memory, with its scales, and where it is split, its list."""
-        return self.non_finite + (4 * NON_FINITE * NON_FINITE_WORDS if self.split.terms > 1 else 0)
+        lists = 4 * NON_FINITE * NON_FINITE_WORDS if self.split.terms > 1 else 0
+        return self.scales + self.scale_bytes + lists
 
     @property
     def seen(self) -> Source:

@@ -31,7 +31,6 @@ from tilewright.gpus import Multiprocessor
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Kernel, Tile
 from tilewright.kernels.takes import VECTOR_BYTES, Variant
-from tilewright.kernels.warpgroups import block_width, in_blocks
 from tilewright.problem import ITEM_BYTES
 
 _PORT_BYTES = 84
@@ -170,7 +169,7 @@ class Lines(NamedTuple):
 
     once: float
     again: float
-    """Those that further requests could have been for, and what it takes to load lines that begin within a sector."""
+    """Those that a second request is for, and what it takes to load lines that begin within a sector."""
 
 
 def lines(
@@ -178,17 +177,17 @@ def lines(
 ) -> tuple[Lines, Lines]:
     """What is loaded of A and of B.
 
-    Across k a tile is loaded by whole blocks, whose lines may be half as long: a request each, as the whole ones. What
-    reaches from one line of the L2 cache into the next is two requests.
+    Across k a tile counts by whole lines, also where it is loaded by halves of them. A line that does not begin at a
+    multiple of a line is two requests.
     """
     tile, line = kernel.tile(config), _LINE_BYTES // item
     along_k = (layout[0] == "N", layout[1] == "T")
     found = []
     for side, along, start in zip((tile.m, tile.n), along_k, starts, strict=True):
-        once, width = (side, line) if along else (in_blocks(side, item), block_width(side, item))
+        once = side if along else -(-side // line) * line
         begin = start if along else math.gcd(start, side * item)
-        again = max(width * item - begin, 0) / _LINE_BYTES + (_MISPLACED if begin < _SECTOR_BYTES else 0.0)
-        found.append(Lines(once, once * ((1 + again) * line / width - 1)))
+        again = 1 - begin / _LINE_BYTES + (_MISPLACED if begin < _SECTOR_BYTES else 0.0)
+        found.append(Lines(once, once * again))
     return found[0], found[1]
 
 
