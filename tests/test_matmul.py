@@ -459,7 +459,7 @@ def test_a_plan_says_what_is_promised_and_what_makes_the_products():
     by_three = "by products of 3 bfloat16 terms of each factor on tensor cores"
     assert f"precision: float32, {by_three}" in words()
     assert f"precision: ieee, {on_cuda_cores}" in words(precision="ieee")
-    behind = "where they cannot hold an element of a or b, which the GPU finds out"
+    behind = "what they cannot hold of a and b the GPU finds out"
     assert behind in words()
     assert behind in words(precision="fp16x3")
     assert behind not in words(precision="ieee")

@@ -67,8 +67,8 @@ class Bound(NamedTuple):
             lines.append("b is prepared, and used as it is: the kernel wants no copy of it that can be kept")
         if kernel.notices and problem.k:
             lines.append(
-                f"{kernel.precision}: products of terms; where they cannot hold an element of a or b, which the GPU "
-                "finds out, the same launch multiplies in float32 on CUDA cores"
+                f"{kernel.precision}: products of terms; what they cannot hold of a and b the GPU finds out, and the "
+                "same launch computes it in float32 on CUDA cores"
             )
         for step in self.plan.steps:
             threads = math.prod(step.block)

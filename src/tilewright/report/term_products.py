@@ -92,8 +92,8 @@ def claim(found: Found) -> str:
     text = (
         f"On an NVIDIA {found.gpu.name}, float32 products with results of {LARGE} x {LARGE} or larger are "
         f"{_range(map(ratio, ours))} times as fast as cuBLAS's, with {_range(one.error_ratio for one in ours)} times "
-        "its error on random inputs: they are made of products of bfloat16 on tensor cores, and inputs that bfloat16 "
-        "cannot hold are noticed on the device and computed in float32."
+        "its error on random inputs: they are made of products of bfloat16 on tensor cores, and what bfloat16 cannot "
+        "hold is noticed on the device and computed in float32."
     )
     if fast and "fp16x3" not in found.elsewhere:
         text += (

@@ -40,7 +40,7 @@ class FactorSplitter {
 
     static constexpr int GROUP = THREADS < 128 ? THREADS : 128;
     static constexpr int GROUPS = THREADS / GROUP;
-    static constexpr int MARKS = 256;
+    static constexpr int MARKS = 256;  // of a block; where two tickets would share one, terms do not hold the factor
     using Mover = SquareMover<float, Term, SCALED_SIDES, GROUP, TURNS>;
 
     struct Shared {
@@ -72,8 +72,8 @@ class FactorSplitter {
             Mover now, then;
             if (ticket < all) begin(now, ticket);
             Range all_of_a = {}, all_of_b = {};
-            const auto see = [&](const Range& seen, unsigned ticket) {
-                if (ticket < of_a) {
+            const auto see = [&](const Range& seen, unsigned number) {
+                if (number < of_a) {
                     all_of_a.see(seen);
                 } else {
                     all_of_b.see(seen);
