@@ -181,10 +181,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
         if kept == "A":
             of_product = of_product[::-1]
         for copy in of_product:
-            x = copy.name.lower()
-            _add_addresses(sources, copy, x)
-            sources[_ADDRESSES[x][3]] = copy.seen
-            sources[_ADDRESSES[x][4]] = Source(copy.memory, copy.non_finite)
+            _add_addresses(sources, copy, copy.name.lower(), looks=True)
     own = Job(kernel, config, inner, kernel.variant(inner, config, after), sources, of_product)
     launches = (copying(problem, made), own) if made and not kernel.splits else (own,)
     return Jobs(launches, end, tuple([copy.name for copy in made]), keeping)
@@ -218,10 +215,7 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     split = first.split
     sources: dict[str, Source] = {}
     for x, copy in (("a", first), ("b", second)):
-        _add_addresses(sources, copy, x)
-    if split.terms > 1 and first.memory == "kept":
-        sources |= {"range_a": first.seen, "range_b": second.seen}
-        sources |= {f"non_finite_{x}": Source(c.memory, c.non_finite) for x, c in (("a", first), ("b", second))}
+        _add_addresses(sources, copy, x, looks=split.terms > 1 and first.memory == "kept")
     factors = first.dtype
     result = split.dtype if split.terms > 1 else factors
     variant = Variant(edges=True, aligned=False, factors=factors, result=result)
@@ -230,13 +224,17 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     return Job(_KERNEL, config, problem, variant, sources, (first, second), blocks)
 
 
-def _add_addresses(sources: dict[str, Source], copy: Copy, x: str) -> None:
-    """Add where a copy is made of what, by the names that `arguments` has for it. x: a or b."""
-    made_of, made_at, scales, *_ = _ADDRESSES[x]
+def _add_addresses(sources: dict[str, Source], copy: Copy, x: str, looks: bool) -> None:
+    """Add where a copy is made of what, by the names that `arguments` has for it. x: a or b; looks: whether what splits
+    its elements keeps what it sees of them, and a list of those that are not finite."""
+    made_of, made_at, scales, seen, non_finite = _ADDRESSES[x]
     sources[made_of] = _OPERANDS[copy.name]
     sources[made_at] = sources.get(copy.name) or Source(copy.memory, copy.shift)
     if copy.split.scaled:
         sources[scales] = Source(copy.memory, copy.scales)
+    if looks:
+        sources[seen] = copy.seen
+        sources[non_finite] = Source(copy.memory, copy.non_finite)
 
 
 @lru_cache
