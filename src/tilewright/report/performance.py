@@ -49,11 +49,13 @@ LATER_RUNGS = tuple(
 )
 ELSEWHERE = (Path("results/h100/rungs_bf16.json"),)
 """Runs of rungs on other GPUs, of which there may be some."""
-BEST = Path("results/h200/best.json")
+LADDER_PICKS = Path("results/h200/best.json")
+"""What `matmul` picks, on the GPU that the ladder was measured on."""
 ORDERS = Path("results/h200/orders.json")
 CASES = tuple(
     Path(f"results/h200/{name}.json")
     for name in (
+        "best",
         "orders",
         "batched",
         "decode",
@@ -70,6 +72,7 @@ CASES = tuple(
 ) + tuple(
     Path(f"results/h100/{name}.json")
     for name in (
+        "decode",
         "best_bf16",
         "best_bf16_column",
         "batched_bf16",
@@ -115,22 +118,23 @@ def main() -> int:
     """Redraw everything; returns the exit status."""
     try:
         runs, emulated = load((RECORDS, *LATER_RUNGS)), Run.load(EMULATED)
-        picked_by_path = {path: Run.load(path) for path in (BEST, *filter(Path.exists, CASES))}
-        run, picked = runs[0], picked_by_path[BEST].records
+        best = term_products.RUNS["float32"]
+        picked_by_path = {path: Run.load(path) for path in (best, *filter(Path.exists, CASES))}
+        run, picked = runs[0], picked_by_path[best].records
         records = own(runs)
         squares = _squares(records)
         gpu = run.environment["gpu"]["name"]
-        ladder = float32_ladder(squares, _squares(picked), published.GH200)
+        ladder = float32_ladder(squares, _squares(picked_by_path[LADDER_PICKS].records), published.GH200)
         write_whole(PLOT, ladder.render(f"The ladder in float32 on one {gpu}").encode())
         others = tensor_core_ladder(squares).render(f"The ladder on tensor cores on one {gpu}")
         write_whole(TENSOR_CORE_PLOT, others.encode())
         sections = {
-            "chart": chart(picked_by_path[BEST]),
-            "device": device(picked_by_path[BEST]),
+            "chart": chart(picked_by_path[best]),
+            "device": device(picked_by_path[best]),
             "headline": headline(records),
             "best": picks.every(picked),
             "glance": picks.glance(picked_by_path),
-            "cases": picks.chosen({path: run for path, run in picked_by_path.items() if path != BEST}),
+            "cases": picks.chosen({path: run for path, run in picked_by_path.items() if path != best}),
             "end_to_end": end_to_end(load(filter(Path.exists, END_TO_END))),
             "first_calls": first_calls.section(),
             "emulator": terminal(emulated.records),

@@ -12,8 +12,8 @@ from tilewright.report.figures.choices import Point, choice_points
 from tilewright.report.figures.palette import owner_color
 from tilewright.report.markdown import table
 
-RECORDS = Path("results/h200/precisions.json")
-OTHER_RECORDS = Path("results/h100/precisions.json")
+RECORDS = Path("results/h100/precisions.json")
+OTHER_RECORDS = Path("results/h200/precisions.json")
 """Of a GPU that the chart does not show."""
 CHART = Path("docs/precisions.svg")
 CHARTED = "4096x4096x4096"

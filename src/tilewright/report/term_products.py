@@ -14,7 +14,7 @@ from tilewright.gpus import Gpu
 from tilewright.report.markdown import table
 from tilewright.report.ratios import ratio, speed
 
-_FOLDER = Path("results/h200")
+_FOLDER = Path("results/h100")
 RUNS = {
     "float32": _FOLDER / "best.json",
     "fp16x3": _FOLDER / "best_fp16x3.json",

@@ -21,7 +21,7 @@ from tilewright.report.ratios import baseline_speed, quotient, share, speed
 from tilewright.report.worklog.counted import GPU, Counted
 from tilewright.report.worklog.metrics import METRICS
 
-RECORDS = (performance.RECORDS, *performance.LATER_RUNGS, performance.BEST, performance.ORDERS)
+RECORDS = (performance.RECORDS, *performance.LATER_RUNGS, performance.LADDER_PICKS, performance.ORDERS)
 """Of rungs, and at last of what `matmul` picks: those stand for a rung that has none of its own."""
 _LIMITS = {
     ARITHMETIC: "arithmetic",
