@@ -69,6 +69,24 @@ def test_the_first_call_in_a_context_is_not_timed():
     assert gpu.stopwatch.wall_us([one], [switched], samples=5) == pytest.approx([1e5])
 
 
+def test_what_comes_before_a_sample_does_not_count_once_its_effect_has_faded():
+    gpu = Gpu()
+    last, since = None, 0
+
+    def kind(name, seconds):
+        def one():
+            nonlocal last, since
+            since = since + 1 if last == name else 0
+            last = name
+            gpu.time += seconds * (2 if since < 3 else 1)
+
+        return one
+
+    calls = [kind("ours", 0.1), kind("theirs", 0.2)]
+    assert gpu.stopwatch.wall_us(calls, untimed=3) == pytest.approx([1e5, 2e5])
+    assert gpu.stopwatch.wall_us(calls, untimed=2) == pytest.approx([2e5, 4e5])
+
+
 def test_blocks_in_random_order_are_timed_when_a_switch_has_faded():
     gpu = Gpu()
     entered, since = [], 0

@@ -127,7 +127,7 @@ NO_RECORDS = {
     "h100/distributed.json": "records of several GPUs, or of arrays on the host",
     "h100/parallel_block.json": "records of several GPUs, or of arrays on the host",
     "h100/link.json": "records of several GPUs, or of arrays on the host",
-    "h200/precisions.json": "a file of hostile and choices",
+    "h100/precisions.json": "a file of hostile and choices",
     "emulator/counts.json": "counts of rungs for the worklog",
     "emulator/errors.json": "errors of ways to multiply for the worklog",
     "emulator/predicted.json": "times that the cost model predicts, next to measured ones",

@@ -77,6 +77,7 @@ class Stopwatch:
         calls: Sequence[Call],
         within: Sequence[Callable[[], Context]] | None = None,
         samples: int = WALL_SAMPLES,
+        untimed: int = 0,
     ) -> list[float]:
         """Of each kind of call, the median of the microseconds that one takes among others back to back.
 
@@ -84,6 +85,8 @@ class Stopwatch:
             calls: of each kind, one to be repeated.
             within: for each kind, makes a context that its calls are made in; the first call in it is not timed.
             samples: turns of each kind.
+            untimed: before each sample, so many times its calls, so that the GPU's clock is that of this kind's own work
+                and not of the kind before.
         """
         kinds = list(zip(calls, within or [nullcontext] * len(calls), strict=True))
         counts = []
@@ -96,6 +99,8 @@ class Stopwatch:
                 with context():
                     if within:
                         call()
+                    for _ in range(untimed):
+                        self._ended(call, count)
                     taken.append(self._ended(call, count) / count)
         return [1e6 * statistics.median(taken) for taken in sampled]
 

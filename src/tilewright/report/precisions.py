@@ -13,8 +13,6 @@ from tilewright.report.figures.palette import owner_color
 from tilewright.report.markdown import table
 
 RECORDS = Path("results/h100/precisions.json")
-OTHER_RECORDS = Path("results/h200/precisions.json")
-"""Of a GPU that the chart does not show."""
 CHART = Path("docs/precisions.svg")
 CHARTED = "4096x4096x4096"
 
@@ -31,10 +29,9 @@ def sections() -> dict[str, str]:
     Raises:
         RecordsError: the file is none of records.
     """
-    run, other = (Precisions.load(path) if path.exists() else None for path in (RECORDS, OTHER_RECORDS))
-    tables = [speeds(one) for one in (run, other) if one and one.choices]
+    run = Precisions.load(RECORDS) if RECORDS.exists() else None
     return {
-        "precisions": "\n\n".join((_HEADING, *tables)) if tables else "",
+        "precisions": f"{_HEADING}\n\n{speeds(run)}" if run and run.choices else "",
         "hostile": hostile(run.hostile) if run and run.hostile else "",
     }
 
@@ -63,11 +60,7 @@ def draw() -> Precisions | None:
 
 def title(run: Precisions) -> str:
     """What the chart shows, in words."""
-    return f"Float32 products of {CHARTED} on one {_gpu(run)}: speed over error, one run"
-
-
-def _gpu(run: Precisions) -> str:
-    return str(run.environment.get("gpu", {}).get("name", "GPU"))
+    return f"Float32 products of {CHARTED} on one NVIDIA {run.gpu.name}: speed over error, one run"
 
 
 def speeds(run: Precisions) -> str:
@@ -79,9 +72,10 @@ def speeds(run: Precisions) -> str:
     rows = [(way, *(cell for shape in shapes for cell in _cells(found.get((way, shape))))) for way, _ in ways]
     libraries = ", ".join(dict.fromkeys(library for _, library in ways))
     text = (
-        f"{libraries}; on an {_gpu(run)}, revision {run.environment.get('revision')}. Each cell: TFLOP/s, and in "
+        f"{libraries}; on an NVIDIA {run.gpu.name}, revision {run.environment.get('revision')}. Each cell: TFLOP/s, and in "
         "brackets how many times as fast as PyTorch's float32 (cuBLAS) in the same run; then the relative Frobenius "
-        "error on normal inputs, over that of PyTorch's float32."
+        "error on normal inputs, over that of PyTorch's float32. Samples of all ways take turns, each after a quarter of a "
+        "second of the same products."
     )
     return f"{text}\n\n{table(heads, rows, 'l' + 'rr' * len(shapes))}"
 

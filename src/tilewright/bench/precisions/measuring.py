@@ -22,6 +22,11 @@ _OTHERS = {"jax": "of_jax", "triton": "of_triton"}
 _SHAPES = (*(Shape(size, size, size) for size in (1024, 2048, 4096, 8192)), Shape(4096, 14336, 4096))
 
 
+UNTIMED = 5
+"""Samples before each that is timed, a quarter of a second: some ways meet the GPU's power limit and others do not, and as
+long the clock of an H100 moves on from what the way before has left."""
+
+
 class Scale(NamedTuple):
     """How large everything is."""
 
@@ -75,7 +80,7 @@ def choices(scale: Scale, ways: Sequence[Way], shape: Shape, say: Say) -> list[C
         if scale.device == "cuda":
             torch.cuda.synchronize()
 
-    times = Stopwatch(wait).wall_us(list(rounds.values()))
+    times = Stopwatch(wait).wall_us(list(rounds.values()), untimed=UNTIMED)
     us = {way: time / len(pairs) for way, time in zip(rounds, times, strict=True)}
     baseline = next(way for way in rounds if way.name == BASELINE)
     return [
