@@ -18,7 +18,11 @@ WAYS = {
     "JAX highest": ("JAX 0.11", 2690.0, 1.15e-6),
     "Triton bf16x6": ("Triton 3.5", 2050.0, 4.4e-6),
 }
-ENVIRONMENT = {"revision": "abc1234", "date": "2026-11-23T18:22:08+00:00", "gpu": {"name": "NVIDIA H200", "compute_capability": "9.0"}}
+ENVIRONMENT = {
+    "revision": "abc1234",
+    "date": "2026-11-23T18:22:08+00:00",
+    "gpu": {"name": "NVIDIA H200", "compute_capability": "9.0"},
+}
 RESULTS = Run(environment=ENVIRONMENT, records=[])
 
 

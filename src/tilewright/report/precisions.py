@@ -72,10 +72,10 @@ def speeds(run: Precisions) -> str:
     rows = [(way, *(cell for shape in shapes for cell in _cells(found.get((way, shape))))) for way, _ in ways]
     libraries = ", ".join(dict.fromkeys(library for _, library in ways))
     text = (
-        f"{libraries}; on an NVIDIA {run.gpu.name}, revision {run.environment.get('revision')}. Each cell: TFLOP/s, and in "
-        "brackets how many times as fast as PyTorch's float32 (cuBLAS) in the same run; then the relative Frobenius "
-        "error on normal inputs, over that of PyTorch's float32. Samples of all ways take turns, each after a quarter of a "
-        "second of the same products."
+        f"{libraries}; on an NVIDIA {run.gpu.name}, revision {run.environment.get('revision')}. Each cell: TFLOP/s, "
+        "and in brackets how many times as fast as PyTorch's float32 (cuBLAS) in the same run; then the relative "
+        "Frobenius error on normal inputs, over that of PyTorch's float32. Samples of all ways take turns, each after "
+        "a quarter of a second of the same products."
     )
     return f"{text}\n\n{table(heads, rows, 'l' + 'rr' * len(shapes))}"
 

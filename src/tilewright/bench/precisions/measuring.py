@@ -23,8 +23,8 @@ _SHAPES = (*(Shape(size, size, size) for size in (1024, 2048, 4096, 8192)), Shap
 
 
 UNTIMED = 5
-"""Samples before each that is timed, a quarter of a second: some ways meet the GPU's power limit and others do not, and as
-long the clock of an H100 moves on from what the way before has left."""
+"""Samples before each that is timed, a quarter of a second: some ways meet the GPU's power limit and others do not, and
+for as long the clock of an H100 is still on its way from where the way before has left it."""
 
 
 class Scale(NamedTuple):
