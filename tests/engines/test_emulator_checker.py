@@ -113,6 +113,30 @@ ORDERED = {
 }
 
 
+UPDATES = {
+    "an integer": "atomicAdd((int*)&s[self], 1);",
+    "a float": "atomicAdd(&s[self], 1.0f);",
+    "the larger": "atomicMax((int*)&s[self], 1);",
+    "a comparison": "atomicCAS((int*)&s[self], 0, 1);",
+}
+
+
+@pytest.mark.parametrize("case", UPDATES)
+def test_an_atomic_update_needs_a_value(case):
+    assert look(UPDATES[case]) == {("uninitialized read", 0)}
+    assert look("s[self] = 0; __syncthreads();", UPDATES[case]) == set()
+
+
+def test_an_atomic_exchange_gives_one():
+    assert look("atomicExch(&s[self], 1.0f); __syncthreads();", "out[self] = s[self];") == set()
+
+
+def test_shared_memory_that_nobody_writes_has_no_value():
+    assert look("__shared__ int least; __shared__ float tile[64];", "out[self] = least + tile[self];") == {
+        ("uninitialized read", 1)
+    }
+
+
 @pytest.mark.parametrize("case", ORDERED)
 @pytest.mark.parametrize("schedule", [0, 1, 7])
 def test_what_is_ordered_is_no_race(case, schedule):

@@ -108,6 +108,41 @@ def test_sectors_of_strided_loads(tmp_path, offset, stride, sectors):
     assert (store.accesses, store.merged[4].requests, store.sectors) == (32, 1, 4)
 
 
+FRAGMENTS = """
+#include "wmma.cuh"
+extern "C" __global__ void probe SIGNATURE {
+    using namespace wmma;
+    fragment<matrix_a, 16, 16, 8, precision::tf32, ROWS> a;
+    fragment<matrix_b, 16, 16, 8, precision::tf32, ROWS> b;
+    fragment<matrix_a, 16, 16, 16, __half, ROWS> halves;
+    fragment<accumulator, 16, 16, 8, float> sums;
+    load_matrix_sync(a, A, 64);
+    load_matrix_sync(b, B, 64);
+    load_matrix_sync(halves, (const __half*)A, 64);
+    load_matrix_sync(sums, C, 64, BY);
+    store_matrix_sync(C, sums, 64, BY);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "loads", "stores"),
+    [
+        ("row", [(4, 32), (4, 16), (4, 32), (4, 32)], (4, 32)),
+        ("col", [(4, 16), (4, 32), (4, 32), (8, 32)], (8, 32)),
+    ],
+)
+def test_fragments_in_global_memory_are_loads_as_compilers_make_them(tmp_path, order, loads, stores):
+    """Requests and sectors of what NVRTC makes for sm_90a: words, or of a row of sums two at once."""
+    source = FRAGMENTS.replace("ROWS", f"{order}_major").replace("BY", f"mem_{order}_major")
+    counts = memory(kernel(tmp_path, source), {}, m=64, n=64, k=64, blocks=[0])
+    found = [(site.merged[4].requests, site.sectors) for site in sites(counts, "global_load")]
+    assert found == loads
+    assert [(site.merged[4].requests, site.sectors) for site in sites(counts, "global_store")] == [stores]
+    assert not sites(counts, "shared_load")
+    assert not counts.fragments
+
+
 DIVERGENT = """
 extern "C" __global__ void probe SIGNATURE {
     float sum = 0.0f;

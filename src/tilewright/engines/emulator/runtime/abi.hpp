@@ -159,8 +159,10 @@ struct WgmmaArguments {
 #define SIMT_EXPORT extern "C" __attribute__((visibility("default")))
 
 // An access of a whole fragment by a warp, which the calling lane carries out for all: lines of elements in memory.
+// lane_bytes: what a lane moves by one instruction, in global memory.
 SIMT_EXPORT void simt_fragment(const simt::Thread* self, simt::Call call, const void* address, std::size_t lines,
-                               std::size_t line_bytes, std::size_t stride, unsigned element_bytes, int writes);
+                               std::size_t line_bytes, std::size_t stride, unsigned element_bytes, unsigned lane_bytes,
+                               int writes);
 
 // The thread that calls. It is the same in all of a kernel's invocation, across barriers too, hence `const`.
 SIMT_EXPORT __attribute__((const)) const simt::Thread* simt_thread();
