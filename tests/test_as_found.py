@@ -85,6 +85,16 @@ PRODUCTS = {
         "hgemm_ptx.cu", {"block": "128", "grid": "(N/BN,M/BM)"}, (64, 128, 96),
         {"BM": 64, "BN": 64, "BK": 32, "A_PAD": 8, "B_PAD": 8}, scaled=False,
     ),
+    "two barriers": Product(
+        "sgemm_async.cu", {"block": "NUM_THREADS", "grid": "(N/BN,M/BM)"}, (32, 64, 48),
+        {"BM": 32, "BN": 32, "BK": 16, "TM": 8, "NUM_THREADS": 128},
+    ),
+    "a tensor map's first step": Product(
+        "tma_first_step.cu",
+        {"block": "128", "grid": "M/BM*(N/BN)", "args": "M,N,K,C,A,B,0", "layout": "NT", "C": "column", "tile": "(BM,BN,BK)",
+         "maps": "tensorMapA:A(BM,BK,swizzle=128B),tensorMapB:B(BN,BK,swizzle=128B)"},
+        (32, 128, 128), {"BM": 64, "BN": 32, "BK": 64}, layout="NT", scaled=False,
+    ),
     "a queue of tiles": Product(
         "tma_steps.cu",
         {"block": "384", "grid": "M/BM*(N/BN)", "shared": "(BM+BN)*BK*2*QSIZE+16*QSIZE", "args": "M,N,K,C,A,B",
@@ -184,7 +194,8 @@ def test_a_launch_passes(name):
 
 
 # Those whose loads are counted by hand, and of the others what the compiler reads otherwise.
-EXPLAINED = [name for name, one in PRODUCTS.items() if one.loads or name in ("bfloat16", "inline PTX")]
+_COMPILED = ("bfloat16", "inline PTX", "two barriers", "a tensor map's first step")
+EXPLAINED = [name for name, one in PRODUCTS.items() if one.loads or name in _COMPILED]
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
@@ -242,6 +253,14 @@ FAULTS = {
                                        r"unfinished copy: .* tma_steps.cu:\d+"),
     "half of the readers": ("a queue of tiles", "init_barrier(&s.empty[i], 2);", "init_barrier(&s.empty[i], 1);",
                             r"barrier: .* 1 of 1 arrivals and 0 bytes of its phase 2 are missing"),
+    "a barrier's copies not waited for": ("two barriers", "front->arrive_and_wait();", "(void)back->arrive();",
+                                          r"unfinished copy: .* reads [AB]s\[\d\]\[\d+\] at sgemm_async.cu:\d+"),
+    "a buffer that is overwritten": ("two barriers", "    __syncthreads(); // before the tiles change\n", "",
+                                     r"(race|unfinished copy): .* [AB]s\[\d\]\[\d+\] at sgemm_async.cu:\d+"),
+    "a tile not waited for": ("a tensor map's first step", "barB.wait(std::move(tokenB));", "",
+                              r"unfinished copy: .*sB at tma_first_step.cu:\d+"),
+    "bytes that never come": ("a tensor map's first step", "barrier_arrive_tx(barB, 1, sizeof(sB))",
+                              "barrier_arrive_tx(barB, 1, 2 * sizeof(sB))", r"barrier: .* bytes of its phase 0 are missing"),
     "products not waited for": ("a queue of tiles", "            warpgroup_wait<0>();\n", "",
                                 r"race: .*tma_steps.cu:\d+"),
     "past the tile": ("1-D tiles", "Bs[dotIdx * BN + threadCol]", "Bs[(dotIdx + 1) * BN + threadCol]",

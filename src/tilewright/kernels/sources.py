@@ -8,7 +8,7 @@
 | block=(x,y,z) | threads of a block, one to three numbers, which may follow from parameters |
 | grid=(x,y,z) | blocks, which may follow from M, N and K too |
 | shared=bytes | dynamic shared memory of a block, 0 if left out |
-| args=A,B,C,M,N,K | what the parameters are, where names do not say: also lda, ldb, ldc, alpha, beta |
+| args=A,B,C,M,N,K | what the parameters are, where names do not say: also lda, ldb, ldc, alpha, beta; 0, or a null pointer |
 | layout=NT | orders of A and B, N row-major and T column-major, NN if left out |
 | C=column | C is column-major; row-major if left out. Such a kernel computes the row-major D = B^T A^T: see below |
 | maps=a:A(64,64) | tensor maps among the parameters: see `map_words` |
@@ -83,6 +83,8 @@ _ROLES = {
     "lda": "lda", "ldb": "ldb", "ldc": "ldd", "alpha": "alpha", "beta": "beta",
 }  # fmt: skip
 """What parameters may be, and what `engines.arguments` calls them."""
+_NULL = "0"
+"""Of a parameter that is given 0, or no address: one for debugging, say."""
 _EXCHANGED = {"A": "B", "B": "A", "M": "N", "N": "M", "lda": "ldb", "ldb": "lda"}
 """What a problem calls that of a source whose C is column-major."""
 _DIMENSIONS = ("lda", "ldb", "ldc")
@@ -286,10 +288,13 @@ def _roles(
                 )
             found[_named(role, exchanged).replace("_data", "_map")] = argument
             continue
+        if role == _NULL and (argument.pointer or argument.type in (*_NARROW, *_WIDE, "float")):
+            found[f"zero{64 if argument.pointer or argument.type in _WIDE else 32}#{len(found)}"] = argument
+            continue
         if role not in _ROLES:
             what = f"args has {role!r}" if args else f"nothing says what {argument.name!r} is"
             raise ConfigError(
-                f"{file.name}: {what}: parameters of {signature.name} may be {', '.join(_ROLES)}. Write above it which "
+                f"{file.name}: {what}: parameters of {signature.name} may be {', '.join(_ROLES)}, or 0. Write above it which "
                 f"they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K\nor give --args A,B,C,M,N,K.\n"
                 f"Or, of a kernel that is no matrix product, what each of them is, as in\n"
                 f"// tilewright: x=float32[rows,cols] y=out:float32[rows,cols] rows=1024 cols=512"

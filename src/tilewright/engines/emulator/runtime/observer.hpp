@@ -118,6 +118,7 @@ struct CopyAccess {
     const void* global;
     unsigned bytes, read;
     Call call;
+    const void* barrier = nullptr;  // that waits for it, if any
 };
 
 // What a warpgroup's product reads of a factor in shared memory: words of an element, or of some that are neighbours along k or
