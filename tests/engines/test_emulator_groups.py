@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
+from tilewright.errors import CompileError
+
 GROUPS = "#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\nnamespace cg = cooperative_groups;\n"
 RANDOM = np.random.default_rng(6)
 
@@ -261,3 +263,9 @@ def test_copies_that_nobody_waits_for(wait, prior):
     values, out = RANDOM.standard_normal(128).astype(np.float32), np.zeros(64, np.float32)
     source = COPIED.replace("WAIT", wait).replace("PRIOR", prior)
     assert "unfinished copy" in kinds_found(source, values, out, block=(64, 1, 1))
+
+
+def test_a_header_that_is_not_there_is_named():
+    source = '#include <cub/block/block_reduce.cuh>\nextern "C" __global__ void kernel() {}\n'
+    with pytest.raises(CompileError, match="which has no cub/block/block_reduce.cuh: "):
+        launch(source)

@@ -144,7 +144,9 @@ def _count(launch: Launch, widths: Mapping[SourceLine | None, Widths] | None) ->
         counts.update({key: value * launch.blocks // run - value for key, value in counts.items()})
         notes.append(f"estimated from {run:,} of {launch.blocks:,} blocks")
     if memory.fragments:
-        notes.append("matrix fragments in shared memory counted as 16 bytes a lane: which lane holds what is the GPU's own affair")
+        notes.append(
+            "fragments in shared memory are counted as 16 bytes a lane: which lane holds what is the GPU's affair"
+        )
     return traffic_of(counts, computes, run, blocks is not None, blocks is None, notes)
 
 

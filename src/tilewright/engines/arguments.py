@@ -16,8 +16,8 @@ MAP_BYTES = 128
 """Size of a tensor map, as CUtensorMap."""
 
 # A parameter: its members, each with its type (i: int, q: long long, f: float, p: pointer, t: tensor map) and what it
-# holds. Structs are those of kernels/include/operands.cuh. A pointer, a map and a float are filled in by the call. Behind a name
-# may stand `#` and a number, where several are alike.
+# holds. Structs are those of kernels/include/operands.cuh. A pointer, a map and a float are filled in by the call.
+# Behind a name may stand `#` and a number, where several are alike.
 _PARAMETERS = {
     "M": "i:m",
     "N": "i:n",

@@ -8,7 +8,7 @@
 | block=(x,y,z) | threads of a block, one to three numbers, which may follow from parameters |
 | grid=(x,y,z) | blocks, which may follow from M, N and K too |
 | shared=bytes | dynamic shared memory of a block, 0 if left out |
-| args=A,B,C,M,N,K | what the parameters are, where names do not say: also lda, ldb, ldc, alpha, beta; 0, or a null pointer |
+| args=A,B,C,M,N,K | what the parameters are, where names do not say: also lda, ldb, ldc, alpha, beta, and 0 |
 | layout=NT | orders of A and B, N row-major and T column-major, NN if left out |
 | C=column | C is column-major; row-major if left out. Such a kernel computes the row-major D = B^T A^T: see below |
 | maps=a:A(64,64) | tensor maps among the parameters: see `map_words` |
@@ -294,8 +294,8 @@ def _roles(
         if role not in _ROLES:
             what = f"args has {role!r}" if args else f"nothing says what {argument.name!r} is"
             raise ConfigError(
-                f"{file.name}: {what}: parameters of {signature.name} may be {', '.join(_ROLES)}, or 0. Write above it which "
-                f"they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K\nor give --args A,B,C,M,N,K.\n"
+                f"{file.name}: {what}: parameters of {signature.name} may be {', '.join(_ROLES)}, or 0. Write above it "
+                f"which they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K\nor give --args A,B,C,M,N,K.\n"
                 f"Or, of a kernel that is no matrix product, what each of them is, as in\n"
                 f"// tilewright: x=float32[rows,cols] y=out:float32[rows,cols] rows=1024 cols=512"
             )

@@ -40,6 +40,9 @@ all kernels that include it, since nothing in it depends on their macros."""
 _PTX_HEADER = "inline_ptx.hpp"
 """What sources with inline PTX are given, which includes the long header."""
 
+_NO_HEADER = re.compile(r"fatal error: '?(?P<header>[^':\s]+)'?:? (?:No such file|file not found)")
+"""In what GCC and Clang print."""
+
 _PARSED_SUFFIX = ".hpp.gch"
 
 _ALIGNED = re.compile(r"\b__shared__\s+alignas\b")
@@ -306,6 +309,10 @@ def _compiled(
         except CompileError as error:
             if reason := ptx.reason(str(error)):
                 raise CompileError(f"{file} does not compile on the emulator, {reason}") from None
+            if missing := _NO_HEADER.search(str(error)):
+                raise CompileError(
+                    f"{file} does not compile on the emulator, which has no {missing['header']}: {error}"
+                ) from None
             raise CompileError(f"{file} does not compile: {error}") from None
         return cache.store(name, SUFFIX, output.read_bytes())
 
