@@ -267,5 +267,5 @@ def test_copies_that_nobody_waits_for(wait, prior):
 
 def test_a_header_that_is_not_there_is_named():
     source = '#include <cub/block/block_reduce.cuh>\nextern "C" __global__ void kernel() {}\n'
-    with pytest.raises(CompileError, match="which has no cub/block/block_reduce.cuh: "):
+    with pytest.raises(CompileError, match=r"which has no cub/block/block_reduce\.cuh: "):
         launch(source)

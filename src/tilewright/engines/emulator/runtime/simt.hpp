@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <type_traits>
+#include <limits>
 #include <utility>
 
 #include "../include/assert.h"
@@ -34,6 +35,7 @@ extern "C" long clock() noexcept __asm__("simt_clock");
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 #define __grid_constant__
+#define __builtin_assume(condition) ((void)0)
 #define __cluster_dims__(...)  // the launch says how many blocks a cluster has
 
 #define threadIdx (simt_thread()->index)
@@ -167,6 +169,7 @@ __forceinline__ std::common_type_t<T, U> max(T a, U b) {
 }
 
 #include "intrinsics.hpp"
+#include "packed_integers.hpp"
 
 // Other threads of the block go on meanwhile. It sleeps no time of the host's.
 __forceinline__ void __nanosleep(unsigned) { simt_yield(simt_thread()); }
