@@ -328,3 +328,12 @@ def launch_facts(launch: Launch) -> dict[str, Any]:
         "block": list(launch.block),
         "shared_bytes": launch.shared_bytes,
     }
+
+
+def own_orders(layout: Sequence[str] | None, kernels: Iterable[Kernel]) -> Sequence[str | None]:
+    """The orders of A and B that a command was given, or else those that source files take, where all of these kernels
+    are such and none takes NN; None: the suite's."""
+    taken = [kernel.takes.layouts if kernel.foreign else ("NN",) for kernel in kernels]
+    if layout or not taken or any("NN" in one for one in taken):
+        return layout or [None]
+    return taken[0][:1]
