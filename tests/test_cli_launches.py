@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tilewright.analysis import launch_explanation
 from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.bench.references import Reference
 from tilewright.cli import explain as explain_command
@@ -216,6 +217,27 @@ def test_large_launches_are_estimated():
     assert one.traffic.groups["global_store"].sectors == 524288 // 8
     assert "estimated from 1,024 of 8,192 blocks" in one.notes
     assert launch_verdict(one)
+
+
+def test_launches_of_many_accesses_are_estimated(tmp_path, monkeypatch):
+    pytest.importorskip("cuda.core")
+    (tmp_path / "rows.cu").write_text(
+        "// tilewright: grid=rows block=32 x=float32[rows,cols] y=out:float32[rows,32] rows=60 cols=640\n"
+        "__global__ void sums(const float* x, float* y, int rows, int cols) {\n"
+        "    float sum = 0;\n"
+        "    for (int i = threadIdx.x; i < cols; i += 32) sum += x[blockIdx.x * cols + i];\n"
+        "    y[blockIdx.x * 32 + threadIdx.x] = sum;\n}\n"
+    )
+    launch, h200 = read_launch(str(tmp_path / "rows.cu")), gpu_named("H200")
+    whole = explain_launch(launch, h200).traffic
+    assert not whole.extrapolated
+    assert whole.groups["global_load"].requests == 60 * 20
+    for most, blocks in ((10 * 32 * 21, 10), (1, 4)):
+        monkeypatch.setattr(launch_explanation, "_MOST_ACCESSES", most)
+        one = explain_launch(launch, h200)
+        assert f"estimated from {blocks} of 60 blocks" in one.notes
+        assert one.traffic.groups == whole.groups
+        assert one.traffic.operations == whole.operations
 
 
 def test_sass_shows_its_code(tmp_path):

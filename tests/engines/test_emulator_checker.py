@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import CheckedArray, Checker
+from tilewright.engines.emulator.checker import CheckedArray, Checker, padded
 from tilewright.engines.emulator.compiler import CHECKED, OPTIMIZE_VARIABLE, compile_kernel
 from tilewright.engines.emulator.program import Watch, load
 from tilewright.errors import LaunchError
@@ -431,3 +431,11 @@ def test_a_product_may_read_whole_rows_and_columns_that_nobody_wrote(case):
         "commit_products(); wait_products<0>(sums);",
     ]
     assert look(*statements, threads=128) == ({("uninitialized read", 5)} if found else set())
+
+
+@pytest.mark.parametrize("shape", [(1, 2**24), (3000, 5000)])
+def test_what_lies_around_an_array_is_a_part_of_it(shape):
+    array = np.zeros(shape, np.float32)
+    around = padded(array, shape[1]).owner
+    assert 2**16 <= around.slack <= 2**24
+    assert around.memory.nbytes < 2 * array.nbytes
