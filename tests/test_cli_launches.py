@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -238,6 +239,17 @@ def test_launches_of_many_accesses_are_estimated(tmp_path, monkeypatch):
         assert f"estimated from {blocks} of 60 blocks" in one.notes
         assert one.traffic.groups == whole.groups
         assert one.traffic.operations == whole.operations
+
+
+def test_a_few_blocks_have_the_banks_of_their_multiprocessors():
+    pytest.importorskip("cuda.core")
+    launch, h200 = read_launch(place_of("softmax"), "rows=3 cols=4096"), gpu_named("H200")
+    few, as_many = (explain_launch(launch, replace(h200, multiprocessors=count)) for count in (132, 3))
+    assert few.roofline.times_us["L1"] == pytest.approx(as_many.roofline.times_us["L1"])
+    assert few.roofline.arithmetic_us == pytest.approx(as_many.roofline.arithmetic_us)
+    assert few.roofline.memory_us == as_many.roofline.memory_us
+    assert any("that have a block" in note for note in few.notes)
+    assert not any("that have a block" in note for note in as_many.notes)
 
 
 def test_sass_shows_its_code(tmp_path):

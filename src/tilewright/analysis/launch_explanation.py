@@ -114,6 +114,10 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
             f"a {gpu.name} refuses the launch: the grid synchronises, so all of its {launch.blocks:,} blocks must fit "
             f"at once, and {waves.at_a_time:,} do"
         )
+    if launch.blocks < gpu.multiprocessors:
+        notes.append(
+            "times of arithmetic, the L1 cache and shared memory are those of the multiprocessors that have a block"
+        )
     least = _least(launch, traffic)
     moves = moved(least, traffic)
     return LaunchExplanation(
@@ -126,7 +130,7 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
         waves=waves,
         traffic=traffic,
         bytes=moves,
-        roofline=roofline(_flops(traffic) or 0, moves, _through_l2(least[0], traffic, gpu), gpu),
+        roofline=roofline(_flops(traffic) or 0, moves, _through_l2(least[0], traffic, gpu), gpu, blocks=launch.blocks),
         code=code,
         notes=(*notes, *traffic.notes),
     )
