@@ -6,7 +6,7 @@ options that say the same on the command line.
 
 import re
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -208,6 +208,25 @@ def test_a_product_is_explained(name):
     assert one.predicted.us > 0
     if product.loads:
         assert one.traffic.groups["global_load"].requests == product.loads
+
+
+@pytest.mark.parametrize(("name", "gpu"), [("a tensor map's first step", "H100"), ("inline PTX", "A100")])
+def test_tensor_cores_are_predicted_as_such(name, gpu):
+    """Faster than threads could multiply, and slower than tensor cores can."""
+    pytest.importorskip("cuda.core")
+    product, on = replace(PRODUCTS[name], shape=(4096, 4096, 4096)), gpu_named(gpu)
+    kernel = product.kernel(FOUND)
+    one = explain(kernel, kernel.config(), posed(product, kernel), on)
+    speed = one.problem.gflops(one.predicted.us) / 1e3
+    assert 2 * on.peak_tflops("float32") < speed < on.peak_tflops(one.arithmetic)
+
+
+@pytest.mark.parametrize("name", ["a tensor map's first step", "inline PTX", "bfloat16", "shared"])
+def test_a_prediction_is_no_less_than_what_was_counted(name):
+    pytest.importorskip("cuda.core")
+    kernel = PRODUCTS[name].kernel(FOUND)
+    one = explain(kernel, kernel.config(), posed(PRODUCTS[name], kernel), H200)
+    assert one.predicted.us >= max(one.times_us.values())
 
 
 @pytest.mark.parametrize("name", ["padded transpose", "histogram"])
