@@ -241,6 +241,16 @@ def test_launches_of_many_accesses_are_estimated(tmp_path, monkeypatch):
         assert one.traffic.operations == whole.operations
 
 
+@pytest.mark.parametrize("rows", ["const float** rows", "float* const* rows", "float *rows[]"])
+def test_pointers_to_pointers_are_refused(tmp_path, rows):
+    (tmp_path / "own.cu").write_text(
+        "// tilewright: grid=1 block=32 rows=float32[32] y=out:float32[32]\n"
+        f"__global__ void first({rows}, float* y) {{ y[threadIdx.x] = rows[threadIdx.x][0]; }}\n"
+    )
+    with pytest.raises(ConfigError, match="rows of first points to pointers"):
+        read_launch(str(tmp_path / "own.cu"))
+
+
 def test_a_few_blocks_have_the_banks_of_their_multiprocessors():
     pytest.importorskip("cuda.core")
     launch, h200 = read_launch(place_of("softmax"), "rows=3 cols=4096"), gpu_named("H200")

@@ -446,6 +446,8 @@ def _buffer(subject: str, argument: Argument, text: str, values: Mapping[str, in
             f"{subject} is a pointer, got {text}: it takes an element type and a shape, as in "
             f"{argument.name}=float32[1024,512], or behind one of {', '.join(f'{role}:' for role in ROLES)}"
         )
+    if argument.type.endswith("*"):
+        raise ConfigError(f"{subject} points to pointers: buffers are of numbers")
     role, dtype, shape, low, high = found.groups()
     role = role or "in"
     if role not in ROLES:

@@ -26,7 +26,7 @@ class Argument(NamedTuple):
     """A parameter of a kernel."""
 
     type: str
-    """Without qualifiers and without the star of a pointer, as in 'unsigned int'."""
+    """Without qualifiers and without the star of a pointer, as in 'unsigned int'; of a pointer to pointers 'float*'."""
     name: str
     pointer: bool
     const: bool
@@ -111,7 +111,7 @@ def argument(text: str) -> Argument:
     pointer = "*" in declared or array
     words = _QUALIFIERS.sub(" ", before if "*" in declared else declared).split()
     name = _QUALIFIERS.sub(" ", after).replace("*", " ").split()[-1:] if "*" in declared else words[-1:]
-    kind = " ".join(words if "*" in declared else words[:-1])
+    kind = " ".join(words if "*" in declared else words[:-1]) + "*" * (declared.count("*") + array - 1)
     const = bool(re.search(r"\bconst\b", before))
     return Argument(kind, name[0] if name else "", pointer, const, "__grid_constant__" in declared)
 
