@@ -146,6 +146,10 @@ LAUNCHES = {
         "leet_histogram.cu", "input=int32[N]:0..15 histogram=zeros:int32[num_bins] N=1000 num_bins=16",
         {"block": "64", "grid": "2", "shared": "4*num_bins", "reference": "histogram"}, {},
     ),
+    "constant memory": (
+        "leet_blur.cu", "input=float32[N] output=out:float32[N] N=1000 c_weights=float32[2*RADIUS+1]",
+        {"block": "128", "grid": "ceil(N/128)", "reference": "blur"}, {},
+    ),
     "convolution": (
         "leet_convolution.cu",
         "input=float32[input_size] kernel=float32[kernel_size] output=out:float32[input_size-kernel_size+1] "
@@ -302,6 +306,8 @@ FAULTS = {
     "no guard": ("vector addition", "if (i < N) {", "if (i <= N) {",
                  r"out of bounds: .*A\[1000\], outside of its 1000"),
     "no atomic": ("histogram", "atomicAdd(&bins[input[i]], 1)", "bins[input[i]]++", "race: .*dynamic shared memory"),
+    "a weight of a neighbour": ("constant memory", "c_weights[k + RADIUS]", "c_weights[RADIUS - k]",
+                                r"wrong result: output\[\d+\]"),
     "no halo": ("convolution", "i < BLOCK + kernel_size - 1; i += BLOCK", "i < BLOCK; i += BLOCK",
                 r"uninitialized read: .*window\[128\]"),
 }  # fmt: skip

@@ -14,8 +14,9 @@ from tilewright.analysis.launch_explanation import explain_launch, launch_json, 
 from tilewright.bench.references import Reference
 from tilewright.cli import explain as explain_command
 from tilewright.cli import main
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.errors import ConfigError, LaunchError
+from tilewright.engines.emulator.compiler import FAST
+from tilewright.engines.emulator.launches import Placed, check_launch, compile_launch, draw
+from tilewright.errors import ConfigError, DtypeError, LaunchError
 from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import is_launch, read_launch
 
@@ -249,6 +250,21 @@ def test_pointers_to_pointers_are_refused(tmp_path, rows):
     )
     with pytest.raises(ConfigError, match="rows of first points to pointers"):
         read_launch(str(tmp_path / "own.cu"))
+
+
+@pytest.mark.parametrize(
+    ("word", "error", "words"),
+    [
+        ("c_weights=float32[8]", LaunchError, "c_weights has 28 bytes in the source, got 32"),
+        ("c_weights=int32[7]", DtypeError, "c_weights, constant memory of blur, points to float, which is float32"),
+        ("c_weights=out:float32[7]", ConfigError, "c_weights, constant memory of blur, is read alone, got out"),
+    ],
+)
+def test_what_constant_memory_cannot_hold(word, error, words):
+    place = Path(__file__).parent / "own_kernels/as_found/leet_blur.cu"
+    with pytest.raises(error, match=words):
+        launch = read_launch(str(place), f"input=float32[9] output=out:float32[9] N=9 {word}", grid="1", block="32")
+        Placed(launch, draw(launch)).run(compile_launch(launch, FAST))
 
 
 def test_a_few_blocks_have_the_banks_of_their_multiprocessors():

@@ -19,6 +19,7 @@ NAMESPACE_HEAD = re.compile(r"\bnamespace\b[\w:\s]*$|\bextern\s*$")
 """How code ends ahead of a brace that holds declarations; strings are blank, as after extern "C"."""
 FUNCTION_HEAD = re.compile(r"\)(?:\s|\b(?:const|volatile|noexcept|override|final|mutable)\b|&|->[^;{}]*)*$")
 """The same of a function's body."""
+_CONSTANT_MEMORY = re.compile(r"\b__constant__\s+((?:\w+\s+)+)(\w+)\s*(?:\[[^\]]*\]\s*)*;")
 _BEFORE_NAME = re.compile(r"\b(?:__launch_bounds__|__cluster_dims__|__attribute__)\s*\(")
 
 
@@ -66,6 +67,12 @@ def signatures(text: str) -> list[Signature]:
         for one in heads(without_comments(text))
         if one.body
     ]
+
+
+def constant_memory(text: str) -> dict[str, str]:
+    """The variables in constant memory that a source declares, one a statement, and the types of their elements."""
+    found = _CONSTANT_MEMORY.findall(without_comments(text))
+    return {name: " ".join(word for word in kind.split() if word != "static") for kind, name in found}
 
 
 class Head(NamedTuple):

@@ -204,6 +204,13 @@ class Entry<kernel> {
 
 }  // namespace simt
 
+// Where a variable of the source is, for Program.fill, and how many bytes it has.
+#define SIMT_FILLED(name)                                                 \
+    SIMT_EXPORT SIMT_UNSEEN std::size_t simt_bytes_of_##name(void** at) { \
+        *at = const_cast<void*>(static_cast<const void*>(&name));         \
+        return sizeof name;                                               \
+    }
+
 // The kernel may be one of a template: a name with commas.
 #define SIMT_ENTRY(...)                                                                                     \
     SIMT_EXPORT SIMT_UNSEEN void simt_call(void** arguments) { simt::Entry<__VA_ARGS__>::call(arguments); } \
