@@ -6,7 +6,7 @@ options that say the same on the command line.
 
 import re
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +85,17 @@ PRODUCTS = {
         "hgemm_ptx.cu", {"block": "128", "grid": "(N/BN,M/BM)"}, (64, 128, 96),
         {"BM": 64, "BN": 64, "BK": 32, "A_PAD": 8, "B_PAD": 8}, scaled=False,
     ),
+    "two barriers": Product(
+        "sgemm_async.cu", {"block": "NUM_THREADS", "grid": "(N/BN,M/BM)"}, (32, 64, 48),
+        {"BM": 32, "BN": 32, "BK": 16, "TM": 8, "NUM_THREADS": 128},
+    ),
+    "a tensor map's first step": Product(
+        "tma_first_step.cu",
+        {"block": "128", "grid": "M/BM*(N/BN)", "args": "M,N,K,C,A,B,0", "layout": "NT", "C": "column",
+         "tile": "(BM,BN,BK)",
+         "maps": "tensorMapA:A(BM,BK,swizzle=128B),tensorMapB:B(BN,BK,swizzle=128B)"},
+        (32, 128, 128), {"BM": 64, "BN": 32, "BK": 64}, layout="NT", scaled=False,
+    ),
     "a queue of tiles": Product(
         "tma_steps.cu",
         {"block": "384", "grid": "M/BM*(N/BN)", "shared": "(BM+BN)*BK*2*QSIZE+16*QSIZE", "args": "M,N,K,C,A,B",
@@ -135,6 +146,10 @@ LAUNCHES = {
         "leet_histogram.cu", "input=int32[N]:0..15 histogram=zeros:int32[num_bins] N=1000 num_bins=16",
         {"block": "64", "grid": "2", "shared": "4*num_bins", "reference": "histogram"}, {},
     ),
+    "constant memory": (
+        "leet_blur.cu", "input=float32[N] output=out:float32[N] N=1000 c_weights=float32[2*RADIUS+1]",
+        {"block": "128", "grid": "ceil(N/128)", "reference": "blur"}, {},
+    ),
     "convolution": (
         "leet_convolution.cu",
         "input=float32[input_size] kernel=float32[kernel_size] output=out:float32[input_size-kernel_size+1] "
@@ -184,7 +199,8 @@ def test_a_launch_passes(name):
 
 
 # Those whose loads are counted by hand, and of the others what the compiler reads otherwise.
-EXPLAINED = [name for name, one in PRODUCTS.items() if one.loads or name in ("bfloat16", "inline PTX")]
+_COMPILED = ("bfloat16", "inline PTX", "two barriers", "a tensor map's first step")
+EXPLAINED = [name for name, one in PRODUCTS.items() if one.loads or name in _COMPILED]
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
@@ -196,6 +212,25 @@ def test_a_product_is_explained(name):
     assert one.predicted.us > 0
     if product.loads:
         assert one.traffic.groups["global_load"].requests == product.loads
+
+
+@pytest.mark.parametrize(("name", "gpu"), [("a tensor map's first step", "H100"), ("inline PTX", "A100")])
+def test_tensor_cores_are_predicted_as_such(name, gpu):
+    """Faster than threads could multiply, and slower than tensor cores can."""
+    pytest.importorskip("cuda.core")
+    product, on = replace(PRODUCTS[name], shape=(4096, 4096, 4096)), gpu_named(gpu)
+    kernel = product.kernel(FOUND)
+    one = explain(kernel, kernel.config(), posed(product, kernel), on)
+    speed = one.problem.gflops(one.predicted.us) / 1e3
+    assert 2 * on.peak_tflops("float32") < speed < on.peak_tflops(one.arithmetic)
+
+
+@pytest.mark.parametrize("name", ["a tensor map's first step", "inline PTX", "bfloat16", "shared"])
+def test_a_prediction_is_no_less_than_what_was_counted(name):
+    pytest.importorskip("cuda.core")
+    kernel = PRODUCTS[name].kernel(FOUND)
+    one = explain(kernel, kernel.config(), posed(PRODUCTS[name], kernel), H200)
+    assert one.predicted.us >= max(one.times_us.values())
 
 
 @pytest.mark.parametrize("name", ["padded transpose", "histogram"])
@@ -242,6 +277,15 @@ FAULTS = {
                                        r"unfinished copy: .* tma_steps.cu:\d+"),
     "half of the readers": ("a queue of tiles", "init_barrier(&s.empty[i], 2);", "init_barrier(&s.empty[i], 1);",
                             r"barrier: .* 1 of 1 arrivals and 0 bytes of its phase 2 are missing"),
+    "a barrier's copies not waited for": ("two barriers", "front->arrive_and_wait();", "(void)back->arrive();",
+                                          r"unfinished copy: .* reads [AB]s\[\d\]\[\d+\] at sgemm_async.cu:\d+"),
+    "a buffer that is overwritten": ("two barriers", "    __syncthreads(); // before the tiles change\n", "",
+                                     r"(race|unfinished copy): .* [AB]s\[\d\]\[\d+\] at sgemm_async.cu:\d+"),
+    "a tile not waited for": ("a tensor map's first step", "barB.wait(std::move(tokenB));", "",
+                              r"unfinished copy: .*sB at tma_first_step.cu:\d+"),
+    "bytes that never come": ("a tensor map's first step", "barrier_arrive_tx(barB, 1, sizeof(sB))",
+                              "barrier_arrive_tx(barB, 1, 2 * sizeof(sB))",
+                              r"barrier: .* bytes of its phase 0 are missing"),
     "products not waited for": ("a queue of tiles", "            warpgroup_wait<0>();\n", "",
                                 r"race: .*tma_steps.cu:\d+"),
     "past the tile": ("1-D tiles", "Bs[dotIdx * BN + threadCol]", "Bs[(dotIdx + 1) * BN + threadCol]",
@@ -262,6 +306,8 @@ FAULTS = {
     "no guard": ("vector addition", "if (i < N) {", "if (i <= N) {",
                  r"out of bounds: .*A\[1000\], outside of its 1000"),
     "no atomic": ("histogram", "atomicAdd(&bins[input[i]], 1)", "bins[input[i]]++", "race: .*dynamic shared memory"),
+    "a weight of a neighbour": ("constant memory", "c_weights[k + RADIUS]", "c_weights[RADIUS - k]",
+                                r"wrong result: output\[\d+\]"),
     "no halo": ("convolution", "i < BLOCK + kernel_size - 1; i += BLOCK", "i < BLOCK; i += BLOCK",
                 r"uninitialized read: .*window\[128\]"),
 }  # fmt: skip

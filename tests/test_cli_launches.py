@@ -3,17 +3,20 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tilewright.analysis import launch_explanation
 from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.bench.references import Reference
 from tilewright.cli import explain as explain_command
 from tilewright.cli import main
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.errors import ConfigError, LaunchError
+from tilewright.engines.emulator.compiler import FAST
+from tilewright.engines.emulator.launches import Placed, check_launch, compile_launch, draw
+from tilewright.errors import ConfigError, DtypeError, LaunchError
 from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import is_launch, read_launch
 
@@ -216,6 +219,63 @@ def test_large_launches_are_estimated():
     assert one.traffic.groups["global_store"].sectors == 524288 // 8
     assert "estimated from 1,024 of 8,192 blocks" in one.notes
     assert launch_verdict(one)
+
+
+def test_launches_of_many_accesses_are_estimated(tmp_path, monkeypatch):
+    pytest.importorskip("cuda.core")
+    (tmp_path / "rows.cu").write_text(
+        "// tilewright: grid=rows block=32 x=float32[rows,cols] y=out:float32[rows,32] rows=60 cols=640\n"
+        "__global__ void sums(const float* x, float* y, int rows, int cols) {\n"
+        "    float sum = 0;\n"
+        "    for (int i = threadIdx.x; i < cols; i += 32) sum += x[blockIdx.x * cols + i];\n"
+        "    y[blockIdx.x * 32 + threadIdx.x] = sum;\n}\n"
+    )
+    launch, h200 = read_launch(str(tmp_path / "rows.cu")), gpu_named("H200")
+    whole = explain_launch(launch, h200).traffic
+    assert not whole.extrapolated
+    assert whole.groups["global_load"].requests == 60 * 20
+    for most, blocks in ((10 * 32 * 21, 10), (1, 4)):
+        monkeypatch.setattr(launch_explanation, "_MOST_ACCESSES", most)
+        one = explain_launch(launch, h200)
+        assert f"estimated from {blocks} of 60 blocks" in one.notes
+        assert one.traffic.groups == whole.groups
+        assert one.traffic.operations == whole.operations
+
+
+@pytest.mark.parametrize("rows", ["const float** rows", "float* const* rows", "float *rows[]"])
+def test_pointers_to_pointers_are_refused(tmp_path, rows):
+    (tmp_path / "own.cu").write_text(
+        "// tilewright: grid=1 block=32 rows=float32[32] y=out:float32[32]\n"
+        f"__global__ void first({rows}, float* y) {{ y[threadIdx.x] = rows[threadIdx.x][0]; }}\n"
+    )
+    with pytest.raises(ConfigError, match="rows of first points to pointers"):
+        read_launch(str(tmp_path / "own.cu"))
+
+
+@pytest.mark.parametrize(
+    ("word", "error", "words"),
+    [
+        ("c_weights=float32[8]", LaunchError, "c_weights has 28 bytes in the source, got 32"),
+        ("c_weights=int32[7]", DtypeError, "c_weights, constant memory of blur, points to float, which is float32"),
+        ("c_weights=out:float32[7]", ConfigError, "c_weights, constant memory of blur, is read alone, got out"),
+    ],
+)
+def test_what_constant_memory_cannot_hold(word, error, words):
+    place = Path(__file__).parent / "own_kernels/as_found/leet_blur.cu"
+    with pytest.raises(error, match=words):
+        launch = read_launch(str(place), f"input=float32[9] output=out:float32[9] N=9 {word}", grid="1", block="32")
+        Placed(launch, draw(launch)).run(compile_launch(launch, FAST))
+
+
+def test_a_few_blocks_have_the_banks_of_their_multiprocessors():
+    pytest.importorskip("cuda.core")
+    launch, h200 = read_launch(place_of("softmax"), "rows=3 cols=4096"), gpu_named("H200")
+    few, as_many = (explain_launch(launch, replace(h200, multiprocessors=count)) for count in (132, 3))
+    assert few.roofline.times_us["L1"] == pytest.approx(as_many.roofline.times_us["L1"])
+    assert few.roofline.arithmetic_us == pytest.approx(as_many.roofline.arithmetic_us)
+    assert few.roofline.memory_us == as_many.roofline.memory_us
+    assert any("that have a block" in note for note in few.notes)
+    assert not any("that have a block" in note for note in as_many.notes)
 
 
 def test_sass_shows_its_code(tmp_path):

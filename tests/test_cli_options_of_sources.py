@@ -89,6 +89,33 @@ def test_sass_needs_only_what_compilers_need(run):
     assert "scale.cu:scale for sm_80" in run("sass", "scale.cu", "--define", "FACTOR=2.5f", "--arch", "sm_80")
 
 
+TRANSPOSED = """
+// tilewright: block=64 grid=(ceil(N/8),ceil(M/8)) layout=NT
+__global__ void of_columns(const float* A, const float* B, float* C, int M, int N, int K) {
+    const int row = blockIdx.y * 8 + threadIdx.x / 8, col = blockIdx.x * 8 + threadIdx.x % 8;
+    if (row >= M || col >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[col * K + k];
+    C[row * N + col] = sum;
+}
+"""
+
+
+def test_a_sources_own_orders_are_what_is_meant(run, tmp_path):
+    (tmp_path / "own.cu").write_text(TRANSPOSED)
+    assert "own.cu:of_columns nothing found" in run("check", "own.cu", "--shape", "20x30x40")
+    assert "20x30x40, NT float32" in run("bench", "own.cu", "--shape", "20x30x40", "--engine", "emulator")
+    pytest.importorskip("cuda.core")
+    assert "20x30x40, NT float32" in run("explain", "own.cu", "--shape", "20x30x40")
+    assert "own.cu:of_columns for sm_90a" in run("sass", "own.cu", "--arch", "sm_90a")
+    tuned = run(
+        "tune", "own.cu", "--shape", "20x30x40", "--engine", "emulator", "--budget", "9", "--journal", tmp_path / "j"
+    )
+    assert "20x30x40, NT float32" in tuned
+    refused = CliRunner().invoke(main.app, ["check", "own.cu", "--layout", "TN"])
+    assert "takes layouts NT of A and B, got TN" in str(refused.exception)
+
+
 def test_kernels_that_are_no_products(run):
     words = ("--args", "x=float32[n] y=out:float32[n] n=100", "--grid", "ceil(n/64)", "--block", 64)
     found = run("check", "scale.cu", *words, "--define", "FACTOR=2.5f")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import CheckedArray, Checker
+from tilewright.engines.emulator.checker import CheckedArray, Checker, padded
 from tilewright.engines.emulator.compiler import CHECKED, OPTIMIZE_VARIABLE, compile_kernel
 from tilewright.engines.emulator.program import Watch, load
 from tilewright.errors import LaunchError
@@ -111,6 +111,30 @@ ORDERED = {
     "atomic operations": ["atomicAdd(&tickets[0], 1); atomicAdd(&C[0], 1);"],
     "a vector that begins in its row": ["float2 two = *(float2*)&C[28 + 32 * (self % 8)]; out[self] = two.x;"],
 }
+
+
+UPDATES = {
+    "an integer": "atomicAdd((int*)&s[self], 1);",
+    "a float": "atomicAdd(&s[self], 1.0f);",
+    "the larger": "atomicMax((int*)&s[self], 1);",
+    "a comparison": "atomicCAS((int*)&s[self], 0, 1);",
+}
+
+
+@pytest.mark.parametrize("case", UPDATES)
+def test_an_atomic_update_needs_a_value(case):
+    assert look(UPDATES[case]) == {("uninitialized read", 0)}
+    assert look("s[self] = 0; __syncthreads();", UPDATES[case]) == set()
+
+
+def test_an_atomic_exchange_gives_one():
+    assert look("atomicExch(&s[self], 1.0f); __syncthreads();", "out[self] = s[self];") == set()
+
+
+def test_shared_memory_that_nobody_writes_has_no_value():
+    assert look("__shared__ int least; __shared__ float tile[64];", "out[self] = least + tile[self];") == {
+        ("uninitialized read", 1)
+    }
 
 
 @pytest.mark.parametrize("case", ORDERED)
@@ -407,3 +431,11 @@ def test_a_product_may_read_whole_rows_and_columns_that_nobody_wrote(case):
         "commit_products(); wait_products<0>(sums);",
     ]
     assert look(*statements, threads=128) == ({("uninitialized read", 5)} if found else set())
+
+
+@pytest.mark.parametrize("shape", [(1, 2**24), (3000, 5000)])
+def test_what_lies_around_an_array_is_a_part_of_it(shape):
+    array = np.zeros(shape, np.float32)
+    around = padded(array, shape[1]).owner
+    assert 2**16 <= around.slack <= 2**24
+    assert around.memory.nbytes < 2 * array.nbytes

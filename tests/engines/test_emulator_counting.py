@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright.engines.emulator.counting import MemoryCounter, Operands, OperationCounter, Tally
+from tilewright.kernels.sources import from_source
 from tilewright.kernels.spec import Constraint, Kernel, Parameter, Tile
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem, Scalars
@@ -108,6 +109,41 @@ def test_sectors_of_strided_loads(tmp_path, offset, stride, sectors):
     assert (store.accesses, store.merged[4].requests, store.sectors) == (32, 1, 4)
 
 
+FRAGMENTS = """
+#include "wmma.cuh"
+extern "C" __global__ void probe SIGNATURE {
+    using namespace wmma;
+    fragment<matrix_a, 16, 16, 8, precision::tf32, ROWS> a;
+    fragment<matrix_b, 16, 16, 8, precision::tf32, ROWS> b;
+    fragment<matrix_a, 16, 16, 16, __half, ROWS> halves;
+    fragment<accumulator, 16, 16, 8, float> sums;
+    load_matrix_sync(a, A, 64);
+    load_matrix_sync(b, B, 64);
+    load_matrix_sync(halves, (const __half*)A, 64);
+    load_matrix_sync(sums, C, 64, BY);
+    store_matrix_sync(C, sums, 64, BY);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "loads", "stores"),
+    [
+        ("row", [(4, 32), (4, 16), (4, 32), (4, 32)], (4, 32)),
+        ("col", [(4, 16), (4, 32), (4, 32), (8, 32)], (8, 32)),
+    ],
+)
+def test_fragments_in_global_memory_are_loads_as_compilers_make_them(tmp_path, order, loads, stores):
+    """Requests and sectors of what NVRTC makes for sm_90a: words, or of a row of sums two at once."""
+    source = FRAGMENTS.replace("ROWS", f"{order}_major").replace("BY", f"mem_{order}_major")
+    counts = memory(kernel(tmp_path, source), {}, m=64, n=64, k=64, blocks=[0])
+    found = [(site.merged[4].requests, site.sectors) for site in sites(counts, "global_load")]
+    assert found == loads
+    assert [(site.merged[4].requests, site.sectors) for site in sites(counts, "global_store")] == [stores]
+    assert not sites(counts, "shared_load")
+    assert not counts.fragments
+
+
 DIVERGENT = """
 extern "C" __global__ void probe SIGNATURE {
     float sum = 0.0f;
@@ -194,3 +230,29 @@ def test_operations(tmp_path):
         assert counter.count(Problem(1, 32, 1), matrices, None) == (3 * 32 + 8 + 24, 4 * 32, 2 * 32 + 8)
     # sum = 1, 2, 3, 5, 5, then 6 where it is multiplied and added once more; alpha = 1, beta = 0
     assert counter.engine.download(matrices.c)[0, [0, 7, 8]].tolist() == [6, 6, 5]
+
+
+INLINE_PTX = """
+extern "C" __global__ void probe SIGNATURE {
+    __shared__ float copied[32];
+    const unsigned to = __cvta_generic_to_shared(&copied[threadIdx.x]);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(A));
+    asm volatile("cp.async.commit_group; cp.async.wait_group 0;" ::: "memory");
+    float sum = copied[threadIdx.x] * alpha + beta;
+    asm("fma.rn.f32 %0, %0, %1, %2;" : "+f"(sum) : "f"(2.0f), "f"(alpha));
+    C[threadIdx.x] = sum;
+}
+"""
+
+
+def test_operations_next_to_inline_ptx_are_counted(tmp_path):
+    """In registers that are floats, too."""
+    file = tmp_path / "probe.cu"
+    file.write_text(
+        "// tilewright: block=32 grid=(ceil(N/32),M)\n" + INLINE_PTX.replace("SIGNATURE", SIGNATURE), encoding="utf-8"
+    )
+    one = from_source(file)
+    counter = OperationCounter(one, one.config(), Variant(edges=False, aligned=False))
+    matrices = operands(counter, 1, 32, 1)
+    assert counter.count(Problem(1, 32, 1), matrices, None).ffma == 2 * 32
+    assert counter.engine.download(matrices.c).tolist() == [[3.0] * 32]

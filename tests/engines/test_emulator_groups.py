@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
+from tilewright.errors import CompileError
+
 GROUPS = "#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\nnamespace cg = cooperative_groups;\n"
 RANDOM = np.random.default_rng(6)
 
@@ -192,3 +194,78 @@ def test_lanes_that_have_come_together():
             up, down = own[rank - 2 if rank >= 2 else rank], own[rank + 2 if rank + 2 <= last else rank]
             expected = [len(own), rank, own[1], up, down, 30 in own, max(own) < 90, bits, sum(own)]
             assert out[thread].tolist() == expected
+
+
+PARTITIONS = f"""{GROUPS}
+#include <cooperative_groups/scan.h>
+extern "C" __global__ void kernel(const int* values, int* out) {{
+    const auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+    const auto half = cg::tiled_partition<16>(warp);
+    const int value = values[threadIdx.x];
+    int* row = out + 6 * threadIdx.x;
+    row[0] = cg::inclusive_scan(warp, value);
+    row[1] = cg::inclusive_scan(half, value, cg::greater<int>());
+    row[2] = cg::exclusive_scan(warp, value);
+    const auto alike = cg::labeled_partition(warp, value % 3);
+    row[3] = cg::reduce(alike, value, cg::plus<int>());
+    row[4] = cg::exclusive_scan(alike, value);
+    const auto odd = cg::binary_partition(warp, value % 2 != 0);
+    row[5] = odd.size() * 100 + odd.thread_rank();
+}}
+"""
+
+
+def test_scans_and_partitions():
+    values, out = RANDOM.integers(0, 100, 64).astype(np.int32), np.zeros((64, 6), np.int32)
+    launch(PARTITIONS, values, out, block=(64, 1, 1))
+    for thread, row in enumerate(out):
+        before = values[thread // 32 * 32 : thread]
+        warp = values[thread // 32 * 32 : thread // 32 * 32 + 32]
+        alike = warp % 3 == values[thread] % 3
+        odd = warp % 2 == values[thread] % 2
+        assert row.tolist() == [
+            before.sum() + values[thread],
+            values[thread // 16 * 16 : thread + 1].max(),
+            before.sum(),
+            warp[alike].sum(),
+            before[before % 3 == values[thread] % 3].sum(),
+            odd.sum() * 100 + odd[: thread % 32].sum(),
+        ]
+
+
+COPIED = f"""{GROUPS}
+#include <cooperative_groups/memcpy_async.h>
+#include <cuda_pipeline.h>
+extern "C" __global__ void kernel(const float* from, float* out) {{
+    __shared__ float tile[2][64];
+    const auto block = cg::this_thread_block();
+    cg::memcpy_async(block, tile[0], from, sizeof tile[0]);
+    WAIT
+    __pipeline_memcpy_async(&tile[1][threadIdx.x], &from[64 + threadIdx.x], 4);
+    __pipeline_commit();
+    PRIOR
+    __syncthreads();
+    out[threadIdx.x] = tile[0][63 - threadIdx.x] + tile[1][63 - threadIdx.x];
+}}
+"""
+
+
+def test_copies_of_a_group():
+    source = COPIED.replace("WAIT", "cg::wait(block);").replace("PRIOR", "__pipeline_wait_prior(0);")
+    values, out = RANDOM.standard_normal(128).astype(np.float32), np.zeros(64, np.float32)
+    launch(source, values, out, block=(64, 1, 1))
+    np.testing.assert_array_equal(out, values[63::-1] + values[:63:-1])
+    assert kinds_found(source, values, out, block=(64, 1, 1)) == set()
+
+
+@pytest.mark.parametrize(("wait", "prior"), [("", "__pipeline_wait_prior(1);"), ("cg::wait(block);", "")])
+def test_copies_that_nobody_waits_for(wait, prior):
+    values, out = RANDOM.standard_normal(128).astype(np.float32), np.zeros(64, np.float32)
+    source = COPIED.replace("WAIT", wait).replace("PRIOR", prior)
+    assert "unfinished copy" in kinds_found(source, values, out, block=(64, 1, 1))
+
+
+def test_a_header_that_is_not_there_is_named():
+    source = '#include <cub/block/block_reduce.cuh>\nextern "C" __global__ void kernel() {}\n'
+    with pytest.raises(CompileError, match=r"which has no cub/block/block_reduce\.cuh: "):
+        launch(source)

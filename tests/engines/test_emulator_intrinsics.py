@@ -204,3 +204,111 @@ def test_clocks_run():
     launch(source, out)
     assert time.perf_counter() - begin >= 2e-3
     assert math.isfinite(out[0]) and out[1] - out[0] >= 1_900_000
+
+
+def parts(x, kind):
+    return np.array([x], np.uint32).view(kind).astype(np.int64)
+
+
+def packed(values, kind):
+    return int(values.astype(kind).view(np.uint32)[0])
+
+
+def clipped(values, kind):
+    return np.clip(values, np.iinfo(kind).min, np.iinfo(kind).max)
+
+
+PACKED = {
+    "vadd": ("u", lambda a, b, kind: a + b),
+    "vsub": ("u", lambda a, b, kind: a - b),
+    "vaddss": ("i", lambda a, b, kind: clipped(a + b, kind)),
+    "vaddus": ("u", lambda a, b, kind: clipped(a + b, kind)),
+    "vsubss": ("i", lambda a, b, kind: clipped(a - b, kind)),
+    "vsubus": ("u", lambda a, b, kind: clipped(a - b, kind)),
+    "vmaxs": ("i", lambda a, b, kind: np.maximum(a, b)),
+    "vmaxu": ("u", lambda a, b, kind: np.maximum(a, b)),
+    "vmins": ("i", lambda a, b, kind: np.minimum(a, b)),
+    "vminu": ("u", lambda a, b, kind: np.minimum(a, b)),
+    "vavgu": ("u", lambda a, b, kind: (a + b + 1) // 2),
+    "vabsdiffs": ("i", lambda a, b, kind: abs(a - b)),
+    "vabsdiffu": ("u", lambda a, b, kind: abs(a - b)),
+    "vcmpeq": ("u", lambda a, b, kind: -1 * (a == b)),
+    "vcmpgts": ("i", lambda a, b, kind: -1 * (a > b)),
+    "vcmpgeu": ("u", lambda a, b, kind: -1 * (a >= b)),
+    "vcmpltu": ("u", lambda a, b, kind: -1 * (a < b)),
+    "vsetgtu": ("u", lambda a, b, kind: a > b),
+}
+
+
+@pytest.mark.parametrize(("width", "bytes_"), [(4, 1), (2, 2)])
+def test_packed_integers(width, bytes_):
+    a, b = RANDOM.integers(0, 2**32, (2, 64), np.uint32)
+    b[:16] = a[:16] ^ 0x00FF0000
+    out = evaluated([f"__{name}{width}(a, b)" for name in PACKED], a, b)
+    for (letter, function), row in zip(PACKED.values(), out, strict=True):
+        kind = np.dtype(f"{letter}{bytes_}")
+        wanted = [packed(function(parts(x, kind), parts(y, kind), kind) * 1, kind) for x, y in zip(a, b, strict=True)]
+        assert row.tolist() == wanted
+    sums = evaluated([f"__vsadu{width}(a, b)"], a, b)[0]
+    assert sums.tolist() == [
+        abs(parts(x, f"u{bytes_}") - parts(y, f"u{bytes_}")).sum() for x, y in zip(a, b, strict=True)
+    ]
+
+
+def test_products_of_packed_integers():
+    a, b, c = RANDOM.integers(0, 2**32, (3, 64), np.uint32)
+    texts = [
+        "__dp4a(int(a), int(b), int(c))",
+        "__dp4a(a, b, c)",
+        "__dp2a_lo(int(a), int(b), int(c))",
+        "__dp2a_hi(a, b, c)",
+    ]
+    out = evaluated([f"unsigned({text})" for text in texts], a, b, c)
+    for i, (x, y, z) in enumerate(zip(a, b, c, strict=True)):
+        wanted = [
+            parts(x, "i1") @ parts(y, "i1"),
+            parts(x, "u1") @ parts(y, "u1"),
+            parts(x, "i2") @ parts(y, "i1")[:2],
+            parts(x, "u2") @ parts(y, "u1")[2:],
+        ]
+        assert out[:, i].tolist() == [(int(one) + int(z)) % 2**32 for one in wanted]
+
+
+def test_halves_of_doubles_and_sums():
+    a, b = RANDOM.integers(0, 2**32, (2, 64), np.uint32)
+    texts = ["__double_as_longlong(__hiloint2double(a, b))", "unsigned(__double2hiint(__hiloint2double(a, b)))",
+             "unsigned(__double2loint(__hiloint2double(a, b)))", "__uhadd(a, b)", "__urhadd(a, b)",
+             "unsigned(__hadd(int(a), int(b)))", "unsigned(__rhadd(int(a), int(b)))"]  # fmt: skip
+    out = evaluated(texts, a, b)
+    for i, (x, y) in enumerate(zip(map(int, a), map(int, b), strict=True)):
+        sums = signed(x) + signed(y)
+        assert out[:, i].tolist() == [
+            x << 32 | y, x, y, (x + y) // 2, (x + y + 1) // 2, sum_of(sums // 2), sum_of((sums + 1) // 2),
+        ]  # fmt: skip
+
+
+def sum_of(value):
+    return value % 2**32
+
+
+def test_functions_of_floats_that_the_host_has_not():
+    x = RANDOM.uniform(-3, 3, 64).astype(np.float32)
+    out = evaluated(
+        [
+            "sinpif(a)",
+            "cospif(a)",
+            "rcbrtf(a)",
+            "normcdff(a)",
+            "norm3df(a, 1, 2)",
+            "rnorm3df(a, 1, 2)",
+            "rhypotf(a, 2)",
+        ],
+        x,
+        result="float",
+    )
+    d = x.astype(np.float64)
+    wanted = [
+        np.sin(np.pi * d), np.cos(np.pi * d), 1 / np.cbrt(d), [math.erfc(-v / math.sqrt(2)) / 2 for v in d],
+        np.sqrt(d * d + 5), 1 / np.sqrt(d * d + 5), 1 / np.sqrt(d * d + 4),
+    ]  # fmt: skip
+    np.testing.assert_allclose(out, np.array(wanted), rtol=3e-7, atol=1e-7)

@@ -9,7 +9,9 @@ from emulator_helpers import launch
 from tilewright.engines import nvrtc
 from tilewright.errors import CompileError
 
-HEADERS = sorted(path.name for path in nvrtc._STANDARD.iterdir() if path.name != nvrtc.BEFORE)
+OWN = (nvrtc.BEFORE, "integer_types.h")
+"""No headers of that library."""
+HEADERS = sorted(path.name for path in nvrtc._STANDARD.iterdir() if path.name not in OWN)
 
 LIMITS = [
     f"FLT_MAX == {float(np.finfo(np.float32).max).hex()}f && FLT_MAX == std::numeric_limits<float>::max()",

@@ -40,6 +40,7 @@ HOST = {
     "bound": 'PYBIND11_MODULE(NAME, m) { m.def("own", &solve); }',
     "marked": "__host__ void solve(float* x) { own<<<1, 32>>>(x); }",
     "of a name": "__host__ inline float twice(float v) { std::vector<float> two{v, v}; return two[0] + two[1]; }",
+    "launching, of a name": "template <class T>\nvoid twice(T* x) { own<<<1, 32>>>(x); }",
     "an operator": "std::ostream& operator<<(std::ostream& to, const dim3& of) { return to << of.x; }",
 }
 
@@ -74,6 +75,15 @@ def test_what_kernels_need_stays(device):
     host = "int main() { own<<<1, 32>>>(nullptr); }"
     assert left(f"{device}{KERNEL}{host}") == " ".join(f"{device}{KERNEL}".split())
     assert without_host_code(device + KERNEL) == device + KERNEL
+
+
+def test_a_name_of_another_namespace_calls_nothing_here():
+    """As reduce of CUDA's samples, which cg::reduce has the name of; it is instantiated too."""
+    device = "namespace cg = cooperative_groups;\n__device__ float twice(float v) { return cg::solve(v) + v; }\n"
+    host = "template <class T> void solve(T* x) { x[0] = 1; }\ntemplate void solve<int>(int* x);\n"
+    assert left(f"{device}{host}{KERNEL}") == " ".join(f"{device}{KERNEL}".split())
+    own = "namespace maths {\nconstexpr float two(float v) { return 2 * v; }\n}\n"
+    assert left(f"{own}{TWICE.replace('2 * v', 'maths::two(v)')}{host}{KERNEL}").startswith(" ".join(own.split()))
 
 
 def test_headers_for_hosts_are_left_out():

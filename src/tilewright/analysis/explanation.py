@@ -198,6 +198,9 @@ def explain(
     model, sizes = CostModel(kernel, config, gpu, report, demand), Sizes.of(problem)
     predicted = model.predict(sizes)
     through_l2 = Through(predicted.l2_bytes, predicted.l2_us) if predicted else Through(0, 0.0)
+    line = roofline(problem.flops, moves, through_l2, gpu, kernel.precision or problem.dtype)
+    if predicted and kernel.foreign:  # the model knows less of it than was counted
+        predicted = predicted._replace(us=max(predicted.us, *line.times_us.values()))
     return Explanation(
         kernel=kernel,
         config=config,
@@ -213,7 +216,7 @@ def explain(
         waves=Waves(blocks, held.blocks * gpu.multiprocessors),
         traffic=traffic,
         bytes=moves,
-        roofline=roofline(problem.flops, moves, through_l2, gpu, kernel.precision or problem.dtype),
+        roofline=line,
         demand=demand,
         issue=issue(code, traffic.operations, gpu) if code else None,
         predicted=predicted,

@@ -23,7 +23,7 @@ from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.traffic import SECTOR_BYTES, Traffic, traffic_of
 from tilewright.analysis.widths import Widths, shared_widths
 from tilewright.engines.base import CompileReport
-from tilewright.engines.emulator.launch_counts import count_memory, count_operations, synchronises
+from tilewright.engines.emulator.launch_counts import LaunchCounter, synchronises
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.gpus import OLDEST, Gpu, limits
 from tilewright.kernels.launches import Launch
@@ -36,6 +36,10 @@ _SAMPLED_THREADS = 2**16
 """Of larger ones, blocks of about this many."""
 _LEAST_SAMPLED = 12
 """Blocks."""
+_MOST_ACCESSES = 2**23
+"""Of all blocks that are run, where that leaves some: they take a second or two."""
+_LEAST_HEAVY = 4
+"""Blocks, where those of a launch make more."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class LaunchExplanation:
 def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
     """Explain a launch on a GPU, from the accesses and operations that the kernel makes on the emulator.
 
-    Launches of up to 262,144 threads are run whole; of larger ones blocks in equal distances.
+    Launches of up to 262,144 threads and about 8 million accesses are run whole; of larger ones blocks in equal
+    distances.
 
     Args:
         launch: what is launched; its inputs are random.
@@ -109,6 +114,10 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
             f"a {gpu.name} refuses the launch: the grid synchronises, so all of its {launch.blocks:,} blocks must fit "
             f"at once, and {waves.at_a_time:,} do"
         )
+    if launch.blocks < gpu.multiprocessors:
+        notes.append(
+            "times of arithmetic, the L1 cache and shared memory are those of the multiprocessors that have a block"
+        )
     least = _least(launch, traffic)
     moves = moved(least, traffic)
     return LaunchExplanation(
@@ -121,21 +130,20 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
         waves=waves,
         traffic=traffic,
         bytes=moves,
-        roofline=roofline(_flops(traffic) or 0, moves, _through_l2(least[0], traffic, gpu), gpu),
+        roofline=roofline(_flops(traffic) or 0, moves, _through_l2(least[0], traffic, gpu), gpu, blocks=launch.blocks),
         code=code,
         notes=(*notes, *traffic.notes),
     )
 
 
 def _count(launch: Launch, widths: Mapping[SourceLine | None, Widths] | None) -> Traffic:
-    blocks, notes = _sample(launch), []
-    memory = count_memory(launch, blocks)
+    counter = LaunchCounter(launch)
+    blocks, notes = _sample(launch, counter), []
+    memory = counter.memory(blocks)
     counts = counts_of(memory, widths)
     computes = True
     try:
-        counts.update(
-            {(None, OPERATIONS, name): value for name, value in count_operations(launch, blocks)._asdict().items()}
-        )
+        counts.update({(None, OPERATIONS, name): value for name, value in counter.operations(blocks)._asdict().items()})
     except CompileError as error:
         computes = False
         notes.append(f"operations are not counted: floats that count do not compile here: {_first_fault(error)}")
@@ -144,7 +152,9 @@ def _count(launch: Launch, widths: Mapping[SourceLine | None, Widths] | None) ->
         counts.update({key: value * launch.blocks // run - value for key, value in counts.items()})
         notes.append(f"estimated from {run:,} of {launch.blocks:,} blocks")
     if memory.fragments:
-        notes.append("matrix fragments counted as 16 bytes a lane: which lane holds what is the GPU's own affair")
+        notes.append(
+            "fragments in shared memory are counted as 16 bytes a lane: which lane holds what is the GPU's affair"
+        )
     return traffic_of(counts, computes, run, blocks is not None, blocks is None, notes)
 
 
@@ -159,12 +169,15 @@ def _first_fault(error: CompileError) -> str:
     return next((line for line in lines if "error:" in line), lines[0])
 
 
-def _sample(launch: Launch) -> Sequence[int] | None:
-    """Numbers of the blocks to run; None for all."""
-    if launch.blocks * launch.threads <= _WHOLE_THREADS:
-        return None
-    count = min(max(_SAMPLED_THREADS // launch.threads, _LEAST_SAMPLED), launch.blocks)
-    return sorted({index * launch.blocks // count for index in range(count)})
+def _sample(launch: Launch, counter: LaunchCounter) -> Sequence[int] | None:
+    """Numbers of the blocks to run; None for all. The first block shows how many accesses one makes."""
+    count = launch.blocks
+    if launch.blocks * launch.threads > _WHOLE_THREADS:
+        count = min(max(_SAMPLED_THREADS // launch.threads, _LEAST_SAMPLED), count)
+    if count > _LEAST_HEAVY:
+        accesses = sum(site.accesses for site in counter.memory([0]).sites)
+        count = min(max(_MOST_ACCESSES // max(accesses, 1), _LEAST_HEAVY), count)
+    return None if count == launch.blocks else sorted({index * launch.blocks // count for index in range(count)})
 
 
 def _least(launch: Launch, traffic: Traffic) -> tuple[int, int]:

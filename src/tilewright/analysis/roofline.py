@@ -113,7 +113,9 @@ def moved(least: tuple[int, int], traffic: Traffic) -> Bytes:
     return Bytes(*least, requested, WAVEFRONT_BYTES * wavefronts, traffic.tile_bytes, WAVEFRONT_BYTES * passes)
 
 
-def roofline(flops: int, moves: Bytes, through_l2: Through, gpu: Gpu, arithmetic: str = "float32") -> Roofline:
+def roofline(
+    flops: int, moves: Bytes, through_l2: Through, gpu: Gpu, arithmetic: str = "float32", blocks: int | None = None
+) -> Roofline:
     """The least times of a launch on a GPU.
 
     Args:
@@ -122,9 +124,11 @@ def roofline(flops: int, moves: Bytes, through_l2: Through, gpu: Gpu, arithmetic
         through_l2: of that, what the L1 cache does not have.
         gpu: where.
         arithmetic: what products are made in: an element type, or 'tf32'.
+        blocks: of the launch, where times are to be those of the multiprocessors that have one; None: of all.
     """
     peak = gpu.peak_tflops(arithmetic)
-    banks = 1e6 * WAVEFRONT_BYTES * gpu.multiprocessors * gpu.clock_mhz
+    at_work = gpu.multiprocessors if blocks is None else min(max(blocks, 1), gpu.multiprocessors)
+    banks = 1e6 * WAVEFRONT_BYTES * at_work * gpu.clock_mhz
     dram = 1e9 * gpu.dram_gbs
     levels = tuple(
         Level(name, round(size), time, flops / size if size else 0.0)
@@ -135,4 +139,5 @@ def roofline(flops: int, moves: Bytes, through_l2: Through, gpu: Gpu, arithmetic
             (SHARED, moves.shared, 1e6 * moves.shared / banks),
         )
     )
-    return Roofline(peak, flops / peak / 1e6, levels, 1e12 * peak / dram)
+    arithmetic_us = flops / peak / 1e6 * gpu.multiprocessors / at_work
+    return Roofline(peak, arithmetic_us, levels, 1e12 * peak / dram)

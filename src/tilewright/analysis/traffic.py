@@ -170,7 +170,9 @@ def count(
     else:
         total, run, exact = counting.kinds()
     if counting.fragments:
-        notes.append("matrix fragments counted as 16 bytes a lane: which lane holds what is the GPU's own affair")
+        notes.append(
+            "fragments in shared memory are counted as 16 bytes a lane: which lane holds what is the GPU's affair"
+        )
     return traffic_of(total, counting.computes, run, not whole, exact, notes)
 
 

@@ -56,7 +56,8 @@ class Reference:
         self._function: Callable[..., Any] = getattr(_module(Path(path), self._text), name, None) or self._missing(name)
         self._names = list(inspect.signature(self._function).parameters)
         numbers = [one.name for one in launch.arguments if isinstance(one, Number)]
-        known = [*numbers, *(one.name for one in launch.buffers if one.role != "out")]
+        filled = (*launch.constants, *launch.buffers)
+        known = [*numbers, *(one.name for one in filled if one.role != "out")]
         for parameter in self._names:
             if parameter not in known:
                 raise ConfigError(

@@ -16,7 +16,7 @@ from tilewright.bench.measure import BaselineLibrary, reads_c
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import baseline_library, bench
 from tilewright.bench.verify import READS_C, Operands, check_memory
-from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
+from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words, own_orders
 from tilewright.cli.progress import Steps
 from tilewright.cli.recording import Recording
 from tilewright.cli.streams import notes
@@ -158,7 +158,7 @@ def run_bench(
     asked = partial(
         suites.problems,
         arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype or DTYPES[0], promise),
-        layouts=layout or [None],
+        layouts=own_orders(layout, [one[0] for one in named if not isinstance(one, str)] if BEST not in named else ()),
         batch=batch,
         epilogue=Epilogue("row" if bias else None, activation),
         scales=scales,

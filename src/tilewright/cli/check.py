@@ -159,7 +159,9 @@ def run_check(
         if dtype is not None and dtype not in kernel.takes.factors:
             raise DtypeError(f"{kernel.name} takes {', '.join(kernel.takes.factors)}, got {dtype}")
     scalars = {kernel: _scalars(kernel, alpha, beta) for kernel, _ in chosen}
-    named_problems = suites.problems(shape or [], suite or [], layouts=layout or [None])
+    named_problems = suites.problems(
+        shape or [], suite or [], layouts=launches.own_orders(layout, [kernel for kernel, _ in chosen if kernels])
+    )
     if vast and batch_invariant:
         raise ProblemError("--vast does not look at rows one by one: leave --batch-invariant out")
     for problem in () if vast else named_problems:

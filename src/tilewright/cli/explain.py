@@ -68,7 +68,7 @@ def run_explain(
         str | None, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. The kernel's first if left out.")
     ] = None,
     precision: Precision = None,
-    layout: Order = "NN",
+    layout: Order = None,
     gpu: Annotated[
         str | None,
         typer.Option(metavar="NAME", help=f"One of {', '.join(g.name for g in GPUS)}. This machine's, else {GPU}."),
@@ -120,7 +120,7 @@ def run_explain(
     of_products: dict[str, object] = {
         "--shape": shape,
         "--dtype": dtype,
-        "--layout": layout != "NN",
+        "--layout": layout,
         "--alpha": alpha != 1,
     }
     of_products |= {"--beta": beta, "--devices": devices, "--ncu": with_ncu, "--figure": figure_path}
@@ -142,19 +142,18 @@ def run_explain(
     check_outputs([json_output(json_path, kind), Output("--figure", figure_path, figure.KIND)])
     where = _gpu(gpu)
     scalars = finite_scalars(alpha, beta)
-    a, b = orders(layout)
-    posed = partial(Problem.parse, shape or SHAPE, a=a, b=b)
     if kernel == BEST:
         if config:
             raise ConfigError(f"--config needs a kernel whose parameters it sets, got {config} for {BEST}")
         factors = dtype or DTYPES[0]
-        problem = posed(arithmetic=Arithmetic(factors, default_result(factors), promised(precision)))
+        problem = _posed(shape, layout, Arithmetic(factors, default_result(factors), promised(precision)))
         chosen, values = select(problem, where.capability, device_of(where), adds_c=scalars.beta != 0)
     else:
         if precision:
             raise ProblemError(f"--precision is for '{BEST}': {kernel} keeps its own, got {precision}")
         chosen, preset = words.resolve(kernel)
-        problem = chosen.takes.scaled(posed(arithmetic=chosen.takes.arithmetic(dtype or "")))
+        (own,) = launches.own_orders([layout] if layout else None, [chosen])
+        problem = chosen.takes.scaled(_posed(shape, own, chosen.takes.arithmetic(dtype or "")))
         chosen.check(problem)
         values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
     if devices is not None:
@@ -265,6 +264,11 @@ def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path
         facts |= {"registers": one.report.registers, "spill_bytes": one.report.spill_bytes}
         facts |= {"shared_memory": one.shared_bytes, "occupancy": asdict(one.occupancy)}
         write_json(json_path, facts, f"the explanation to {json_path}")
+
+
+def _posed(shape: str, layout: str | None, arithmetic: Arithmetic) -> Problem:
+    a, b = orders(layout or "NN")
+    return Problem.parse(shape or SHAPE, arithmetic=arithmetic, a=a, b=b)
 
 
 def _gpu(name: str | None) -> Gpu:

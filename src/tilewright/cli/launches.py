@@ -276,7 +276,7 @@ def finding_facts(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 def arguments(launch: Launch) -> str:
     """Arguments, macros and geometry in a line."""
-    given = (*launch.by_maps, *launch.arguments)
+    given = (*launch.by_maps, *launch.constants, *launch.arguments)
     words = {one.name: str(one).replace("[", "\\[") for one in given} | {**launch.macros}
     words |= {"grid": _extents(launch.grid), "block": _extents(launch.block)}
     words |= {"shared": launch.shared_bytes} if launch.shared_bytes else {}
@@ -323,8 +323,19 @@ def launch_facts(launch: Launch) -> dict[str, Any]:
     return {
         "kernel": launch.name,
         "config": dict(launch.macros),
-        "arguments": {one.name: _argument_facts(one) for one in (*launch.by_maps, *launch.arguments)},
+        "arguments": {
+            one.name: _argument_facts(one) for one in (*launch.by_maps, *launch.constants, *launch.arguments)
+        },
         "grid": list(launch.grid),
         "block": list(launch.block),
         "shared_bytes": launch.shared_bytes,
     }
+
+
+def own_orders(layout: Sequence[str] | None, kernels: Iterable[Kernel]) -> Sequence[str | None]:
+    """The orders of A and B that a command was given, or else those that source files take, where all of these kernels
+    are such and none takes NN; None: the suite's."""
+    taken = [kernel.takes.layouts if kernel.foreign else ("NN",) for kernel in kernels]
+    if layout or not taken or any("NN" in one for one in taken):
+        return layout or [None]
+    return taken[0][:1]

@@ -49,7 +49,7 @@ def run_sass(
     dtype: Annotated[
         str | None, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. The kernel's first if left out.")
     ] = None,
-    layout: Order = "NN",
+    layout: Order = None,
     args: Args = "",
     grid: Grid = "",
     block: Block = "",
@@ -78,11 +78,11 @@ def run_sass(
     check_outputs([json_output(json_path, KIND)])
     out = results(json_path)
     if is_code(kernel):
-        if config or dtype or layout != "NN" or show_ptx or define:
+        if config or dtype or layout or show_ptx or define:
             raise ConfigError(f"{kernel} is compiled: it takes --arch, --listing and --json")
         _show_foreign(read_code(kernel, arch), out, show_listing, json_path)
         return
-    of_products: dict[str, object] = {"--shape": shape != SHAPE, "--dtype": dtype, "--layout": layout != "NN"}
+    of_products: dict[str, object] = {"--shape": shape != SHAPE, "--dtype": dtype, "--layout": layout}
     words = launches.Words(args, grid, block, shared, macros=config, define=define or ())
     target = arch or _present_arch() or ARCH
     if unit := words.unit(kernel, of_products):
@@ -91,7 +91,8 @@ def run_sass(
         return
     chosen, preset = words.resolve(kernel)
     capability = _capability(target)
-    a, b = orders(layout)
+    (order,) = launches.own_orders([layout] if layout else None, [chosen])
+    a, b = orders(order or "NN")
     problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
     problem = chosen.takes.scaled(problem)
     chosen.check(problem)

@@ -38,8 +38,12 @@ Orders = Annotated[
     ),
 ]
 Order = Annotated[
-    str,
-    typer.Option("--layout", metavar="|".join(LAYOUTS), help="Orders of A and B: N row-major, T column-major."),
+    str | None,
+    typer.Option(
+        "--layout",
+        metavar="|".join(LAYOUTS),
+        help="Orders of A and B: N row-major, T column-major. If left out, a source file's, or NN.",
+    ),
 ]
 Batch = Annotated[
     int | None, typer.Option("--batch", min=0, help="Products to compute at a time. If left out, the suite's, or 1.")

@@ -13,7 +13,7 @@ from tilewright.bench import suites
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Run
 from tilewright.bench.verify import READS_C, check_memory
-from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
+from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words, own_orders
 from tilewright.cli.progress import Steps
 from tilewright.cli.recording import Recording
 from tilewright.cli.streams import notes
@@ -131,7 +131,12 @@ def run_tune(
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
     arithmetic = Arithmetic(dtype, out_dtype, precision, batch_invariant)
     problems = suites.problems(
-        shape or [], suite or [], arithmetic, layouts=layout or [None], batch=batch, scales=scales
+        shape or [],
+        suite or [],
+        arithmetic,
+        layouts=own_orders(layout, [kernel for kernel, _ in named]),
+        batch=batch,
+        scales=scales,
     )
     problems = _with_products(problems)
     spaces = {problem: _spaces(named, problem, where, known) for problem in problems}

@@ -17,6 +17,7 @@ MAP_BYTES = 128
 
 # A parameter: its members, each with its type (i: int, q: long long, f: float, p: pointer, t: tensor map) and what it
 # holds. Structs are those of kernels/include/operands.cuh. A pointer, a map and a float are filled in by the call.
+# Behind a name may stand `#` and a number, where several are alike.
 _PARAMETERS = {
     "M": "i:m",
     "N": "i:n",
@@ -42,6 +43,8 @@ _PARAMETERS = {
     "scales": "p:scale_a p:scale_b i:step_a i:step_k_a i:scaled_rows i:step_b i:step_k_b i:scaled_cols",
     "tickets": "p:tickets",
     "offsets": "p:offsets",
+    "zero32": "i:zero",
+    "zero64": "q:zero",
     **{
         f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} p:range_{x} p:non_finite_{x} q:matrix_stride_{x} "
         f"i:lines_{x} i:length_{x} i:matrices_{x} i:across_{x} i:ld_from_{x} i:ld_copy_{x} i:along_k_{x}"
@@ -174,6 +177,8 @@ _VALUES: dict[str, _Values] = {
     "lda": lambda p, *_: (_ld(p.a, p.m, p.k),),
     "ldb": lambda p, *_: (_ld(p.b, p.k, p.n),),
     "ldd": lambda p, *_: (_ld(p.d, p.m, p.n),),
+    "zero32": lambda *_: (0,),
+    "zero64": lambda *_: (0,),
     "sizes": _sizes,
     "A": lambda p, *_: (p.a.batch_stride or 0, _ld(p.a, p.m, p.k)),
     "B": lambda p, *_: (p.b.batch_stride or 0, _ld(p.b, p.k, p.n)),
@@ -202,7 +207,7 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
     """How parameters of these names lie in memory: as a C++ compiler lays out a struct of them."""
     end, offsets, sizes, members = 0, [], [], []
     for name in arguments:
-        fields = [field.split(":") for field in _PARAMETERS[name].split()]
+        fields = [field.split(":") for field in _PARAMETERS[_plain(name)].split()]
         alignment = max(_ALIGNMENTS[kind] for kind, _ in fields)
         start = end = _round_up(end, alignment)
         for kind, what in fields:
@@ -220,9 +225,13 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         tuple(members),
         end,
         _with_gaps(known, end),
-        tuple(_VALUES[name] for name in arguments if name in _VALUES),
+        tuple(_VALUES[name] for name in map(_plain, arguments) if name in _VALUES),
         slots,
     )
+
+
+def _plain(name: str) -> str:
+    return name.partition("#")[0]
 
 
 def _with_gaps(members: Sequence[_Member], size: int) -> struct.Struct:

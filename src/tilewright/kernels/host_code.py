@@ -19,7 +19,8 @@ from tilewright.kernels.signature import (
 _ON_GPU = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__"})
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_CALL = re.compile(r"([A-Za-z_]\w*)\s*[(<]")
+_CALL = re.compile(r"(?:(?P<scope>[A-Za-z_]\w*)\s*::\s*)?\b(?P<name>[A-Za-z_]\w*)\s*[(<]")
+_SCOPE = re.compile(r"\b(?:namespace|class|struct)\s+(\w+)(?!\s*=)\b")
 _TYPE = re.compile(
     r"\s*(?:class|struct|union|enum(?P<enum>))\b(?:\s+class\b)?(?:\s+(?:__align__|alignas)\s*\([^()]*\))?\s*(\w*)"
 )
@@ -57,7 +58,7 @@ class _Item:
     words: frozenset[str] = field(repr=False, default=frozenset())
     """Names that it has."""
     calls: frozenset[str] = field(repr=False, default=frozenset())
-    """Those of them that a bracket follows."""
+    """Those of them that a bracket follows, but for those of others' namespaces, as in cg::reduce(...)."""
 
 
 def without_host_code(text: str, functions_alone: bool = False) -> str:
@@ -106,13 +107,14 @@ def _items(code: str, macros: dict[str, frozenset[str]]) -> Iterator[_Item]:
     while more := {name for name, body in macros.items() if name not in on_gpu and body & on_gpu}:
         on_gpu |= more
     found: list[_Item] = []
+    scopes = frozenset(_SCOPE.findall(code))
     start, place, outer = 0, 0, 0
     while place < len(code):
         letter = code[place]
         if letter == "(":
             place = closing(code, place)
         elif letter == ";":
-            found.append(_item(code, start, place + 1, on_gpu))
+            found.append(_item(code, start, place + 1, on_gpu, scopes))
             start = place + 1
         elif letter == "}":
             outer -= 1
@@ -124,14 +126,15 @@ def _items(code: str, macros: dict[str, frozenset[str]]) -> Iterator[_Item]:
             else:
                 place = closing(code, place)
                 if FUNCTION_HEAD.search(head):
-                    found.append(_item(code, start, place + 1, on_gpu))
+                    found.append(_item(code, start, place + 1, on_gpu, scopes))
                     start = place + 1
         place += 1
     matched = place == len(code) and not outer and not code[start:].strip()
     return iter(found if matched else [])
 
 
-def _item(code: str, begin: int, end: int, on_gpu: set[str]) -> _Item:
+def _item(code: str, begin: int, end: int, on_gpu: set[str], scopes: frozenset[str]) -> _Item:
+    """scopes: namespaces and classes of the source's own."""
     begin += len(code[begin:end]) - len(code[begin:end].lstrip())
     text = code[begin:end]
     head, brace, _ = text.partition("{")
@@ -145,9 +148,9 @@ def _item(code: str, begin: int, end: int, on_gpu: set[str]) -> _Item:
         _called(head) if function else _declared(text),
         runs,
         function,
-        function and not runs and "__host__" in head,
+        function and not runs and ("__host__" in head or "<<<" in text),
         words,
-        frozenset(_CALL.findall(text)),
+        frozenset(one["name"] for one in _CALL.finditer(text) if one["scope"] is None or one["scope"] in scopes),
     )
 
 

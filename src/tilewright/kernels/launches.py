@@ -11,6 +11,7 @@
 | y=inout:float32[n] | random, may be written |
 | y=zeros:uint32[256] | zeros, may be written |
 | rows=1024 | a parameter that is a number; an integer may follow from others, as in n=rows*cols |
+| weights=float32[9] | constant memory of the source, as host code fills it; zeros behind what is given |
 | TILE=32 | a macro of the source, in capitals, or an argument of its template |
 | maps=map:x(64,32) | tensor maps among the parameters: see `map_words`. Buffers of maps alone have words too |
 | grid=, block=, shared=, entry= | as for a matrix product, of integer parameters and macros |
@@ -31,7 +32,7 @@ import numpy as np
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
 from tilewright.kernels.expressions import Expression
 from tilewright.kernels.map_words import TYPE, arrays_of_maps, map_words
-from tilewright.kernels.signature import Argument, Signature
+from tilewright.kernels.signature import Argument, Signature, constant_memory
 from tilewright.kernels.source_lines import (
     Extents,
     Known,
@@ -162,6 +163,8 @@ class Launch:
     """'path.py:function', or '' where there is none."""
     by_maps: tuple[Buffer, ...] = ()
     """Memory that only tensor maps reach."""
+    constants: tuple[Buffer, ...] = ()
+    """What the source's constant memory holds, of which something is said."""
 
     @property
     def name(self) -> str:
@@ -279,8 +282,9 @@ def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = 
     defines = defines or {}
     parameters = {one.name: one for one in signature.arguments}
     arrays = arrays_of_maps(said.get("maps", ""))
-    sizes = _sizes(arrays, said) - parameters.keys()
-    others = {*_KNOWN, *parameters, *defines, *arrays, *sizes}
+    in_constants = {one: kind for one, kind in constant_memory(text).items() if one in said and one not in parameters}
+    sizes = _sizes((*arrays, *in_constants), said) - parameters.keys()
+    others = {*_KNOWN, *parameters, *defines, *arrays, *in_constants, *sizes}
     macros = {word: value for word, value in said.items() if word not in others}
     _check_macros(signature, macros)
     given = given or said.get("entry", "").partition("<")[2]
@@ -301,6 +305,7 @@ def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = 
         one.name: _argument(signature, one, said[one.name], values) for one in signature.arguments if one.type != TYPE
     }
     by_maps = tuple(_by_map(signature, name, said, values) for name in arrays if name not in plain)
+    constants = tuple(_in_constants(signature, name, kind, said, values) for name, kind in in_constants.items())
     buffers = {one.name: one for one in (*plain.values(), *by_maps) if isinstance(one, Buffer)}
     maps = _maps(signature, said.get("maps", ""), buffers, values)
     arguments = tuple((plain | maps)[one.name] for one in signature.arguments)
@@ -329,6 +334,7 @@ def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = 
         shared_bytes=shared(values),
         reference=reference,
         by_maps=by_maps,
+        constants=constants,
     )
 
 
@@ -416,6 +422,17 @@ def _by_map(signature: Signature, name: str, said: Mapping[str, str], values: Ma
     return _buffer(f"{name} of {signature.name}", Argument("", name, True, False), said[name], values)
 
 
+def _in_constants(
+    signature: Signature, name: str, kind: str, said: Mapping[str, str], values: Mapping[str, int]
+) -> Buffer:
+    """What a variable of these elements in constant memory is said to hold."""
+    subject = f"{name}, constant memory of {signature.name},"
+    found = _buffer(subject, Argument(kind, name, True, True), said[name], values)
+    if found.role != "in":
+        raise ConfigError(f"{subject} is read alone, got {found.role}")
+    return found
+
+
 def _maps(signature: Signature, text: str, buffers: Mapping[str, Buffer], values: Mapping[str, int]) -> dict[str, Map]:
     """The parameters that are tensor maps."""
     found = {}
@@ -446,6 +463,8 @@ def _buffer(subject: str, argument: Argument, text: str, values: Mapping[str, in
             f"{subject} is a pointer, got {text}: it takes an element type and a shape, as in "
             f"{argument.name}=float32[1024,512], or behind one of {', '.join(f'{role}:' for role in ROLES)}"
         )
+    if argument.type.endswith("*"):
+        raise ConfigError(f"{subject} points to pointers: buffers are of numbers")
     role, dtype, shape, low, high = found.groups()
     role = role or "in"
     if role not in ROLES:

@@ -19,6 +19,7 @@ NAMESPACE_HEAD = re.compile(r"\bnamespace\b[\w:\s]*$|\bextern\s*$")
 """How code ends ahead of a brace that holds declarations; strings are blank, as after extern "C"."""
 FUNCTION_HEAD = re.compile(r"\)(?:\s|\b(?:const|volatile|noexcept|override|final|mutable)\b|&|->[^;{}]*)*$")
 """The same of a function's body."""
+_CONSTANT_MEMORY = re.compile(r"\b__constant__\s+((?:\w+\s+)+)(\w+)\s*(?:\[[^\]]*\]\s*)*;")
 _BEFORE_NAME = re.compile(r"\b(?:__launch_bounds__|__cluster_dims__|__attribute__)\s*\(")
 
 
@@ -26,7 +27,7 @@ class Argument(NamedTuple):
     """A parameter of a kernel."""
 
     type: str
-    """Without qualifiers and without the star of a pointer, as in 'unsigned int'."""
+    """Without qualifiers and without the star of a pointer, as in 'unsigned int'; of a pointer to pointers 'float*'."""
     name: str
     pointer: bool
     const: bool
@@ -66,6 +67,12 @@ def signatures(text: str) -> list[Signature]:
         for one in heads(without_comments(text))
         if one.body
     ]
+
+
+def constant_memory(text: str) -> dict[str, str]:
+    """The variables in constant memory that a source declares, one a statement, and the types of their elements."""
+    found = _CONSTANT_MEMORY.findall(without_comments(text))
+    return {name: " ".join(word for word in kind.split() if word != "static") for kind, name in found}
 
 
 class Head(NamedTuple):
@@ -111,7 +118,7 @@ def argument(text: str) -> Argument:
     pointer = "*" in declared or array
     words = _QUALIFIERS.sub(" ", before if "*" in declared else declared).split()
     name = _QUALIFIERS.sub(" ", after).replace("*", " ").split()[-1:] if "*" in declared else words[-1:]
-    kind = " ".join(words if "*" in declared else words[:-1])
+    kind = " ".join(words if "*" in declared else words[:-1]) + "*" * (declared.count("*") + array - 1)
     const = bool(re.search(r"\bconst\b", before))
     return Argument(kind, name[0] if name else "", pointer, const, "__grid_constant__" in declared)
 

@@ -8,7 +8,7 @@
 | block=(x,y,z) | threads of a block, one to three numbers, which may follow from parameters |
 | grid=(x,y,z) | blocks, which may follow from M, N and K too |
 | shared=bytes | dynamic shared memory of a block, 0 if left out |
-| args=A,B,C,M,N,K | what the parameters are, where names do not say: also lda, ldb, ldc, alpha, beta |
+| args=A,B,C,M,N,K | what the parameters are, where names do not say: also lda, ldb, ldc, alpha, beta, and 0 |
 | layout=NT | orders of A and B, N row-major and T column-major, NN if left out |
 | C=column | C is column-major; row-major if left out. Such a kernel computes the row-major D = B^T A^T: see below |
 | maps=a:A(64,64) | tensor maps among the parameters: see `map_words` |
@@ -34,6 +34,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tilewright.errors import ConfigError, DtypeError, nearest
+from tilewright.kernels.families import PLAIN, CostFamily, Count, Staging, Warpgroups
 from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
 from tilewright.kernels.map_words import TYPE, MapWord, map_words
 from tilewright.kernels.signature import Argument, Signature
@@ -52,7 +53,7 @@ from tilewright.kernels.source_lines import (
 )
 from tilewright.kernels.spec import Config, Kernel, Origin, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
-from tilewright.problem import LAYOUTS, Problem
+from tilewright.problem import ITEM_BYTES, LAYOUTS, Problem
 
 START = Path(__file__).with_name("start.cu")
 """A kernel to begin with, of this name."""
@@ -83,6 +84,8 @@ _ROLES = {
     "lda": "lda", "ldb": "ldb", "ldc": "ldd", "alpha": "alpha", "beta": "beta",
 }  # fmt: skip
 """What parameters may be, and what `engines.arguments` calls them."""
+_NULL = "0"
+"""Of a parameter that is given 0, or no address: one for debugging, say."""
 _EXCHANGED = {"A": "B", "B": "A", "M": "N", "N": "M", "lda": "ldb", "ldb": "lda"}
 """What a problem calls that of a source whose C is column-major."""
 _DIMENSIONS = ("lda", "ldb", "ldc")
@@ -90,6 +93,9 @@ _MATRICES = ("A", "B", "C")
 _FACTOR_MAPS = frozenset(("A_map", "B_map"))
 _TENSOR_MAPS_CAPABILITY = (9, 0)
 _USUAL = {role.lower(): role for role in _ROLES} | {"d": "C", "out": "C", "result": "C", "ldd": "ldc"}
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_FRAGMENTS = re.compile(r"\bmma\.sync\b|\bmma_sync\b")
+"""Of a source that multiplies by a warp's tensor-core instructions."""
 _AROUND_NAMES = re.compile(
     r"^(d_|dev_|g_|mat_?|matrix_?|in_|input_?|tensor_?map_?|tma_?(?:map_?)?|map_?)"
     r"|(_d|_dev|_ptr|_data|_mat|_matrix|_tma|_map|_tensor_?map)$",
@@ -211,6 +217,10 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         of = boxes.get(f"{name}_map")
         return of(values(config)) if of else None
 
+    def stages(config: Config) -> int:
+        of, item = tile_of(config), ITEM_BYTES[takes.factors[0]]
+        return max(shared(values(config)) // max((of.m + of.n) * of.k * item, 1), 1)
+
     def untold(config: Config) -> ConfigError | None:
         by_grid = None if tile else tile_by_grid(config)
         return by_grid if isinstance(by_grid, ConfigError) else None
@@ -232,12 +242,24 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         stored_box=(lambda config, item_bytes: box("D", config)) if "D_map" in boxes else None,
         cluster=lambda config: cluster(values(config)),
         extents=extents,
+        cost=_cost(text, bool(boxes.keys() & _FACTOR_MAPS), stages),
         constants=lambda config: texts,
         template=signature.template,
         entry=lambda config: signature.name + with_values(template, {**texts, **values(config)}),
         origin=origin,
         exchanged=exchanged,
     )
+
+
+def _cost(text: str, by_maps: bool, stages: Count) -> CostFamily:
+    """The family of kernels whose times are predicted alike, by what multiplies.
+
+    stages: of tiles, as many as dynamic shared memory has room for.
+    """
+    code = _COMMENT.sub(" ", text)
+    if "wgmma" in code:
+        return Warpgroups(copies="tensor maps" if by_maps else "registers", stages=stages)
+    return Staging(tensor_cores=True) if _FRAGMENTS.search(code) else PLAIN
 
 
 def _parameters(words: Mapping[str, str], free: bool = False) -> list[Parameter]:
@@ -286,11 +308,14 @@ def _roles(
                 )
             found[_named(role, exchanged).replace("_data", "_map")] = argument
             continue
+        if role == _NULL and (argument.pointer or argument.type in (*_NARROW, *_WIDE, "float")):
+            found[f"zero{64 if argument.pointer or argument.type in _WIDE else 32}#{len(found)}"] = argument
+            continue
         if role not in _ROLES:
             what = f"args has {role!r}" if args else f"nothing says what {argument.name!r} is"
             raise ConfigError(
-                f"{file.name}: {what}: parameters of {signature.name} may be {', '.join(_ROLES)}. Write above it which "
-                f"they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K\nor give --args A,B,C,M,N,K.\n"
+                f"{file.name}: {what}: parameters of {signature.name} may be {', '.join(_ROLES)}, or 0. Write above it "
+                f"which they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K\nor give --args A,B,C,M,N,K.\n"
                 f"Or, of a kernel that is no matrix product, what each of them is, as in\n"
                 f"// tilewright: x=float32[rows,cols] y=out:float32[rows,cols] rows=1024 cols=512"
             )

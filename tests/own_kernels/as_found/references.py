@@ -31,3 +31,7 @@ def histogram(input, num_bins):
 
 def convolution(input, kernel):
     return np.correlate(input, kernel, mode="valid")
+
+
+def blur(input, c_weights):
+    return np.convolve(input.astype(np.float64), c_weights[::-1].astype(np.float64), mode="same")

@@ -25,6 +25,8 @@ from tilewright.problem import Order
 
 _ALIGNMENT = 256
 _SLACK_ROWS = 16
+_MOST_SLACK = 2**24
+"""Bytes of these, of matrices that are not far: a long vector is one row."""
 _LEAST_SLACK = 64 * 1024
 _LARGEST_SCALAR = 16
 _SHADOW = 48
@@ -280,7 +282,7 @@ def padded(array: NDArray[Any], ld: int, order: Order = "row") -> Matrix:
     lines = lines.reshape(math.prod(lines.shape[:-1]), length)
     line = ld * item
     is_far = len(lines) * ld > 2**31
-    slack = max(_SLACK_ROWS * line, _LEAST_SLACK, 2**31 * item * is_far) // _ALIGNMENT * _ALIGNMENT
+    slack = max(min(_SLACK_ROWS * line, _MOST_SLACK), _LEAST_SLACK, 2**31 * item * is_far) // _ALIGNMENT * _ALIGNMENT
     size = len(lines) * line
     whole = size + 2 * slack + _ALIGNMENT
     memory = zeros(whole) if is_far else np.full(whole, 0xFF, dtype=np.uint8)

@@ -40,6 +40,9 @@ all kernels that include it, since nothing in it depends on their macros."""
 _PTX_HEADER = "inline_ptx.hpp"
 """What sources with inline PTX are given, which includes the long header."""
 
+_NO_HEADER = re.compile(r"fatal error: '?(?P<header>[^':\s]+)'?:? (?:No such file|file not found)")
+"""In what GCC and Clang print."""
+
 _PARSED_SUFFIX = ".hpp.gch"
 
 _ALIGNED = re.compile(r"\b__shared__\s+alignas\b")
@@ -202,6 +205,7 @@ def compile_kernel(
     defines: Mapping[str, int | str] | None = None,
     build: Build = FAST,
     foreign: bool = False,
+    filled: Sequence[str] = (),
 ) -> Path:
     """Compile a kernel to a shared object, or take that from the cache.
 
@@ -212,6 +216,7 @@ def compile_kernel(
         build: how to compile.
         foreign: whether the source is anybody's, which may have host code and values of its own for the macros
             (`device_text`).
+        filled: variables of the source that `Program.fill` is to find.
 
     Raises:
         CompileError: the compiler refuses the source; its words are in the message.
@@ -219,12 +224,18 @@ def compile_kernel(
     """
     if foreign and build.overflows:  # ours have indices of 64 bits
         with contextlib.suppress(CompileError):
-            return _compiled(source, entry, defines or {}, build, foreign, exact=True)
-    return _compiled(source, entry, defines or {}, build, foreign)
+            return _compiled(source, entry, defines or {}, build, foreign, filled, exact=True)
+    return _compiled(source, entry, defines or {}, build, foreign, filled)
 
 
 def _compiled(
-    source: Path | str, entry: str, defines: Mapping[str, int | str], build: Build, foreign: bool, exact: bool = False
+    source: Path | str,
+    entry: str,
+    defines: Mapping[str, int | str],
+    build: Build,
+    foreign: bool,
+    filled: Sequence[str],
+    exact: bool = False,
 ) -> Path:
     """The same. exact: whether the source's unsigned integers know their exact values, which not all sources allow."""
     compiler = find_compiler()
@@ -239,6 +250,7 @@ def _compiled(
     macros, behind = "".join(f"#define {macro} {value}\n" for macro, value in sorted(defines.items())), ""
     if foreign:
         macros, text, behind = device_text(text, defines)
+    behind += "".join(f"\nSIMT_FILLED({name})" for name in filled)
     own = included(text, folder)
     taken = [_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own))]
     rewritten = with_pointers(*(map(with_exact_values, taken) if exact else taken))
@@ -306,6 +318,10 @@ def _compiled(
         except CompileError as error:
             if reason := ptx.reason(str(error)):
                 raise CompileError(f"{file} does not compile on the emulator, {reason}") from None
+            if missing := _NO_HEADER.search(str(error)):
+                raise CompileError(
+                    f"{file} does not compile on the emulator, which has no {missing['header']}: {error}"
+                ) from None
             raise CompileError(f"{file} does not compile: {error}") from None
         return cache.store(name, SUFFIX, output.read_bytes())
 

@@ -70,7 +70,7 @@ class MemoryCounts:
     """Loads' writes of shared memory: such a tile, by each of the blocks."""
     tiles: int
     fragments: int
-    """Accesses of whole matrix fragments, which are counted as pieces of 16 bytes a lane."""
+    """Accesses of whole matrix fragments in shared memory, which are counted as pieces of 16 bytes a lane."""
 
 
 class Operations(NamedTuple):

@@ -50,7 +50,7 @@ class CheckedLaunch:
 def draw(launch: Launch, seed: int = 0) -> dict[str, NDArray[Any]]:
     """What a launch's buffers hold before it begins; the same seed draws the same."""
     random = np.random.default_rng(seed)
-    return {buffer.name: _drawn(buffer, random) for buffer in launch.buffers}
+    return {buffer.name: _drawn(buffer, random) for buffer in (*launch.buffers, *launch.constants)}
 
 
 def _drawn(buffer: Buffer, random: np.random.Generator) -> NDArray[Any]:
@@ -81,7 +81,9 @@ def compile_launch(launch: Launch, build: Build) -> Program:
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler.
     """
-    return load(compile_kernel(launch.file, launch.entry, launch.macros, build, foreign=True), launch.name, build)
+    filled = [one.name for one in launch.constants]
+    library = compile_kernel(launch.file, launch.entry, launch.macros, build, foreign=True, filled=filled)
+    return load(library, launch.name, build)
 
 
 def compile_for_check(launch: Launch) -> tuple[Program, Program]:
@@ -101,6 +103,7 @@ class Placed:
     def __init__(self, launch: Launch, arrays: Arrays) -> None:
         """Place copies of arrays."""
         self._launch = launch
+        self._constants = {one.name: arrays[one.name].tobytes() for one in launch.constants}
         self.matrices = {buffer.name: _placed(arrays[buffer.name]) for buffer in launch.buffers}
 
     def run(self, program: Program, watch: Watch = UNWATCHED) -> None:
@@ -119,6 +122,8 @@ class Placed:
             else:
                 content = np.array(argument.value, argument.dtype).tobytes()
             values.append((ctypes.c_ubyte * len(content)).from_buffer_copy(content))
+        for name, content in self._constants.items():
+            program.fill(name, content)
         program.launch(self._launch.grid, self._launch.block, values, self._launch.shared_bytes, watch)
 
     def _tensor_map(self, argument: Map) -> Any:

@@ -137,6 +137,18 @@ class Program:
     meets: bool
     """Whether its threads have ways to meet: turns, static shared memory, or calls of the runtime's operations."""
 
+    def fill(self, name: str, content: bytes) -> None:
+        """Give a variable that the kernel was compiled to have filled this content; what is left of it is zeros.
+
+        Raises:
+            LaunchError: it has fewer bytes.
+        """
+        at, bytes_of = ctypes.c_void_p(), _open(self.library)[f"simt_bytes_of_{name}"]
+        bytes_of.restype = ctypes.c_size_t
+        if len(content) > (room := bytes_of(ctypes.byref(at))):
+            raise LaunchError(f"{self.name}: {name} has {room:,} bytes in the source, got {len(content):,}")
+        ctypes.memmove(at, content.ljust(room, b"\0"), room)
+
     def launch(
         self,
         grid: Extents,

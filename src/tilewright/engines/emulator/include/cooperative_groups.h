@@ -31,7 +31,24 @@ class grid_group {
     static dim3 block_index() { return blockIdx; }
 };
 
+class cluster_group {
+  public:
+    static void sync(SIMT_PLACE) { simt_cluster_sync(simt_thread(), {simt::Operation::cluster_sync, file, line}); }
+    static void barrier_arrive() {}  // a thread arrives when it waits
+    static void barrier_wait(SIMT_PLACE) { sync(file, line); }
+    static unsigned block_rank() { return simt_thread()->block->rank; }
+    static unsigned num_blocks() { return simt_thread()->block->cluster; }
+    static unsigned thread_rank() { return block_rank() * thread_block::size() + thread_block::thread_rank(); }
+    static unsigned num_threads() { return num_blocks() * thread_block::size(); }
+    static unsigned size() { return num_threads(); }
+    template <typename Type>
+    static Type* map_shared_rank(Type* shared, int rank, SIMT_PLACE) {
+        return static_cast<Type*>(simt_in_block(simt_thread(), {simt::Operation::in_block, file, line}, shared, rank));
+    }
+};
+
 inline grid_group this_grid() { return {}; }
+inline cluster_group this_cluster() { return {}; }
 inline thread_block this_thread_block() { return {}; }
 
 // `Size` threads with neighbouring ranks in their parent group, all in one warp.
@@ -145,6 +162,17 @@ class coalesced_group {
 
     unsigned mask_;
 };
+
+// Those lanes of a tile, or of such a group, that have the same label.
+template <typename Group, typename Label>
+coalesced_group labeled_partition(const Group& group, Label label, SIMT_PLACE) {
+    return coalesced_group(__match_any_sync(group.mask(), label, file, line));
+}
+
+template <typename Group>
+coalesced_group binary_partition(const Group& group, bool predicate, SIMT_PLACE) {
+    return labeled_partition(group, int(predicate), file, line);
+}
 
 inline coalesced_group coalesced_threads(SIMT_PLACE) { return coalesced_group(__activemask(file, line)); }
 

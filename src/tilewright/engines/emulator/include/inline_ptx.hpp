@@ -360,6 +360,9 @@ __forceinline__ void store_bulk(Place place, void* global, const void* shared, u
 
 // Matrices.
 
+// Where `float` is a class that counts: what the tensor cores do with sums is not counted.
+__forceinline__ HostFloat* as_host(float* sums) { return reinterpret_cast<HostFloat*>(sums); }
+
 template <bool TRANSPOSED, int COUNT>
 __forceinline__ void load_matrices(Place place, unsigned (&words)[COUNT], unsigned row) {
     // Rows that are not read need no address that is one.
@@ -375,7 +378,7 @@ __forceinline__ void store_matrices(Place place, const unsigned (&words)[COUNT],
 
 __forceinline__ void multiply_fragments(Place place, float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                                         FactorType of_a, FactorType of_b) {
-    Fragments own = {sums, a, b, 1, 1, of_a, of_b};
+    Fragments own = {as_host(sums), a, b, 1, 1, of_a, of_b};
     simt_warp_together(simt_thread(), place.call(Operation::multiply_fragments), &own, simt_multiply_fragments);
 }
 
@@ -412,7 +415,7 @@ __forceinline__ void multiply_async(Place place, float* sums, unsigned columns, 
     for (const int sign : signs) {
         if (sign != 1) simt_trap("wgmma of negated factors, which the emulator has not", place.file, place.line);
     }
-    simt_multiply_async(simt_thread(), place.call(Operation::multiply_async), {sums, a_registers, columns, a, b, adds});
+    simt_multiply_async(simt_thread(), place.call(Operation::multiply_async), {as_host(sums), a_registers, columns, a, b, adds});
 }
 
 }  // namespace simt::ptx

@@ -106,7 +106,8 @@ struct Transfer {
         const Transfer& first = of(lanes, 0);
         const bool by_rows = first.layout == mem_row_major;
         simt_fragment(simt_thread(), first.call, first.matrix, by_rows ? Fragment::rows : Fragment::cols,
-                      (by_rows ? Fragment::cols : Fragment::rows) * sizeof(T), first.ld * sizeof(T), sizeof(T), writes);
+                      (by_rows ? Fragment::cols : Fragment::rows) * sizeof(T), first.ld * sizeof(T), sizeof(T),
+                      by_rows && Fragment::rows * Fragment::cols * sizeof(T) == 1024 ? 8 : 4, writes);
     }
 
     // Calls visit(element of a fragment, element of memory) for all of a matrix.

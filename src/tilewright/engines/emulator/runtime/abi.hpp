@@ -27,8 +27,9 @@ struct Block {
     dim3 threads;
     dim3 grid;
     void* dynamic_shared;
-    unsigned rank;  // in its cluster
-    bool chosen;    // else it runs only because another block of its cluster does
+    unsigned rank;     // in its cluster
+    unsigned cluster;  // how many blocks that has
+    bool chosen;       // else it runs only because another block of its cluster does
 };
 
 struct Thread {
@@ -159,8 +160,10 @@ struct WgmmaArguments {
 #define SIMT_EXPORT extern "C" __attribute__((visibility("default")))
 
 // An access of a whole fragment by a warp, which the calling lane carries out for all: lines of elements in memory.
+// lane_bytes: what a lane moves by one instruction, in global memory.
 SIMT_EXPORT void simt_fragment(const simt::Thread* self, simt::Call call, const void* address, std::size_t lines,
-                               std::size_t line_bytes, std::size_t stride, unsigned element_bytes, int writes);
+                               std::size_t line_bytes, std::size_t stride, unsigned element_bytes, unsigned lane_bytes,
+                               int writes);
 
 // The thread that calls. It is the same in all of a kernel's invocation, across barriers too, hence `const`.
 SIMT_EXPORT __attribute__((const)) const simt::Thread* simt_thread();
@@ -204,6 +207,11 @@ SIMT_EXPORT void simt_copy_async(const simt::Thread* self, simt::Call call, void
 SIMT_EXPORT void simt_commit_copies(const simt::Thread* self);
 SIMT_EXPORT void simt_wait_copies(const simt::Thread* self, unsigned pending);
 
+// What cuda_barrier.hpp calls: a copy that an mbarrier waits for, if there is one, and the end of those of a thread that arrives there.
+SIMT_EXPORT void simt_copy_async_at(const simt::Thread* self, simt::Call call, void* shared, const void* global, unsigned bytes,
+                                    const void* barrier);
+SIMT_EXPORT void simt_wait_copies_at(const simt::Thread* self, const void* barrier);
+
 // What the stand-in of load_matrix.cuh calls: ends the launch with an error where these bytes are not in shared memory, or
 // do not begin at a multiple of `alignment` bytes.
 SIMT_EXPORT void simt_check_shared(const simt::Thread* self, simt::Call call, const void* address, std::size_t bytes,
@@ -238,6 +246,7 @@ SIMT_EXPORT void simt_load_tile_to(const simt::Thread* self, simt::Call call, un
 
 // What the stand-ins of shared_address.cuh and wgmma.cuh call.
 SIMT_EXPORT unsigned simt_shared_address(const simt::Thread* self, const void* shared);
+SIMT_EXPORT bool simt_is_shared(const simt::Thread* self, const void* address);
 
 // What inline PTX becomes that knows places in shared memory by these numbers. Those of another block of the cluster have its
 // rank in the upper bits. A test of a barrier says whether the phase of this parity has ended; a second one in a row waits for that.

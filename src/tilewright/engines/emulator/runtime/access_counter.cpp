@@ -6,6 +6,7 @@
 // A GPU's compiler merges accesses of neighbouring words to vectors, as far as it sees that they lie on a vector's
 // boundary. So shared accesses are counted thrice: as the source makes them, and merged to 8 and to 16 bytes where that is
 // possible between two barriers. Which of the three holds shows in the machine code.
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
@@ -160,34 +161,41 @@ class AccessCounter : public Observer {
         }
     }
 
-    // Which lane holds what of a fragment is the GPU's own affair. It is counted as pieces of 16 bytes, one a lane.
+    // Which lane holds what of a fragment is the GPU's own affair. In shared memory it is counted as pieces of 16 bytes, one a
+    // lane; in global memory as compilers make it: a request is 16 bytes of each of 8 lines, or 32 where a line has 64.
     void fragment(const Warp& warp, const Call& call, const FragmentAccess& access) override {
         if (!warp.threads->block->chosen) return;
-        const auto [found, added] = fragments_.try_emplace({call.file, call.line, 0}, sites_.size());
+        const bool shared = access.space != Space::global;
         const bool reads = access.kind == AccessKind::read;
-        if (added) {
-            const Pipe pipe = reads ? Pipe::shared_load : Pipe::shared_store;
-            sites_.push_back({std::uintptr_t(call.line), call.file, pipe, VECTOR_BYTES});
-        }
+        const Pipe pipe = shared ? (reads ? Pipe::shared_load : Pipe::shared_store)
+                                 : (reads ? Pipe::global_load : Pipe::global_store);
+        const std::uint32_t bytes = shared ? VECTOR_BYTES : access.lane_bytes;
+        const auto [found, added] = fragments_.try_emplace({call.file, call.line, unsigned(pipe)}, sites_.size());
+        if (added) sites_.push_back({std::uintptr_t(call.line), call.file, pipe, bytes});
         Site& site = sites_[found->second];
         Request request;
         unsigned lane = 0;
         const auto send = [&] {
-            for (Tally* tally : {&site.as_written, &site.merged_to_8, &site.merged_to_16}) {
-                tally->add(request, VECTOR_BYTES);
+            if (shared) {
+                for (Tally* tally : {&site.as_written, &site.merged_to_8, &site.merged_to_16}) tally->add(request, bytes);
+            } else {
+                add_global(site, request);
             }
             request.lanes = lane = 0;
         };
-        for (std::size_t piece = 0; piece < access.line_bytes; piece += VECTOR_BYTES) {
+        const std::size_t run = shared ? VECTOR_BYTES : std::max<std::size_t>(VECTOR_BYTES, access.line_bytes / 2);
+        for (std::size_t first = 0; first < access.line_bytes; first += run) {
             for (std::size_t line = 0; line < access.lines; ++line) {
-                request.lanes |= 1u << lane;
-                request.address[lane] = access.address + line * access.stride + piece;
-                ++site.accesses;
-                if (++lane == WARP_SIZE) send();
+                for (std::size_t byte = first; byte < first + run; byte += bytes) {
+                    request.lanes |= 1u << lane;
+                    request.address[lane] = access.address + line * access.stride + byte;
+                    ++site.accesses;
+                    if (++lane == WARP_SIZE) send();
+                }
             }
         }
         if (lane != 0) send();
-        ++fragment_accesses_;
+        fragment_accesses_ += shared;
     }
 
     std::string report() override {
@@ -229,7 +237,7 @@ class AccessCounter : public Observer {
     std::size_t find(const Access& access) {
         const bool shared = access.space != Space::global;
         const int first = int(shared ? Pipe::shared_load : Pipe::global_load);
-        const int pipe = first + (access.kind == AccessKind::write ? 1 : access.kind == AccessKind::atomic ? 2 : 0);
+        const int pipe = first + (access.kind == AccessKind::write ? 1 : is_atomic(access.kind) ? 2 : 0);
         // A hook that tells of two accesses has one address for both.
         const std::uintptr_t key = access.site * 8 + pipe;
         Recent& recent = recent_[key % recent_.size()];
@@ -252,6 +260,13 @@ class AccessCounter : public Observer {
         return visits;
     }
 
+    static void add_global(Site& site, const Request& request) {
+        ++site.as_written.requests;
+        site.sectors += sectors(request, site.bytes);
+        site.lines += lines(request, site.bytes);
+        site.passes += wavefronts(request, site.bytes).all;
+    }
+
     // Counts what a warp has done since the last barrier.
     void settle(WarpVisits& warp) {
         std::map<std::pair<Pipe, std::vector<std::uintptr_t>>, std::vector<Neighbours>> mergeable;
@@ -265,10 +280,7 @@ class AccessCounter : public Observer {
                     site.reading += request.lanes != 0;
                     site.as_written.add(visits.targets[i], site.bytes);
                 } else if (site.pipe < Pipe::shared_load) {
-                    ++site.as_written.requests;
-                    site.sectors += sectors(request, site.bytes);
-                    site.lines += lines(request, site.bytes);
-                    site.passes += wavefronts(request, site.bytes).all;
+                    add_global(site, request);
                 } else {
                     site.as_written.add(request, site.bytes);
                     const bool whole = site.bytes == WORD || site.bytes == 2 * WORD;

@@ -20,12 +20,13 @@ namespace simt {
 
 constexpr int POISON = 0xff;  // what uninitialised memory holds: NaNs as floats, -1 as integers
 
-// The copies of one thread: those of each group come when the thread waits for it.
+// The copies of one thread: those of each group come when the thread waits for it, those that a barrier waits for when the thread
+// arrives there.
 class AsyncCopies {
   public:
     void start(const CopyAccess& copy) {
         std::memset(copy.shared, POISON, copy.bytes);
-        copies_.push_back(copy);
+        (copy.barrier != nullptr ? at_barriers_ : copies_).push_back(copy);
     }
 
     void commit() { group_ends_.push_back(copies_.size()); }
@@ -45,8 +46,21 @@ class AsyncCopies {
         for (std::size_t& end : group_ends_) end -= count;
     }
 
+    // Carries out those that this barrier waits for.
+    template <typename Landed>
+    void wait_at(const void* barrier, Landed landed) {
+        const auto waits = [&](const CopyAccess& copy) { return copy.barrier == barrier; };
+        for (const CopyAccess& copy : at_barriers_) {
+            if (!waits(copy)) continue;
+            finish(copy);
+            landed(copy);
+        }
+        at_barriers_.erase(std::remove_if(at_barriers_.begin(), at_barriers_.end(), waits), at_barriers_.end());
+    }
+
     void forget() {
         copies_.clear();
+        at_barriers_.clear();
         group_ends_.clear();
     }
 
@@ -56,8 +70,8 @@ class AsyncCopies {
         std::memset(copy.shared + copy.read, 0, copy.bytes - copy.read);
     }
 
-    std::vector<CopyAccess> copies_;             // in the order of their starts
-    std::vector<std::size_t> group_ends_;  // indices in copies_
+    std::vector<CopyAccess> copies_, at_barriers_;  // in the order of their starts
+    std::vector<std::size_t> group_ends_;           // indices in copies_
 };
 
 // A box of an array, in global memory and in shared memory. Its rows are what lies along the first dimension, in the order of

@@ -32,8 +32,8 @@ void BlockRunner::check_shared(const Call& call, const void* shared, std::size_t
     }
 }
 
-void BlockRunner::copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes,
-                             unsigned read) {
+void BlockRunner::copy_async(GpuThread* self, const CopyAccess& copy) {
+    const auto& [shared, global, bytes, read, call, barrier] = copy;
     check_shared(call, shared, bytes, bytes);
     const std::size_t past = reinterpret_cast<std::uintptr_t>(global) % bytes;
     if (past != 0) {
@@ -44,7 +44,6 @@ void BlockRunner::copy_async(GpuThread* self, const Call& call, void* shared, co
         fail(call, " to read bytes that must be 0 to " + std::to_string(bytes) + ", got " +
              std::to_string(int(read)));
     }
-    const CopyAccess copy = {static_cast<unsigned char*>(shared), global, bytes, read, call};
     if (observed()) {
         observer_->copy_started(*self, copy);
         obey_refusal();
@@ -54,6 +53,12 @@ void BlockRunner::copy_async(GpuThread* self, const Call& call, void* shared, co
 
 void BlockRunner::wait_copies(GpuThread* self, unsigned pending) {
     self->copies.wait(pending, [&](const CopyAccess& copy) {
+        if (observed()) observer_->copy_landed(*self, copy);
+    });
+}
+
+void BlockRunner::wait_copies_at(GpuThread* self, const void* barrier) {
+    self->copies.wait_at(barrier, [&](const CopyAccess& copy) {
         if (observed()) observer_->copy_landed(*self, copy);
     });
 }
@@ -375,7 +380,18 @@ void simt_check_shared(const simt::Thread* self, simt::Call call, const void* ad
 void simt_copy_async(const simt::Thread* self, simt::Call call, void* shared, const void* global, unsigned bytes,
                      unsigned read) {
     simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->copy_async(thread, call, shared, global, bytes, read);
+    thread->runner->copy_async(thread, {static_cast<unsigned char*>(shared), global, bytes, read, call});
+}
+
+void simt_copy_async_at(const simt::Thread* self, simt::Call call, void* shared, const void* global, unsigned bytes,
+                        const void* barrier) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->copy_async(thread, {static_cast<unsigned char*>(shared), global, bytes, bytes, call, barrier});
+}
+
+void simt_wait_copies_at(const simt::Thread* self, const void* barrier) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->wait_copies_at(thread, barrier);
 }
 
 void simt_commit_copies(const simt::Thread* self) { as_gpu_thread(self)->copies.commit(); }

@@ -66,6 +66,7 @@ void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop, C
     block_.grid = launch.grid;
     block_.dynamic_shared = dynamic_shared;
     block_.rank = rank;
+    block_.cluster = launch.cooperative ? 1 : unsigned(launch.cluster);
 
     const unsigned count = launch.threads.x * launch.threads.y * launch.threads.z;
     order_ = Order(launch.schedule, count);

@@ -212,8 +212,9 @@ class BlockRunner {
     }
     void poll(std::uintptr_t address, std::uintptr_t site);
     void has_written() { polls_ = current_->polls = 0; }  // what others see
-    void copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes, unsigned read);
+    void copy_async(GpuThread* self, const CopyAccess& copy);
     void wait_copies(GpuThread* self, unsigned pending);
+    void wait_copies_at(GpuThread* self, const void* barrier);
     void barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count);
     void fence_barriers(GpuThread* self) { mbarriers_.fence(self); }
     void fence_async_shared(GpuThread* self) {
@@ -267,6 +268,7 @@ class BlockRunner {
                   std::size_t offset);
     void access_elsewhere(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile);
     bool in_shared(std::uintptr_t address, Space& space, std::size_t& offset) const;
+    bool is_shared(const void* address, std::size_t bytes) const;
     bool is_usual_input(std::uintptr_t address, std::uint32_t bytes) const;
     void access_shared(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile,
                        Space space, std::size_t offset);
@@ -294,7 +296,6 @@ class BlockRunner {
     void check_that_copies_came();
     void end_stores();
     void check_tile(const TileBox& box);
-    bool is_shared(const void* address, std::size_t bytes) const;
     Mbarrier& usable(GpuThread* self, const Call& call, const unsigned long long* address);
     Mbarrier& usable_there(const Call& call, BlockRunner& there, const unsigned long long* address);
     BlockRunner& in_cluster(const Call& call, int rank);

@@ -19,7 +19,7 @@ constexpr std::size_t WORD = 4;  // bytes of what a tensor core is taken to read
 // The thread of a warpgroup that stands for who reads a product's word of this number.
 unsigned thread_of_word(std::size_t number) { return unsigned(number * 5 % WARPGROUP_SIZE); }
 
-const char* const DOES[] = {"reads", "writes", "updates atomically"};
+const char* const DOES[] = {"reads", "writes", "updates atomically", "exchanges atomically"};
 const char* const DID[] = {"read", "wrote", "updated atomically"};
 
 const char* did(const Stamp& write) {
@@ -107,7 +107,7 @@ void Checker::access(const Access& access) {
     const std::uint32_t site = std::uint32_t(access.site - layout_.library);
     const bool shared = access.space != Space::global;
     // Threads may wait for each other by volatile accesses of global memory, which PTX has as relaxed ones of the system.
-    const bool relaxed = access.kind == AccessKind::atomic || (access.is_volatile && !shared);
+    const bool relaxed = is_atomic(access.kind) || (access.is_volatile && !shared);
     const unsigned flags = relaxed ? Stamp::ATOMIC : 0;
     const Visit one = {access.thread.actor, site, access.address, access.bytes, access.kind, flags};
     visit(one, access.space, access.offset, access.block.rank);
@@ -478,6 +478,10 @@ Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) 
 
 void Checker::touch(const Visit& one, const Cells& cells) {
     acted_[one.thread] = order_.now();
+    if (one.kind == AccessKind::atomic && !cells.written) {
+        const auto has_value = [&](const Cell& cell) { return cell.write_time() >= cells.oldest; };
+        if (!std::all_of(cells.first, cells.first + cells.count, has_value)) find("uninitialized read", one);
+    }
     one.kind == AccessKind::read ? read(one, cells) : write(one, cells);
 }
 

@@ -41,7 +41,7 @@ inline __attribute__((always_inline)) void BlockRunner::access_shared(std::uintp
 inline __attribute__((always_inline)) bool BlockRunner::is_usual(std::uintptr_t address, std::uint32_t bytes, AccessKind kind,
                                                                  std::uintptr_t site, bool is_volatile, Space space,
                                                                  std::size_t offset) {
-    if (checker_ == nullptr || kind == AccessKind::atomic || is_volatile) return false;
+    if (checker_ == nullptr || is_atomic(kind) || is_volatile) return false;
     return checker_->access_usual(current_->actor, site, address, bytes, kind == AccessKind::read, space, offset);
 }
 
@@ -54,7 +54,7 @@ void BlockRunner::access_elsewhere(std::uintptr_t address, std::uint32_t bytes, 
     } else if (!is_own(address)) {
         if (is_usual(address, bytes, kind, site, is_volatile, Space::global, 0)) return;
         observer_->access({*current_, site, address, bytes, kind, Space::global, 0, block_, is_volatile});
-    } else if (kind == AccessKind::atomic || is_volatile) {
+    } else if (is_atomic(kind) || is_volatile) {
         observer_->relaxed_in_library(*current_, address, kind != AccessKind::read);
     }
     obey_refusal();
@@ -134,7 +134,7 @@ template <std::size_t BYTES, AccessKind KIND, bool VOLATILE = false>
 inline __attribute__((always_inline)) void access(const void* address, std::uintptr_t site, std::size_t bytes = BYTES) {
     if (Stacks::hold_here(number(address))) return;
     BlockRunner* const here = runner();
-    if (KIND == AccessKind::atomic) here->take_turn();
+    if (is_atomic(KIND)) here->take_turn();
     if (KIND == AccessKind::write) here->has_written();
     if (__builtin_expect(here->observed(), 0)) observe<BYTES, KIND, VOLATILE>(number(address), bytes, site);
 }
@@ -164,11 +164,15 @@ bool compare_exchange(volatile T* address, T* expected, T value, std::uintptr_t 
 }  // namespace simt
 
 void simt_fragment(const simt::Thread* self, simt::Call call, const void* address, std::size_t lines,
-                   std::size_t line_bytes, std::size_t stride, unsigned element_bytes, int writes) {
+                   std::size_t line_bytes, std::size_t stride, unsigned element_bytes, unsigned lane_bytes, int writes) {
     const auto& thread = static_cast<const simt::GpuThread&>(*self);
+    const std::uintptr_t first = simt::number(address);
+    simt::Space space;
+    std::size_t offset;
+    if (!thread.runner->in_shared(first, space, offset)) space = simt::Space::global;
     thread.runner->fragment(thread, call,
-                            {reinterpret_cast<std::uintptr_t>(address), lines, line_bytes, std::ptrdiff_t(stride),
-                             element_bytes, writes ? simt::AccessKind::write : simt::AccessKind::read});
+                            {first, lines, line_bytes, std::ptrdiff_t(stride), element_bytes, lane_bytes,
+                             writes ? simt::AccessKind::write : simt::AccessKind::read, space});
 }
 
 void simt_wait_for_grid(const simt::Thread* self) {
@@ -228,21 +232,21 @@ HOOK void* __tsan_memset(void* to, int value, std::size_t bytes) {
 
 // Of the atomic operations, those that atomics.hpp is made of. A load is the begin of one that a compare-exchange ends.
 
-#define SIMT_UPDATE(bits, T, name, function)                                                                         \
+#define SIMT_UPDATE(bits, T, name, function, kind)                                                                   \
     HOOK T __tsan_atomic##bits##_##name(volatile T* p, T value, int) {                                               \
-        simt::access<sizeof(T), simt::AccessKind::atomic>(const_cast<T*>(p), SITE);                                  \
+        simt::access<sizeof(T), simt::AccessKind::kind>(const_cast<T*>(p), SITE);                                    \
         const T old = function(p, value, __ATOMIC_SEQ_CST);                                                          \
         simt::updated(p, *p != old, SITE);                                                                           \
         return old;                                                                                                  \
     }
 #define SIMT_ATOMICS(bits, T)                                                                                        \
     HOOK T __tsan_atomic##bits##_load(const volatile T* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }     \
-    SIMT_UPDATE(bits, T, exchange, __atomic_exchange_n)                                                              \
-    SIMT_UPDATE(bits, T, fetch_add, __atomic_fetch_add)                                                              \
-    SIMT_UPDATE(bits, T, fetch_sub, __atomic_fetch_sub)                                                              \
-    SIMT_UPDATE(bits, T, fetch_and, __atomic_fetch_and)                                                              \
-    SIMT_UPDATE(bits, T, fetch_or, __atomic_fetch_or)                                                                \
-    SIMT_UPDATE(bits, T, fetch_xor, __atomic_fetch_xor)                                                              \
+    SIMT_UPDATE(bits, T, exchange, __atomic_exchange_n, exchange)                                                    \
+    SIMT_UPDATE(bits, T, fetch_add, __atomic_fetch_add, atomic)                                                      \
+    SIMT_UPDATE(bits, T, fetch_sub, __atomic_fetch_sub, atomic)                                                      \
+    SIMT_UPDATE(bits, T, fetch_and, __atomic_fetch_and, atomic)                                                      \
+    SIMT_UPDATE(bits, T, fetch_or, __atomic_fetch_or, atomic)                                                        \
+    SIMT_UPDATE(bits, T, fetch_xor, __atomic_fetch_xor, atomic)                                                      \
     HOOK T __tsan_atomic##bits##_compare_exchange_val(volatile T* p, T expected, T value, int, int) {                \
         simt::compare_exchange(p, &expected, value, SITE);                                                           \
         return expected;                                                                                             \

@@ -47,6 +47,12 @@ __forceinline__ int __float_as_int(float value) { return simt::bit_cast<int>(val
 __forceinline__ double __longlong_as_double(long long bits) { return simt::bit_cast<double>(bits); }
 __forceinline__ long long __double_as_longlong(double value) { return simt::bit_cast<long long>(value); }
 
+__forceinline__ int __double2hiint(double value) { return int(__double_as_longlong(value) >> 32); }
+__forceinline__ int __double2loint(double value) { return int(__double_as_longlong(value)); }
+__forceinline__ double __hiloint2double(int high, int low) {
+    return __longlong_as_double(static_cast<long long>(high) << 32 | unsigned(low));
+}
+
 // Conversions: rn rounds to the nearest, ties to even, rz toward 0, ru up, rd down.
 
 #define SIMT_FLOAT_TO(name, T)                                                                             \
@@ -63,6 +69,9 @@ __forceinline__ float __int2float_rn(int x) { return simt::HostFloat(x); }
 __forceinline__ float __uint2float_rn(unsigned x) { return simt::HostFloat(x); }
 __forceinline__ float __ll2float_rn(long long x) { return simt::HostFloat(x); }
 __forceinline__ float __double2float_rn(double x) { return simt::HostFloat(x); }
+__forceinline__ float __ull2float_rn(unsigned long long x) { return simt::HostFloat(x); }
+__forceinline__ double __int2double_rn(int x) { return x; }
+__forceinline__ double __uint2double_rn(unsigned x) { return x; }
 __forceinline__ int __double2int_rn(double x) { return simt::integer<int>(rint(x)); }
 __forceinline__ int __double2int_rz(double x) { return simt::integer<int>(trunc(x)); }
 
@@ -85,9 +94,22 @@ SIMT_FLOAT_FUNCTION(__frcp_rn, 1 / x)
 SIMT_FLOAT_FUNCTION(__fsqrt_rn, sqrtf(x))
 SIMT_FLOAT_FUNCTION(__frsqrt_rn, 1 / sqrt(double(x)))
 SIMT_FLOAT_FUNCTION(rsqrtf, 1 / sqrt(double(x)))
+SIMT_FLOAT_FUNCTION(rcbrtf, 1 / cbrt(double(x)))
+SIMT_FLOAT_FUNCTION(sinpif, sin(M_PI * remainder(double(x), 2)))
+SIMT_FLOAT_FUNCTION(cospif, cos(M_PI * remainder(double(x), 2)))
+SIMT_FLOAT_FUNCTION(normcdff, erfc(-double(x) * M_SQRT1_2) / 2)
 SIMT_FLOAT_FUNCTION(__saturatef, x > 0 ? (x < 1 ? x : 1) : 0)  // NaN becomes 0
 #undef SIMT_FLOAT_FUNCTION
 __forceinline__ double rsqrt(double x) { return 1 / sqrt(x); }
+__forceinline__ double sinpi(double x) { return sin(M_PI * remainder(x, 2)); }
+__forceinline__ double cospi(double x) { return cos(M_PI * remainder(x, 2)); }
+__forceinline__ double normcdf(double x) { return erfc(-x * M_SQRT1_2) / 2; }
+__forceinline__ float norm3df(float a, float b, float c) {
+    const double x = simt::HostFloat(a), y = simt::HostFloat(b), z = simt::HostFloat(c);
+    return simt::HostFloat(sqrt(x * x + y * y + z * z));
+}
+__forceinline__ float rnorm3df(float a, float b, float c) { return simt::HostFloat(1 / simt::HostFloat(norm3df(a, b, c))); }
+__forceinline__ float rhypotf(float a, float b) { return rnorm3df(a, b, 0.0f); }
 __forceinline__ float __powf(float x, float y) { return powf(simt::HostFloat(x), simt::HostFloat(y)); }
 __forceinline__ float __fdividef(float x, float y) { return x / y; }
 __forceinline__ float fdividef(float x, float y) { return x / y; }
@@ -154,6 +176,11 @@ __forceinline__ unsigned long long __umul64hi(unsigned long long x, unsigned lon
 __forceinline__ unsigned __sad(int x, int y, unsigned z) { return (x < y ? unsigned(y) - x : unsigned(x) - y) + z; }
 __forceinline__ unsigned __usad(unsigned x, unsigned y, unsigned z) { return (x < y ? y - x : x - y) + z; }
 
+__forceinline__ int __hadd(int x, int y) { return (std::int64_t(x) + y) >> 1; }
+__forceinline__ int __rhadd(int x, int y) { return (std::int64_t(x) + y + 1) >> 1; }
+__forceinline__ unsigned __uhadd(unsigned x, unsigned y) { return (std::uint64_t(x) + y) >> 1; }
+__forceinline__ unsigned __urhadd(unsigned x, unsigned y) { return (std::uint64_t(x) + y + 1) >> 1; }
+
 // Loads and stores with a hint for the caches.
 
 #define SIMT_LOAD(name)                     \
@@ -161,10 +188,10 @@ __forceinline__ unsigned __usad(unsigned x, unsigned y, unsigned z) { return (x 
     __forceinline__ T name(const T* from) { \
         return *from;                       \
     }
-#define SIMT_STORE(name)                                \
-    template <typename T>                               \
-    __forceinline__ void name(T* to, const T& value) { \
-        *to = value;                                    \
+#define SIMT_STORE(name)                                          \
+    template <typename T>                                         \
+    __forceinline__ void name(T* to, const simt::Same<T>& value) { \
+        *to = value;                                              \
     }
 SIMT_LOAD(__ldg)
 SIMT_LOAD(__ldca)
@@ -185,7 +212,9 @@ __forceinline__ T __ldcv(const T* from) {
     return *from;
 }
 
-// Addresses in shared memory as numbers.
+// Addresses: what they are of, and in shared memory as numbers.
+
+__forceinline__ unsigned __isShared(const void* address) { return simt_is_shared(simt_thread(), address); }
 
 __forceinline__ std::size_t __cvta_generic_to_shared(const void* shared) { return simt_shared_address(simt_thread(), shared); }
 

@@ -79,7 +79,14 @@ struct TileCopy;   // async_copies.hpp
 struct TileStore;  // async_copies.hpp
 struct Warpgroup;  // wgmma.hpp: threads
 
-enum class AccessKind : std::uint8_t { read, write, atomic };
+enum class AccessKind : std::uint8_t {
+    read,
+    write,
+    atomic,
+    exchange,  // an atomic one that does not depend on what was there
+};
+
+inline bool is_atomic(AccessKind kind) { return kind >= AccessKind::atomic; }
 enum class Space : std::uint8_t { static_shared, dynamic_shared, global };
 
 struct Access {
@@ -100,7 +107,9 @@ struct FragmentAccess {
     std::size_t lines, line_bytes;
     std::ptrdiff_t stride;   // bytes from one line to the next
     std::uint32_t element_bytes;
+    std::uint32_t lane_bytes;  // that a lane moves by one instruction, in global memory
     AccessKind kind;
+    Space space;
 };
 
 // A copy by cp.async: of `bytes` written, `read` are read and the others are zeros.
@@ -109,6 +118,7 @@ struct CopyAccess {
     const void* global;
     unsigned bytes, read;
     Call call;
+    const void* barrier = nullptr;  // that waits for it, if any
 };
 
 // What a warpgroup's product reads of a factor in shared memory: words of an element, or of some that are neighbours along k or

@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <type_traits>
+#include <limits>
 #include <utility>
 
 #include "../include/assert.h"
@@ -25,14 +26,16 @@ extern "C" long clock() noexcept __asm__("simt_clock");
 #define __device__
 #define __host__
 #define __constant__
-// The threads of a block run on one thread of the host, so its thread-local storage is the block's shared memory.
-#define __shared__ thread_local
+// The threads of a block run on one thread of the host, so its thread-local storage is the block's shared memory. Used: else a
+// compiler takes what nobody writes for zeros, and observers are not told that it is read.
+#define __shared__ __attribute__((used)) thread_local
 #define __managed__
 #define __noinline__ __attribute__((noinline))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 #define __grid_constant__
+#define __builtin_assume(condition) ((void)0)
 #define __cluster_dims__(...)  // the launch says how many blocks a cluster has
 
 #define threadIdx (simt_thread()->index)
@@ -166,6 +169,7 @@ __forceinline__ std::common_type_t<T, U> max(T a, U b) {
 }
 
 #include "intrinsics.hpp"
+#include "packed_integers.hpp"
 
 // Other threads of the block go on meanwhile. It sleeps no time of the host's.
 __forceinline__ void __nanosleep(unsigned) { simt_yield(simt_thread()); }
@@ -199,6 +203,13 @@ class Entry<kernel> {
 };
 
 }  // namespace simt
+
+// Where a variable of the source is, for Program.fill, and how many bytes it has.
+#define SIMT_FILLED(name)                                                 \
+    SIMT_EXPORT SIMT_UNSEEN std::size_t simt_bytes_of_##name(void** at) { \
+        *at = const_cast<void*>(static_cast<const void*>(&name));         \
+        return sizeof name;                                               \
+    }
 
 // The kernel may be one of a template: a name with commas.
 #define SIMT_ENTRY(...)                                                                                     \

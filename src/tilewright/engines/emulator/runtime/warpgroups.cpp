@@ -399,6 +399,8 @@ unsigned simt_shared_address(const simt::Thread* self, const void* shared) {
     return as_gpu_thread(self)->runner->shared_address(shared);
 }
 
+bool simt_is_shared(const simt::Thread* self, const void* address) { return as_gpu_thread(self)->runner->is_shared(address, 1); }
+
 void* simt_at_shared(const simt::Thread* self, simt::Call call, unsigned address) {
     return as_gpu_thread(self)->runner->in_window(call, address);
 }

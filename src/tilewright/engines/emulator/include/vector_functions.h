@@ -1,0 +1,2 @@
+// What CUDA's vector_functions.h has is there without it.
+#pragma once

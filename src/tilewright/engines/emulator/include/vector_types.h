@@ -1,0 +1,2 @@
+// What CUDA's vector_types.h has is there without it.
+#pragma once
