@@ -1,14 +1,16 @@
 """What NVRTC made of configs: a record, so that a run of the tests compiles only what has changed since.
 
-The fixture `report_of` is `nvrtc.compile` for tests that ask how many registers a config takes, whether some spill, and
-what the compiler remarks. What the record does not have, since a source, an option or the compiler is another, is
-compiled, and a warning says so. A sample of the record is compiled too, and must be as recorded.
+The fixture `report_of` is `nvrtc.compile` for tests that ask how many registers a config takes, whether some spill,
+what the compiler remarks, and what a function reads of the machine code. What the record does not have, since a source,
+an option, the compiler or that function is another, is compiled, and a warning says so. A sample of the record is
+compiled too, and must be as recorded.
 
     python -m tests.compiled        writes the record anew: what tests ask for, and nothing else
 """
 
 import functools
 import importlib.metadata
+import inspect
 import json
 import os
 import re
@@ -16,12 +18,13 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
 
-from tilewright.engines import cache, nvrtc
+from tilewright.engines import cache, disassembler, nvrtc
 from tilewright.engines.base import CompileReport
 from tilewright.engines.included import included
 from tilewright.kernels.spec import Config, Kernel
@@ -53,16 +56,23 @@ class Compiled:
     report: CompileReport
     log: str
     """What the assembler remarked besides."""
+    read: object = None
+    """What the asked function returned."""
 
 
-def report_of(kernel: Kernel, config: Config, variant: Variant, arch: str) -> Compiled:
-    """How a kernel compiles for an architecture: from the record where it has that."""
-    made_of = key(kernel, config, variant, arch)
+Reads = Callable[[str], object]
+"""What JSON can hold of the disassembler's text. The function's module imports nothing of ours."""
+
+
+def report_of(kernel: Kernel, config: Config, variant: Variant, arch: str, read: Reads | None = None) -> Compiled:
+    """How a kernel compiles for an architecture, and what `read` finds: from the record where it has that."""
+    made_of = key(kernel, config, variant, arch, read)
     known = None if ASKED_VARIABLE in os.environ else entries(PATH).get(made_of)
     if known is not None and made_of not in sample(PATH):
         return known
     code = nvrtc.compile(kernel, config, variant, arch)
-    found = Compiled(arch, code.report, "\n".join(_REMARK.findall(code.log)))
+    has_read = read and read(disassembler.disassemble(code.code))
+    found = Compiled(arch, code.report, "\n".join(_REMARK.findall(code.log)), has_read)
     if known is not None:
         assert found == known, f"{PATH.name} does not say what {kernel.name} compiles to: {COMMAND} writes it anew"
     elif folder := os.environ.get(ASKED_VARIABLE):
@@ -74,11 +84,15 @@ def report_of(kernel: Kernel, config: Config, variant: Variant, arch: str) -> Co
     return found
 
 
-def key(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
-    """A name for all that the code depends on: source, headers, macros, options, compiler."""
+def key(kernel: Kernel, config: Config, variant: Variant, arch: str, read: Reads | None = None) -> str:
+    """A name for all that the code depends on: source, headers, macros, options, compiler; and for how it is read."""
     options = nvrtc._options("", kernel.defines(config, variant), arch, None, lineinfo=True).as_bytes("nvrtc", "cubin")
     options = [one for one in options if not one.startswith(b"--include-path")]  # which differ by machine
-    return cache.key(compilers(), options, kernel.entry_point(config), texts(kernel.source))
+    parts = compilers(), options, kernel.entry_point(config), texts(kernel.source)
+    if read is None:
+        return cache.key(*parts)
+    reader = inspect.getsource(inspect.getmodule(read)), read.__qualname__, version(disassembler.WHEEL)
+    return cache.key(*parts, reader)
 
 
 @functools.cache
@@ -96,12 +110,18 @@ def sample(path: Path) -> set[str]:
 def entries(path: Path) -> dict[str, Compiled]:
     """The record, by keys."""
     found = json.loads(path.read_text())["entries"]
-    return {one["made_of"]: Compiled(one["arch"], CompileReport(**one["report"]), one["log"]) for one in found}
+    return {
+        one["made_of"]: Compiled(one["arch"], CompileReport(**one["report"]), one["log"], one["read"]) for one in found
+    }
 
 
 @functools.cache
 def compilers() -> list[str]:
-    return [f"{name} {importlib.metadata.version(name)}" for name in COMPILERS]
+    return [version(name) for name in COMPILERS]
+
+
+def version(package: str) -> str:
+    return f"{package} {importlib.metadata.version(package)}"
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""What tests of kernels ask of machine code."""
+"""What tests of kernels ask of machine code. `compiled.py` records what they find, for this very text."""
 
 import re
 
@@ -16,6 +16,23 @@ def loop_of_products(text):
             end = last + branch.end()
             return text[labels[branch[1]] : end], text[end:]
     raise ValueError("no loop has all of the products")
+
+
+def of_products(text):
+    """Of a kernel of wgmma instructions: how many there are, and which instructions come too early for them."""
+    return {"products": text.count(_PRODUCT), "written early": written_early(text)}
+
+
+def of_loop(text):
+    """The same of its loop, twice since its next step follows, and what comes after it; and whether an instruction is
+    found to be early where a wait in it is shorter."""
+    loop, rest = loop_of_products(text)
+    shorter = (loop + loop).replace("gsb0, 0x3", "gsb0, 0x4")
+    return {
+        "products": loop.count(_PRODUCT),
+        "written early": written_early(loop + loop + rest),
+        "found with a shorter wait": bool(written_early(shorter)),
+    }
 
 
 def written_early(text):

@@ -7,7 +7,8 @@ import pytest
 
 import compiled
 from compiled import Compiled, entries, report_of, sample
-from tilewright.engines import nvrtc
+from sass_cases import of_products, written_early
+from tilewright.engines import disassembler, nvrtc
 from tilewright.engines.base import CompileReport
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
@@ -82,6 +83,21 @@ def test_remarks_of_the_assembler_are_recorded(record, tmp_path, monkeypatch):
     compiled.write([asked], compiled.PATH)
     entries.cache_clear()
     assert entries(compiled.PATH) == {compiled.key(*ASKED): Compiled("sm_80", code.report, remark)}
+
+
+def test_what_a_function_reads_of_machine_code_is_recorded(record, tmp_path, monkeypatch):
+    """Under a name that differs from that of what is only compiled, and from other functions'."""
+    monkeypatch.setenv(compiled.ASKED_VARIABLE, str(tmp_path))
+    found = report_of(*ASKED, of_products)
+    assert found.read == of_products(disassembler.disassemble(nvrtc.compile(*ASKED).code))
+    (asked,) = (json.loads(path.read_text()) for path in tmp_path.glob(f"{compiled.key(*ASKED, of_products)}*"))
+    compiled.write([asked], compiled.PATH)
+    entries.cache_clear()
+    monkeypatch.delenv(compiled.ASKED_VARIABLE)
+    monkeypatch.setattr(compiled, "sample", lambda _: set())
+    monkeypatch.setattr(nvrtc, "compile", None)
+    assert report_of(*ASKED, of_products) == found
+    assert len({compiled.key(*ASKED), compiled.key(*ASKED, of_products), compiled.key(*ASKED, written_early)}) == 3
 
 
 def test_a_key_is_another_where_anything_differs_that_code_depends_on(tmp_path, monkeypatch):

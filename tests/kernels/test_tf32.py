@@ -12,8 +12,8 @@ from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 
 import tilewright
 from library_cases import Case, Operands, cases, check, check_specials, findings, kinds, multiply
-from sass_cases import loop_of_products, written_early
-from tilewright.engines import disassembler, nvrtc, relayouts
+from sass_cases import of_loop
+from tilewright.engines import nvrtc, relayouts
 from tilewright.errors import CompileError
 from tilewright.kernels import find
 from tilewright.kernels.takes import Addresses, Variant
@@ -248,13 +248,12 @@ HELD = [(number, *one) for number, one in enumerate(SHIPPED) if one[0] in (ROW_M
 
 
 @pytest.mark.parametrize(("number", "kernel", "preset"), HELD, ids=named)
-def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, kernel, preset):
+def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, kernel, preset, report_of):
     """In the loop too, whose next step comes while products of this one are under way. The forms are those whose spills
     are looked at too."""
     config = config_of(kernel, preset)
     for variant in sample(kernel, preset, number):
-        code = nvrtc.compile(kernel, config, variant, "sm_90a").code
-        loop, rest = loop_of_products(disassembler.disassemble(code))
-        assert loop.count("HGMMA") == 4 * config.BM // 64 // (1 if config.PINGPONG else config.CONSUMERS)
-        assert written_early(loop + loop + rest) == []
-        assert written_early((loop + loop).replace("gsb0, 0x3", "gsb0, 0x4")), "a shorter wait is not found"
+        found = report_of(kernel, config, variant, "sm_90a", of_loop).read
+        assert found["products"] == 4 * config.BM // 64 // (1 if config.PINGPONG else config.CONSUMERS)
+        assert found["written early"] == []
+        assert found["found with a shorter wait"]

@@ -25,6 +25,10 @@ _KERNELS = _HERE.parents[1] / "kernels"
 _INCLUDE = (_HERE / "include", _KERNELS / "include")
 """In this order: the emulator's stand-ins come before the device headers of the same name."""
 
+_RUNTIME_UNITS = 4
+"""How many units the runtime's files are compiled in. All of them include the same headers, and make the same code of
+templates: one by one they would take a third longer. The largest unit takes no longer than the largest file would."""
+
 OPTIMIZE_VARIABLE = "TILEWRIGHT_EMULATOR_OPTIMIZE"
 """Environment variable: how far the compiler optimizes kernels whose accesses are not counted, 1 to 3, the default.
 With 1 they compile in less time, and take longer."""
@@ -186,10 +190,14 @@ def compile_runtime() -> Runtime:
     library = cache.find(name, SUFFIX)
     if library is None:
         with scratch() as output:
-            objects = {path: str(output.with_name(f"{path.stem}.o")) for path in sorted(_RUNTIME.glob("*.cpp"))}
+            units = []
+            for number, files in enumerate(_runtime_units()):
+                units.append(output.with_name(f"unit{number}.cpp"))
+                units[-1].write_text("".join(f'#include "{file}"\n' for file in files), encoding="utf-8")
+            objects = {str(unit): str(unit.with_suffix(".o")) for unit in units}
             try:
                 with ThreadPoolExecutor() as threads:  # the compilers run at the same time
-                    list(threads.map(lambda path: compiler.run([*base, "-c", str(path), "-o", objects[path]]), objects))
+                    list(threads.map(lambda unit: compiler.run([*base, "-c", unit, "-o", objects[unit]]), objects))
                 compiler.run(
                     [*base, "-shared", "-pthread", f"-Wl,-soname,{name}", *objects.values(), "-o", str(output)]
                 )
@@ -197,6 +205,14 @@ def compile_runtime() -> Runtime:
                 raise EngineUnavailableError(f"the emulator's runtime does not compile: {error}") from None
             library = cache.store(name, SUFFIX, output.read_bytes())
     return Runtime(name, library)
+
+
+def _runtime_units() -> list[list[Path]]:
+    """The runtime's files, by the unit that they are compiled in. Units are of about one size."""
+    units: list[list[Path]] = [[] for _ in range(_RUNTIME_UNITS)]
+    for file in sorted(_RUNTIME.glob("*.cpp"), key=lambda file: (-file.stat().st_size, file)):
+        min(units, key=lambda unit: sum(one.stat().st_size for one in unit)).append(file)
+    return [unit for unit in units if unit]
 
 
 def compile_kernel(

@@ -74,15 +74,22 @@ class Made:
             if found := _MARK.search(repr(one.operands)):
                 raise UnknownError(f"{_MARK.sub(_number, one.opcode)} with %{found[1]}, which is text, as an operand")
         self._made = tuple(one for one in self._program.instructions if _MARK.search(one.opcode))
+        self._makes_kinds = any(map(_MARK.search, self._program.registers.values()))
 
     def names(self, values: Sequence[str]) -> tuple[Instruction, ...]:
         """The instructions whose names these values make."""
         return tuple(self._filled(self._made, values))
 
+    def registers(self, values: Sequence[str]) -> dict[str, str]:
+        """The kinds of registers, by name, with these values."""
+        kinds = self._program.registers
+        if not self._makes_kinds:
+            return kinds
+        return {name: self._fill(kind, values).lstrip(".") for name, kind in kinds.items()}
+
     def program(self, values: Sequence[str]) -> Program:
         """All of it, with these values."""
-        kinds = {name: self._fill(kind, values).lstrip(".") for name, kind in self._program.registers.items()}
-        return Program(tuple(self._filled(self._program.instructions, values)), kinds)
+        return Program(tuple(self._filled(self._program.instructions, values)), self.registers(values))
 
     def condition(self, values: Sequence[str]) -> str:
         """Whether the operands have these values, in C++."""

@@ -108,9 +108,11 @@ def wait(w: Writer) -> str:
 @instruction("wgmma.mma_async")
 def multiply_async(w: Writer) -> str:
     """A warpgroup's product."""
+    kinds = [one for one in w.modifiers if one == "f32" or one in _FACTORS]
+    if len(kinds) != 3 or kinds[0] != "f32" or "f32" in kinds[1:]:  # of most names that operands are tried to make
+        raise w.unknown()
     shape = next((one for one in w.modifiers if re.fullmatch(r"m64n\d+k\d+", one)), "")
-    kinds = [one for one in w.modifiers if one in (*_FACTORS, "f32")]
-    if not shape or len(kinds) != 3 or kinds[0] != "f32" or "f32" in kinds[1:]:
+    if not shape:
         raise w.unknown()
     if not _go_together(*kinds[1:]):
         raise w.unknown(f"of {kinds[1]} and {kinds[2]}")

@@ -103,11 +103,11 @@ def _with_made_names(statement: Statement, known: Collection[str], mark: str) ->
     """The same of a statement whose names operands make, for each of their values that makes PTX of it."""
     assert statement.template is not None and statement.operands is not None
     made, operands, by_place = Made(statement, known), statement.operands, set[int]()
-    ways = []
+    written, ways = _written(operands), []
     for values in made.choices:
         with suppress(UnknownError):
             for one in made.names(values):  # most fail here
-                _instruction(one, _written(operands), made.program(values), set())
+                _instruction(one, written, made.registers(values), set())
             ways.append(
                 f"if constexpr ({made.condition(values)}) {{ {_body(made.program(values), operands, by_place)} }}"
             )
@@ -143,7 +143,7 @@ def _operands(operands: Sequence[Operand], by_place: set[int]) -> str:
 def _body(program: Program, operands: Sequence[Operand], by_place: set[int]) -> str:
     """C++ for PTX; by_place: where it notes what `_operands` takes."""
     written = _written(operands)
-    body = [_instruction(one, written, program, by_place) for one in program.instructions]
+    body = [_instruction(one, written, program.registers, by_place) for one in program.instructions]
     labels = [_label(one.operands[0]) for one in program.instructions if one.opcode == ":"]
     lines = [f"__label__ {', '.join(labels)};"] if labels else []
     for name, kind in program.registers.items():
@@ -154,18 +154,18 @@ def _body(program: Program, operands: Sequence[Operand], by_place: set[int]) -> 
     return " ".join([*lines, *body])
 
 
-def _instruction(one: Instruction, written: list[bool], program: Program, by_place: set[int]) -> str:
+def _instruction(one: Instruction, written: list[bool], registers: Mapping[str, str], by_place: set[int]) -> str:
     if one.opcode == ":":
         return f"{_label(one.operands[0])}:;"
     parts = one.opcode.split(".")
     if parts[0] == "bra":
         made = f"goto {_label(one.operands[0])};"
-        writer = Writer(one, [], written, program.registers, by_place)
+        writer = Writer(one, [], written, registers, by_place)
     else:
         length = next((n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in HANDLERS), 0)
         if not length:
             raise UnknownError(one.opcode)
-        writer = Writer(one, parts[length:], written, program.registers, by_place)
+        writer = Writer(one, parts[length:], written, registers, by_place)
         made = HANDLERS[".".join(parts[:length])](writer)
     return made if one.guard is None else f"if ({writer.value(one.guard, 'pred')}) {{ {made} }}"
 

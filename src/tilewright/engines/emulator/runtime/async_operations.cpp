@@ -360,10 +360,6 @@ void BlockRunner::end_stores() {
 
 namespace {
 
-simt::GpuThread* as_gpu_thread(const simt::Thread* self) {
-    return static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
-}
-
 simt::TileBox box_at(const simt::Call& call, const void* shared, const simt::TilePlace& place) {
     simt::TileBox box = {call, static_cast<unsigned char*>(const_cast<void*>(shared)), *place.map, {}};
     std::copy(std::begin(place.at), std::end(place.at), box.at);

@@ -372,6 +372,11 @@ class BlockRunner {
     Fiber* entered_ = nullptr;  // the idle fiber that was handed over to
 };
 
+// The thread that stand-ins of headers are called for.
+inline GpuThread* as_gpu_thread(const Thread* self) { return static_cast<GpuThread*>(const_cast<Thread*>(self)); }
+
+inline std::uintptr_t number(const volatile void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
 // Of the fiber that calls.
 inline BlockRunner* runner() { return static_cast<BlockRunner*>(Stacks::owner_here()); }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uintptr_t NEAR_NULL = 1 << 20;  // where elements behind a null pointer are
 
-constexpr std::size_t WORD = 4;  // bytes of what a tensor core is taken to read at a time
+constexpr std::size_t READ_BYTES = 4;  // of what a tensor core is taken to read at a time
 
 // The thread of a warpgroup that stands for who reads a product's word of this number.
 unsigned thread_of_word(std::size_t number) { return unsigned(number * 5 % WARPGROUP_SIZE); }
@@ -32,8 +32,6 @@ const char* did_read(const Stamp& read) {
     if (read.time == Stamp::UNDER_WAY) return "started a store of";
     return read.flags & Stamp::COPY ? "stored" : DID[read.flags & Stamp::STORE ? 1 : 0];
 }
-
-std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 }  // namespace
 
@@ -227,10 +225,10 @@ void Checker::product_started(const Warpgroup& group, const Call& call, const st
     std::size_t number = 0;  // of a factor's first word
     for (const FactorWords& factor : factors) {
         for (const FactorWords::Piece& piece : factor.pieces) {
-            const Cells cells = shared_cells(piece.address, piece.words * WORD);
+            const Cells cells = shared_cells(piece.address, piece.words * READ_BYTES);
             for (std::size_t c = 0; c < cells.count; ++c) {
                 Cell& cell = cells.first[c];
-                const std::size_t word = number + piece.first + c * cells.bytes_of_cell / WORD * piece.step;
+                const std::size_t word = number + piece.first + c * cells.bytes_of_cell / READ_BYTES * piece.step;
                 const unsigned t = thread_of_word(word);
                 all_sure = all_sure && is_sure(cell.write(), group.threads[t].actor, cells, sure[t]);
                 unsigned slot = 0;
@@ -250,13 +248,13 @@ void Checker::check_words(const Warpgroup& group, std::uint32_t site, const std:
     for (const FactorWords& factor : factors) {
         std::vector<std::uintptr_t> words(factor.words);
         for (const FactorWords::Piece& piece : factor.pieces) {
-            for (unsigned i = 0; i < piece.words; ++i) words[piece.first + i * piece.step] = piece.address + i * WORD;
+            for (unsigned i = 0; i < piece.words; ++i) words[piece.first + i * piece.step] = piece.address + i * READ_BYTES;
         }
         const std::vector<bool> written = written_lines(words, factor.lines);
         for (std::size_t i = 0; i < words.size(); ++i) {
             const unsigned thread = group.threads[thread_of_word(number++)].actor;
-            const Visit one = {thread, site, words[i], WORD, AccessKind::read, Stamp::FRAGMENT};
-            const Cells cells = shared_cells(words[i], WORD);
+            const Visit one = {thread, site, words[i], READ_BYTES, AccessKind::read, Stamp::FRAGMENT};
+            const Cells cells = shared_cells(words[i], READ_BYTES);
             check_shown(one, cells);
             if (!written[i % factor.lines]) continue;
             for (std::size_t c = 0; c < cells.count; ++c) check_read(one, cells.first[c].write(), cells);
@@ -269,7 +267,7 @@ void Checker::check_words(const Warpgroup& group, std::uint32_t site, const std:
 std::vector<bool> Checker::written_lines(const std::vector<std::uintptr_t>& words, std::size_t lines) {
     std::vector<bool> written(lines);
     for (std::size_t i = 0; i < words.size(); ++i) {
-        const Cells cells = shared_cells(words[i], WORD);
+        const Cells cells = shared_cells(words[i], READ_BYTES);
         for (std::size_t c = 0; c < cells.count; ++c) {
             if (cells.first[c].write_time() >= cells.oldest) written[i % lines] = true;
         }

@@ -9,15 +9,15 @@
 namespace simt {
 namespace {
 
-constexpr unsigned ROWS = 16, COLUMNS = 8;  // of a product
+constexpr unsigned PRODUCT_ROWS = 16, PRODUCT_COLUMNS = 8;
 
 // Calls visit(lane, i, row, column) for every sum i of a lane's.
 template <typename Visit>
 void each_sum(unsigned rows, unsigned columns, const Visit& visit) {
     for (unsigned lane = 0; lane < WARP_SIZE; ++lane) {
         for (unsigned i = 0; i < 4 * rows * columns; ++i) {
-            const unsigned row = i / (4 * columns) * ROWS + lane / 4 + i % 4 / 2 * 8;
-            visit(lane, i, row, i / 4 % columns * COLUMNS + lane % 4 * 2 + i % 2);
+            const unsigned row = i / (4 * columns) * PRODUCT_ROWS + lane / 4 + i % 4 / 2 * 8;
+            visit(lane, i, row, i / 4 % columns * PRODUCT_COLUMNS + lane % 4 * 2 + i % 2);
         }
     }
 }
@@ -43,18 +43,18 @@ const char* simt_multiply_fragments(void* const* arguments) {
     using namespace simt;
     static thread_local TensorFactor a, b;
     const auto of = [&](unsigned lane) -> const Fragments& { return *static_cast<const Fragments*>(arguments[lane]); };
-    const unsigned rows = of(0).rows, columns = of(0).columns, width = COLUMNS * columns;
+    const unsigned rows = of(0).rows, columns = of(0).columns, width = PRODUCT_COLUMNS * columns;
     const FactorType of_a = of(0).of_a, of_b = of(0).of_b;
     for (unsigned lane = 0; lane < WARP_SIZE; ++lane) {
         const unsigned line = lane / 4, byte = lane % 4 * 4;
-        for (unsigned i = 0; i < 4 * rows; ++i) place(a, of_a, i / 4 * ROWS + line + i % 2 * 8, byte + i % 4 / 2 * 16, of(lane).a[i]);
-        for (unsigned i = 0; i < 2 * columns; ++i) place(b, of_b, i / 2 * COLUMNS + line, byte + i % 2 * 16, of(lane).b[i]);
+        for (unsigned i = 0; i < 4 * rows; ++i) place(a, of_a, i / 4 * PRODUCT_ROWS + line + i % 2 * 8, byte + i % 4 / 2 * 16, of(lane).a[i]);
+        for (unsigned i = 0; i < 2 * columns; ++i) place(b, of_b, i / 2 * PRODUCT_COLUMNS + line, byte + i % 2 * 16, of(lane).b[i]);
     }
-    a.decode(ROWS * rows, of_a);
+    a.decode(PRODUCT_ROWS * rows, of_a);
     b.decode(width, of_b);
-    std::vector<float> sums(ROWS * rows * width);
+    std::vector<float> sums(PRODUCT_ROWS * rows * width);
     each_sum(rows, columns, [&](unsigned lane, unsigned i, unsigned row, unsigned col) { sums[row * width + col] = of(lane).sums[i]; });
-    for (unsigned row = 0; row < ROWS * rows; ++row) {
+    for (unsigned row = 0; row < PRODUCT_ROWS * rows; ++row) {
         add_products(TensorCores::ampere, of_a, a, row, b, width, &sums[row * width]);
     }
     each_sum(rows, columns, [&](unsigned lane, unsigned i, unsigned row, unsigned col) { of(lane).sums[i] = sums[row * width + col]; });

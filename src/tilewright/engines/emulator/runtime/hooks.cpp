@@ -103,7 +103,7 @@ void BlockRunner::obey_refusal() {
 
 namespace {
 
-inline std::uintptr_t number(const volatile void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+using simt::number;
 
 // Of a size that is known, or another (0) that is given.
 template <std::size_t BYTES, AccessKind KIND, bool VOLATILE>

@@ -13,8 +13,6 @@ namespace {
 constexpr unsigned ROWS = 64;
 constexpr std::uint32_t WINDOW_ALIGNMENT = 1024;
 
-std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
-
 constexpr unsigned PIECE_BYTES = 16;  // that lie together, and which swizzles move as a whole
 
 // Calls `visit` for the first element of each run of neighbours, of this many bytes, among those that an instruction reads.
@@ -386,14 +384,6 @@ void BlockRunner::check_that_products_ended() {
 }  // namespace simt
 
 // What the stand-ins of shared_address.cuh, wgmma.cuh and register_budget.cuh call: see abi.hpp.
-
-namespace {
-
-simt::GpuThread* as_gpu_thread(const simt::Thread* self) {
-    return static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
-}
-
-}  // namespace
 
 unsigned simt_shared_address(const simt::Thread* self, const void* shared) {
     return as_gpu_thread(self)->runner->shared_address(shared);
