@@ -274,6 +274,7 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
         nearness.PREDICTED,
         *(path for path in (*performance.CASES, *performance.END_TO_END) if (root / path).exists()),
         *(root / performance.COUNTERS).glob("*.csv"),
+        *(root / performance.RECORDS.parent).glob("*.json"),
     ):
         copy = tmp_path / page.relative_to(root) if page.is_absolute() else tmp_path / page
         copy.parent.mkdir(parents=True, exist_ok=True)

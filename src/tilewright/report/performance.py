@@ -56,6 +56,8 @@ CASES = tuple(
     Path(f"results/h200/{name}.json")
     for name in (
         "best",
+        "best_fp16x3",
+        "best_bf16x3",
         "orders",
         "batched",
         "decode",
