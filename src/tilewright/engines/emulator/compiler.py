@@ -1,6 +1,7 @@
 """Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run."""
 
 import contextlib
+import ctypes
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -358,14 +359,37 @@ def _place(folder: Path, file: str, headers: Sequence[tuple[str, str]], contents
 
 
 def _link(compiler: Compiler, arguments: Sequence[str], output: Path) -> None:
-    """Make a shared object of a kernel: without C++'s library where it needs none, since the linker would spend half of
-    its time on that."""
+    """Make a shared object of a kernel, with as few libraries as it needs: the linker would spend half of its time
+    on C's and C++'s. Most kernels call nothing but the runtime."""
     shared = [*arguments, "-shared", "-Wl,-z,defs", "-o", str(output)]
     if not compiler.is_clang:
-        with contextlib.suppress(CompileError):
-            compiler.run([*shared, "-fno-use-linker-plugin", "-nodefaultlibs", "-lm", "-lgcc", "-lc"])
-            return
+        for libraries in (["-nostdlib", *_thread_local_library()], ["-nodefaultlibs", "-lm", "-lgcc", "-lc"]):
+            with contextlib.suppress(CompileError):
+                compiler.run([*shared, "-fno-use-linker-plugin", *libraries])
+                return
     compiler.run(shared)
+
+
+@lru_cache
+def _thread_local_library() -> list[str]:
+    """The library that finds a thread's variables, which is this process's loader, if the system has it apart."""
+    process = ctypes.CDLL(None)
+    with contextlib.suppress(AttributeError):
+        place = _Place()
+        if process.dladdr(ctypes.cast(process.__tls_get_addr, ctypes.c_void_p), ctypes.byref(place)):
+            return [os.fsdecode(place.file)]
+    return []
+
+
+class _Place(ctypes.Structure):
+    """What dladdr says of an address (`Dl_info`)."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
 
 
 @lru_cache
