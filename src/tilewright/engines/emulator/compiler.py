@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
+from tilewright.engines.emulator.host import cores
 from tilewright.engines.emulator.ptx import behind_prelude, lines_of, needs_macros, translated, translated_expanded
 from tilewright.engines.emulator.subscripts import with_arrays
 from tilewright.engines.emulator.wrapped_indices import with_exact_values
@@ -27,8 +28,9 @@ _INCLUDE = (_HERE / "include", _KERNELS / "include")
 """In this order: the emulator's stand-ins come before the device headers of the same name."""
 
 _RUNTIME_UNITS = 4
-"""How many units the runtime's files are compiled in. All of them include the same headers, and make the same code of
-templates: one by one they would take a third longer. The largest unit takes no longer than the largest file would."""
+"""How many units the runtime's files are compiled in at most, and no more than there are cores. All of them include the
+same headers, and make the same code of templates: four units take a quarter more core-seconds than one or two, and one
+for each file would take more again. The largest of four takes no longer than the largest file would."""
 
 OPTIMIZE_VARIABLE = "TILEWRIGHT_EMULATOR_OPTIMIZE"
 """Environment variable: how far the compiler optimizes kernels whose accesses are not counted, 1 to 3, the default.
@@ -210,7 +212,7 @@ def compile_runtime() -> Runtime:
 
 def _runtime_units() -> list[list[Path]]:
     """The runtime's files, by the unit that they are compiled in. Units are of about one size."""
-    units: list[list[Path]] = [[] for _ in range(_RUNTIME_UNITS)]
+    units: list[list[Path]] = [[] for _ in range(min(_RUNTIME_UNITS, cores()))]
     for file in sorted(_RUNTIME.glob("*.cpp"), key=lambda file: (-file.stat().st_size, file)):
         min(units, key=lambda unit: sum(one.stat().st_size for one in unit)).append(file)
     return [unit for unit in units if unit]
