@@ -189,7 +189,7 @@ def compile_runtime() -> Runtime:
     compiler = find_compiler()
     base = (*_base_options(compiler), "-O2")
     texts = cache.texts_key(_RUNTIME, ".cpp", ".hpp"), cache.texts_key(_INCLUDE[0], ".h")
-    name = "tilewright-runtime-" + cache.key(compiler, base, texts)
+    name = "tilewright-runtime-" + cache.key(compiler.key, base, texts)
     library = cache.find(name, SUFFIX)
     if library is None:
         with scratch() as output:
@@ -289,7 +289,7 @@ def _compiled(
     headers = [own, *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE)]
     if by_macros:
         headers += [contents, cache.texts_key(_HERE / "ptx", ".py")]
-    name = "kernel-" + cache.key(compiler, options, build.ahead, build.spacing, unit, headers, runtime.name)
+    name = "kernel-" + cache.key(compiler.key, options, build.ahead, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)
     if found is not None:
         return found
@@ -400,7 +400,7 @@ def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime:
 
     GCC takes the text where the file does not suit it, or is gone. (Clang refuses a header that macros differ from.)
     """
-    name = "prelude-" + cache.key(compiler, options, prelude, runtime.name, cache.texts_key(_INCLUDE[0], *_HEADERS))
+    name = "prelude-" + cache.key(compiler.key, options, prelude, runtime.name, cache.texts_key(_INCLUDE[0], *_HEADERS))
     found = cache.find(name, _PARSED_SUFFIX)
     if found is not None:
         return found
