@@ -20,7 +20,17 @@ from tilewright.bench import ncu, profiles
 from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared
 from tilewright.cli.streams import notes
-from tilewright.cli.terminal import Order, Precision, finite_scalars, json_output, promised, results, say, write_json
+from tilewright.cli.terminal import (
+    Order,
+    Precision,
+    finite_scalars,
+    json_output,
+    kernel_names,
+    promised,
+    results,
+    say,
+    write_json,
+)
 from tilewright.engines.registry import present_gpu
 from tilewright.errors import ConfigError, ProblemError
 from tilewright.files import Output, check_outputs, json_kind
@@ -53,6 +63,7 @@ def run_explain(
         str,
         typer.Argument(
             metavar="KERNEL",
+            autocompletion=kernel_names,
             help=f"Name, rung number, NAME:PRESET, a source file, as in softmax.cu, or '{BEST}': what matmul takes.",
         ),
     ],
