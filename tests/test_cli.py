@@ -229,6 +229,16 @@ def test_wrong_usage_has_its_own_status(tilewright):
     assert "--samples" in err
 
 
+@pytest.mark.parametrize("command", ["list", "bench", "check", "explain", "sass", "tune"])
+def test_a_shell_completes_names_of_kernels(tilewright, monkeypatch, command):
+    monkeypatch.setenv("_TILEWRIGHT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"tilewright {command} spl")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    status, out, _ = tilewright()
+    assert status == 0
+    assert sorted(out.split()) == ["split", "split_k"]
+
+
 @pytest.mark.parametrize("command", [[], ["list"], ["info"], ["bench"]])
 def test_help_teaches(tilewright, command):
     status, out, _ = tilewright(*command, "--help")

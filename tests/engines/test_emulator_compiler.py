@@ -18,7 +18,7 @@ from tilewright.engines.emulator.compiler import CHECKED, FAST, compile_kernel, 
 from tilewright.engines.emulator.counting import COUNTED
 from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.program import worker_count
-from tilewright.engines.host_compiler import find_compiler
+from tilewright.engines.host_compiler import Compiler, find_compiler
 from tilewright.errors import CompileError, EngineUnavailableError
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { __syncthreads(); out[threadIdx.x] = VALUE; }'
@@ -77,6 +77,22 @@ def test_a_function_that_is_nowhere_defined():
     source = 'int nowhere(); extern "C" __global__ void kernel(int* out) { *out = nowhere(); }'
     with pytest.raises(CompileError, match="nowhere"):
         launch(source, np.zeros(1))
+
+
+@pytest.mark.parametrize(("call", "links"), [("out[0]", 1), ("expf(out[0])", 2)])
+def test_kernels_that_call_no_library_are_linked_without_any(monkeypatch, fresh_cache, call, links):
+    run, calls = Compiler.run, []
+    monkeypatch.setattr(Compiler, "run", lambda self, arguments: (calls.append(arguments), run(self, arguments)))
+    source = f"""extern "C" __global__ void kernel(float* out) {{
+        __shared__ float one;
+        one = {call};
+        __syncthreads();
+        out[threadIdx.x] = one;
+    }}"""
+    out = np.ones(1, dtype=np.float32)
+    launch(source, out)
+    np.testing.assert_allclose(out, np.exp(1) if "exp" in call else 1, rtol=1e-6)
+    assert sum("-shared" in arguments for arguments in calls) <= links
 
 
 def test_more_locals_than_a_fibers_stack_has_room_for():

@@ -82,3 +82,16 @@ def test_lines_wrap_between_words_and_parameters():
         "    1,234,567 blocks",
         "and one more",
     ]
+
+
+def test_lines_do_not_end_between_a_number_and_its_unit():
+    text = Text("It takes 273.80 ms, 502 GFLOP/s, for 0.5 s or 17.2 G of 4 blocks and 32 warps")
+    assert [line.plain for line in wrapped(text, 14)] == [
+        "It takes",
+        "273.80 ms,",
+        "502 GFLOP/s,",
+        "for 0.5 s or",
+        "17.2 G of 4",
+        "blocks and 32",
+        "warps",
+    ]

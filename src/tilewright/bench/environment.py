@@ -13,7 +13,7 @@ from typing import Any
 from tilewright import version
 from tilewright.bench.records import GpuState
 from tilewright.engines.base import Engine
-from tilewright.engines.emulator.host import cpu_name
+from tilewright.engines.emulator.host import cores, cpu_name
 from tilewright.engines.host_compiler import find_compiler
 from tilewright.errors import EngineUnavailableError
 
@@ -36,7 +36,7 @@ def environment(engine: Engine | None) -> dict[str, Any]:
         "python": platform.python_version(),
         "libraries": _known({name: _installed(name) for name in _LIBRARIES}),
         "os": _operating_system(),
-        "cpu": _known({"name": cpu_name(), "architecture": platform.machine(), "cores": _cores()}),
+        "cpu": _known({"name": cpu_name(), "architecture": platform.machine(), "cores": cores()}),
         "compiler": _compiler(),
         "gpu": _gpu(engine) if engine and engine.name == "cuda" else None,
     }
@@ -70,11 +70,6 @@ def _operating_system() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return platform.system()
-
-
-def _cores() -> int | None:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _compiler() -> str | None:

@@ -31,6 +31,7 @@ from tilewright.cli.terminal import (
     Suites,
     finite_scalars,
     json_output,
+    kernel_names,
     promised,
     results,
 )
@@ -57,6 +58,7 @@ def run_bench(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
+            autocompletion=kernel_names,
             help="Names, rung numbers, NAME:PRESET, or a source file; 'best' is what matmul takes. All rungs where "
             "none is given.",
         ),

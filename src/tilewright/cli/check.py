@@ -28,6 +28,7 @@ from tilewright.cli.terminal import (
     Suites,
     finite_scalars,
     json_output,
+    kernel_names,
     results,
     say,
     write_json,
@@ -65,6 +66,7 @@ def run_check(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
+            autocompletion=kernel_names,
             help="Names, rung numbers, NAME:PRESET, or a source file, as in my_gemm.cu or my_gemm.cu:entry. All rungs "
             "where none is given.",
         ),

@@ -20,7 +20,17 @@ from tilewright.bench import ncu, profiles
 from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared
 from tilewright.cli.streams import notes
-from tilewright.cli.terminal import Order, Precision, finite_scalars, json_output, promised, results, say, write_json
+from tilewright.cli.terminal import (
+    Order,
+    Precision,
+    finite_scalars,
+    json_output,
+    kernel_names,
+    promised,
+    results,
+    say,
+    write_json,
+)
 from tilewright.engines.registry import present_gpu
 from tilewright.errors import ConfigError, ProblemError
 from tilewright.files import Output, check_outputs, json_kind
@@ -53,6 +63,7 @@ def run_explain(
         str,
         typer.Argument(
             metavar="KERNEL",
+            autocompletion=kernel_names,
             help=f"Name, rung number, NAME:PRESET, a source file, as in softmax.cu, or '{BEST}': what matmul takes.",
         ),
     ],
@@ -200,23 +211,20 @@ def _here(function: Callable[..., T], *arguments: Any) -> T:
 def _show(explained: Explanation, out: Console) -> None:
     say(tables.heading(explained), to=out)
     out.print()
-    out.print(verdict(explained), style="bold green", highlight=False)
+    say(f"[bold green]{escape(verdict(explained))}[/]", to=out)
     if not explained.waves.blocks:
         return
     out.print()
     out.print(tables.traffic_table(explained))
     out.print(tables.lines_table(explained))
     out.print(tables.roofline_table(explained))
-    out.print(tables.roofline_words(explained), highlight=False)
+    say(tables.roofline_words(explained), to=out)
     out.print()
     out.print(tables.occupancy_table(explained))
-    out.print(tables.occupancy_words(explained), highlight=False)
+    say(tables.occupancy_words(explained), to=out)
     if explained.traffic.extrapolated:
         exactly = "The pattern repeats, so they are exact." if explained.traffic.exact else "They are an estimate."
-        out.print(
-            f"\nThe counts are extrapolated from {explained.traffic.blocks_run} runs of a block. {exactly}",
-            highlight=False,
-        )
+        say(f"\nThe counts are extrapolated from {explained.traffic.blocks_run} runs of a block. {exactly}", to=out)
     for note in explained.notes:
         notes.print(f"[dim]note:[/] {note}", soft_wrap=True)
 
@@ -227,14 +235,14 @@ def _explain_launch(launch: Launch, gpu: Gpu, deadline: float, json_path: Path |
     shown = results(json_path)
     say(f"{tables.launch_heading(one)}\n[dim]{launches.arguments(launch)}[/]", to=shown)
     shown.print()
-    shown.print(launch_verdict(one), style="bold green", highlight=False)
+    say(f"[bold green]{escape(launch_verdict(one))}[/]", to=shown)
     shown.print()
     for table in (tables.traffic_table(one), tables.lines_table(one), tables.launch_roofline_table(one)):
         shown.print(table)
-    shown.print(tables.launch_roofline_words(one), highlight=False)
+    say(tables.launch_roofline_words(one), to=shown)
     shown.print()
     shown.print(tables.occupancy_table(one))
-    shown.print(tables.occupancy_words(one), highlight=False)
+    say(tables.occupancy_words(one), to=shown)
     for note in one.notes:
         notes.print(f"[dim]note:[/] {escape(note)}", soft_wrap=True)
     if json_path:
@@ -254,7 +262,7 @@ def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path
     say(summary(found.code, dynamic), markup=False, to=shown)
     shown.print()
     shown.print(tables.occupancy_table(one))
-    shown.print(tables.warps_words(one.occupancy), highlight=False)
+    say(tables.warps_words(one.occupancy), to=shown)
     if not found.arch.startswith("sm_{}{}".format(*gpu.capability)):
         has = "{}.{}".format(*gpu.capability)
         notes.print(f"[dim]note:[/] the code is for {found.arch}, and {gpu.name} has compute capability {has}")

@@ -5,13 +5,16 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.streams import out
-from tilewright.cli.terminal import say
+from tilewright.cli.terminal import kernel_names, say
 from tilewright.kernels import KERNELS, resolve
 from tilewright.report.tables import kernel_table, ladder_table
 
 
 def run_list(
-    kernels: Annotated[list[str] | None, typer.Argument(metavar="[KERNEL]...", help="Names or rung numbers.")] = None,
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KERNEL]...", autocompletion=kernel_names, help="Names or rung numbers."),
+    ] = None,
 ) -> None:
     """Show the ladder, and the library's kernels that are no rung: their ideas, parameters and defaults.
 

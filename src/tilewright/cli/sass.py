@@ -13,7 +13,7 @@ from tilewright.analysis.machine_code import MachineCode, code_of, machine_code
 from tilewright.analysis.register_banks import bank_reads
 from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared
-from tilewright.cli.terminal import Order, json_output, results, say, write_json
+from tilewright.cli.terminal import Order, json_output, kernel_names, results, say, write_json
 from tilewright.engines.registry import present_gpu
 from tilewright.engines.relayouts import as_read
 from tilewright.errors import ConfigError
@@ -33,7 +33,12 @@ ARCH = "sm_90a"
 
 def run_sass(
     kernel: Annotated[
-        str, typer.Argument(metavar="KERNEL", help="Name, rung number, NAME:PRESET, or a .cu, .ptx or .cubin.")
+        str,
+        typer.Argument(
+            metavar="KERNEL",
+            autocompletion=kernel_names,
+            help="Name, rung number, NAME:PRESET, or a .cu, .ptx or .cubin.",
+        ),
     ],
     config: Annotated[
         str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")

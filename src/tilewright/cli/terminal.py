@@ -14,6 +14,7 @@ from tilewright.cli.streams import notes, out
 from tilewright.engines.registry import CHOICES
 from tilewright.errors import ProblemError
 from tilewright.files import Kind, Output, as_json, save_json
+from tilewright.kernels import KERNELS
 from tilewright.problem import DTYPES, FAST, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
 from tilewright.report.fitted import wrapped
 
@@ -85,6 +86,11 @@ def promised(precision: str | None) -> str | None:
         ProblemError: there is no such precision.
     """
     return FAST if precision == FAST else promise_of(precision)
+
+
+def kernel_names(incomplete: str) -> list[str]:
+    """What a shell may complete a kernel's name to."""
+    return [kernel.name for kernel in KERNELS if kernel.name.startswith(incomplete)]
 
 
 def say(text: str, markup: bool = True, indent: int = 0, to: Console | None = None) -> None:

@@ -29,6 +29,7 @@ from tilewright.cli.terminal import (
     Suites,
     finite_scalars,
     json_output,
+    kernel_names,
     results,
     say,
 )
@@ -55,6 +56,7 @@ def run_tune(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
+            autocompletion=kernel_names,
             help="Names, rung numbers, NAME:PRESET, which keeps what the preset sets, or a source file. All that take "
             "the problem where none is given.",
         ),

@@ -62,7 +62,7 @@ def built(source: Path, options: Sequence[str] = (), versions: Sequence[str] = (
         raise FileNotFoundError(f"there is no Python.h in {headers}")
     compiler = find_compiler()
     version = (sys.version, sysconfig.get_config_var("EXT_SUFFIX"), *versions)
-    name = f"{source.stem}-" + cache.key(compiler, _OPTIONS, version, _text(source))
+    name = f"{source.stem}-" + cache.key(compiler.key, _OPTIONS, version, _text(source))
     found = cache.find(name, SUFFIX)
     if found is None:
         with scratch() as output:

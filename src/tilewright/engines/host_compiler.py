@@ -7,7 +7,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from tilewright.engines import cache, children
@@ -27,6 +27,11 @@ class Compiler:
     macros: str
     """Everything that it predefines: its version, and the processor's instruction sets."""
 
+    @cached_property
+    def key(self) -> str:
+        """A name for it, of which names for what it compiles are made."""
+        return cache.key(self.command, self.native, self.macros)
+
     @property
     def version(self) -> str:
         """Name and version, as in 'GCC 12.2.0'."""
@@ -34,12 +39,12 @@ class Compiler:
         version = match[1] if match else "of unknown version"
         return version if self.is_clang else f"GCC {version}"
 
-    @property
+    @cached_property
     def is_clang(self) -> bool:
         """Whether it is Clang under whatever name, else GCC."""
         return "#define __clang__ " in self.macros
 
-    @property
+    @cached_property
     def gcc(self) -> int:
         """GCC's major version; 0 of Clang."""
         match = re.search(r"#define __GNUC__ (\d+)", self.macros)

@@ -15,6 +15,10 @@ _LEAST_GAP, _GAP = 2, 3
 """Columns between two columns of a table."""
 _BETWEEN_FACTS = "   "
 
+_UNIT = r"(?:[mun]?s|bytes?|W|[kKMGT](?:i?B|FLOP|Hz)?)(?:/s)?(?![\w-])"
+_BREAKS = re.compile(rf"(?<=\S)(?!(?<=\d)\s+{_UNIT})\s+|,(?=[A-Z_]+=)")
+"""Where a line of text may be broken."""
+
 
 _Behind = Literal["", " ", ", "]
 
@@ -121,7 +125,8 @@ class FittedTable:
 
 
 def wrapped(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
-    """The lines of a text, broken between words and between the parameters of configs such as 'BM=64,BN=64'.
+    """The lines of a text, broken between words, but not between a number and its unit, and between the parameters of
+    configs such as 'BM=64,BN=64'.
 
     Args:
         text: one line or several.
@@ -131,7 +136,7 @@ def wrapped(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
     for line in text.split("\n"):
         start = fits = 0
         cuts: list[int] = []
-        for place in [cut.end() for cut in re.finditer(r"(?<=\S)\s+|,(?=[A-Z_]+=)", line.plain)] + [len(line)]:
+        for place in [cut.end() for cut in _BREAKS.finditer(line.plain)] + [len(line)]:
             before = indent if cuts else 0
             if fits > start and before + cell_len(line.plain[start:place].rstrip()) > width:
                 cuts.append(fits)

@@ -1,12 +1,12 @@
 """Compiles configs on all cores, ahead of their measuring."""
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 
 from tilewright import gpus
 from tilewright.engines.base import CompileReport, Engine
+from tilewright.engines.emulator.host import cores
 from tilewright.engines.relayouts import as_read
 from tilewright.errors import CompileError
 from tilewright.kernels.spec import Choice
@@ -21,11 +21,10 @@ class CompilePool:
 
     def __init__(self, engine: Engine, problem: Problem) -> None:
         """Compile for a problem whose operands are aligned."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.ahead = _AHEAD * cores
+        self.ahead = _AHEAD * cores()
         self._engine = engine
         self._problem = problem
-        self._threads = ThreadPoolExecutor(cores, thread_name_prefix="tilewright-compile")
+        self._threads = ThreadPoolExecutor(cores(), thread_name_prefix="tilewright-compile")
         self._futures: dict[Future[CompileReport | str], Choice] = {}
 
     def __enter__(self) -> "CompilePool":

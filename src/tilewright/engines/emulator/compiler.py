@@ -1,6 +1,7 @@
 """Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run."""
 
 import contextlib
+import ctypes
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
+from tilewright.engines.emulator.host import cores
 from tilewright.engines.emulator.ptx import behind_prelude, lines_of, needs_macros, translated, translated_expanded
 from tilewright.engines.emulator.subscripts import with_arrays
 from tilewright.engines.emulator.wrapped_indices import with_exact_values
@@ -26,8 +28,9 @@ _INCLUDE = (_HERE / "include", _KERNELS / "include")
 """In this order: the emulator's stand-ins come before the device headers of the same name."""
 
 _RUNTIME_UNITS = 4
-"""How many units the runtime's files are compiled in. All of them include the same headers, and make the same code of
-templates: one by one they would take a third longer. The largest unit takes no longer than the largest file would."""
+"""How many units the runtime's files are compiled in at most, and no more than there are cores. All of them include the
+same headers, and make the same code of templates: four units take a quarter more core-seconds than one or two, and one
+for each file would take more again. The largest of four takes no longer than the largest file would."""
 
 OPTIMIZE_VARIABLE = "TILEWRIGHT_EMULATOR_OPTIMIZE"
 """Environment variable: how far the compiler optimizes kernels whose accesses are not counted, 1 to 3, the default.
@@ -186,7 +189,7 @@ def compile_runtime() -> Runtime:
     compiler = find_compiler()
     base = (*_base_options(compiler), "-O2")
     texts = cache.texts_key(_RUNTIME, ".cpp", ".hpp"), cache.texts_key(_INCLUDE[0], ".h")
-    name = "tilewright-runtime-" + cache.key(compiler, base, texts)
+    name = "tilewright-runtime-" + cache.key(compiler.key, base, texts)
     library = cache.find(name, SUFFIX)
     if library is None:
         with scratch() as output:
@@ -209,7 +212,7 @@ def compile_runtime() -> Runtime:
 
 def _runtime_units() -> list[list[Path]]:
     """The runtime's files, by the unit that they are compiled in. Units are of about one size."""
-    units: list[list[Path]] = [[] for _ in range(_RUNTIME_UNITS)]
+    units: list[list[Path]] = [[] for _ in range(min(_RUNTIME_UNITS, cores()))]
     for file in sorted(_RUNTIME.glob("*.cpp"), key=lambda file: (-file.stat().st_size, file)):
         min(units, key=lambda unit: sum(one.stat().st_size for one in unit)).append(file)
     return [unit for unit in units if unit]
@@ -286,7 +289,7 @@ def _compiled(
     headers = [own, *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE)]
     if by_macros:
         headers += [contents, cache.texts_key(_HERE / "ptx", ".py")]
-    name = "kernel-" + cache.key(compiler, options, build.ahead, build.spacing, unit, headers, runtime.name)
+    name = "kernel-" + cache.key(compiler.key, options, build.ahead, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)
     if found is not None:
         return found
@@ -358,14 +361,37 @@ def _place(folder: Path, file: str, headers: Sequence[tuple[str, str]], contents
 
 
 def _link(compiler: Compiler, arguments: Sequence[str], output: Path) -> None:
-    """Make a shared object of a kernel: without C++'s library where it needs none, since the linker would spend half of
-    its time on that."""
+    """Make a shared object of a kernel, with as few libraries as it needs: the linker would spend half of its time
+    on C's and C++'s. Most kernels call nothing but the runtime."""
     shared = [*arguments, "-shared", "-Wl,-z,defs", "-o", str(output)]
     if not compiler.is_clang:
-        with contextlib.suppress(CompileError):
-            compiler.run([*shared, "-fno-use-linker-plugin", "-nodefaultlibs", "-lm", "-lgcc", "-lc"])
-            return
+        for libraries in (["-nostdlib", *_thread_local_library()], ["-nodefaultlibs", "-lm", "-lgcc", "-lc"]):
+            with contextlib.suppress(CompileError):
+                compiler.run([*shared, "-fno-use-linker-plugin", *libraries])
+                return
     compiler.run(shared)
+
+
+@lru_cache
+def _thread_local_library() -> list[str]:
+    """The library that finds a thread's variables, which is this process's loader, if the system has it apart."""
+    process = ctypes.CDLL(None)
+    with contextlib.suppress(AttributeError):
+        place = _Place()
+        if process.dladdr(ctypes.cast(process.__tls_get_addr, ctypes.c_void_p), ctypes.byref(place)):
+            return [os.fsdecode(place.file)]
+    return []
+
+
+class _Place(ctypes.Structure):
+    """What dladdr says of an address (`Dl_info`)."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
 
 
 @lru_cache
@@ -374,7 +400,7 @@ def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime:
 
     GCC takes the text where the file does not suit it, or is gone. (Clang refuses a header that macros differ from.)
     """
-    name = "prelude-" + cache.key(compiler, options, prelude, runtime.name, cache.texts_key(_INCLUDE[0], *_HEADERS))
+    name = "prelude-" + cache.key(compiler.key, options, prelude, runtime.name, cache.texts_key(_INCLUDE[0], *_HEADERS))
     found = cache.find(name, _PARSED_SUFFIX)
     if found is not None:
         return found

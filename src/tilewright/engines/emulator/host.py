@@ -1,5 +1,6 @@
 """What this machine's processor is."""
 
+import os
 import platform
 from pathlib import Path
 
@@ -14,6 +15,11 @@ def cpu_name() -> str:
         lines = []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, "") or platform.processor() or platform.machine()
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cache_bytes() -> int:

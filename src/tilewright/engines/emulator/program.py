@@ -15,6 +15,7 @@ from typing import Any
 
 from tilewright.engines.apart import is_late
 from tilewright.engines.emulator.compiler import FAST, Build, Runtime, compile_kernel, compile_runtime
+from tilewright.engines.emulator.host import cores
 from tilewright.engines.emulator.symbols import shared_variables
 from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
@@ -263,7 +264,7 @@ def worker_count() -> int:
     """
     named = os.environ.get(THREADS_VARIABLE)
     if named is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return cores()
     if not named.isdecimal() or int(named) == 0:
         raise EngineUnavailableError(f"{THREADS_VARIABLE} must be a positive integer, got {named!r}")
     return int(named)

@@ -47,10 +47,9 @@ __forceinline__ unsigned rounded_to_tf32(unsigned bits) {
 
 enum class Rounding { nearest, zero, up, down };
 
-// The bits of a number with a mantissa of MantissaBits and exponents up to Bias.
-template <int MantissaBits, int Bias>
-__forceinline__ std::uint16_t narrowed_to(double value, Rounding rounding) {
-    constexpr std::uint32_t infinite = (2 * Bias + 1) << MantissaBits;
+// The bits of a number with a mantissa of mantissa_bits and exponents up to bias.
+__forceinline__ std::uint16_t narrowed_to(int mantissa_bits, int bias, double value, Rounding rounding) {
+    const std::uint32_t infinite = (2 * bias + 1) << mantissa_bits;
     const auto bits = bit_cast<std::uint64_t>(value);
     const std::uint64_t magnitude = bits & ~(1ull << 63);
     const bool negative = bits >> 63;
@@ -58,21 +57,21 @@ __forceinline__ std::uint16_t narrowed_to(double value, Rounding rounding) {
     if (magnitude > 0x7ffull << 52) return 0x7fff;
     if (magnitude == 0x7ffull << 52) return sign | infinite;
     const int exponent = int(magnitude >> 52) - 1023;
-    const int below = exponent < 1 - Bias ? 1 - Bias - exponent : 0;  // by how much it is a subnormal's
+    const int below = exponent < 1 - bias ? 1 - bias - exponent : 0;  // by how much it is a subnormal's
     std::uint32_t kept = 0;
     std::uint64_t rest = magnitude, half = ~0ull;  // far less than half of the smallest number
-    if (below <= MantissaBits + 1) {
+    if (below <= mantissa_bits + 1) {
         const std::uint64_t mantissa = (magnitude & ((1ull << 52) - 1)) | 1ull << 52;
-        const int drop = 52 - MantissaBits + below;
+        const int drop = 52 - mantissa_bits + below;
         kept = std::uint32_t(mantissa >> drop);
         rest = mantissa & ((1ull << drop) - 1);
         half = 1ull << (drop - 1);
     }
     const bool away = rounding == Rounding::nearest ? rest > half || (rest == half && (kept & 1))
                                                     : rest != 0 && rounding == (negative ? Rounding::down : Rounding::up);
-    if (exponent > Bias) kept = infinite;
-    else if (below == 0) kept += (exponent + Bias - 1) << MantissaBits;  // the mantissa has a bit of the exponent's
-    if (exponent <= Bias) kept += away;
+    if (exponent > bias) kept = infinite;
+    else if (below == 0) kept += (exponent + bias - 1) << mantissa_bits;  // the mantissa has a bit of the exponent's
+    if (exponent <= bias) kept += away;
     if (kept < infinite) return sign | kept;
     const bool cut = rounding == Rounding::zero || rounding == (negative ? Rounding::up : Rounding::down);
     return sign | (infinite - cut);
@@ -82,11 +81,11 @@ template <typename Type>
 std::uint16_t narrowed(double value, Rounding rounding = Rounding::nearest);
 template <>
 __forceinline__ std::uint16_t narrowed<__half>(double value, Rounding rounding) {
-    return narrowed_to<10, 15>(value, rounding);
+    return narrowed_to(10, 15, value, rounding);
 }
 template <>
 __forceinline__ std::uint16_t narrowed<__nv_bfloat16>(double value, Rounding rounding) {
-    return narrowed_to<7, 127>(value, rounding);
+    return narrowed_to(7, 127, value, rounding);
 }
 template <typename Type>
 std::uint16_t narrowed(float value);
@@ -109,21 +108,21 @@ __forceinline__ double odd_sum(double a, double b) {
 }
 
 template <typename Type>
-__forceinline__ double widened(Type value) {
+__forceinline__ auto widened(Type value) {
     if constexpr (!std::is_integral_v<Type> || sizeof(Type) < 8) return double(value);
     else return odd_sum(double(value >> 32) * 0x1p32, double(value & 0xffffffff));
 }
 
 // Of 0 to 1; NaN becomes 0.
 template <typename Type>
-__forceinline__ Type saturated(Type value) {
+__forceinline__ auto saturated(Type value) {
     if (!(value.wide() > 0)) return Type::from_bits(0);
-    return value.wide() > 1 ? Type(1.0) : value;
+    return value.wide() > 1 ? Type(1.0f) : value;
 }
 
 // The larger of two, or the smaller. 0 is larger than -0. A NaN is given up for a number, unless it counts.
 template <typename Type>
-__forceinline__ Type extreme(Type a, Type b, bool largest, bool nan_counts) {
+__forceinline__ auto extreme(Type a, Type b, bool largest, bool nan_counts) {
     const bool a_nan = a.wide() != a.wide(), b_nan = b.wide() != b.wide();
     if (a_nan || b_nan) return nan_counts || (a_nan && b_nan) ? Type::from_bits(0x7fff) : a_nan ? b : a;
     if (a.wide() == b.wide()) return Type::from_bits(largest ? a.bits & b.bits : a.bits | b.bits);

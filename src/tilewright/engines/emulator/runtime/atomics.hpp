@@ -18,7 +18,7 @@ template <typename T>
 using Same = typename Itself<T>::type;
 
 template <typename T, typename Change>
-__forceinline__ T update(T* address, Change change) {
+__forceinline__ auto update(T* address, Change change) {
     T old, next;
     __atomic_load(address, &old, __ATOMIC_RELAXED);
     do {

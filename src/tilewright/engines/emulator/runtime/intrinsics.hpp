@@ -6,7 +6,7 @@
 namespace simt {
 
 template <typename To, typename From>
-__forceinline__ To bit_cast(From from) {
+__forceinline__ auto bit_cast(From from) {
     static_assert(sizeof(To) == sizeof(From));
     To to;
     std::memcpy(&to, &from, sizeof(To));
@@ -21,18 +21,18 @@ constexpr T plain(const T& value) {
 
 // A value that the compiler takes for one it knows nothing of: it makes no FMA of a product and what is done with it.
 template <typename T>
-__forceinline__ T rounded(T value) {
+__forceinline__ auto rounded(T value) {
     if constexpr (std::is_floating_point_v<T>) asm("" : "+m"(value));
     return value;
 }
 
 // As the GPU converts: what is too large becomes the largest number, and NaN 0; with 64 bits the one of which only the first is set.
 template <typename To, typename From>
-__forceinline__ To integer(From value) {
+__forceinline__ auto integer(From value) {
     constexpr std::make_unsigned_t<To> all = ~std::make_unsigned_t<To>{0};
     constexpr To most = std::is_signed_v<To> ? all / 2 : all, least = std::is_signed_v<To> ? -most - 1 : 0;
     if (value != value) return sizeof(To) == 8 ? To(1ull << 63) : To(0);
-    if (value <= From(least)) return least;
+    if (value <= From(least)) return To(least);
     return value >= From(most) ? most : To(value);
 }
 

@@ -6,7 +6,7 @@ namespace simt {
 
 // Calls what gives a part of the result from the same part of x and of y, for each.
 template <typename Part, typename Function>
-__forceinline__ unsigned by_parts(unsigned x, unsigned y, Function function) {
+__forceinline__ auto by_parts(unsigned x, unsigned y, Function function) {
     constexpr unsigned BITS = 8 * sizeof(Part);
     unsigned result = 0;
     for (unsigned bit = 0; bit < 32; bit += BITS) {
@@ -18,7 +18,7 @@ __forceinline__ unsigned by_parts(unsigned x, unsigned y, Function function) {
 
 // The sum of the products of the parts, from `first` on of y.
 template <typename X, typename Y, typename Sum>
-__forceinline__ Sum dot(unsigned x, unsigned y, Sum sum, unsigned first = 0) {
+__forceinline__ auto dot(unsigned x, unsigned y, Sum sum, unsigned first = 0) {
     for (unsigned i = 0; i < 4 / sizeof(X); ++i) {
         sum += Sum(X(x >> 8 * sizeof(X) * i)) * Sum(Y(y >> 8 * sizeof(Y) * (first + i)));
     }
@@ -26,7 +26,7 @@ __forceinline__ Sum dot(unsigned x, unsigned y, Sum sum, unsigned first = 0) {
 }
 
 template <typename Part>
-constexpr int within(int value) {
+constexpr auto within(int value) {
     constexpr int most = std::numeric_limits<Part>::max(), least = std::numeric_limits<Part>::min();
     return value > most ? most : value < least ? least : value;
 }

@@ -3,6 +3,9 @@
 // Included ahead of every kernel. Operations at which threads wait for one another go to the runtime, with the place of the
 // call; all else is plain C++. Semantics as in the CUDA C++ Programming Guide, section "C++ Language Extensions", and for
 // what lies beyond a shuffle's width, the PTX manual's shfl.sync.
+//
+// Templates that functions of the prelude call return `auto`: GCC has to instantiate these where they are called, which is in the
+// precompiled header. All others that are called it instantiates at the end of every kernel, used or not.
 #pragma once
 
 #include <cstdint>
