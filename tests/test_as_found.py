@@ -233,6 +233,27 @@ def test_a_prediction_is_no_less_than_what_was_counted(name):
     assert one.predicted.us >= max(one.times_us.values())
 
 
+BARRIERS = "    __shared__ barrier barA;\n    __shared__ barrier barB;\n"
+TILE = "    __shared__ alignas(128) bf16 sA"
+
+
+@pytest.mark.parametrize("first", ["tiles", "barriers"])
+def test_tiles_that_ask_for_less_alignment_than_their_swizzle_lie_as_on_a_gpu(tmp_path, first):
+    text = (FOUND / "tma_first_step.cu").read_text().replace("alignas(1024)", "alignas(128)")
+    if first == "barriers":
+        text = text.replace(BARRIERS, "").replace(TILE, BARRIERS + TILE)
+    (tmp_path / "tma_first_step.cu").write_text(text)
+    kernel = PRODUCTS["a tensor map's first step"].kernel(tmp_path)
+    case = Case(posed(PRODUCTS["a tensor map's first step"], kernel), Scalars(), kernel.config())
+    (outcome,) = outcomes(kernel, [case])
+    done = outcome.checked
+    kind = "chance alignment" if first == "tiles" else "shifted swizzle"
+    assert {one.kind for one in done.notes} == {kind}
+    assert all("declare the array with alignas(1024)" in str(one) for one in done.notes)
+    assert [one.kind for one in done.findings] == ([] if first == "tiles" else ["misuse"])
+    assert outcome.right == (first == "tiles")
+
+
 @pytest.mark.parametrize("name", ["padded transpose", "histogram"])
 def test_a_launch_is_explained(name):
     pytest.importorskip("cuda.core")

@@ -162,9 +162,20 @@ void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const 
     copy.is_row ? visit(read) : check_waited(read);  // what a tensor map describes is an array's
     const Visit written = {thread.actor, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY};
     check_shown(written, shared_cells(written.address, written.bytes));
+    if (copy.period() != 1) check_pattern(written, copy.period());
     visit(written);
     set_written(number(copy.shared), copy.bytes(),
                 {Stamp::UNDER_WAY, site, thread.actor, Stamp::COPY});
+}
+
+// Where the pattern of a tile's swizzle begins elsewhere than the tile, and in static shared memory, where both begin together: Python
+// knows whether the source has asked for that.
+void Checker::check_pattern(const Visit& tile, std::size_t period) {
+    if (tile.address % period != 0) {
+        find("shifted swizzle", tile, nullptr, "", period);
+    } else if (tile.address - number(layout_.static_shared) < layout_.static_shared_bytes) {
+        find("chance alignment", tile, nullptr, "", period);
+    }
 }
 
 void Checker::tile_landed(const TileCopy& copy, const void* barrier) {
@@ -624,7 +635,7 @@ void Checker::outside(const Visit& one) {
     }
 }
 
-void Checker::find(const char* kind, const Visit& one, const Stamp* other, const char* other_did) {
+void Checker::find(const char* kind, const Visit& one, const Stamp* other, const char* other_did, std::size_t period) {
     if (!findings_.is_new(kind, one.site, other ? other->site : 0)) return;
     Finding finding{};
     finding.kind = kind;
@@ -633,6 +644,7 @@ void Checker::find(const char* kind, const Visit& one, const Stamp* other, const
                              : one.kind == AccessKind::read ? "starts a store of"
                                                             : "starts a copy to";
     finding.party = party(one.thread, blocks_[rank_of(one.thread)].index, one.site, does);
+    finding.period = period;
     finding.has_place = true;
     finding.place = place(one.address, one.bytes, rank_of(one.thread));
     if ((finding.has_other = other != nullptr)) {

@@ -221,9 +221,10 @@ void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) 
     obey_refusal();
 }
 
-// Every element must lie in shared memory.
+// Every element must lie in shared memory, and eight lines where the pattern of a swizzle does.
 void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides) {
-    if (MatrixLayout(factor).has_base_offset()) {
+    const MatrixLayout layout(factor);
+    if (layout.has_base_offset()) {
         fail(call, std::string(" with a descriptor of ") + name + " whose base offset, bits 49 to 51, is not 0");
     }
     each_run(factor, sides, PIECE_BYTES, [&](unsigned side, unsigned k, std::uint32_t address) {
@@ -231,6 +232,11 @@ void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, 
         fail(call, std::string(" with a descriptor of ") + name + " by which " + (name == 'A' ? "row " : "column ") +
                        std::to_string(side) + " has its k " + std::to_string(k) + " outside of shared memory");
     });
+    if (layout.past_pattern() != 0) {
+        const std::string period = std::to_string(layout.period());
+        fail(call, std::string(" with a descriptor of ") + name + " whose first line is " + std::to_string(layout.past_pattern()) +
+                       " bytes past a multiple of " + period + ", where the pattern of its swizzle begins: the array takes alignas(" + period + ")");
+    }
 }
 
 void BlockRunner::commit_products(GpuThread* self, const Call& call) {
