@@ -421,10 +421,13 @@ __global__ void __cluster_dims__(2, 1, 1) own(const float* A, const float* B, fl
 """
 
 
-def test_blocks_of_a_cluster_have_each_others_memory(tmp_path):
-    kernel = from_source(written(tmp_path, HALVES))
+@pytest.mark.parametrize("said", ["cluster=2", ""])
+def test_blocks_of_a_cluster_have_each_others_memory(tmp_path, said):
+    kernel = from_source(written(tmp_path, HALVES.replace("cluster=2", said)))
     assert kernel.cluster(kernel.config()) == 2
     a, b = np.ones((3, 21), "f4"), np.arange(21 * 40, dtype="f4").reshape(21, 40)
     np.testing.assert_array_equal(tilewright.matmul(a, b, kernel=kernel), a @ b)
     with pytest.raises(ConfigError, match="a cluster must have 1 to 8 blocks, got 9"):
         from_source(written(tmp_path, HALVES.replace("cluster=2", "cluster=9"))).config()
+    with pytest.raises(ConfigError, match=r"clusters must have blocks along x alone, got 1, 2, 1 of own"):
+        from_source(written(tmp_path, HALVES.replace("cluster=2", "").replace("(2, 1, 1)", "(1, 2, 1)")))

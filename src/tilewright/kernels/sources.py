@@ -13,7 +13,7 @@
 | C=column | C is column-major; row-major if left out. Such a kernel computes the row-major D = B^T A^T: see below |
 | maps=a:A(64,64) | tensor maps among the parameters: see `map_words` |
 | precision=tf32 | factors are rounded to TF32, or float32: they are not; if left out, as its instructions do |
-| cluster=blocks | blocks of a cluster, as `__cluster_dims__` has them; 1 if left out |
+| cluster=blocks | blocks of a cluster, if left out as `__cluster_dims__` has them |
 | tile=(m,n,k) | rows and columns of C that a block computes, and steps along k; if left out, by the grid, and 32 |
 | NAME=default:values | a parameter: a macro of the source, with values to try |
 | entry=name<A,B> | a template's arguments, if not parameters of the same names; or whose line this is |
@@ -45,6 +45,7 @@ from tilewright.kernels.source_lines import (
     Extents,
     Known,
     chosen,
+    cluster_of,
     expressions,
     read,
     split_words,
@@ -190,7 +191,7 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         Extents("grid", words["grid"], {**known.names, **dict.fromkeys(SIZES)}),
     )
     shared = expressions("shared", words.get("shared", "0"), known.names)[0]
-    cluster = expressions("cluster", words.get("cluster", "1"), known.names)[0]
+    cluster = cluster_of(words, signature, known.names)
     tile = expressions("tile", words["tile"], known.names) if "tile" in words else []
     if len(tile) not in (0, 3):
         raise ConfigError(f"tile must have three numbers, got {words['tile']}")

@@ -355,8 +355,9 @@ def _memory(
     """Elements of an array, or a byte of a shared variable whose declaration is not understood."""
     if not index:
         return array
-    if shared and (known := array_of(declared, array, extents[0])):
-        return known.element(array, index[0])
+    name, of_block, block = array.partition(" of block ")  # another one of the cluster
+    if shared and (known := array_of(declared, name, extents[0])):
+        return known.element(name, index[0]) + of_block + block
     last = [*index[:-1], index[-1] + count - 1]
     inside = all(0 <= position < extent for position, extent in zip(index + last, extents * 2, strict=True))
     if shared and index[0] == 0 and extents[0] <= _LARGEST_SCALAR:

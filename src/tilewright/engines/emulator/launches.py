@@ -122,7 +122,8 @@ class Placed:
             values.append((ctypes.c_ubyte * len(content)).from_buffer_copy(content))
         for name, content in self._constants.items():
             program.fill(name, content)
-        program.launch(self._launch.grid, self._launch.block, values, self._launch.shared_bytes, watch)
+        launch = self._launch
+        program.launch(launch.grid, launch.block, values, launch.shared_bytes, watch, launch.cluster)
 
     def _tensor_map(self, argument: Map) -> Any:
         """Its bytes, aligned as the kernel has them."""

@@ -220,11 +220,6 @@ class Program:
             raise LaunchError(
                 f"{self.name}: grid along x must be a multiple of the {cluster} blocks of a cluster, got {grid[0]}"
             )
-        if cluster > 1 and self.static_shared_bytes:
-            raise LaunchError(
-                f"{self.name}: on the emulator blocks of a cluster have dynamic shared memory alone, "
-                f"the kernel declares {self.static_shared_bytes} bytes of static"
-            )
         threads = math.prod(block)
         if self.cooperative and cluster > 1:
             raise LaunchError(f"{self.name}: on the emulator a kernel of clusters cannot synchronise its grid")

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "block_runner.hpp"
+#include "cluster.hpp"
 #include "messages.hpp"
 
 namespace simt {
@@ -104,6 +105,7 @@ void* BlockRunner::in_window(const Call& call, std::uint32_t address) {
     BlockRunner& there = rank == 0 || rank - 1 == block_.rank ? *this : in_cluster(call, int(rank - 1));
     const unsigned char* const at = there.at_shared(address & ((1u << WINDOW_BITS) - 1), 1);
     if (at == nullptr) fail(call, " for the address " + hexadecimal(address) + ", which is not in shared memory");
+    if (&there != this && is_static(at)) return cluster_->kept(there.block_.rank) + (at - static_cast<unsigned char*>(static_shared_.data));
     return const_cast<unsigned char*>(at);
 }
 
