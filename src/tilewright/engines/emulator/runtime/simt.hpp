@@ -177,6 +177,7 @@ __forceinline__ std::common_type_t<T, U> max(T a, U b) {
 }
 
 #include "intrinsics.hpp"
+#include "directed_rounding.hpp"
 #include "packed_integers.hpp"
 
 // Other threads of the block go on meanwhile. It sleeps no time of the host's.

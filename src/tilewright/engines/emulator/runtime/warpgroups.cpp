@@ -399,6 +399,8 @@ unsigned simt_shared_address(const simt::Thread* self, const void* shared) {
 
 bool simt_is_shared(const simt::Thread* self, const void* address) { return as_gpu_thread(self)->runner->is_shared(address, 1); }
 
+bool simt_is_local(const void* address) { return simt::Stacks::hold_here(simt::number(address)); }
+
 void* simt_at_shared(const simt::Thread* self, simt::Call call, unsigned address) {
     return as_gpu_thread(self)->runner->in_window(call, address);
 }
