@@ -89,6 +89,13 @@ PRODUCTS = {
         "sgemm_async.cu", {"block": "NUM_THREADS", "grid": "(N/BN,M/BM)"}, (32, 64, 48),
         {"BM": 32, "BN": 32, "BK": 16, "TM": 8, "NUM_THREADS": 128},
     ),
+    "float32 next to TF32": Product(
+        "tf32_product.cu:in_float32", {"block": "(16,16)", "grid": "(ceil(N/16),ceil(M/16))"}, (33, 21, 40),
+        scaled=False,
+    ),
+    "TF32": Product(
+        "tf32_product.cu:in_tf32", {"block": "32", "grid": "(N/16,M/16)"}, (32, 48, 64), scaled=False,
+    ),
     "a tensor map's first step": Product(
         "tma_first_step.cu",
         {"block": "128", "grid": "M/BM*(N/BN)", "args": "M,N,K,C,A,B,0", "layout": "NT", "C": "column",
@@ -176,7 +183,7 @@ def faults_of_product(product, folder):
     kernel = product.kernel(folder)
     scalars = Scalars(1.5, 0.5) if product.scaled else Scalars()
     (outcome,) = outcomes(kernel, [Case(posed(product, kernel), scalars, kernel.config())])
-    wrong = [] if outcome.right else [f"wrong result: {outcome.error:.1e}"]
+    wrong = [] if outcome.right else [f"wrong result: {outcome.error:.1e}: {outcome.wrong}"]
     return [f"{one.kind}: {one}" for one in outcome.checked.findings] + wrong
 
 
@@ -233,6 +240,27 @@ def test_a_prediction_is_no_less_than_what_was_counted(name):
     assert one.predicted.us >= max(one.times_us.values())
 
 
+BARRIERS = "    __shared__ barrier barA;\n    __shared__ barrier barB;\n"
+TILE = "    __shared__ alignas(128) bf16 sA"
+
+
+@pytest.mark.parametrize("first", ["tiles", "barriers"])
+def test_tiles_that_ask_for_less_alignment_than_their_swizzle_lie_as_on_a_gpu(tmp_path, first):
+    text = (FOUND / "tma_first_step.cu").read_text().replace("alignas(1024)", "alignas(128)")
+    if first == "barriers":
+        text = text.replace(BARRIERS, "").replace(TILE, BARRIERS + TILE)
+    (tmp_path / "tma_first_step.cu").write_text(text)
+    kernel = PRODUCTS["a tensor map's first step"].kernel(tmp_path)
+    case = Case(posed(PRODUCTS["a tensor map's first step"], kernel), Scalars(), kernel.config())
+    (outcome,) = outcomes(kernel, [case])
+    done = outcome.checked
+    kind = "chance alignment" if first == "tiles" else "shifted swizzle"
+    assert {one.kind for one in done.notes} == {kind}
+    assert all("declare the array with alignas(1024)" in str(one) for one in done.notes)
+    assert [one.kind for one in done.findings] == ([] if first == "tiles" else ["misuse"])
+    assert outcome.right == (first == "tiles")
+
+
 @pytest.mark.parametrize("name", ["padded transpose", "histogram"])
 def test_a_launch_is_explained(name):
     pytest.importorskip("cuda.core")
@@ -272,6 +300,8 @@ FAULTS = {
                                 r"unfinished copy: .* reads s_[ab]\[\d\]\[\d+\]\[\d+\] at hgemm_ptx.cu:\d+"),
     "a stage that is overwritten": ("inline PTX", "    }\n    __syncthreads();\n  }", "    }\n  }",
                                     r"race: .* starts a copy to s_[ab]\[\d\]\[\d+\]\[\d+\] at hgemm_ptx.cu:\d+"),
+    "factors not rounded": ("TF32", "        round_all(a);\n        round_all(b);\n", "",
+                            r"wrong result: \d.*: factors of float32 may be cut off to TF32, and not rounded"),
     "rows of another lane": ("inline PTX", "+ i * 16 + lane_id % 16]", "+ i * 16 + lane_id % 8]", "wrong result: "),
     "a queue that is not waited for": ("a queue of tiles", "wait(&s.full[qidx], p);", "",
                                        r"unfinished copy: .* tma_steps.cu:\d+"),

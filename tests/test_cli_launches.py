@@ -294,3 +294,35 @@ def test_sass_shows_its_code(tmp_path):
         "template <int COUNT> __global__ void twice(float* x) { x[threadIdx.x] *= COUNT; }"
     )
     assert "ILi4EE" in run("sass", tmp_path / "twice.cu", "--ptx")
+
+
+CHAIN = """// tilewright: grid=ceil(n/256) block=256 x=float32[n] y=out:float32[n] flags=zeros:int32[4096] n=5000
+__global__ void chain(const float* x, float* y, volatile int* flags, int n) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (threadIdx.x == 0) {
+        while (WAITS && flags[blockIdx.x OTHER] == 0) {}
+        flags[blockIdx.x] = 1;
+    }
+    __syncthreads();
+    if (i < n) y[i] = x[i] + 1;
+}
+"""
+BEFORE, AFTER = {"WAITS": "blockIdx.x > 0", "OTHER": "- 1"}, {"WAITS": "blockIdx.x + 1 < gridDim.x", "OTHER": "+ 1"}
+
+
+@pytest.mark.parametrize("words", [BEFORE, AFTER], ids=["before", "after"])
+def test_explain_of_blocks_that_wait_for_each_other_runs_all_or_says_what_to_do(tmp_path, words):
+    pytest.importorskip("cuda.core")
+    text = CHAIN
+    for name, code in words.items():
+        text = text.replace(name, code)
+    (tmp_path / "chain.cu").write_text(text)
+    place, gpu = str(tmp_path / "chain.cu"), gpu_named("H200")
+    found = explain_launch(read_launch(place), gpu)
+    assert found.traffic.groups["global_store"].requests == 20 + 157  # a flag a block; 5000 elements by warps
+    assert found.flops is None
+    assert any("operations are not counted: blocks wait for each other" in note for note in found.notes)
+    with pytest.raises(
+        LaunchError, match=r"a sample of the 3,907 cannot run .* smaller launch, .* up to 131,072 threads"
+    ):
+        explain_launch(read_launch(place, "n=1000000"), gpu)

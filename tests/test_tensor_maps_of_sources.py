@@ -46,6 +46,15 @@ def test_a_product_of_maps_alone_passes_on_lines_that_lie_apart():
     assert found(PRODUCT) == []
 
 
+@pytest.mark.parametrize(("said", "rounds"), [("float", False), ("tf32", True)])
+def test_maps_round_factors_to_tf32_where_their_type_says_so(said, rounds):
+    text = PRODUCT.replace("dtype=bfloat16", f"dtype={said}").replace("(32,64", "(32,32")
+    kernel = from_source(text, precision="tf32")
+    of = layouts(kernel, kernel.config(), Problem(64, 64, 64, b=Layout("column")), True)
+    assert (kernel.takes.factors, kernel.precision) == (("float32",), "tf32")
+    assert [of[name].rounds for name in "ABD"] == [rounds, rounds, False]
+
+
 THREE = (
     ('"r"(row), "r"(address(barrier)) : "memory");', '"r"(row), "r"(address(barrier)), "r"(0) : "memory");'),
     ("{%2, %3}], [%4]", "{%2, %3, %5}], [%4]"),

@@ -3,6 +3,8 @@
 What the checker finds in them is in test_emulator_check.py.
 """
 
+import re
+
 import numpy as np
 import pytest
 from emulator_helpers import launch
@@ -11,7 +13,9 @@ from faulty import faulty
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine, Watch
 from tilewright.engines.emulator.counting import MemoryCounter, Operands
+from tilewright.engines.emulator.launches import check_launch
 from tilewright.errors import LaunchError
+from tilewright.kernels.launches import read_launch
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem, Scalars
 
@@ -118,12 +122,73 @@ def test_a_launch_that_no_gpu_takes_is_refused(case):
         launch(KERNEL.format(""), np.zeros(1, np.int32), block=(32, 1, 1), shared_bytes=16, **options)
 
 
-def test_static_shared_memory_is_refused():
+@pytest.mark.parametrize("schedule", [0, 1, 7])
+def test_static_shared_memory_is_each_block_s_own_and_others_reach_it(schedule):
+    statements = [
+        "__shared__ int own[32]; own[self] = 10 * blockIdx.x; cluster_sync();",
+        "if (self == 0) atomicAdd(in_block(&own[3], (rank + 1) % 4), 1 + rank);",
+        "cluster_sync();",
+        "if (self == 0) { out[blockIdx.x] = own[3]; out[8 + blockIdx.x] = *in_block(own, 2); }",
+        "cluster_sync();",
+    ]
+    expected = [4, 11, 22, 33, 44, 51, 62, 73, *[20] * 4, *[60] * 4]
+    assert cells(*statements, watch=Watch(schedule=schedule))[:16] == expected
+
+
+def test_barriers_of_clusters_in_static_shared_memory_are_refused():
     message = (
-        "kernel: on the emulator blocks of a cluster have dynamic shared memory alone, the kernel declares 128 bytes"
+        r"calls barrier_init \(.*\) for a barrier in static shared memory: on the emulator those of clusters lie in"
     )
     with pytest.raises(LaunchError, match=message):
-        cells("__shared__ int own[32]; own[self] = self; __syncthreads(); out[0] = own[31];")
+        cells("__shared__ Barrier own; if (self == 0) barrier_init(&own, 1);")
+
+
+PAIRS = """#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+// tilewright: grid=4 block=64 x=float32[256] y=out:float32[2]
+__global__ void __cluster_dims__(2, 1, 1) pairs(const float* x, float* y) {
+    __shared__ float mine[64];
+    cg::cluster_group cluster = cg::this_cluster();
+    mine[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];
+    cluster.sync();
+    if (cluster.block_rank() == 0 && threadIdx.x == 0) {
+        const float* other = cluster.map_shared_rank(mine, 1);
+        float sum = 0;
+        for (int i = 0; i < 64; ++i) sum += mine[i] * other[i];
+        y[blockIdx.x / 2] = sum;
+    }
+    cluster.sync();
+}
+"""
+OTHER = r"mine\[0\] of block \(1, 0, 0\) at pairs.cu:11"
+PLANTED = {
+    "nothing": ("", "", set()),
+    "no barrier": ("    cluster.sync();\n    if", "    if", {f"uninitialized read: .* reads {OTHER}"}),
+    "too far": (
+        "other[i];",
+        "other[i + 1];",
+        {r"out of bounds: .* reads mine\[64\], outside of its 64 elements of block"},
+    ),
+    "not waited for": (
+        "    }\n    cluster.sync();",
+        "    }",
+        {r"misuse: .* for block \(1, 0, 0\) .*, which has ended"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "faults"), PLANTED.values(), ids=PLANTED)
+def test_a_launch_has_clusters_and_faults_in_the_memory_of_others_are_named(tmp_path, before, after, faults):
+    (tmp_path / "pairs.cu").write_text(PAIRS.replace(before, after, 1))
+    launch = read_launch(str(tmp_path / "pairs.cu"))
+    assert launch.cluster == 2
+    checked = check_launch(launch)
+    found = [f"{one.kind}: {one}" for one in checked.findings]
+    assert all(any(re.match(words, one) for one in found) for words in faults), found
+    if not faults:
+        assert not found
+        x = checked.inputs["x"].reshape(2, 2, 64)
+        np.testing.assert_allclose(checked.outputs["y"], (x[:, 0] * x[:, 1]).sum(1), rtol=1e-4)
 
 
 @pytest.mark.parametrize("schedule", [0, 1, 5])

@@ -2,6 +2,7 @@
 
 import math
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -312,3 +313,96 @@ def test_functions_of_floats_that_the_host_has_not():
         np.sqrt(d * d + 5), 1 / np.sqrt(d * d + 5), 1 / np.sqrt(d * d + 4),
     ]  # fmt: skip
     np.testing.assert_allclose(out, np.array(wanted), rtol=3e-7, atol=1e-7)
+
+
+def exactly(operation, a, b, c):
+    """The exact value as a fraction; a root to 200 bits."""
+    a, b, c = (Fraction(float(x)) for x in (a, b, c))
+    if operation == "sqrt":
+        return Fraction(math.isqrt(a.numerator * a.denominator << 400), a.denominator << 200)
+    return {"add": a + b, "sub": a - b, "mul": a * b, "div": a / b, "rcp": 1 / a, "fma": a * b + c}[operation]
+
+
+def rounded(exact, suffix, dtype):
+    """It, in a direction."""
+    nearest = dtype(float(exact))  # of floats by way of a double: neighbours are looked at
+    near = sorted({dtype(np.nextafter(nearest, dtype(-np.inf))), nearest, dtype(np.nextafter(nearest, dtype(np.inf)))})
+    below = max(one for one in near if Fraction(float(one)) <= exact)
+    above = min(one for one in near if Fraction(float(one)) >= exact)
+    return above if suffix == "_ru" or (suffix == "_rz" and exact < 0) else below
+
+
+@pytest.mark.parametrize("suffix", ["_rz", "_ru", "_rd"])
+@pytest.mark.parametrize(("kind", "dtype"), [("float", np.float32), ("double", np.float64)])
+def test_arithmetic_rounds_in_the_direction_of_its_name(suffix, kind, dtype):
+    a, b, c = (RANDOM.standard_normal(30) * 10.0 ** RANDOM.integers(-6, 6, 30) for _ in "abc")
+    a, b, c = np.abs(a).astype(dtype), b.astype(dtype), c.astype(dtype)
+    letter = kind[0]
+    calls = {one: f"__{letter}{one}{suffix}" for one in ("add", "sub", "mul", "div", "rcp", "sqrt")}
+    calls["fma"] = f"__fmaf{suffix}" if kind == "float" else f"__fma{suffix}"
+    given = {"rcp": "(a)", "sqrt": "(a)", "fma": "(a, b, c)"}
+    found = evaluated([name + given.get(one, "(a, b)") for one, name in calls.items()], a, b, c, result=kind)
+    for operation, row in zip(calls, found, strict=True):
+        expected = [rounded(exactly(operation, *three), suffix, dtype) for three in zip(a, b, c, strict=True)]
+        np.testing.assert_array_equal(row, expected, err_msg=operation)
+
+
+@pytest.mark.parametrize("suffix", ["_rz", "_ru", "_rd"])
+def test_numbers_become_floats_in_the_direction_of_the_name(suffix):
+    wide = RANDOM.standard_normal(20)
+    whole = RANDOM.integers(-(2**31), 2**31, 20).astype(np.int32)
+    calls = [f"__double2float{suffix}(a)", f"__int2float{suffix}(b)", f"__uint2float{suffix}((unsigned)b)"]
+    found = evaluated(calls, wide, whole, result="float")
+    for row, values in zip(found, (wide, whole, whole.astype(np.uint32)), strict=True):
+        exact = [Fraction(float(value)) for value in values]
+        np.testing.assert_array_equal(row, [rounded(one, suffix, np.float32) for one in exact])
+
+
+def test_inverses_of_error_functions():
+    inside = np.concatenate([np.linspace(-0.999, 0.999, 41), [1e-30, -1e-7, 1 - 2**-24]]).astype(np.float32)
+    tails = np.array([1e-30, 1e-6, 0.3, 1, 1.7, 1.999999], np.float32)
+    (of_erf,) = evaluated(["erfinvf(a)"], inside, result="float")
+    np.testing.assert_allclose([math.erf(x) for x in of_erf], inside, rtol=3e-7)
+    of_erfc, of_normal = evaluated(["erfcinvf(a)", "normcdfinvf(a / 2)"], tails, result="float")
+    np.testing.assert_allclose([math.erfc(x) for x in of_erfc], tails, rtol=2e-5)  # steep where it is small
+    np.testing.assert_allclose(of_normal, -math.sqrt(2) * of_erfc, rtol=3e-7, atol=1e-7)
+    doubles = np.array([-0.9, 1e-100, 0.25, 0.99999], np.float64)
+    (of_doubles,) = evaluated(["erfinv(a)"], doubles, result="double")
+    np.testing.assert_allclose([math.erf(x) for x in of_doubles], doubles, rtol=1e-14)
+
+
+def nth_set(mask, base, offset):
+    """As the PTX manual has it."""
+    if offset == 0:
+        return base if mask >> base & 1 else 2**32 - 1
+    places = range(base, 32) if offset > 0 else range(base, -1, -1)
+    found = [place for place in places if mask >> place & 1]
+    return found[abs(offset) - 1] if len(found) >= abs(offset) else 2**32 - 1
+
+
+def test_the_nth_set_bit():
+    masks = RANDOM.integers(0, 2**32, 60).astype(np.uint32)
+    bases, offsets = RANDOM.integers(0, 32, 60).astype(np.int32), RANDOM.integers(-9, 10, 60).astype(np.int32)
+    (found,) = evaluated(["__fns(a, b, c)"], masks, bases, offsets)
+    expected = [nth_set(*three) for three in zip(masks.tolist(), bases.tolist(), offsets.tolist(), strict=True)]
+    assert found.tolist() == expected
+
+
+def test_what_addresses_are_of():
+    text = """
+        __shared__ int shared; int local = threadIdx.x; __prof_trigger(0);
+        out[threadIdx.x] = __isGlobal(out) + 2 * __isGlobal(&shared) + 4 * __isGlobal(&local)
+            + 8 * __isLocal(&local) + 16 * __isLocal(out) + 32 * __isShared(&local);"""
+    out = np.zeros(2, np.int32)
+    launch(f'extern "C" __global__ void kernel(int* out) {{ {text} }}', out, block=(2, 1, 1))
+    assert out.tolist() == [9, 9]
+
+
+def test_vectors_are_added_element_by_element():
+    text = """
+        out[4 * 32 + threadIdx.x] = atomicAdd((float2*)out, float2{1, 2}).y;
+        atomicAdd((float4*)out + 1, float4{1, 2, 3, 4});"""
+    out = np.zeros(160, np.float32)
+    launch(f'extern "C" __global__ void kernel(float* out) {{ {text} }}', out, block=(32, 1, 1))
+    assert out[:8].tolist() == [32, 64, 0, 0, 32, 64, 96, 128]
+    assert sorted(out[128:].tolist()) == [2 * i for i in range(32)]

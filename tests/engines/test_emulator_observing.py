@@ -92,6 +92,8 @@ def test_shared_variables_have_their_own_names(build):
         ("E5tail", 32),
         ("inner", 28),
     }
+    of_kernel = [one.name for one in variables if one.name != "inner"]
+    assert of_kernel == ["first", "vec_0", "E5tail"]  # in the order of their declarations, as on a GPU
     gaps = [after.offset - before.offset - before.bytes for before, after in itertools.pairwise(variables)]
     assert min(gaps) >= build.spacing
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.engines.emulator.shared_arrays import SharedArray, array_of, shared_arrays
+from tilewright.engines.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
 from tilewright.kernels import KERNELS, find
 
 MACROS = {"BM": 64, "BN": 128, "FACTOR": "__nv_bfloat16"}
@@ -26,6 +26,17 @@ def test_declarations_are_understood_or_left_out(text, tmp_path):
     source.write_text(text)
     found = shared_arrays(source, MACROS)
     assert {name: array_of(found, name, arrays[0].bytes) for name, arrays in found.items()} == DECLARED[text]
+
+
+def test_what_arrays_are_aligned_to_is_known_whatever_their_extents(tmp_path):
+    source = tmp_path / "kernel.cu"
+    source.write_text(
+        "typedef __nv_bfloat16 bf16; constexpr int TO = 1024; struct Own {};\n"
+        "template <int K> void f() { __shared__ alignas(128) bf16 a[K]; __shared__ __align__(TO) float b[K], c[K]; }\n"
+        "void g() { __shared__ alignas(1024) float a[4]; __shared__ double d[4]; __shared__ Own e[4]; }\n"
+        "void h() { __shared__ alignas(alignof(Own)) float f[4]; }"
+    )
+    assert alignments(source, {}) == {"a": 128, "b": 1024, "c": 1024, "d": 8}
 
 
 def test_headers_are_read_and_arrays_of_one_name_are_told_apart_by_their_bytes(tmp_path):

@@ -196,9 +196,16 @@ def test_either_fence_shows_a_barrier_to_the_copy_engine():
     np.testing.assert_array_equal(run(make, LOAD, MEET, WAIT, READ), TILE.ravel())
 
 
-def test_a_swizzle_needs_the_boundary_at_which_its_pattern_begins():
-    with pytest.raises(LaunchError, match="must be at a multiple of 1024 bytes, got 128 bytes past one"):
-        run(MAKE, LOAD.replace("tile,", "tile + 32,"), swizzle=128)
+def test_the_pattern_of_a_swizzle_goes_by_addresses():
+    pieces = run(
+        MAKE, LOAD.replace("tile,", "tile + 32,"), MEET, WAIT, READ.replace("tile[i]", "tile[32 + i]"), swizzle=128
+    )
+    lines = TILE.reshape(8, 8, 4)
+    expected = [[lines[line, piece ^ (line + 1) % 8] for piece in range(8)] for line in range(8)]
+    np.testing.assert_array_equal(pieces, np.ravel(expected))
+
+
+def test_a_tile_without_swizzle_begins_at_128_bytes():
     shifted = run(MAKE, LOAD.replace("tile,", "tile + 32,"), MEET, WAIT, READ.replace("tile[i]", "tile[32 + i]"))
     np.testing.assert_array_equal(shifted, TILE.ravel())
 

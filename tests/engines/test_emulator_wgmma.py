@@ -122,7 +122,7 @@ def test_a_product_that_nobody_waits_for_is_an_error():
 @pytest.mark.parametrize(
     "wrong",
     [
-        "B = matrix_descriptor(Bs + 128);",  # a line too far
+        "B = matrix_descriptor(Bs + 1024);",  # eight lines too far
         "A = A + 16;",  # a piece too far along k
         "A.bits ^= 1ull << 62;",  # no swizzle
         "B.bits ^= 1ull << 63;",  # another swizzle
@@ -142,6 +142,10 @@ REFUSED = {
     "a stride past the end": (
         ["B.bits |= 0x1000ull << 32;", *READY],
         r"multiply_async .* with a descriptor of B by which column \d+ has its k 0 outside of shared memory",
+    ),
+    "a line too far": (
+        ["B = matrix_descriptor(Bs + 128);", *READY],
+        r"a descriptor of B whose first line is \d+ bytes past a multiple of 1024, where .* takes alignas\(1024\)",
     ),
     "a base offset": (
         ["B.bits |= 1ull << 49;", *READY],

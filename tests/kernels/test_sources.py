@@ -273,6 +273,12 @@ UNREADABLE = {
     "no C": (source(PLAIN.replace("float* C, ", "")), ConfigError, "no parameter of own is C"),
     "float size": (source(PLAIN.replace("int K", "float K")), ConfigError, "K of own must be an integer"),
     "double": (source(PLAIN.replace("float* A", "double* A")), DtypeError, "A of own points to double"),
+    "precision": (lined("precision=fp16x3"), ConfigError, "own.cu: precision must be tf32 or float32, got fp16x3"),
+    "halves in TF32": (
+        source(PLAIN.replace("float*", "half*"), head=f"{LAUNCH}// tilewright: precision=tf32\n"),
+        DtypeError,
+        "precision=tf32 is for factors of float32, got float16",
+    ),
     "mixed": (source(PLAIN.replace("float* A", "half* A")), DtypeError, "must have one type, got float16 and float32"),
 }
 
@@ -369,6 +375,32 @@ def test_types_may_have_names_of_the_source_s_own(alias):
     assert kernel.takes.factors == ("bfloat16",)
 
 
+@pytest.mark.parametrize(
+    ("text", "precision"),
+    [
+        ("", None),
+        ('asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 ...");', "tf32"),
+        ('asm("wgmma.mma_async.sync.aligned.m64n%8k8.f32.tf32.tf32 ..." :: "n"(N));', "tf32"),
+        ("wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> a;", "tf32"),
+        ('// "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"', None),
+        ('asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(to) : "f"(from));', None),
+        ("helper();", "tf32"),
+        ("MULTIPLY;", "tf32"),
+        ("other_helper();", None),
+    ],
+)
+def test_the_precision_is_that_of_the_instructions_that_a_kernel_reaches(text, precision):
+    helpers = """#define MULTIPLY asm("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 ...")
+    __device__ void other_helper() {}
+    __device__ void helper() { MULTIPLY; }
+    __global__ void another() { MULTIPLY; }
+    """
+    kernel = from_source(helpers + source(PLAIN).replace("float sum", f"{text}\n    float sum"), "own")
+    assert kernel.precision == precision
+    for said, expected in (("tf32", "tf32"), ("float32", None)):
+        assert from_source(kernel.source.read_text(), "own", precision=said).precision == expected
+
+
 HALVES = """// tilewright: block=32 grid=(2*ceil(N/32),M) tile=(1,32,32) cluster=2 shared=128
 __global__ void __cluster_dims__(2, 1, 1) own(const float* A, const float* B, float* C, int M, int N, int K) {
     extern __shared__ float sums[];
@@ -389,10 +421,13 @@ __global__ void __cluster_dims__(2, 1, 1) own(const float* A, const float* B, fl
 """
 
 
-def test_blocks_of_a_cluster_have_each_others_memory(tmp_path):
-    kernel = from_source(written(tmp_path, HALVES))
+@pytest.mark.parametrize("said", ["cluster=2", ""])
+def test_blocks_of_a_cluster_have_each_others_memory(tmp_path, said):
+    kernel = from_source(written(tmp_path, HALVES.replace("cluster=2", said)))
     assert kernel.cluster(kernel.config()) == 2
     a, b = np.ones((3, 21), "f4"), np.arange(21 * 40, dtype="f4").reshape(21, 40)
     np.testing.assert_array_equal(tilewright.matmul(a, b, kernel=kernel), a @ b)
     with pytest.raises(ConfigError, match="a cluster must have 1 to 8 blocks, got 9"):
         from_source(written(tmp_path, HALVES.replace("cluster=2", "cluster=9"))).config()
+    with pytest.raises(ConfigError, match=r"clusters must have blocks along x alone, got 1, 2, 1 of own"):
+        from_source(written(tmp_path, HALVES.replace("cluster=2", "").replace("(2, 1, 1)", "(1, 2, 1)")))

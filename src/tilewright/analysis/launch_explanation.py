@@ -24,7 +24,8 @@ from tilewright.analysis.traffic import SECTOR_BYTES, Traffic, traffic_of
 from tilewright.analysis.widths import Widths, shared_widths
 from tilewright.engines.base import CompileReport
 from tilewright.engines.emulator.launch_counts import LaunchCounter, synchronises
-from tilewright.errors import CompileError, EngineUnavailableError
+from tilewright.engines.emulator.program import TOGETHER_LIMIT, WaitsForBlocksError
+from tilewright.errors import CompileError, EngineUnavailableError, LaunchError
 from tilewright.gpus import OLDEST, Gpu, limits
 from tilewright.kernels.launches import Launch
 
@@ -137,13 +138,23 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
 
 
 def _count(launch: Launch, widths: Mapping[SourceLine | None, Widths] | None) -> Traffic:
-    counter = LaunchCounter(launch)
-    blocks, notes = _sample(launch, counter), []
-    memory = counter.memory(blocks)
-    counts = counts_of(memory, widths)
-    computes = True
+    counter, notes, blocks = LaunchCounter(launch), [], None
     try:
-        counts.update({(None, OPERATIONS, name): value for name, value in counter.operations(blocks)._asdict().items()})
+        blocks = _sample(launch, counter)
+        memory = counter.memory(blocks)
+    except WaitsForBlocksError:
+        raise LaunchError(
+            f"{launch.name}: its blocks wait for each other, so a sample of the {launch.blocks:,} cannot run without "
+            f"the others. Explain a smaller launch, which runs whole: one of up to {TOGETHER_LIMIT:,} threads, by "
+            "--args or --grid"
+        ) from None
+    counts = counts_of(memory, widths)
+    computes = not (counter.together or counter.waits_in_turn(blocks))
+    if not computes:
+        notes.append("operations are not counted: blocks wait for each other")
+    try:
+        operations = counter.operations(blocks)._asdict() if computes else {}
+        counts.update({(None, OPERATIONS, name): value for name, value in operations.items()})
     except CompileError as error:
         computes = False
         notes.append(f"operations are not counted: floats that count do not compile here: {_first_fault(error)}")
@@ -170,12 +181,18 @@ def _first_fault(error: CompileError) -> str:
 
 
 def _sample(launch: Launch, counter: LaunchCounter) -> Sequence[int] | None:
-    """Numbers of the blocks to run; None for all. The first block shows how many accesses one makes."""
+    """Numbers of the blocks to run; None for all. The first block shows how many accesses one makes, where it does not
+    wait for others."""
     count = launch.blocks
     if launch.blocks * launch.threads > _WHOLE_THREADS:
         count = min(max(_SAMPLED_THREADS // launch.threads, _LEAST_SAMPLED), count)
     if count > _LEAST_HEAVY:
-        accesses = sum(site.accesses for site in counter.memory([0]).sites)
+        try:
+            accesses = sum(site.accesses for site in counter.memory([0]).sites)
+        except WaitsForBlocksError:
+            if count == launch.blocks:
+                return None
+            raise
         count = min(max(_MOST_ACCESSES // max(accesses, 1), _LEAST_HEAVY), count)
     return None if count == launch.blocks else sorted({index * launch.blocks // count for index in range(count)})
 

@@ -63,6 +63,12 @@ UNFIT = {
 the last, scaled terms lose bits of all others, so that they look for small sums and find them."""
 
 
+_CUT = 4
+"""Times the error of TF32 that its rounding explains: where factors are cut off, they err by less."""
+CUT = "factors of float32 may be cut off to TF32, and not rounded (cvt.rna.tf32.f32, wmma::__float_to_tf32)"
+"""What explains an error of that size."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What came of one case."""
@@ -73,7 +79,7 @@ class Outcome:
     """Relative, against float64."""
     right: bool
     wrong: str = ""
-    """An element that is not right, in words, where one is known."""
+    """What is not right, in words, where that is known."""
 
     @property
     def clean(self) -> bool:
@@ -262,7 +268,9 @@ def _outcome(kernel: Kernel, case: Case, rows: bool, executables: Executables) -
         if np.isnan(checked.result[met]).all():
             checked.result[met] = of.reference[met]
     error = of.error(checked.result)
-    return Outcome(case, checked, error, error <= limit(problem, kernel.precision))
+    allowed = limit(problem, kernel.precision)
+    cut = kernel.precision == "tf32" and allowed < error < _CUT * allowed
+    return Outcome(case, checked, error, error <= allowed, CUT if cut else "")
 
 
 def _make_unfit(of: Operands, exponent: int) -> None:

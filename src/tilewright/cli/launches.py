@@ -280,6 +280,7 @@ def arguments(launch: Launch) -> str:
     words = {one.name: str(one).replace("[", "\\[") for one in given} | {**launch.macros}
     words |= {"grid": _extents(launch.grid), "block": _extents(launch.block)}
     words |= {"shared": launch.shared_bytes} if launch.shared_bytes else {}
+    words |= {"cluster": launch.cluster} if launch.cluster > 1 else {}
     return " ".join(f"{name}={value}" for name, value in words.items())
 
 
@@ -329,6 +330,7 @@ def launch_facts(launch: Launch) -> dict[str, Any]:
         "grid": list(launch.grid),
         "block": list(launch.block),
         "shared_bytes": launch.shared_bytes,
+        "cluster": launch.cluster,
     }
 
 

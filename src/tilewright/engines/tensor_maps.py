@@ -88,7 +88,7 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
         m, n = problem.m, problem.n
         sides = m if m < BOX_SIDE else BOX_SIDE, n if n < BOX_SIDE else BOX_SIDE
         box_a, box_b = _boxes(kernel, config, problem.layout, sides, ITEM_BYTES[problem.dtype])
-        dtype, terms, rounds = problem.dtype, kernel.terms, kernel.precision == "tf32"
+        dtype, terms, rounds = problem.dtype, kernel.terms, kernel.precision == "tf32" and kernel.rounding_maps
         if box_a is not None:
             found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
         if box_b is not None:
@@ -131,7 +131,7 @@ def _layout(
     if count == 1:  # it is of no use then, and need not be what a map takes
         stride = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
     if box.panel or box.outer != (1,):
-        return of_array(_ADDRESS, (count, length), stride, dtype, box)
+        return of_array(_ADDRESS, (count, length), stride, dtype, box)._replace(rounds=rounds)
     matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, stride)
     if terms > 1:  # the lines of terms are right behind each other, those of all matrices
         matrices, matrix_stride = terms * matrices, count * stride

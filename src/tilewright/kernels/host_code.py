@@ -18,6 +18,8 @@ from tilewright.kernels.signature import (
 
 _ON_GPU = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__"})
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
+_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+"""Or a string, which may look as if it held one."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CALL = re.compile(r"(?:(?P<scope>[A-Za-z_]\w*)\s*::\s*)?\b(?P<name>[A-Za-z_]\w*)\s*[(<]")
 _SCOPE = re.compile(r"\b(?:namespace|class|struct)\s+(\w+)(?!\s*=)\b")
@@ -71,7 +73,7 @@ def without_host_code(text: str, functions_alone: bool = False) -> str:
     code = without_comments(text)
     macros = {one[1]: frozenset(_WORD.findall(one[2])) for one in _MACRO.finditer(code)}
     items = list(_items(without_directives(code), macros))
-    used = _used(items, macros)
+    used = _used(items, macros, [one for one in items if one.on_gpu])
     host = [one for one in items if id(one) not in used]
     if any(one.function for one in host):
         for one in (one for one in host if one.function or not functions_alone):
@@ -82,10 +84,27 @@ def without_host_code(text: str, functions_alone: bool = False) -> str:
     return text
 
 
-def _used(items: Iterable[_Item], macros: dict[str, frozenset[str]]) -> set[int]:
-    """The items that the GPU has, those that they name, and so on: functions where they are called."""
-    items = list(items)
-    waiting, used = [one for one in items if one.on_gpu], set[int]()
+def reached(text: str, entry: str) -> str:
+    """The text of a source's kernel, of what it uses, and so on, macros too; without comments, and all of it where that
+    is not understood."""
+    code = without_comments(text)
+    kept = _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else " " * len(found[0]), text)
+    found = {one[1]: one for one in _MACRO.finditer(code)}
+    macros = {name: frozenset(_WORD.findall(one[2])) for name, one in found.items()}
+    items = list(_items(without_directives(code), macros))
+    used = _used(items, macros, [one for one in items if one.function and entry in one.names])
+    named = {word for one in items if id(one) in used for word in one.words}
+    while more := {word for name in named & macros.keys() for word in macros[name]} - named:
+        named |= more
+    parts = [kept[one.begin : one.end] for one in items if id(one) in used]
+    return (
+        "\n".join([*parts, *(kept[slice(*found[name].span(2))] for name in found if name in named)]) if used else kept
+    )
+
+
+def _used(items: Iterable[_Item], macros: dict[str, frozenset[str]], first: Iterable[_Item]) -> set[int]:
+    """These items, those that they name, and so on: functions where they are called."""
+    items, waiting, used = list(items), list(first), set[int]()
     words, calls = set[str](), set[str]()
     while waiting:
         used |= set(map(id, waiting))

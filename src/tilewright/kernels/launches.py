@@ -14,7 +14,7 @@
 | weights=float32[9] | constant memory of the source, as host code fills it; zeros behind what is given |
 | TILE=32 | a macro of the source, in capitals, or an argument of its template |
 | maps=map:x(64,32) | tensor maps among the parameters: see `map_words`. Buffers of maps alone have words too |
-| grid=, block=, shared=, entry= | as for a matrix product, of integer parameters and macros |
+| grid=, block=, shared=, cluster=, entry= | as for a matrix product, of integer parameters and macros |
 | reference=file.py:function | the same in NumPy: called with the parameters that it names, it returns what is written |
 """
 
@@ -38,6 +38,7 @@ from tilewright.kernels.source_lines import (
     Known,
     arguments_of,
     chosen,
+    cluster_of,
     expressions,
     read,
     split_words,
@@ -54,7 +55,7 @@ ROLES: tuple[Role, ...] = ("in", "out", "inout", "zeros")
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _BUFFER = re.compile(rf"(?:(\w+):)?(\w+)\[([^\[\]]*)\](?::({_NUMBER})\.\.({_NUMBER}))?")
-_KNOWN = ("grid", "block", "shared", "entry", "reference", "maps")
+_KNOWN = ("grid", "block", "shared", "entry", "reference", "maps", "cluster")
 _AS_IN = "x=float32[1024,512] y=out:float32[1024,512] rows=1024"
 _MOST_BYTES = 2**31
 """Of all buffers together."""
@@ -165,6 +166,8 @@ class Launch:
     """Memory that only tensor maps reach."""
     constants: tuple[Buffer, ...] = ()
     """What the source's constant memory holds, of which something is said."""
+    cluster: int = 1
+    """Blocks of a cluster, along x."""
 
     @property
     def name(self) -> str:
@@ -335,6 +338,7 @@ def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = 
         reference=reference,
         by_maps=by_maps,
         constants=constants,
+        cluster=cluster_of(said, signature, values)(values),
     )
 
 

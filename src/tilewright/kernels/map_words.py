@@ -8,7 +8,7 @@
 | BB,BM,BK | one to five extents: where the array has more dimensions, its first ones are one |
 | swizzle=128B | or 64B, 32B or none: none if left out |
 | panel=64 | the box is of panels of 64 elements: the map's third dimension, one more, counts those of a line |
-| dtype=bfloat16 | the element type, where no pointer tells |
+| dtype=bfloat16 | the element type, where no pointer tells; tf32 for float32 that the copy engine rounds |
 """
 
 import re

@@ -43,6 +43,8 @@ class Signature(NamedTuple):
     arguments: tuple[Argument, ...]
     template: tuple[str, ...] = ()
     """Names of a template's parameters."""
+    cluster: str = ""
+    """Blocks of a cluster along x, y and z, as `__cluster_dims__` has them."""
 
 
 def without_comments(text: str) -> str:
@@ -63,7 +65,7 @@ def blank(found: re.Match[str]) -> str:
 def signatures(text: str) -> list[Signature]:
     """The kernels that a source defines, in its order."""
     return [
-        Signature(one.name, tuple(map(argument, split(one.parameters))), _template(one.before))
+        Signature(one.name, tuple(map(argument, split(one.parameters))), _template(one.before), one.cluster)
         for one in heads(without_comments(text))
         if one.body
     ]
@@ -86,21 +88,26 @@ class Head(NamedTuple):
     """Where these begin."""
     body: int
     """Where its body begins, behind the brace; 0 where it has none."""
+    cluster: str = ""
+    """What `__cluster_dims__` has, if it is there."""
 
 
 def heads(code: str) -> Iterator[Head]:
     """The declarations of kernels in a source without comments."""
     for start in re.finditer(r"\b__global__\b", code):
-        head, at = code[start.end() :], start.end()
+        head, at, cluster = code[start.end() :], start.end(), ""
         while bounds := _BEFORE_NAME.search(head, 0, _first(head, ";{")):
             end = closing(head, bounds.end() - 1) + 1
+            if bounds[0].startswith("__cluster_dims__"):
+                cluster = head[bounds.end() : end - 1]
             head = head[: bounds.start()] + " " * (end - bounds.start()) + head[end:]
         if (named := re.search(r"(\w+)\s*\(", head)) is None:
             continue
         end = closing(head, named.end() - 1)
         brace = re.compile(r"\s*\{").match(head, end + 1)
         parameters = head[named.end() : end]
-        yield Head(named[1], code[: start.start()], parameters, at + named.end(), at + brace.end() if brace else 0)
+        body = at + brace.end() if brace else 0
+        yield Head(named[1], code[: start.start()], parameters, at + named.end(), body, cluster)
 
 
 def _template(before: str) -> tuple[str, ...]:

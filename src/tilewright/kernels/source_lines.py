@@ -193,6 +193,18 @@ def expressions(word: str, text: str, known: Mapping[str, object]) -> list[Expre
     return found
 
 
+def cluster_of(words: Mapping[str, str], signature: Signature, known: Mapping[str, object]) -> Expression:
+    """Blocks of a cluster, along x: by the word, or by the kernel's `__cluster_dims__`; 1 where there is neither.
+
+    Raises:
+        ConfigError: it is no number, or has an unknown name, or clusters have blocks along y or z.
+    """
+    blocks, *others = split(words.get("cluster") or signature.cluster or "1")
+    if others and any(one.strip() != "1" for one in others):
+        raise ConfigError(f"clusters must have blocks along x alone, got {signature.cluster} of {signature.name}")
+    return expressions("cluster", blocks, known)[0]
+
+
 class Extents:
     """Extents along x, y and z of a grid or a block, which follow from other numbers."""
 

@@ -12,7 +12,8 @@
 | layout=NT | orders of A and B, N row-major and T column-major, NN if left out |
 | C=column | C is column-major; row-major if left out. Such a kernel computes the row-major D = B^T A^T: see below |
 | maps=a:A(64,64) | tensor maps among the parameters: see `map_words` |
-| cluster=blocks | blocks of a cluster, as `__cluster_dims__` has them; 1 if left out |
+| precision=tf32 | factors are rounded to TF32, or float32: they are not; if left out, as its instructions do |
+| cluster=blocks | blocks of a cluster, if left out as `__cluster_dims__` has them |
 | tile=(m,n,k) | rows and columns of C that a block computes, and steps along k; if left out, by the grid, and 32 |
 | NAME=default:values | a parameter: a macro of the source, with values to try |
 | entry=name<A,B> | a template's arguments, if not parameters of the same names; or whose line this is |
@@ -36,6 +37,7 @@ from pathlib import Path
 from tilewright.errors import ConfigError, DtypeError, nearest
 from tilewright.kernels.families import PLAIN, CostFamily, Count, Staging, Warpgroups
 from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
+from tilewright.kernels.host_code import reached
 from tilewright.kernels.map_words import TYPE, MapWord, map_words
 from tilewright.kernels.signature import Argument, Signature
 from tilewright.kernels.source_lines import (
@@ -43,6 +45,7 @@ from tilewright.kernels.source_lines import (
     Extents,
     Known,
     chosen,
+    cluster_of,
     expressions,
     read,
     split_words,
@@ -53,18 +56,18 @@ from tilewright.kernels.source_lines import (
 )
 from tilewright.kernels.spec import Config, Kernel, Origin, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
-from tilewright.problem import ITEM_BYTES, LAYOUTS, Problem
+from tilewright.problem import ITEM_BYTES, LAYOUTS, PRECISIONS, Problem
 
 START = Path(__file__).with_name("start.cu")
 """A kernel to begin with, of this name."""
-_KNOWN = ("block", "grid", "shared", "args", "layout", "C", "tile", "entry", "maps", "cluster")
+_KNOWN = ("block", "grid", "shared", "args", "layout", "C", "tile", "entry", "maps", "cluster", "precision")
 _VALUES = re.compile(r"\d+(:[\d,]*)?")
 _STEP = 32
 """Along k, where nothing is said."""
 
 _ELEMENTS = {
     "float": "float32", "half": "float16", "__half": "float16",
-    "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16",
+    "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16", "tf32": "float32",
 }  # fmt: skip
 _NARROW = ("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t")
 _WIDE = (
@@ -84,6 +87,8 @@ _ROLES = {
     "lda": "lda", "ldb": "ldb", "ldc": "ldd", "alpha": "alpha", "beta": "beta",
 }  # fmt: skip
 """What parameters may be, and what `engines.arguments` calls them."""
+_ROUNDED = "tf32"
+"""The precision of factors that are rounded to it, and the element type of maps that round them."""
 _NULL = "0"
 """Of a parameter that is given 0, or no address: one for debugging, say."""
 _EXCHANGED = {"A": "B", "B": "A", "M": "N", "N": "M", "lda": "ldb", "ldb": "lda"}
@@ -93,9 +98,10 @@ _MATRICES = ("A", "B", "C")
 _FACTOR_MAPS = frozenset(("A_map", "B_map"))
 _TENSOR_MAPS_CAPABILITY = (9, 0)
 _USUAL = {role.lower(): role for role in _ROLES} | {"d": "C", "out": "C", "result": "C", "ldd": "ldc"}
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _FRAGMENTS = re.compile(r"\bmma\.sync\b|\bmma_sync\b")
 """Of a source that multiplies by a warp's tensor-core instructions."""
+_TF32 = re.compile(r"\.tf32\.tf32\b|\bprecision\s*::\s*tf32\b")
+"""Of one that multiplies by those of TF32, wgmma's too."""
 _AROUND_NAMES = re.compile(
     r"^(d_|dev_|g_|mat_?|matrix_?|in_|input_?|tensor_?map_?|tma_?(?:map_?)?|map_?)"
     r"|(_d|_dev|_ptr|_data|_mat|_matrix|_tma|_map|_tensor_?map)$",
@@ -170,7 +176,8 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
     maps = map_words(signature, words.get("maps", ""), known.names)
     roles = _roles(file, signature, words.get("args"), maps, exchanged)
     takes = _takes(file, signature, roles, maps, words.get("layout", "NN"), exchanged)
-    if "wgmma" in text:
+    code = reached(text, signature.name)
+    if "wgmma" in code:
         takes = replace(takes, least_capability=_TENSOR_MAPS_CAPABILITY, architectures=("sm_90a",))
     boxes = {role: maps[argument.name].box for role, argument in roles.items() if argument.type == TYPE}
     for word in ("block", "grid"):
@@ -184,7 +191,7 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         Extents("grid", words["grid"], {**known.names, **dict.fromkeys(SIZES)}),
     )
     shared = expressions("shared", words.get("shared", "0"), known.names)[0]
-    cluster = expressions("cluster", words.get("cluster", "1"), known.names)[0]
+    cluster = cluster_of(words, signature, known.names)
     tile = expressions("tile", words["tile"], known.names) if "tile" in words else []
     if len(tile) not in (0, 3):
         raise ConfigError(f"tile must have three numbers, got {words['tile']}")
@@ -242,7 +249,9 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         stored_box=(lambda config, item_bytes: box("D", config)) if "D_map" in boxes else None,
         cluster=lambda config: cluster(values(config)),
         extents=extents,
-        cost=_cost(text, bool(boxes.keys() & _FACTOR_MAPS), stages),
+        precision=_precision(file, words.get("precision", ""), code, takes.factors[0]),
+        rounding_maps=any(maps[roles[role].name].dtype == _ROUNDED for role in boxes.keys() & _FACTOR_MAPS),
+        cost=_cost(code, bool(boxes.keys() & _FACTOR_MAPS), stages),
         constants=lambda config: texts,
         template=signature.template,
         entry=lambda config: signature.name + with_values(template, {**texts, **values(config)}),
@@ -251,12 +260,21 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
     )
 
 
-def _cost(text: str, by_maps: bool, stages: Count) -> CostFamily:
+def _precision(file: Path, said: str, code: str, factors: str) -> str | None:
+    """What factors are rounded to before they are multiplied: said, or by the instructions of a kernel's code."""
+    if said not in ("", _ROUNDED, PRECISIONS[0]):
+        raise ConfigError(f"{file.name}: precision must be {_ROUNDED} or {PRECISIONS[0]}, got {said}")
+    if said == _ROUNDED and factors != "float32":
+        raise DtypeError(f"{file.name}: precision={said} is for factors of float32, got {factors}")
+    rounds = said == _ROUNDED if said else factors == "float32" and _TF32.search(code) is not None
+    return _ROUNDED if rounds else None
+
+
+def _cost(code: str, by_maps: bool, stages: Count) -> CostFamily:
     """The family of kernels whose times are predicted alike, by what multiplies.
 
     stages: of tiles, as many as dynamic shared memory has room for.
     """
-    code = _COMMENT.sub(" ", text)
     if "wgmma" in code:
         return Warpgroups(copies="tensor maps" if by_maps else "registers", stages=stages)
     return Staging(tensor_cores=True) if _FRAGMENTS.search(code) else PLAIN

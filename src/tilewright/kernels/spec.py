@@ -355,6 +355,8 @@ class Kernel:
     precision: str | None = None
     """What factors are rounded to before they are multiplied, as 'tf32', or what products are made of, as 'bf16x6'.
     None where factors are taken as they come. See `keeps`."""
+    rounding_maps: bool = True
+    """Whether the copy engine rounds factors to TF32 where the precision is that: by the element type of the maps."""
     shared_bytes: Callable[[Config, str], int] = lambda config, layout: 0
     """Bytes of dynamic shared memory of a block, for factors in these orders, as in 'NT'."""
     constants: Callable[[Config], Mapping[str, int | str]] = lambda config: {}

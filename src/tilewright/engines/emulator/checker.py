@@ -3,9 +3,8 @@
 import ctypes
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from tilewright.engines.base import Matrix, matrix_at
 from tilewright.engines.emulator.engine import LaunchFacts
 from tilewright.engines.emulator.program import Observer, load_runtime
-from tilewright.engines.emulator.shared_arrays import SharedArray, array_of, shared_arrays
+from tilewright.engines.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
 from tilewright.engines.emulator.symbols import Place, SourceLine, places, shared_variables
 from tilewright.engines.emulator.zero_pages import no_room, zeros
 from tilewright.errors import LaunchError
@@ -108,8 +107,9 @@ class Finding:
     a launch that may begin while the one before it runs), missing fence and late fence (of what the copy engine or the
     tensor cores read), ended block and unstarted block (of a cluster, which others may reach after its end, or before
     its begin), barrier, endless wait, hung and crashed (a thread that was stopped where it was), misuse, division by
-    zero, overflow (of an int, or of an unsigned index), order, or unwritten (elements of an output). Or same value,
-    which is no fault: a race of stores alone, all of one value."""
+    zero, overflow (of an int, or of an unsigned index), order, or unwritten (elements of an output). Or what is no
+    fault: same value (a race of stores alone, all of one value), shifted swizzle and chance alignment (of a tile that
+    begins elsewhere than the pattern of its swizzle, or with it by how variables happen to lie)."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
@@ -119,11 +119,13 @@ class Finding:
     """What a stopped launch says."""
     count: int = 1
     """How many accesses are like this one."""
+    period: int = 0
+    """Bytes of which the memory should begin at a multiple, where that is meant."""
 
     @property
     def is_note(self) -> bool:
         """Whether it is no fault."""
-        return self.kind == "same value"
+        return self.kind in _NOTES
 
     @property
     def key(self) -> tuple[str, frozenset[Place], str]:
@@ -145,8 +147,12 @@ class Finding:
         if self.other:
             text += f"; {str(self.other).format('it')}"
         if self.kind in _WHY:
-            text += f", {_WHY[self.kind]}"
+            text += f", {_WHY[self.kind].format(period=self.period)}"
         return text
+
+
+_BY_CHANCE = "chance alignment"
+_NOTES = ("same value", "shifted swizzle", _BY_CHANCE)
 
 
 def divided(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
@@ -159,6 +165,10 @@ _WHY = {
     "endless wait": "and no thread that runs changes it",
     "race": "and nothing orders the two",
     "same value": "the same value, and nothing orders the two",
+    "shifted swizzle": "which is at no multiple of {period} bytes, where the pattern of its swizzle begins: who reads "
+    "the tile must exchange its pieces by their addresses, or declare the array with alignas({period})",
+    _BY_CHANCE: "which is at a multiple of {period} bytes, where the pattern of its swizzle begins, by how this "
+    "source's variables happen to lie: declare the array with alignas({period})",
     "unfinished copy": "and nobody has waited for it",
     "early access": "and has not waited for the launch before",
     "ended block": "and that block may have ended before: it does not wait for this one",
@@ -168,6 +178,13 @@ _WHY = {
 }
 
 
+class Source(NamedTuple):
+    """What a kernel was compiled from."""
+
+    file: Path
+    macros: Mapping[str, int | str]
+
+
 class Checker(Observer):
     """Looks on at one launch.
 
@@ -175,8 +192,8 @@ class Checker(Observer):
         library: of the kernel.
         arrays: what it may use.
         overlaps: whether the launch may begin while the one before it runs (`Kernel.overlaps`).
-        shared: gives arrays in shared memory whose elements are to be named, as `shared_arrays` does; called where
-            something is found.
+        source: the kernel's, with the macros that it is compiled with: by it arrays in shared memory and their elements
+            are named where something is found. None where there is no file.
     """
 
     def __init__(
@@ -184,7 +201,7 @@ class Checker(Observer):
         library: Path,
         arrays: Sequence[CheckedArray],
         overlaps: bool = False,
-        shared: Callable[[], Mapping[str, Sequence[SharedArray]]] = dict,
+        source: Source | None = None,
     ) -> None:
         runtime = load_runtime()
         make: Any = runtime.simt_make_checker
@@ -198,7 +215,7 @@ class Checker(Observer):
             raise LaunchError(no_room(sum(_SHADOW * one.matrix.lines[0] * one.matrix.ld for one in arrays)))
         super().__init__(runtime, handle)
         self._library = library
-        self._shared = shared
+        self._source = source
 
     def findings(self) -> list[Finding]:
         """What is wrong, in the order in which it was found.
@@ -207,7 +224,10 @@ class Checker(Observer):
             EngineUnavailableError: binutils, which finds lines of source, is not there.
         """
         found = self.report()
-        declared = self._shared() if found else {}
+        if any(one["kind"] == _BY_CHANCE for one in found):
+            asked = alignments(*self._source) if self._source else {}
+            found = [one for one in found if not _is_asked(one, asked)]
+        declared = shared_arrays(*self._source) if found and self._source else {}
         parties = [one[role] for one in found for role in ("party", "other") if role in one]
         lines = places(self._library, [party["site"] for party in parties if "site" in party])
         return _merged(
@@ -218,6 +238,7 @@ class Checker(Observer):
                 _memory(**one["place"], declared=declared) if "place" in one else "",
                 one["message"],
                 one["count"],
+                one.get("period", 0),
             )
             for one in found
         )
@@ -258,8 +279,7 @@ def checker_of(facts: LaunchFacts, arrays: Sequence[CheckedArray]) -> Checker:
     kernel = executable.kernel
     names = kernel.defines(executable.config, executable.variant)
     names |= arguments_of(kernel.template, kernel.entry_point(executable.config))
-    declared = partial(shared_arrays, kernel.source, names)
-    return Checker(executable.program.library, arrays, kernel.overlaps, declared)
+    return Checker(executable.program.library, arrays, kernel.overlaps, Source(kernel.source, names))
 
 
 @dataclass(frozen=True)
@@ -316,6 +336,14 @@ def _party(facts: dict[str, Any], lines: dict[int, Place]) -> Party:
     return Party(facts["did"], place, tuple(facts["block"]), thread if isinstance(thread, str) else tuple(thread))
 
 
+def _is_asked(found: Mapping[str, Any], asked: Mapping[str, int]) -> bool:
+    """Whether a tile lies where it does since the source says so, or may say so in ways that are not understood."""
+    if found["kind"] != _BY_CHANCE:
+        return False
+    period: int = found["period"]
+    return asked.get(found["place"]["array"], period) >= period
+
+
 def _memory(
     array: str,
     shared: bool,
@@ -327,8 +355,9 @@ def _memory(
     """Elements of an array, or a byte of a shared variable whose declaration is not understood."""
     if not index:
         return array
-    if shared and (known := array_of(declared, array, extents[0])):
-        return known.element(array, index[0])
+    name, of_block, block = array.partition(" of block ")  # another one of the cluster
+    if shared and (known := array_of(declared, name, extents[0])):
+        return known.element(name, index[0]) + of_block + block
     last = [*index[:-1], index[-1] + count - 1]
     inside = all(0 <= position < extent for position, extent in zip(index + last, extents * 2, strict=True))
     if shared and index[0] == 0 and extents[0] <= _LARGEST_SCALAR:

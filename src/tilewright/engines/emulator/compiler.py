@@ -157,8 +157,10 @@ the code is optimized."""
 def _build_options(compiler: Compiler, build: Build) -> list[str]:
     """What a way to compile adds to them."""
     options = [*build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
+    if build.observable and compiler.gcc >= 11:
+        options.append("--param=tsan-distinguish-volatile=1")  # waits are noticed by it
     if build.bounded and compiler.gcc >= 11:
-        options += ["-fsanitize=bounds,integer-divide-by-zero", "--param=tsan-distinguish-volatile=1"]
+        options.append("-fsanitize=bounds,integer-divide-by-zero")
     if build.overflows:
         options.append("-fsanitize=signed-integer-overflow")
     if build.locals_hold and compiler.gcc >= 12:

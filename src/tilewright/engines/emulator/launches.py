@@ -5,19 +5,17 @@ import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, divided, padded
+from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, Source, divided, padded
 from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
 from tilewright.engines.emulator.engine import tensor_map
 from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBlocksError, Watch, load
 from tilewright.engines.emulator.schedules import BACKWARDS, orders
-from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.engines.tensor_maps import of_array
 from tilewright.errors import LaunchError
 from tilewright.kernels.launches import Buffer, Launch, Map
@@ -124,7 +122,8 @@ class Placed:
             values.append((ctypes.c_ubyte * len(content)).from_buffer_copy(content))
         for name, content in self._constants.items():
             program.fill(name, content)
-        program.launch(self._launch.grid, self._launch.block, values, self._launch.shared_bytes, watch)
+        launch = self._launch
+        program.launch(launch.grid, launch.block, values, launch.shared_bytes, watch, launch.cluster)
 
     def _tensor_map(self, argument: Map) -> Any:
         """Its bytes, aligned as the kernel has them."""
@@ -175,10 +174,10 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
     (program, zeroed), inputs = compile_for_check(launch), draw(launch, seed)
-    declared = partial(shared_arrays, launch.file, {**launch.macros, **launch.template})
+    source = Source(launch.file, {**launch.macros, **launch.template})
     for together in (False, True):
         placed = Placed(launch, inputs)
-        checker = Checker(program.library, placed.checked_arrays(), shared=declared)
+        checker = Checker(program.library, placed.checked_arrays(), source=source)
         failure = _run(placed, program, Watch(checker, together=together))
         if not isinstance(failure, WaitsForBlocksError):
             break  # else once more with all blocks together, which takes more memory

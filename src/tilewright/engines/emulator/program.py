@@ -30,7 +30,7 @@ _BLOCK_LIMITS = (1024, 1024, 64)
 _THREADS_LIMIT = 1024
 _SHARED_LIMIT = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())
 
-_TOGETHER_LIMIT = 2**17
+TOGETHER_LIMIT = 2**17
 """Threads of a grid that synchronises. Each has a stack of its own."""
 
 
@@ -177,7 +177,7 @@ class Program:
         chosen = None if watch.blocks is None else (ctypes.c_uint64 * len(watch.blocks))(*watch.blocks)
         observer = watch.observer.handle if watch.observer else None
         count = len(watch.blocks or ())
-        fits = cluster == 1 and math.prod(grid) * math.prod(block) <= _TOGETHER_LIMIT and watch.blocks is None
+        fits = cluster == 1 and math.prod(grid) * math.prod(block) <= TOGETHER_LIMIT and watch.blocks is None
         cooperative = self.cooperative or (watch.together and fits)
         together = math.prod(grid) if cooperative else cluster
         where = self.call, pointers, grid, block, shared_bytes
@@ -195,7 +195,7 @@ class Program:
             waits_for_others = self.runtime.simt_finish(run, message, _MESSAGE_BYTES)
         if message.value:
             kind = WaitsForBlocksError if waits_for_others else LaunchError
-            limit = f"; up to {_TOGETHER_LIMIT:,} threads can run together" if waits_for_others else ""
+            limit = f"; up to {TOGETHER_LIMIT:,} threads can run together" if waits_for_others else ""
             raise kind(f"{self.name}: {message.value.decode(errors='replace')}{limit}")
 
     def _check(
@@ -220,17 +220,12 @@ class Program:
             raise LaunchError(
                 f"{self.name}: grid along x must be a multiple of the {cluster} blocks of a cluster, got {grid[0]}"
             )
-        if cluster > 1 and self.static_shared_bytes:
-            raise LaunchError(
-                f"{self.name}: on the emulator blocks of a cluster have dynamic shared memory alone, "
-                f"the kernel declares {self.static_shared_bytes} bytes of static"
-            )
         threads = math.prod(block)
         if self.cooperative and cluster > 1:
             raise LaunchError(f"{self.name}: on the emulator a kernel of clusters cannot synchronise its grid")
-        if self.cooperative and threads * math.prod(grid) > _TOGETHER_LIMIT:
+        if self.cooperative and threads * math.prod(grid) > TOGETHER_LIMIT:
             raise LaunchError(
-                f"{self.name}: on the emulator a grid that synchronises has at most {_TOGETHER_LIMIT} threads, got "
+                f"{self.name}: on the emulator a grid that synchronises has at most {TOGETHER_LIMIT} threads, got "
                 f"{threads * math.prod(grid)}"
             )
         if threads > _THREADS_LIMIT:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.engines.included import included
-from tilewright.kernels.constants import values_of, whole
+from tilewright.kernels.constants import aliases, values_of, whole
 from tilewright.kernels.signature import without_comments
 
 _INCLUDE = Path(__file__).parents[2] / "kernels" / "include"
@@ -22,6 +22,7 @@ _ITEM_BYTES = {
 
 _ANGLES = re.compile(r"^([ \t]*#[ \t]*include[ \t]*)<([^>\n]+)>", re.MULTILINE)
 _ALIGNMENT = r"(?:__align__|alignas)\s*\([^()]*\)"
+_ALIGNED_TO = r"(?:__align__|alignas)\s*\(([^()]*)\)"
 _DECLARATION = re.compile(
     rf"(?<!extern )\b__shared__\s+(?P<type>(?:{_ALIGNMENT}|[\w:\s])+?)"
     r"(?P<names>\b[A-Za-z_]\w*\s*\[[^;={}]*\])\s*;"
@@ -60,10 +61,7 @@ def shared_arrays(source: Path, macros: Mapping[str, int | str]) -> dict[str, li
         source: a `.cu` file.
         macros: that it is compiled with.
     """
-    text = source.read_text(encoding="utf-8", errors="replace")
-    # Our own headers, in angle brackets or not, and those next to the source, which come before them.
-    headers = {**dict(included(_ANGLES.sub(r'\1"\2"', text), _INCLUDE)), **dict(included(text, source.parent))}
-    code = [without_comments(one) for one in (text, *headers.values())]
+    code = _code(source)
     constants = values_of(code, macros)
     found: dict[str, list[SharedArray]] = {}
     for one in code:
@@ -72,10 +70,37 @@ def shared_arrays(source: Path, macros: Mapping[str, int | str]) -> dict[str, li
     return found
 
 
+def alignments(source: Path, macros: Mapping[str, int | str]) -> dict[str, int]:
+    """What addresses of arrays are multiples of as a source and its headers declare them with `__shared__`, by name:
+    the least where functions have arrays of one name. Arrays whose types or alignment are not understood are left out.
+    Arguments as for `shared_arrays`."""
+    code = _code(source)
+    constants = values_of(code, macros)
+    known = {name: kind for one in code for name, kind in aliases(one).items()}
+    found: dict[str, int | None] = {}
+    for match in (match for one in code for match in _DECLARATION.finditer(one)):
+        element = " ".join(re.sub(_ALIGNMENT, " ", match["type"]).split())
+        asked = [whole(one, constants) for one in re.findall(_ALIGNED_TO, match["type"])]
+        item_bytes = _ITEM_BYTES.get(constants.get(element, known.get(element, element)))
+        bound = max((one for one in (item_bytes, *asked) if one), default=0) if item_bytes and all(asked) else None
+        for name, _ in _ARRAY.findall(match["names"]):
+            before = found.get(name, bound)
+            found[name] = None if bound is None or before is None else min(bound, before)
+    return {name: bound for name, bound in found.items() if bound is not None}
+
+
 def array_of(arrays: Mapping[str, Iterable[SharedArray]], name: str, extent: int) -> SharedArray | None:
     """The array of this name and number of bytes; None where there is none, or more than one can be meant."""
     fitting = {array for array in arrays.get(name, ()) if array.bytes == extent}
     return fitting.pop() if len(fitting) == 1 else None
+
+
+def _code(source: Path) -> list[str]:
+    """A source and the headers that it includes, without comments."""
+    text = source.read_text(encoding="utf-8", errors="replace")
+    # Our own headers, in angle brackets or not, and those next to the source, which come before them.
+    headers = {**dict(included(_ANGLES.sub(r'\1"\2"', text), _INCLUDE)), **dict(included(text, source.parent))}
+    return [without_comments(one) for one in (text, *headers.values())]
 
 
 def _declared(code: str, constants: Mapping[str, str]) -> Iterator[tuple[str, SharedArray]]:

@@ -104,7 +104,7 @@ def shared_variables(library: Path) -> tuple[SharedVariable, ...]:
             name, info, _, section, value, extent = struct.unpack_from("<IBBHQQ", data, at)
             if info & 0xF == _TLS and section:
                 mangled = data[names + name : data.index(b"\0", names + name)].decode()
-                if not mangled.startswith(_GUARD):
+                if extent and not mangled.startswith(_GUARD):
                     variables.append(SharedVariable(_plain(mangled), value, extent))
     return tuple(sorted(variables, key=lambda variable: variable.offset))
 

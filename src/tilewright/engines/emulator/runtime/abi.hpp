@@ -152,6 +152,10 @@ struct WgmmaArguments {
     bool adds;
 };
 
+// An operation whose exact result is rounded in a direction.
+enum class Exactly : unsigned { sum, product, quotient, root, fused };
+enum class Direction : unsigned { zero, up, down };
+
 }  // namespace simt
 
 // Of functions whose accesses of memory are no accesses of the kernel's: observers are not told of them.
@@ -187,6 +191,15 @@ SIMT_EXPORT __attribute__((noreturn)) void simt_trap(const char* expression, con
 
 // Lets other threads of the block go on.
 SIMT_EXPORT void simt_yield(const simt::Thread* self);
+
+// Arithmetic that rounds in a direction, and the float that a double becomes.
+SIMT_EXPORT float simt_directed_float(simt::Exactly operation, simt::Direction direction, float a, float b, float c);
+SIMT_EXPORT double simt_directed_double(simt::Exactly operation, simt::Direction direction, double a, double b, double c);
+SIMT_EXPORT float simt_narrowed(simt::Direction direction, double value);
+
+// The inverses of erf, of -1 to 1, and of erfc, of 0 to 2.
+SIMT_EXPORT double simt_erf_inverse(double value);
+SIMT_EXPORT double simt_erfc_inverse(double value);
 
 // What a kernel's printf and clock are. Each call of printf is written as a whole; a clock counts nanoseconds.
 SIMT_EXPORT int simt_printf(const char* format, ...);
@@ -247,6 +260,8 @@ SIMT_EXPORT void simt_load_tile_to(const simt::Thread* self, simt::Call call, un
 // What the stand-ins of shared_address.cuh and wgmma.cuh call.
 SIMT_EXPORT unsigned simt_shared_address(const simt::Thread* self, const void* shared);
 SIMT_EXPORT bool simt_is_shared(const simt::Thread* self, const void* address);
+// Whether it is on the thread's stack.
+SIMT_EXPORT bool simt_is_local(const void* address);
 
 // What inline PTX becomes that knows places in shared memory by these numbers. Those of another block of the cluster have its
 // rank in the upper bits. A test of a barrier says whether the phase of this parity has ended; a second one in a row waits for that.

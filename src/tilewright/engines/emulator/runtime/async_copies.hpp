@@ -90,11 +90,11 @@ struct TileBox {
     int rows() const { return map.box[1] * map.box[2] * map.box[3] * map.box[4]; }
     std::size_t bytes() const { return row_bytes() * rows(); }
 
-    // The boundary that it lies on in shared memory: with a swizzle, that at which its pattern begins anew.
-    std::size_t alignment() const {
-        if (is_row) return PIECE_BYTES;
-        return map.swizzle == 0 ? 128 : std::size_t(map.swizzle) * 8;
-    }
+    // The boundary that it lies on in shared memory.
+    std::size_t alignment() const { return is_row ? PIECE_BYTES : 128; }
+
+    // The bytes after which the pattern of its swizzle begins anew, at multiples of them; 1 without a swizzle.
+    std::size_t period() const { return is_row || map.swizzle == 0 ? 1 : std::size_t(map.swizzle) * 8; }
 
     // Whether its rows begin where a GPU takes them, inside the array or not: elsewhere the instruction is illegal.
     bool begins_at_a_piece() const { return std::int64_t(at[0]) * map.element_bytes % PIECE_BYTES == 0; }
@@ -118,11 +118,12 @@ struct TileBox {
         return const_cast<unsigned char*>(map.data) + offset;
     }
 
-    // Where a byte of the box lies in shared memory: bits 4 to 6 of its offset are xored with bits 7 to 9, fewer for a
-    // shorter swizzle.
+    // Where a byte of the box lies in shared memory: bits 4 to 6 of its address are xored with bits 7 to 9, fewer for a
+    // shorter swizzle. Addresses are the host's, as far past multiples of 1024 as the GPU's.
     unsigned char* in_shared(int r, std::size_t byte) const {
-        const std::size_t mask = map.swizzle == 0 ? 0 : map.swizzle / 16 - 1, offset = r * row_bytes() + byte;
-        return shared + (offset ^ (offset >> 7 & mask) << 4);
+        const std::size_t mask = map.swizzle == 0 ? 0 : map.swizzle / 16 - 1;
+        const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(shared) + r * row_bytes() + byte;
+        return reinterpret_cast<unsigned char*>(address ^ (address >> 7 & mask) << 4);
     }
 
     // Calls visit(row, byte, bytes) for the part inside of the array of each piece, which swizzles move as a whole.

@@ -12,6 +12,8 @@
 
 namespace simt {
 
+bool BlockRunner::is_static(const void* shared) const { return number(shared) - number(static_shared_.data) < static_shared_.bytes; }
+
 bool BlockRunner::is_shared(const void* address, std::size_t bytes) const {
     const auto within = [&](const void* begin, std::size_t size) {
         const auto offset = reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(begin);
@@ -65,6 +67,9 @@ void BlockRunner::wait_copies_at(GpuThread* self, const void* barrier) {
 
 void BlockRunner::barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count) {
     check_shared(call, address, sizeof *address, sizeof *address);
+    if (cluster_->size() > 1 && is_static(address)) {
+        fail(call, " for a barrier in static shared memory: on the emulator those of clusters lie in dynamic shared memory");
+    }
     if (mbarriers_.find(address)) fail(call, " for a barrier that has been made before");
     if (count == 0 || count > Mbarriers::MOST) {
         fail(call, " with a count that must be 1 to " + std::to_string(Mbarriers::MOST) +
@@ -105,6 +110,9 @@ BlockRunner& BlockRunner::in_cluster(const Call& call, int rank) {
 // What lies in another block's shared memory where this lies in one's own.
 template <typename T>
 T* BlockRunner::at_same_place(BlockRunner& there, T* shared) const {
+    if (&there != this && is_static(shared)) {
+        return reinterpret_cast<T*>(cluster_->kept(there.block_.rank) + (number(shared) - number(static_shared_.data)));
+    }
     const auto offset = reinterpret_cast<std::uintptr_t>(shared) - reinterpret_cast<std::uintptr_t>(block_.dynamic_shared);
     return &there == this ? shared : reinterpret_cast<T*>(static_cast<unsigned char*>(there.block_.dynamic_shared) + offset);
 }
@@ -263,6 +271,9 @@ void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, un
     if (!barrier.fenced) {
         fail(copy.call, " for a barrier that the copy engine may not see yet: " +
              wanted(copy.call, "fence_barrier_init must follow barrier_init", "fence.mbarrier_init must follow mbarrier.init"));
+    }
+    if (&to != this && is_static(copy.shared)) {
+        fail(copy.call, " for static shared memory of another block: on the emulator tiles for others go to dynamic shared memory");
     }
     copy.block = &to.block_;
     copy.shared = at_same_place(to, copy.shared);

@@ -73,6 +73,15 @@ SIMT_ATOMIC(atomicXor, __atomic_fetch_xor(address, value, __ATOMIC_RELAXED), SIM
 SIMT_ATOMIC(atomicInc, simt::update(address, [=](T old) { return old >= value ? 0 : old + 1; }), unsigned)
 SIMT_ATOMIC(atomicDec, simt::update(address, [=](T old) { return old == 0 || old > value ? value : old - 1; }), unsigned)
 
+// Of vectors each element is added by itself.
+__forceinline__ float2 atomicAdd(float2* address, float2 value) {
+    return {atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y)};
+}
+__forceinline__ float4 atomicAdd(float4* address, float4 value) {
+    return {atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y), atomicAdd(&address->z, value.z),
+            atomicAdd(&address->w, value.w)};
+}
+
 #define SIMT_ATOMIC_CAS(name)                                                                                        \
     template <typename T>                                                                                            \
     __forceinline__ simt::OneOf<T, SIMT_INTEGERS, unsigned short> name(T* address, simt::Same<T> expected,           \

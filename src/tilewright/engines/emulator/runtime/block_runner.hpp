@@ -304,6 +304,7 @@ class BlockRunner {
     void arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned arrivals, unsigned bytes);
     void start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, unsigned long long* address);
     void end_phase(Mbarrier& barrier);
+    bool is_static(const void* shared) const;
     std::uintptr_t static_window() const;
     std::uint32_t dynamic_window() const;
     const unsigned char* at_shared(std::uint32_t address, std::size_t bytes) const;

@@ -162,9 +162,20 @@ void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const 
     copy.is_row ? visit(read) : check_waited(read);  // what a tensor map describes is an array's
     const Visit written = {thread.actor, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY};
     check_shown(written, shared_cells(written.address, written.bytes));
+    if (copy.period() != 1) check_pattern(written, copy.period());
     visit(written);
     set_written(number(copy.shared), copy.bytes(),
                 {Stamp::UNDER_WAY, site, thread.actor, Stamp::COPY});
+}
+
+// Where the pattern of a tile's swizzle begins elsewhere than the tile, and in static shared memory, where both begin together: Python
+// knows whether the source has asked for that.
+void Checker::check_pattern(const Visit& tile, std::size_t period) {
+    if (tile.address % period != 0) {
+        find("shifted swizzle", tile, nullptr, "", period);
+    } else if (tile.address - number(layout_.static_shared) < layout_.static_shared_bytes) {
+        find("chance alignment", tile, nullptr, "", period);
+    }
 }
 
 void Checker::tile_landed(const TileCopy& copy, const void* barrier) {
@@ -416,8 +427,11 @@ void Checker::visit(const Visit& one) {
     }
 }
 
-// The block in whose dynamic shared memory an address is, if it is in any.
+// The block in whose shared memory an address is; of static shared memory that of a block that does not run. Else 0.
 unsigned Checker::rank_at(std::uintptr_t address) const {
+    if (const std::uintptr_t kept = address - number(layout_.kept); kept < layout_.cluster * layout_.kept_stride) {
+        return unsigned(kept / layout_.kept_stride);
+    }
     const std::size_t rank = (address - number(layout_.dynamic_shared)) / layout_.dynamic_shared_stride;
     return rank < layout_.cluster ? unsigned(rank) : 0;
 }
@@ -624,7 +638,7 @@ void Checker::outside(const Visit& one) {
     }
 }
 
-void Checker::find(const char* kind, const Visit& one, const Stamp* other, const char* other_did) {
+void Checker::find(const char* kind, const Visit& one, const Stamp* other, const char* other_did, std::size_t period) {
     if (!findings_.is_new(kind, one.site, other ? other->site : 0)) return;
     Finding finding{};
     finding.kind = kind;
@@ -633,6 +647,7 @@ void Checker::find(const char* kind, const Visit& one, const Stamp* other, const
                              : one.kind == AccessKind::read ? "starts a store of"
                                                             : "starts a copy to";
     finding.party = party(one.thread, blocks_[rank_of(one.thread)].index, one.site, does);
+    finding.period = period;
     finding.has_place = true;
     finding.place = place(one.address, one.bytes, rank_of(one.thread));
     if ((finding.has_other = other != nullptr)) {
@@ -659,6 +674,9 @@ Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes, unsigne
     };
     if (address < NEAR_NULL) return {"address " + hexadecimal(address) + " (of a null pointer)", false, {}, {}, 1};
     const unsigned there = rank_at(address);
+    const std::uintptr_t kept = address - number(layout_.kept);
+    const bool is_kept = kept < layout_.cluster * layout_.kept_stride;
+    if (is_kept) address = number(layout_.static_shared) + kept % layout_.kept_stride;
     const std::uintptr_t begin = number(dynamic_shared(there));
     std::uintptr_t nearest = distance(begin, layout_.dynamic_shared_bytes);
     if (layout_.dynamic_shared_bytes == 0) nearest = std::numeric_limits<std::uintptr_t>::max();
@@ -669,7 +687,7 @@ Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes, unsigne
         const std::uintptr_t begin = number(layout_.static_shared) + variable.offset;
         if (distance(begin, variable.bytes) >= nearest) continue;
         nearest = distance(begin, variable.bytes);
-        result = {variable.name, true, {Signed(address - begin)}, {Signed(variable.bytes)}, 1};
+        result = {variable.name + (is_kept ? of_block : ""), true, {Signed(address - begin)}, {Signed(variable.bytes)}, 1};
     }
     for (const Region& region : regions_) {
         const Rows& rows = region.rows;

@@ -151,6 +151,7 @@ class Checker : public Observer {
     void check_waited(const Visit& visit);
     bool is_sure(const Stamp& write, unsigned thread, const Cells& cells, Stamp& known) const;
     void check_shown(const Visit& visit, const Cells& cells);
+    void check_pattern(const Visit& tile, std::size_t period);
     void check_words(const Warpgroup& group, std::uint32_t site, const std::vector<FactorWords>& factors);
     std::vector<bool> written_lines(const std::vector<std::uintptr_t>& words, std::size_t lines);
     Cells shared_cells(std::uintptr_t address, std::size_t bytes);
@@ -167,7 +168,7 @@ class Checker : public Observer {
     }
 
     void outside(const Visit& visit);
-    void find(const char* kind, const Visit& visit, const Stamp* other = nullptr, const char* other_did = "");
+    void find(const char* kind, const Visit& visit, const Stamp* other = nullptr, const char* other_did = "", std::size_t period = 0);
     Finding::Party party(unsigned actor, const uint3& block, std::uint32_t site, const char* did) const;
     void overflow(const GpuThread& thread, std::uint32_t site, const std::string& what);
     Finding::Place place(std::uintptr_t address, std::size_t bytes, unsigned rank) const;

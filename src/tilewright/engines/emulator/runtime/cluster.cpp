@@ -41,11 +41,14 @@ void Cluster::prepare(const Launch& launch, const std::atomic<bool>& stop) {
     }
     const SharedSegment& of_kernel = blocks_[0]->static_shared();
     running_ = 0;
-    static_shared_.assign(size_, std::vector<unsigned char>(size_ > 1 ? of_kernel.bytes : 0));
+    static_bytes_ = size_ > 1 ? of_kernel.bytes : 0;
+    kept_stride_ = aligned(static_bytes_) + SHARED_ALIGNMENT;
+    static_shared_.assign(static_bytes_ == 0 ? 0 : size_ * kept_stride_ + SHARED_ALIGNMENT, 0);
+    kept_ = static_shared_.data() + (aligned(number(static_shared_.data())) - number(static_shared_.data()));
     if (launch.observer != nullptr) {
         launch.observer->begin_launch({static_cast<const unsigned char*>(of_kernel.data), of_kernel.bytes, shared_,
-                                       launch.dynamic_shared_bytes, stride_, threads, size_, cooperative_,
-                                       of_kernel.library});
+                                       launch.dynamic_shared_bytes, stride_, kept_, static_bytes_ == 0 ? 0 : kept_stride_,
+                                       threads, size_, cooperative_, of_kernel.library});
     }
 }
 
@@ -56,8 +59,8 @@ BlockRunner& Cluster::go_on(unsigned rank) {
     if (rank == running_) return block;
     if (observer_ != nullptr) observer_->goes_on(block.block());
     if (const SharedSegment& segment = block.static_shared(); segment.bytes != 0) {
-        std::memcpy(static_shared_[running_].data(), segment.data, segment.bytes);
-        std::memcpy(segment.data, static_shared_[rank].data(), segment.bytes);
+        std::memcpy(kept(running_), segment.data, segment.bytes);
+        std::memcpy(segment.data, kept(rank), segment.bytes);
     }
     running_ = rank;
     return block;

@@ -34,16 +34,27 @@ class Cluster {
 
     bool is_large() const { return blocks_.size() > MOST; }
 
-    // The block in whose dynamic shared memory an address is, or null; and how far from its start.
+    // The block in whose shared memory an address is, or null; which memory, and how far from its start.
     struct Place {
         const BlockRunner* block;
+        Space space;
         std::size_t offset;
     };
     Place place(std::uintptr_t address) const {
+        if (cooperative_) return {nullptr, Space::global, 0};
         const std::size_t offset = address - reinterpret_cast<std::uintptr_t>(shared_);
-        if (cooperative_ || offset >= size_ * stride_ || offset % stride_ >= shared_bytes_) return {nullptr, 0};
-        return {blocks_[offset / stride_].get(), offset % stride_};
+        if (offset < size_ * stride_ && offset % stride_ < shared_bytes_) {
+            return {blocks_[offset / stride_].get(), Space::dynamic_shared, offset % stride_};
+        }
+        const std::size_t kept = address - reinterpret_cast<std::uintptr_t>(kept_);
+        if (kept < size_ * kept_stride_ && kept % kept_stride_ < static_bytes_) {
+            return {blocks_[kept / kept_stride_].get(), Space::static_shared, kept % kept_stride_};
+        }
+        return {nullptr, Space::global, 0};
     }
+
+    // The static shared memory of a block that does not run: where others find it.
+    unsigned char* kept(unsigned rank) const { return kept_ + rank * kept_stride_; }
 
     // The barrier of all threads: whether it opens, since this thread, which calls it, is the last one to come. That of a cluster
     // does not wait for threads that have returned (PTX manual, "barrier.cluster": for "all non-exited threads").
@@ -69,7 +80,9 @@ class Cluster {
     unsigned size_ = 0;
     bool cooperative_ = false;
     unsigned running_ = 0;                                   // the rank of the block whose static shared memory is in place
-    std::vector<std::vector<unsigned char>> static_shared_;  // of the others
+    std::vector<unsigned char> static_shared_;  // of the others, from `kept_` on
+    unsigned char* kept_ = nullptr;
+    std::size_t static_bytes_ = 0, kept_stride_ = 1;  // as of the dynamic
     Observer* observer_ = nullptr;
     std::vector<unsigned char> dynamic_shared_;  // of all blocks, from `shared_` on
     unsigned char* shared_ = nullptr;

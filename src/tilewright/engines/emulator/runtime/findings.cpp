@@ -62,6 +62,7 @@ std::string Findings::json() const {
         if (result.size() > 1) result += ",";
         result += "{\"kind\":" + quoted(finding.kind) + ",\"count\":" + std::to_string(finding.count) +
                   ",\"message\":" + quoted(finding.message) + ",\"party\":" + json(finding.party);
+        if (finding.period != 0) result += ",\"period\":" + std::to_string(finding.period);
         if (finding.has_other) result += ",\"other\":" + json(finding.other);
         if (finding.has_place) {
             result += ",\"place\":{\"array\":" + quoted(finding.place.array) +

@@ -37,6 +37,7 @@ struct Finding {
     Party other;
     std::string message;
     std::uint64_t count;
+    std::size_t period;  // bytes of which the place should be at a multiple, else 0
 };
 
 class Findings {

@@ -50,7 +50,7 @@ void BlockRunner::access_elsewhere(std::uintptr_t address, std::uint32_t bytes, 
                                    bool is_volatile) {
     if (const Cluster::Place place = cluster_->place(address); place.block != nullptr) {
         const Block& block = place.block->block();
-        observer_->access({*current_, site, address, bytes, kind, Space::dynamic_shared, place.offset, block, is_volatile});
+        observer_->access({*current_, site, address, bytes, kind, place.space, place.offset, block, is_volatile});
     } else if (!is_own(address)) {
         if (is_usual(address, bytes, kind, site, is_volatile, Space::global, 0)) return;
         observer_->access({*current_, site, address, bytes, kind, Space::global, 0, block_, is_volatile});

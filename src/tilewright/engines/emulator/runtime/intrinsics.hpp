@@ -97,12 +97,18 @@ SIMT_FLOAT_FUNCTION(rsqrtf, 1 / sqrt(double(x)))
 SIMT_FLOAT_FUNCTION(rcbrtf, 1 / cbrt(double(x)))
 SIMT_FLOAT_FUNCTION(sinpif, sin(M_PI * remainder(double(x), 2)))
 SIMT_FLOAT_FUNCTION(cospif, cos(M_PI * remainder(double(x), 2)))
+SIMT_FLOAT_FUNCTION(erfinvf, simt_erf_inverse(x))
+SIMT_FLOAT_FUNCTION(erfcinvf, simt_erfc_inverse(x))
+SIMT_FLOAT_FUNCTION(normcdfinvf, -M_SQRT2 * simt_erfc_inverse(2 * double(x)))
 SIMT_FLOAT_FUNCTION(normcdff, erfc(-double(x) * M_SQRT1_2) / 2)
 SIMT_FLOAT_FUNCTION(__saturatef, x > 0 ? (x < 1 ? x : 1) : 0)  // NaN becomes 0
 #undef SIMT_FLOAT_FUNCTION
 __forceinline__ double rsqrt(double x) { return 1 / sqrt(x); }
 __forceinline__ double sinpi(double x) { return sin(M_PI * remainder(x, 2)); }
 __forceinline__ double cospi(double x) { return cos(M_PI * remainder(x, 2)); }
+__forceinline__ double erfinv(double x) { return simt_erf_inverse(x); }
+__forceinline__ double erfcinv(double x) { return simt_erfc_inverse(x); }
+__forceinline__ double normcdfinv(double x) { return -M_SQRT2 * simt_erfc_inverse(2 * x); }
 __forceinline__ double normcdf(double x) { return erfc(-x * M_SQRT1_2) / 2; }
 __forceinline__ float norm3df(float a, float b, float c) {
     const double x = simt::HostFloat(a), y = simt::HostFloat(b), z = simt::HostFloat(c);
@@ -139,6 +145,18 @@ __forceinline__ unsigned long long __brevll(unsigned long long x) {
     return reversed;
 }
 __forceinline__ unsigned __brev(unsigned x) { return unsigned(__brevll(x) >> 32); }
+
+// The position of a set bit: the offset-th from `base` on, upward, or downward where it is negative; with 0 `base` itself. All
+// ones where there is none (PTX manual, "fns").
+__forceinline__ unsigned __fns(unsigned mask, unsigned base, int offset) {
+    int left = offset < 0 ? -offset : offset;
+    for (int at = int(base); at >= 0 && at < 32; at += offset < 0 ? -1 : 1) {
+        left -= mask >> at & 1;
+        if (left <= 0 && mask >> at & 1) return unsigned(at);
+        if (offset == 0) break;
+    }
+    return 0xffffffff;
+}
 
 // Each of the selector's four low digits names a byte of y:x; its bit 3 asks for 8 copies of that byte's sign.
 __forceinline__ unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
@@ -181,6 +199,9 @@ __forceinline__ int __rhadd(int x, int y) { return (std::int64_t(x) + y + 1) >> 
 __forceinline__ unsigned __uhadd(unsigned x, unsigned y) { return (std::uint64_t(x) + y) >> 1; }
 __forceinline__ unsigned __urhadd(unsigned x, unsigned y) { return (std::uint64_t(x) + y + 1) >> 1; }
 
+// For profilers.
+__forceinline__ void __prof_trigger(int) {}
+
 // Loads and stores with a hint for the caches.
 
 #define SIMT_LOAD(name)                     \
@@ -215,6 +236,9 @@ __forceinline__ T __ldcv(const T* from) {
 // Addresses: what they are of, and in shared memory as numbers.
 
 __forceinline__ unsigned __isShared(const void* address) { return simt_is_shared(simt_thread(), address); }
+
+__forceinline__ unsigned __isLocal(const void* address) { return simt_is_local(address); }
+__forceinline__ unsigned __isGlobal(const void* address) { return !__isShared(address) && !__isLocal(address); }
 
 __forceinline__ std::size_t __cvta_generic_to_shared(const void* shared) { return simt_shared_address(simt_thread(), shared); }
 

@@ -153,6 +153,8 @@ class Observer {
         const unsigned char* dynamic_shared;
         std::size_t dynamic_shared_bytes;
         std::size_t dynamic_shared_stride;
+        const unsigned char* kept;  // the static shared memory of blocks that do not run, likewise; a stride of 0: there is none
+        std::size_t kept_stride;
         unsigned threads;
         unsigned cluster;  // blocks that run together
         bool cooperative;  // whether these are those of the whole grid, and no cluster

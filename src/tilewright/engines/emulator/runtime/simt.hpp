@@ -30,8 +30,13 @@ extern "C" long clock() noexcept __asm__("simt_clock");
 #define __host__
 #define __constant__
 // The threads of a block run on one thread of the host, so its thread-local storage is the block's shared memory. Used: else a
-// compiler takes what nobody writes for zeros, and observers are not told that it is read.
+// compiler takes what nobody writes for zeros, and observers are not told that it is read. As on a GPU, variables lie there in the
+// order of their declarations, from a multiple of 1024 bytes on. (Clang has them in that order.)
+#ifdef __clang__
 #define __shared__ __attribute__((used)) thread_local
+#else
+#define __shared__ __attribute__((used, no_reorder)) thread_local
+#endif
 #define __managed__
 #define __noinline__ __attribute__((noinline))
 #define __forceinline__ inline __attribute__((always_inline))
@@ -172,6 +177,7 @@ __forceinline__ std::common_type_t<T, U> max(T a, U b) {
 }
 
 #include "intrinsics.hpp"
+#include "directed_rounding.hpp"
 #include "packed_integers.hpp"
 
 // Other threads of the block go on meanwhile. It sleeps no time of the host's.
@@ -206,6 +212,9 @@ class Entry<kernel> {
 };
 
 }  // namespace simt
+
+// Of no bytes: makes static shared memory begin at a multiple of 1024.
+static __shared__ __align__(1024) char simt_shared_begin[0];
 
 // Where a variable of the source is, for Program.fill, and how many bytes it has.
 #define SIMT_FILLED(name)                                                 \

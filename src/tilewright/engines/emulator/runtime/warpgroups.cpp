@@ -5,6 +5,7 @@
 #include <string>
 
 #include "block_runner.hpp"
+#include "cluster.hpp"
 #include "messages.hpp"
 
 namespace simt {
@@ -104,6 +105,7 @@ void* BlockRunner::in_window(const Call& call, std::uint32_t address) {
     BlockRunner& there = rank == 0 || rank - 1 == block_.rank ? *this : in_cluster(call, int(rank - 1));
     const unsigned char* const at = there.at_shared(address & ((1u << WINDOW_BITS) - 1), 1);
     if (at == nullptr) fail(call, " for the address " + hexadecimal(address) + ", which is not in shared memory");
+    if (&there != this && is_static(at)) return cluster_->kept(there.block_.rank) + (at - static_cast<unsigned char*>(static_shared_.data));
     return const_cast<unsigned char*>(at);
 }
 
@@ -221,9 +223,10 @@ void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) 
     obey_refusal();
 }
 
-// Every element must lie in shared memory.
+// Every element must lie in shared memory, and eight lines where the pattern of a swizzle does.
 void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides) {
-    if (MatrixLayout(factor).has_base_offset()) {
+    const MatrixLayout layout(factor);
+    if (layout.has_base_offset()) {
         fail(call, std::string(" with a descriptor of ") + name + " whose base offset, bits 49 to 51, is not 0");
     }
     each_run(factor, sides, PIECE_BYTES, [&](unsigned side, unsigned k, std::uint32_t address) {
@@ -231,6 +234,11 @@ void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, 
         fail(call, std::string(" with a descriptor of ") + name + " by which " + (name == 'A' ? "row " : "column ") +
                        std::to_string(side) + " has its k " + std::to_string(k) + " outside of shared memory");
     });
+    if (layout.past_pattern() != 0) {
+        const std::string period = std::to_string(layout.period());
+        fail(call, std::string(" with a descriptor of ") + name + " whose first line is " + std::to_string(layout.past_pattern()) +
+                       " bytes past a multiple of " + period + ", where the pattern of its swizzle begins: the array takes alignas(" + period + ")");
+    }
 }
 
 void BlockRunner::commit_products(GpuThread* self, const Call& call) {
@@ -390,6 +398,8 @@ unsigned simt_shared_address(const simt::Thread* self, const void* shared) {
 }
 
 bool simt_is_shared(const simt::Thread* self, const void* address) { return as_gpu_thread(self)->runner->is_shared(address, 1); }
+
+bool simt_is_local(const void* address) { return simt::Stacks::hold_here(simt::number(address)); }
 
 void* simt_at_shared(const simt::Thread* self, simt::Call call, unsigned address) {
     return as_gpu_thread(self)->runner->in_window(call, address);

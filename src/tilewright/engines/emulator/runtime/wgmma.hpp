@@ -47,6 +47,12 @@ class MatrixLayout {
 
     bool has_base_offset() const { return base_offset_ != 0; }
 
+    // The bytes after which the pattern of its swizzle begins anew, at multiples of them; 1 without a swizzle.
+    std::uint32_t period() const { return swizzle_ ? 8 * swizzle_ : 1; }
+
+    // How far past such a multiple the first of eight lines is.
+    std::uint32_t past_pattern() const { return swizzle_ ? start_ / swizzle_ * swizzle_ % period() : 0; }
+
     // The address of element k of row (or column) `side`, in the block's window of shared memory. Lines have `swizzle`
     // bytes, 16 without one. Along k, eight rows are `stride` apart; across k, so are eight k, and lines' worths of rows
     // are `leading` apart. Without a swizzle the two change roles.
