@@ -27,7 +27,8 @@ def test_names_types_and_pointers():
     static __global__ void *odd(void);
     """
     first, second = signatures(source)
-    assert (first.name, first.template, second) == ("product", ("BM", "T"), ("empty", (), ()))
+    assert (first.name, first.template, first.cluster) == ("product", ("BM", "T"), "")
+    assert second == ("empty", (), (), "2, 1, 1")
     assert first.arguments == (
         Argument("size_t", "m", False, False),
         Argument("unsigned int", "n", False, True),
