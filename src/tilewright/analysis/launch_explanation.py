@@ -20,7 +20,7 @@ from tilewright.analysis.machine_code import MachineCode, code_of
 from tilewright.analysis.occupancy import Occupancy, occupancy
 from tilewright.analysis.roofline import ARITHMETIC, L1, MEMORY, SHARED, Bytes, Roofline, Through, moved, roofline
 from tilewright.analysis.sass import SourceLine
-from tilewright.analysis.traffic import SECTOR_BYTES, Traffic, traffic_of
+from tilewright.analysis.traffic import OF_FRAGMENTS, SECTOR_BYTES, Traffic, traffic_of
 from tilewright.analysis.widths import Widths, shared_widths
 from tilewright.engines.base import CompileReport
 from tilewright.engines.emulator.launch_counts import LaunchCounter, synchronises
@@ -163,9 +163,7 @@ def _count(launch: Launch, widths: Mapping[SourceLine | None, Widths] | None) ->
         counts.update({key: value * launch.blocks // run - value for key, value in counts.items()})
         notes.append(f"estimated from {run:,} of {launch.blocks:,} blocks")
     if memory.fragments:
-        notes.append(
-            "fragments in shared memory are counted as 16 bytes a lane: which lane holds what is the GPU's affair"
-        )
+        notes.append(OF_FRAGMENTS)
     return traffic_of(counts, computes, run, blocks is not None, blocks is None, notes)
 
 

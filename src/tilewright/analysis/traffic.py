@@ -23,6 +23,9 @@ from tilewright.problem import Problem, Scalars
 SECTOR_BYTES = 32
 WAVEFRONT_BYTES = 128
 
+OF_FRAGMENTS = "fragments in shared memory are counted as 16 bytes a lane: which lane holds what is the GPU's affair"
+"""A note on counts that have some."""
+
 _WHOLE = 2**22
 """Launches of up to this many multiply-adds are run whole."""
 
@@ -170,9 +173,7 @@ def count(
     else:
         total, run, exact = counting.kinds()
     if counting.fragments:
-        notes.append(
-            "fragments in shared memory are counted as 16 bytes a lane: which lane holds what is the GPU's affair"
-        )
+        notes.append(OF_FRAGMENTS)
     return traffic_of(total, counting.computes, run, not whole, exact, notes)
 
 

@@ -85,7 +85,7 @@ class Stopwatch:
             calls: of each kind, one to be repeated.
             within: for each kind, makes a context that its calls are made in; the first call in it is not timed.
             samples: turns of each kind.
-            untimed: so many times a sample's calls come before it, so that the GPU's clock is that of this kind's own
+            untimed: how often a sample's calls come before it, so that the GPU's clock is that of this kind's own
                 work and not of the kind before.
         """
         kinds = list(zip(calls, within or [nullcontext] * len(calls), strict=True))

@@ -157,13 +157,13 @@ def run_explain(
         if config:
             raise ConfigError(f"--config needs a kernel whose parameters it sets, got {config} for {BEST}")
         factors = dtype or DTYPES[0]
-        problem = _posed(shape, layout, Arithmetic(factors, default_result(factors), promised(precision)))
+        problem = _posed(shape, layout or "NN", Arithmetic(factors, default_result(factors), promised(precision)))
         chosen, values = select(problem, where.capability, device_of(where), adds_c=scalars.beta != 0)
     else:
         if precision:
             raise ProblemError(f"--precision is for '{BEST}': {kernel} keeps its own, got {precision}")
         chosen, preset = words.resolve(kernel)
-        (own,) = launches.own_orders([layout] if layout else None, [chosen])
+        own = launches.own_order(layout, chosen)
         problem = chosen.takes.scaled(_posed(shape, own, chosen.takes.arithmetic(dtype or "")))
         chosen.check(problem)
         values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
@@ -274,8 +274,8 @@ def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path
         write_json(json_path, facts, f"the explanation to {json_path}")
 
 
-def _posed(shape: str, layout: str | None, arithmetic: Arithmetic) -> Problem:
-    a, b = orders(layout or "NN")
+def _posed(shape: str, layout: str, arithmetic: Arithmetic) -> Problem:
+    a, b = orders(layout)
     return Problem.parse(shape or SHAPE, arithmetic=arithmetic, a=a, b=b)
 
 

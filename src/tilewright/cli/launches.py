@@ -276,8 +276,7 @@ def finding_facts(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 def arguments(launch: Launch) -> str:
     """Arguments, macros and geometry in a line."""
-    given = (*launch.by_maps, *launch.constants, *launch.arguments)
-    words = {one.name: str(one).replace("[", "\\[") for one in given} | {**launch.macros}
+    words = {one.name: str(one).replace("[", "\\[") for one in launch.given} | {**launch.macros}
     words |= {"grid": _extents(launch.grid), "block": _extents(launch.block)}
     words |= {"shared": launch.shared_bytes} if launch.shared_bytes else {}
     words |= {"cluster": launch.cluster} if launch.cluster > 1 else {}
@@ -324,14 +323,17 @@ def launch_facts(launch: Launch) -> dict[str, Any]:
     return {
         "kernel": launch.name,
         "config": dict(launch.macros),
-        "arguments": {
-            one.name: _argument_facts(one) for one in (*launch.by_maps, *launch.constants, *launch.arguments)
-        },
+        "arguments": {one.name: _argument_facts(one) for one in launch.given},
         "grid": list(launch.grid),
         "block": list(launch.block),
         "shared_bytes": launch.shared_bytes,
         "cluster": launch.cluster,
     }
+
+
+def own_order(layout: str | None, kernel: Kernel) -> str:
+    """The same of a command that takes one kernel and one order."""
+    return own_orders([layout] if layout else None, [kernel])[0] or "NN"
 
 
 def own_orders(layout: Sequence[str] | None, kernels: Iterable[Kernel]) -> Sequence[str | None]:

@@ -96,8 +96,7 @@ def run_sass(
         return
     chosen, preset = words.resolve(kernel)
     capability = _capability(target)
-    (order,) = launches.own_orders([layout] if layout else None, [chosen])
-    a, b = orders(order or "NN")
+    a, b = orders(launches.own_order(layout, chosen))
     problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
     problem = chosen.takes.scaled(problem)
     chosen.check(problem)

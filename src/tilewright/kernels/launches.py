@@ -185,6 +185,11 @@ class Launch:
         return (*(one for one in self.arguments if isinstance(one, Buffer)), *self.by_maps)
 
     @property
+    def given(self) -> tuple[Buffer | Number | Map, ...]:
+        """All that has a word: memory that only maps reach, constant memory, and the arguments."""
+        return (*self.by_maps, *self.constants, *self.arguments)
+
+    @property
     def blocks(self) -> int:
         """Blocks in the grid."""
         return math.prod(self.grid)

@@ -21,8 +21,7 @@ _ITEM_BYTES = {
 }
 
 _ANGLES = re.compile(r"^([ \t]*#[ \t]*include[ \t]*)<([^>\n]+)>", re.MULTILINE)
-_ALIGNMENT = r"(?:__align__|alignas)\s*\([^()]*\)"
-_ALIGNED_TO = r"(?:__align__|alignas)\s*\(([^()]*)\)"
+_ALIGNMENT = r"(?:__align__|alignas)\s*\(([^()]*)\)"
 _DECLARATION = re.compile(
     rf"(?<!extern )\b__shared__\s+(?P<type>(?:{_ALIGNMENT}|[\w:\s])+?)"
     r"(?P<names>\b[A-Za-z_]\w*\s*\[[^;={}]*\])\s*;"
@@ -79,8 +78,8 @@ def alignments(source: Path, macros: Mapping[str, int | str]) -> dict[str, int]:
     known = {name: kind for one in code for name, kind in aliases(one).items()}
     found: dict[str, int | None] = {}
     for match in (match for one in code for match in _DECLARATION.finditer(one)):
-        element = " ".join(re.sub(_ALIGNMENT, " ", match["type"]).split())
-        asked = [whole(one, constants) for one in re.findall(_ALIGNED_TO, match["type"])]
+        element = _element(match["type"])
+        asked = [whole(one, constants) for one in re.findall(_ALIGNMENT, match["type"])]
         item_bytes = _ITEM_BYTES.get(constants.get(element, known.get(element, element)))
         bound = max((one for one in (item_bytes, *asked) if one), default=0) if item_bytes and all(asked) else None
         for name, _ in _ARRAY.findall(match["names"]):
@@ -103,9 +102,14 @@ def _code(source: Path) -> list[str]:
     return [without_comments(one) for one in (text, *headers.values())]
 
 
+def _element(declared: str) -> str:
+    """The type of an array's elements, without alignment, as in 'unsigned int'."""
+    return " ".join(re.sub(_ALIGNMENT, " ", declared).split())
+
+
 def _declared(code: str, constants: Mapping[str, str]) -> Iterator[tuple[str, SharedArray]]:
     for match in _DECLARATION.finditer(code):
-        element = " ".join(re.sub(_ALIGNMENT, " ", match["type"]).split())
+        element = _element(match["type"])
         item_bytes = _ITEM_BYTES.get(constants.get(element, element))
         for name, extents in _ARRAY.findall(match["names"]):
             values = [whole(one, constants) for one in re.findall(r"\[([^\[\]]*)\]", extents)]

@@ -1,5 +1,5 @@
 // What asynchronous copies of cooperative groups and of libcu++ have in common on the emulator: pieces of 16, 8 or 4 bytes, of
-// which each thread of a group copies every so many, and what no instruction copies as it is.
+// which each thread of a group of N copies every N-th, and what no instruction copies as it is.
 #pragma once
 
 #include <cstddef>

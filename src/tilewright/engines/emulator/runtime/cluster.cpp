@@ -17,6 +17,10 @@ constexpr std::uint64_t LEAST_POLLS = 100;         // of each block
 
 std::size_t aligned(std::size_t bytes) { return (bytes + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT * SHARED_ALIGNMENT; }
 
+unsigned char* aligned_begin(std::vector<unsigned char>& memory) {
+    return memory.data() + (aligned(number(memory.data())) - number(memory.data()));
+}
+
 }  // namespace
 
 void Cluster::prepare(const Launch& launch, const std::atomic<bool>& stop) {
@@ -34,8 +38,7 @@ void Cluster::prepare(const Launch& launch, const std::atomic<bool>& stop) {
     stride_ = aligned(launch.dynamic_shared_bytes) + SHARED_ALIGNMENT;
     dynamic_shared_.resize(size_ * stride_ + SHARED_ALIGNMENT);
     shared_bytes_ = launch.dynamic_shared_bytes;
-    const auto begin = reinterpret_cast<std::size_t>(dynamic_shared_.data());
-    shared_ = dynamic_shared_.data() + (aligned(begin) - begin);
+    shared_ = aligned_begin(dynamic_shared_);
     for (unsigned rank = 0; rank < size_; ++rank) {
         blocks_[rank]->prepare(launch, stop, *this, rank, shared_ + rank * stride_);
     }
@@ -44,7 +47,7 @@ void Cluster::prepare(const Launch& launch, const std::atomic<bool>& stop) {
     static_bytes_ = size_ > 1 ? of_kernel.bytes : 0;
     kept_stride_ = aligned(static_bytes_) + SHARED_ALIGNMENT;
     static_shared_.assign(static_bytes_ == 0 ? 0 : size_ * kept_stride_ + SHARED_ALIGNMENT, 0);
-    kept_ = static_shared_.data() + (aligned(number(static_shared_.data())) - number(static_shared_.data()));
+    kept_ = aligned_begin(static_shared_);
     if (launch.observer != nullptr) {
         launch.observer->begin_launch({static_cast<const unsigned char*>(of_kernel.data), of_kernel.bytes, shared_,
                                        launch.dynamic_shared_bytes, stride_, kept_, static_bytes_ == 0 ? 0 : kept_stride_,
