@@ -18,7 +18,6 @@ KINDS = [
     ("promoted", {"BN": 64, "PROMOTE": 128}),
     ("interleaved", {"BN": 64}),
     ("gemm_bf16x6", {"BN": 64}),
-    ("gemm_bf16x6", {"BN": 64, "PROMOTE": 64}),
     ("thin_bf16x6", {"BM": 64, "BN": 64}),
     ("gemm_fp16x3", {"BN": 64}),
     ("thin_fp16x3", {"BM": 64, "BN": 64}),

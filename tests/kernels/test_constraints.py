@@ -245,7 +245,6 @@ VIOLATIONS["gemm_fp16x3"] = [
     ({"SPLITS": 2, "CLUSTER": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1"),
     ({"SPLITS": 2, "BM": 256, "BN": 64}, "with SPLITS above 1, BM must be 64 rows for each consumer"),
     ({"SPLITS": 4, "BN": 80}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS"),
-    ({"PROMOTE": 48}, "PROMOTE must be 16, 32 or 64"),
     ({"STAGES": 1}, "STAGES must be at least 2"),
     ({"STAGES": 4}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
 ]

@@ -39,6 +39,15 @@ def test_the_number_of_multiprocessors_is_no_parameter():
     assert upgraded("skinny", {**old, "BLOCKS": 1, "MULTIPROCESSORS": 108}) is None
 
 
+@pytest.mark.parametrize("k", [16, 32, 64])
+@pytest.mark.parametrize("name", ["gemm_bf16x6", "gemm_bf16x3", "gemm_fp16x3"])
+def test_how_often_sums_were_promoted_is_forgotten(name, k):
+    """By kernels whose sums are promoted with every step now; others have it still."""
+    config = find(name).config({"BAND": 4})
+    assert upgraded(name, {**config, "PROMOTE": k}) == config
+    assert upgraded("promoted", {"PROMOTE": k})["PROMOTE"] == k
+
+
 def test_other_kernels_and_unknown_parameters_are_gone():
     assert upgraded("no such kernel", {}) is None
     assert upgraded("coalesced", {"SHAPE": 3}) is None

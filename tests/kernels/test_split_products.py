@@ -15,7 +15,7 @@ FORMS = [
     ("gemm_bf16x6", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}),
     ("gemm_bf16x6", {"BN": 32, "SPLITS": 2}),
     ("gemm_bf16x3", {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2}),
-    ("gemm_fp16x3", {"BM": 64, "BN": 64, "PINGPONG": 1, "CLUSTER": 2, "PROMOTE": 64}),
+    ("gemm_fp16x3", {"BM": 64, "BN": 64, "PINGPONG": 1, "CLUSTER": 2}),
     ("gemm_fp16x3", {"BN": 64, "SPLITS": 2}),
     ("gemm_mma_fp16x3", {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "STAGES": 3, "BAND": 2}),
 ]

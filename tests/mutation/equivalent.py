@@ -46,8 +46,6 @@ OWN = (
 LAST_RELEASE = "if (steps > 0) release(before);"
 WAIT_STORED = "if (SLOTS > 0 && elect_one()) wait_tiles_read<0>();"
 UNDER_WAY = "constexpr int STEPS_UNDER_WAY = PROMOTE == 0 || MADE > 1 ? 1 : 0;"
-APART = "constexpr int APART = PROMOTE == 0 ? 1 : PROMOTE * static_cast<int>(sizeof(FACTOR)) / STEP_BYTES;"
-ANEW = "if (k % APART == 0) fence_sums(made);"
 LOOKS = (
     "for (int j = 0; j < 4; ++j) smaller |= row_of(i) < rows && col_of(i) + j < cols && !(fabsf(total[j]) >= least);"
 )
@@ -96,9 +94,6 @@ REASONS = {
     ("consumers.cuh", "comparison", OWN): EXCHANGED,
     ("thin_stages.cuh", "comparison", "for (int step = 0; step < steps; ++step, turn.next()) {"): UNREAD_STAGE,
     ("stage_products.cuh", "comparison", UNDER_WAY): FOR_SPEED,
-    ("stage_products.cuh", "comparison", APART): MORE_OFTEN,
-    ("stage_products.cuh", "comparison", ANEW): ONLY_READ,
-    ("stage_products.cuh", "no fence", ANEW): ONLY_READ,
     ("stage_products.cuh", "comparison", "using Made = float[MADE > 1 ? COUNT : 1];"): FOR_SPEED,
     ("held_factor.cuh", "comparison", "} else if constexpr (PROMOTE > 0) {"): MORE_OFTEN,
     ("tile_sums.cuh", "comparison", LOOKS): FOR_SPEED,

@@ -2,6 +2,7 @@
 
 Until format 2, WAVE counted the blocks that share the last tiles on a whole GPU, always an H200 of 132 multiprocessors;
 WORKERS counts those of one multiprocessor. Parameters that had one useful value are constants of their kernels now.
+Kernels of terms had PROMOTE: they promote their sums with every step of k now, which takes no longer with any config.
 """
 
 from collections.abc import Mapping
@@ -25,6 +26,9 @@ _CONSTANT = {
     ("gemm_fp8_nn", "STORED"): 0,
 }
 """By kernel, the parameters that it lost, and the values that they have in its source."""
+
+_WHATEVER = {(kernel, "PROMOTE") for kernel in ("gemm_bf16x6", "gemm_bf16x3", "gemm_fp16x3")}
+"""By kernel, the parameters that it lost, whatever their values were."""
 
 
 def upgraded(kernel: str, config: Mapping[str, int]) -> Config | None:
@@ -68,7 +72,7 @@ def _upgraded(kernel: str, config: tuple[tuple[str, int], ...]) -> Config | None
             values["WORKERS"] = value // _MULTIPROCESSORS
         elif name in _RENAMED:
             values[_RENAMED[name]] = value
-        elif _CONSTANT.get((kernel, name)) != value:
+        elif (kernel, name) not in _WHATEVER and _CONSTANT.get((kernel, name)) != value:
             return None
     try:
         return found.config(values)

@@ -8,9 +8,9 @@
 //
 // Tensor cores cut off what does not fit into a sum, so that errors of long sums all point one way. Where PROMOTE is not 0 they
 // begin anew with every step, and threads add what they made to sums that round: first all products but the largest, then
-// these, every PROMOTE of k. Where SCALED is 1 or FACTOR_SCALES 2, they multiply it by the scales of this step on the way.
+// these. Where SCALED is 1 or FACTOR_SCALES 2, they multiply it by the scales of this step on the way.
 //
-// MADE 2: registers hold what tensor cores make twice (of factors of one term in shared memory, PROMOTE a step, 64 rows a warpgroup):
+// MADE 2: registers hold what tensor cores make twice (of factors of one term in shared memory, 64 rows a warpgroup):
 //
 //     tensor cores   | step 0: made[0] | step 1: made[1] | step 2: made[0] | ...
 //     threads                          | add made[0]     | add made[1]     | ...
@@ -24,9 +24,6 @@
 
 // Steps whose products may still be under way when `multiply_stage` returns.
 constexpr int STEPS_UNDER_WAY = PROMOTE == 0 || MADE > 1 ? 1 : 0;
-
-// Instructions along k from one promotion to the next.
-constexpr int APART = PROMOTE == 0 ? 1 : PROMOTE * static_cast<int>(sizeof(FACTOR)) / STEP_BYTES;
 
 // The scales that a consumer's products are multiplied by, step after step, from `step` of `steps` on: those of terms, or of float8
 // factors by blocks. Of PARTS times 64 rows from element (row, col) of matrix `matrix` on.
@@ -89,13 +86,13 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
                     for (int k = 0; k < STEPS; ++k) start(term, order - term, k, order < TERMS - 1 || term > 0 || k > 0);
                 }
             }
-            if constexpr (TERMS > 1) add(1 / TERM_STEP);
-#pragma unroll
-            for (int k = 0; k < STEPS; ++k) {
-                if (k % APART == 0) fence_sums(made);
-                start(0, 0, k, k % APART != 0);
-                if ((k + 1) % APART == 0) add(1);
+            if constexpr (TERMS > 1) {
+                add(1 / TERM_STEP);
+                fence_sums(made);
             }
+#pragma unroll
+            for (int k = 0; k < STEPS; ++k) start(0, 0, k, k > 0);
+            add(1);
         }
     }
 }

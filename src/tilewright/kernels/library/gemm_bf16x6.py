@@ -15,5 +15,4 @@ KERNEL = gemm_sm90.of_type(
     split=SPLIT,
     bn=128,
     stages=2,
-    promote=32,
 )

@@ -13,5 +13,4 @@ KERNEL = gemm_sm90.of_type(
     split=SPLIT,
     bn=128,
     stages=3,
-    promote=32,
 )

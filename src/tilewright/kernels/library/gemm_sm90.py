@@ -152,11 +152,6 @@ def _made(config: Config, promotes: bool) -> int:
     return 2 if promotes and alone and 3 * begun <= _SUMS[_consumers(config)] else 1
 
 
-def _adds(config: Config, split: Split | None) -> Sums:
-    """How products of terms are added up; those of TF32 by tensor cores alone."""
-    return Sums(None) if split is None else Sums(config.PROMOTE, apart=True)
-
-
 def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | None:
     """One chain of instructions over all of k, for whatever tile. Whether terms hold the factors is decided for all of
     them together, and blocks that share k are as many as there is room for."""
@@ -193,14 +188,14 @@ def of_type(
     blocks: bool = False,
     bn: int = 256,
     stages: int = 4,
-    promote: int = 64,
     across_k: str | None = None,
 ) -> Kernel:
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
     fast: whether tensor cores add up all products of factors that are not split; else threads do, with every step.
+        Products of terms threads add up in any case.
     blocks: whether float8 factors have scales of blocks, which promotion multiplies by.
-    bn, stages, promote: what BN, STAGES and PROMOTE are by default.
+    bn, stages: what BN and STAGES are by default.
     across_k: of TF32 and float8, the factor that lies across k and is multiplied from registers, 'A' or 'B'. With 'B'
         it computes D^T = B^T A^T, and parameters are those of this product.
     """
@@ -220,19 +215,17 @@ def of_type(
     anew = split is not None or not fast
     sums_of_float8 = FAST if factors == FLOAT8 and fast else None
     more = " and BN/2 together" if anew else " and BM/4, of A, together" if held else ""
-    promoting: tuple[Parameter, ...] = ()
     consuming: tuple[Parameter, ...] = ()
     in_steps: tuple[Constraint, ...] = ()
     roles: tuple[Constraint, ...] = ()
     limits = str(_SUMS[_CONSUMERS])
     of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
-    constants |= {"HOLDS_A": int(held), "EXCHANGED": int(exchanged)}
+    constants |= {"HOLDS_A": int(held), "EXCHANGED": int(exchanged), "PROMOTE": line if anew else 0}
     stores = factors != ("float32",) and not exchanged  # by the copy engine, where a config says so
     if not stores:
         constants["STORED"] = 0
     if split is None:
-        constants["PROMOTE"] = 0 if fast else line
         consuming = (Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"),)
         roles = (
             Constraint(
@@ -260,10 +253,8 @@ def of_type(
             )
     else:
         constants["CONSUMERS"] = _CONSUMERS
-        promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
-        in_steps = (Constraint(lambda c: c.PROMOTE in (16, 32, 64), "PROMOTE must be 16, 32 or 64, a part of a step"),)
         if split.scaled:
-            in_steps += (
+            in_steps = (
                 Constraint(lambda c: c.BN % SCALED_K == 0, f"BN must be a multiple of {SCALED_K}: columns of a scale"),
             )
     return Kernel(
@@ -281,7 +272,6 @@ def of_type(
             Parameter("CLUSTER_N", 1, (1, 2), "blocks side by side that load tiles of A for each other"),
             Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
             *consuming,
-            *promoting,
         ),
         constraints=(
             *TILES,
@@ -340,7 +330,7 @@ def of_type(
         relayouts=lambda config: _ORDERS[across_k] if along_k else (None, None),
         split=split,
         sum_order=lambda config: _sum_order(config, split, item_bytes),
-        sums=(lambda config: _adds(config, split)) if factors == ("float32",) else None,
+        sums=(lambda config: Sums(line, apart=True) if split else Sums(None)) if factors == ("float32",) else None,
         overlaps=True,
         blocks=partial(_blocks, exchanged),
         exchanged=exchanged,
