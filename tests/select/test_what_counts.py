@@ -51,3 +51,15 @@ def test_a_kernel_that_has_no_other_times_counts_next_to_those_that_have():
     skinny = before.model_copy(update={"kernel": "skinny", "config": dict(find("skinny").config())})
     found = [one for _, one in that_count([table(H200, anew, before, skinny), table(H100, skinny)], lambda _: True)]
     assert found == [anew, skinny]
+
+
+@pytest.mark.parametrize(("promise", "counts"), [(None, "exact"), ("ieee", "exact"), ("fp16x3", "weaker")])
+def test_a_table_without_kernels_of_a_weaker_precision_does_not_hide_another_s(promise, counts):
+    of_terms = {
+        name: entry("float16", True, 1.0).model_copy(
+            update={"kernel": kernel, "config": dict(find(kernel).config()), "case": "NN float32"}
+        )
+        for name, kernel in (("exact", "gemm_bf16x6"), ("weaker", "gemm_fp16x3"))
+    }
+    tables = [table(H100, of_terms["exact"]), table(H200, of_terms["weaker"])]
+    assert [one for _, one in that_count(tables, lambda _: True, promise)] == [of_terms[counts]]

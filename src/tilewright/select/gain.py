@@ -97,7 +97,7 @@ def known_of(tables: Iterable["Table"], promise: str | None = None, order: str |
     from tilewright.tables.table import best_by_problem  # noqa: PLC0415
 
     found: dict[Case, dict[Sizes, tuple[float, float]]] = {}
-    counted = that_count(tables, lambda entry: _counts(entry, promise, order))
+    counted = that_count(tables, lambda entry: _counts(entry, promise, order), promise)
     for best in best_by_problem(entry for _, entry in counted).values():
         if best.baseline_gflops is not None:
             problem = posed(best.m, best.n, best.k, best.case, best.batch)

@@ -350,14 +350,16 @@ def shipped_factors(dtype: str) -> dict[str, float]:
     return found
 
 
-def that_count(tables: Iterable["Table"], usable: Callable[["Entry"], bool]) -> Iterator[tuple[Gpu, "Entry"]]:
+def that_count(
+    tables: Iterable["Table"], usable: Callable[["Entry"], bool], promise: str | None = None
+) -> Iterator[tuple[Gpu, "Entry"]]:
     """Usable entries of tables, each with its GPU: on a problem that is in several, those of one, of kernels that round
     to TF32 and of all others.
 
-    That is the first, or the first that has times after other work, if one does: times back to back alone mislead more
-    than those of another GPU of the same compute capability, or of the problem's twin (`Case.twin`), which counts as
-    the same problem. Of that table kernels count that have no other times: none is forgotten because another was timed
-    anew.
+    That is the first; or the first that has kernels of a weaker precision that is promised, if one does; and of these
+    the first that has times after other work: times back to back alone mislead more than those of another GPU of the
+    same compute capability, or of the problem's twin (`Case.twin`), which counts as the same problem. Of that table
+    kernels count that have no other times: none is forgotten because another was timed anew.
     """
     tables = tuple(tables)
     found = [
@@ -366,14 +368,14 @@ def that_count(tables: Iterable["Table"], usable: Callable[["Entry"], bool]) -> 
         for entry in table.entries
         if usable(entry)
     ]
-    counting: dict[object, tuple[bool, int]] = {}
+    counting: dict[object, tuple[bool, bool, int]] = {}
     for key, number, entry in found:
-        rank = (not entry.apart, number)
+        rank = (promise not in (None, "ieee", entry.precision), not entry.apart, number)
         counting[key] = min(rank, counting.get(key, rank))
     timed = {(key, number, entry.kernel) for key, number, entry in found if entry.apart}
     gpus = [find_gpu(table.gpu, table.capability) for table in tables]
     for key, number, entry in found:
-        if counting[key][1] == number and (entry.apart or (key, number, entry.kernel) not in timed):
+        if counting[key][2] == number and (entry.apart or (key, number, entry.kernel) not in timed):
             yield gpus[number], entry
 
 
@@ -402,7 +404,7 @@ def by_case(
     from tilewright.tables.cases import posed  # noqa: PLC0415
 
     found: dict[Case, _Rows] = {}
-    for of, entry in that_count(tables, lambda entry: entry.keeps(promise) and entry.adds_in(order)):
+    for of, entry in that_count(tables, lambda entry: entry.keeps(promise) and entry.adds_in(order), promise):
         problem = posed(entry.m, entry.n, entry.k, entry.case, entry.batch)
         sizes = entry.m, entry.n, entry.k, entry.batch
         found.setdefault(Case.of(problem), {}).setdefault(sizes, (of, problem, []))[2].append(entry)

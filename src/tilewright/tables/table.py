@@ -104,9 +104,14 @@ class Entry(_Measured):
         return order is None or _order_of(self.kernel, tuple(self.config.items())) == order
 
     @property
+    def precision(self) -> str | None:
+        """What its kernel keeps of float32, `Kernel.precision`; None of one that no longer exists."""
+        return _precision(self.kernel)
+
+    @property
     def rounds(self) -> bool:
         """Whether its kernel rounds factors to TF32, as the baseline then does too."""
-        return _rounds(self.kernel)
+        return self.precision == "tf32"
 
     @property
     def time_us(self) -> float:
@@ -209,9 +214,9 @@ def _splits(kernel: str) -> bool:
     return found is not None and found.splits
 
 
-def _rounds(kernel: str) -> bool:
+def _precision(kernel: str) -> str | None:
     found = _found(kernel)
-    return found is not None and found.precision == "tf32"
+    return None if found is None else found.precision
 
 
 @lru_cache
