@@ -101,6 +101,8 @@ _TENSOR_MAPS_CAPABILITY = (9, 0)
 _USUAL = {role.lower(): role for role in _ROLES} | {"d": "C", "out": "C", "result": "C", "ldd": "ldc"}
 _FRAGMENTS = re.compile(r"\bmma\.sync\b|\bmma_sync\b")
 """Of a source that multiplies by a warp's tensor-core instructions."""
+_COPIES = re.compile(r"\bcp\.async\.c[ag]\b|\b__pipeline_memcpy_async\b|\bmemcpy_async\b")
+"""Of one whose threads ask for asynchronous copies into shared memory."""
 _TF32 = re.compile(r"\.tf32\.tf32\b|\bprecision\s*::\s*tf32\b")
 """Of one that multiplies by those of TF32, wgmma's too."""
 _AROUND_NAMES = re.compile(
@@ -279,7 +281,8 @@ def _cost(code: str, by_maps: bool, stages: Count) -> CostFamily:
     """
     if "wgmma" in code:
         return Warpgroups(copies="tensor maps" if by_maps else "registers", stages=stages)
-    return Staging(tensor_cores=True) if _FRAGMENTS.search(code) else PLAIN
+    tensor_cores, copies = (found.search(code) is not None for found in (_FRAGMENTS, _COPIES))
+    return Staging(tensor_cores=tensor_cores, copies=copies) if tensor_cores or copies else PLAIN
 
 
 def _parameters(words: Mapping[str, str], free: bool = False) -> list[Parameter]:
