@@ -21,6 +21,7 @@ from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, sc
 from tilewright.engines.included import included, reaches
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.device_text import device_text
+from tilewright.kernels.host_code import without_idle_arrays
 
 _HERE = Path(__file__).parent
 _RUNTIME = _HERE / "runtime"
@@ -275,6 +276,7 @@ def _compiled(
     own = included(text, folder)
     taken = [_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own))]
     if foreign:
+        taken[0] = without_idle_arrays(taken[0], entry.partition("<")[0], tuple(taken[1:]))
         macros, behind, entry, *taken = map(renamed, (macros, behind, entry, *taken))
     behind += "".join(f"\nSIMT_FILLED({renamed(name)})" for name in filled)
     rewritten = with_pointers(*(map(with_exact_values, taken) if exact else taken))
