@@ -22,7 +22,15 @@ from tilewright.kernels.launches import is_launch, read_launch
 
 OWN = Path(__file__).with_name("own_kernels")
 KERNELS = (
-    *("reduction", "transpose:naive", "transpose:tiled", "transpose:padded", "tile_transpose", "softmax"),
+    *(
+        "reduction",
+        "transpose:naive",
+        "transpose:tiled",
+        "transpose:padded",
+        "tile_transpose",
+        "grouped_product",
+        "softmax",
+    ),
     *("convolution", "histogram"),
 )
 

@@ -10,13 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright import matmul
+from tilewright.analysis.launch_explanation import explain_launch
 from tilewright.bench.checking import outcomes, own_cases
 from tilewright.cli import main
 from tilewright.engines import nvrtc
+from tilewright.engines.arguments import MAP_BYTES, shape_of
 from tilewright.engines.emulator.launches import check_launch
 from tilewright.engines.launch_arguments import MAP_WORDS, describe
 from tilewright.engines.tensor_maps import layouts
 from tilewright.errors import ConfigError, DtypeError, ProblemError
+from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import read_launch
 from tilewright.kernels.map_pointers import with_maps_by_value
 from tilewright.kernels.sources import from_source
@@ -139,6 +142,113 @@ def test_what_compilers_get_of_maps_by_pointer():
         f"__global__ void f(int n,\n{by_value}1,{by_value}map);\n{other}{head}{by_value}a,\n{by_value}b) {{"
         " const CUtensorMap* a = (CUtensorMap*)&map_of_a; CUtensorMap* b = (CUtensorMap*)&map_of_b;"
     )
+    of_a = "const __grid_constant__ tilewright_maps<CUtensorMap, TILEWRIGHT_MAPS_a> map_of_a"
+    assert with_maps_by_value(f"{head} const CUtensorMap* a) {{", {"a"}) == (
+        f"{head} {of_a}) {{ const CUtensorMap* a = (CUtensorMap*)map_of_a.of;"
+    )
+
+
+def behind_one_pointer(text=PRODUCT):
+    """The product's three maps lie one after the other; the source has a pointer to the first."""
+    names = ("map_a", "map_b", "map_c")
+    for i, name in enumerate(names):
+        text = text.replace(f"&{name}", f"&maps[{i}]").replace(f"{name}:", f"maps[{i}]:")
+    begin, end = text.index("const __grid_constant__"), text.index(", int M, int N")
+    return f"{text[:begin]}const CUtensorMap* __restrict__ maps{text[end:]}"
+
+
+def test_several_maps_behind_one_pointer():
+    text = behind_one_pointer()
+    kernel = from_source(text)
+    assert kernel.arguments[0] == "A_map+B_map+D_map"
+    shape = shape_of(kernel.arguments)
+    assert shape.offsets == (0, 3 * MAP_BYTES, 3 * MAP_BYTES + 4, 3 * MAP_BYTES + 8)
+    assert [(slot.source, slot.offset) for slot in shape.slots] == [("A", 0), ("B", 128), ("D", 256)]
+    assert found(text) == []
+    assert any(re.match("missing fence: ", one) for one in found(text.replace(FENCE, ""), few=True))
+    code = nvrtc.compile(kernel, kernel.config(), Variant(True, True), "sm_90a")
+    assert code.report.registers > 0
+
+
+def test_matmul_takes_several_maps_behind_one_pointer(tmp_path):
+    (tmp_path / "maps.cu").write_text(behind_one_pointer())
+    numbers = np.random.default_rng(0)
+    a = numbers.integers(-3, 4, (40, 72)).astype("bfloat16")
+    b = numbers.integers(-3, 4, (36, 72)).astype("bfloat16").T
+    result = matmul(a, b, kernel=str(tmp_path / "maps.cu"), out_dtype="float32")
+    np.testing.assert_array_equal(result, a.astype("f4") @ b.astype("f4"))
+
+
+GROUPS = (OWN / "grouped_product.cu").read_text()
+
+
+def grouped(tmp_path, *changes):
+    text = GROUPS
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after, 1)
+    (tmp_path / "grouped_product.cu").write_text(text)
+    return read_launch(str(tmp_path / "grouped_product.cu"))
+
+
+def test_maps_of_groups_behind_pointers(tmp_path):
+    launch = grouped(tmp_path)
+    assert [(one.name, one.array, one.part) for one in launch.maps[:4]] == [
+        ("factors[0]", "a0", None), ("factors[1]", "a1", None), ("factors[2]", "b", 0), ("factors[3]", "b", 1),
+    ]  # fmt: skip
+    checked = check_launch(launch)
+    assert checked.findings == []
+    a, b = (checked.inputs[name].astype("f4") for name in ("a1", "b"))
+    np.testing.assert_allclose(checked.outputs["c1"], a @ b[1].T, rtol=1e-4, atol=1e-3)
+    assert explain_launch(launch, gpu_named("h100")).traffic.tile_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("factors + groups + group,", "factors + group,"), ("&results[group]", "&results[1 - group]")],
+)
+def test_maps_of_other_groups_are_others(tmp_path, before, after):
+    checked = check_launch(grouped(tmp_path, (before, after)))
+    a, b = (checked.inputs[name].astype("f4") for name in ("a1", "b"))
+    assert not np.allclose(checked.outputs["c1"], a @ b[1].T, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [("&results[group]", "&results[group + 2]", "of no tensor map"), (FENCE, "", "missing fence: ")],
+)
+def test_faults_of_kernels_of_groups(tmp_path, before, after, words):
+    found = check_launch(grouped(tmp_path, (before, after))).findings
+    assert any(words in f"{one.kind}: {one}" for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("results[1]:c1(32,32)", "results[2]:c1(32,32)", r"leads to results\[0\], results\[2\]: without gaps"),
+        ("results[1]:c1(32,32)", "results[0]:c1(32,32)", r"maps says twice what results\[0\] of grouped_product is of"),
+        ("results[1]:c1(32,32)", "results:c1(32,32)", r"without gaps these are results\[0\], results\[1\]"),
+        ("factors[groups:2*groups]", "factors[groups:groups]", r"as in factors\[0:4\], got factors\[gr"),
+        ("factors[groups:2*groups]", "factors[groups:3*groups]", r"is of b\[2\], which b\[2,36,136\] has"),
+        ("factors[groups:2*groups]", "factors[many:5]", "nothing is called 'many'"),
+        ("factors[groups:2*groups]", "factors[2:300]", "may lead to 255 tensor maps, got 300"),
+        ("const CUtensorMap* factors", "const __grid_constant__ CUtensorMap factors", "factors .* is no pointer, to"),
+    ],
+)  # fmt: skip
+def test_what_is_not_understood_of_maps_behind_pointers(tmp_path, before, after, words):
+    with pytest.raises(ConfigError, match=words):
+        grouped(tmp_path, (before, after))
+
+
+def test_what_is_not_understood_of_a_product_whose_maps_are_behind_a_pointer():
+    text = behind_one_pointer()
+    with pytest.raises(ConfigError, match="two tensor maps of tile_product are of B"):
+        from_source(text.replace("maps[0]:A(32,64", "maps[0]:B(32,64"))
+    with pytest.raises(ConfigError, match=r"is a tensor map of A\+B\+C, which must be one of .*, got A\+B"):
+        from_source(text.replace("layout=NT", "layout=NT args=A+B,M,N,K"))
+    with pytest.raises(ConfigError, match=r"is a tensor map of A\+B\+C, "):
+        from_source(text.replace("maps[0]:A(", "maps[0:1]:A("))
+    assert from_source(text.replace("layout=NT", "layout=NT args=A+B+C,M,N,K")).arguments[1:] == ("M", "N", "K")
 
 
 def test_a_copy_of_a_map_is_none():

@@ -224,7 +224,6 @@ UNKNOWN = {
     "an instruction": ('asm("vabsdiff.u32.u32.u32 %0, %1, %1;" : "=r"(r) : "r"(at));', "vabsdiff.u32.u32.u32"),
     "a form of one": ('asm("add.rz.f32 %0, %1, %1;" : "=f"(x) : "f"(x));', r"add.rz.f32 \(its .rz\)"),
     "a register": ('asm("mov.u32 %0, %%smid;" : "=r"(r));', "%smid"),
-    "macros' text": ('asm("mov.u32 %0, " NAME ";" : "=r"(r));', "text that is no literal"),
     "an operand that is not there": (
         'asm("mov.u32 %0, %1;" : "=r"(r));', "mov.u32 with %1, which the statement has not",
     ),

@@ -27,7 +27,7 @@ OTHERS = {*MADE_BY_MACROS, *MADE_BY_TYPES, "float8.cuh", "half.cuh", "wgmma.cuh"
 def test_every_instruction_of_the_headers_is_known(name):
     unknown = translated([(name, PTX[name])]).unknown
     assert bool(unknown) == (name in MADE_BY_MACROS | MADE_BY_TYPES)
-    assert all("no literal" in one or "FactorNames" in one for one in unknown), unknown
+    assert all("no string literal" in one or "FactorNames" in one for one in unknown), unknown
 
 
 OF_PRODUCTS = {
@@ -114,6 +114,6 @@ def test_products_whose_instructions_types_name_are_those_of_the_stand_ins(tmp_p
     header = tmp_path / "factor_names.cuh"
     header.write_text(header.read_text().replace('K[] = "16"', 'K[] = "24"'))
     with pytest.raises(
-        CompileError, match=r"at mma.cuh:29: .* in which %14, FactorNames<T>::K, and %15.* make a name that"
+        CompileError, match=r"at mma.cuh:29: .* in which %14, FactorNames<T>::K, and %15.* make what there is not"
     ):
         found(replace(of, source=tmp_path / of.source.name), (40, 72, 48))

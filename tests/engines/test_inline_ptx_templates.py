@@ -79,6 +79,59 @@ def test_each_instance_has_its_own_text(source):
     assert nvrtc.compile_source(source, "kernel.cu", "kernel", {}, "sm_90a").code
 
 
+CHOSEN = r"""
+constexpr char ADD[] = "add.u32", SUB[] = "sub.u32", GUARD[] = "@p ", NOTHING[] = "", SEVEN[] = "7", LOW[] = "low";
+__device__ constexpr const char* pick(bool adds) { return adds ? ADD : SUB; }
+
+template <bool ADDS, int N>
+__device__ unsigned chosen(unsigned x) {
+    static constexpr const char mine[] = {'a', 'd', 'd', '.', 'u', '3', '2', 0};
+    constexpr const char* pointer = SUB;
+    unsigned r = 100, s, t;
+    // A guard, or none; an operand that is a number, or a register.
+    asm("{ .reg .pred p; .reg .u32 low; setp.gt.u32 p, %1, 15; mov.u32 low, 5; %2 add.u32 %0, %1, %3; }"
+        : "+r"(r) : "r"(x), "C"(ADDS ? GUARD : NOTHING), "C"(ADDS ? SEVEN : LOW));
+    asm("%2 %0, %1, 1;" : "=r"(s) : "r"(x), "C"(pick(ADDS)));
+    if constexpr (N == 1) {
+        asm("%2 %0, %1, 2;" : "=r"(t) : "r"(x), "C"(mine));
+    } else {
+        asm("%2 %0, %1, 2;" : "=r"(t) : "r"(x), "C"(pointer));
+    }
+    return r + 1000 * s + 1000000 * t;
+}
+
+extern "C" __global__ void kernel(unsigned* out) {
+    out[threadIdx.x] = chosen<true, 1>(threadIdx.x + 2);
+    out[32 + threadIdx.x] = chosen<false, 2>(threadIdx.x + 2);
+}
+"""
+
+
+def test_any_part_may_be_chosen_as_text_at_compile_time():
+    out = np.zeros((2, 32), "u4")
+    launch(CHOSEN, out, block=(32, 1, 1))
+    x = np.arange(2, 34, dtype="u4")
+    guarded = np.where(x > 15, x + 7, 100)
+    np.testing.assert_array_equal(out[0], guarded + 1000 * (x + 1) + 1000000 * (x + 2))
+    np.testing.assert_array_equal(out[1], x + 5 + 1000 * (x - 1) + 1000000 * (x - 2))
+    assert nvrtc.compile_source(CHOSEN, "kernel.cu", "kernel", {}, "sm_90a").code
+
+
+@pytest.mark.parametrize("text", ["TEXT", "(TEXT)", 'N > 1 ? "mov.u32 %0, 1;" : "mov.u32 %0, 2;"'])
+def test_statements_of_other_text_are_refused_as_by_nvrtc(text):
+    source = (
+        'constexpr const char* TEXT = "mov.u32 %0, 1;";\ntemplate <int N> __device__ unsigned one() {\n'
+        f'    unsigned r;\n    asm({text} : "=r"(r));\n    return r;\n}}\n'
+        'extern "C" __global__ void kernel(unsigned* out) { *out = one<1>(); }\n'
+    )
+    with pytest.raises(
+        CompileError, match=r"kernel.cu:4: its text is no string literal. NVRTC takes nothing else .*if constexpr"
+    ):
+        launch(source, np.zeros(1, "u4"))
+    with pytest.raises(CompileError, match="expected an asm string"):
+        nvrtc.compile_source(source, "kernel.cu", "kernel", {}, "sm_90a")
+
+
 PRODUCT = r"""
 #include <cuda_bf16.h>
 #include <stdint.h>
@@ -147,10 +200,10 @@ def test_products_of_as_many_columns_as_an_argument_says():
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ("shifted<2>(", "shifted<3>(", r"kernel.cu:35: 'shl.b%3 .*', in which %3, COUNT \* 16, makes a name that"),
+        ("shifted<2>(", "shifted<3>(", r"kernel.cu:35: 'shl.b%3 .*', in which %3, COUNT \* 16, makes what"),
         ('kind[] = "s32"', 'kind[] = "f80"', r"kernel.cu:13: .* in which %2, Names<SIGN>::kind, and %3, Names"),
         ('"C"(Names<SIGN>::way)', '"C"(Names<SIGN>::way), "C"("x"), "C"("y"), "C"("z"), "C"("w"), "C"("v")',
-         r"kernel.cu:13: names that 7 operands make"),
+         r"kernel.cu:13: text that 7 operands make"),
     ],
 )  # fmt: skip
 def test_values_that_make_no_ptx_are_named(before, after, words):

@@ -26,3 +26,8 @@ def convolution(signal, weights, result, scale):
 
 def histogram(values):
     return {"counts": np.bincount(values, minlength=16)}
+
+
+def grouped_product(a0, a1, b):
+    factors = [one.astype("f4") for one in (a0, a1, b)]
+    return {"c0": factors[0] @ factors[2][0].T, "c1": factors[1] @ factors[2][1].T}

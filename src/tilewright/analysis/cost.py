@@ -25,7 +25,7 @@ from tilewright.analysis.models.block import Footprint, join
 from tilewright.analysis.models.staging import Demand
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu, clusters
-from tilewright.kernels.families import Copying, Streaming, Warpgroups, Warps
+from tilewright.kernels.families import Copying, Staging, Streaming, Warpgroups, Warps
 from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
@@ -36,6 +36,10 @@ _L2_SHARE = 0.7
 """Share of the L2 cache that operands can be kept in."""
 _L2_RATE = 1.9
 """How many times faster than estimated for microbenchmarks the L2 cache was found to serve blocks' tiles."""
+_L2_RATE_OF_COPIES = 1.05
+"""The same of tiles that threads of anybody's source copy asynchronously: 21 products by mma.sync, with tiles of 64x64
+to 128x128, got 16.4 to 20.6 bytes a clock and multiprocessor on an H100 at 4096, and this is about the most of them.
+Chosen on these; other sizes and GPUs were not measured. Why it is so little is not known: copies alone got 31."""
 _LINE_BYTES = 128
 """What the L2 cache takes as long to serve as any part of it."""
 _NARROW_BYTES = 2
@@ -213,7 +217,8 @@ class CostModel:
         self._workers = family.workers(config) * gpu.multiprocessors if isinstance(family, Copying) else 0
         self._splits = isinstance(family, Streaming)
         self._rooms: tuple[dict[Form, _Room], dict[Form, _Room]] = ({}, {})  # without edges, and with
-        l2_bytes_per_clock, dram_share = _L2_RATE * gpu.l2_bytes_per_clock, 1.0
+        l2_rate = _L2_RATE_OF_COPIES if isinstance(family, Staging) and family.copies else _L2_RATE
+        l2_bytes_per_clock, dram_share = l2_rate * gpu.l2_bytes_per_clock, 1.0
         # Blocks of a cluster: rows and columns of tiles, and those that divide a tile's k.
         self._rows, self._cols, self._splits_k = 1, 1, 1
         if isinstance(family, Warpgroups):

@@ -99,7 +99,7 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
     from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
     arch = limits(max(gpu.capability, OLDEST)).arch
-    cubin = nvrtc.compile_foreign(launch.file, launch.entry, launch.macros, arch)
+    cubin = nvrtc.compile_foreign(launch.file, launch.entry, launch.defines, arch)
     code, widths, notes = None, None, []
     try:
         code = code_of(cubin)

@@ -58,8 +58,11 @@ def tile_of_cluster(kernel: Kernel, config: Config) -> Tile:
     return tile._replace(m=tile.m * family.cluster(config), n=tile.n * family.across(config))
 
 
-def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:
-    """What to run of a kernel each of whose blocks, or clusters, computes a tile of C."""
+def plan(kernel: Kernel, config: Config, problem: Problem, tiles_k: int = 1) -> Plan:
+    """What to run of a kernel each of whose blocks, or clusters, computes a tile of C.
+
+    tiles_k: how many of a tile's k the depths are apart at least, where a kernel goes further in a step than is known.
+    """
     tile, item, result_item = tile_of_cluster(kernel, config), ITEM_BYTES[problem.dtype], ITEM_BYTES[problem.result]
     a_lines, b_lines = problem.a.ld * item, problem.b.ld * item
     a_along_m, a_along_k = (a_lines, item) if problem.a.order == "row" else (item, a_lines)
@@ -70,7 +73,8 @@ def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:
     kinds = tuple(
         BlockKind(row, col, row_count * col_count) for row, row_count in rows.kinds() for col, col_count in cols.kinds()
     )
-    depths = _depths(problem.k, tile.k, (a_along_k, b_along_k), (config.get("STAGES", 1) + 1) * tile.k)
+    step = tiles_k * tile.k
+    depths = _depths(problem.k, step, (a_along_k, b_along_k), (config.get("STAGES", 1) + 1) * step)
     return Plan(small, kinds, depths, rows, cols)
 
 

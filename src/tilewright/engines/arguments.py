@@ -17,7 +17,7 @@ MAP_BYTES = 128
 
 # A parameter: its members, each with its type (i: int, q: long long, f: float, p: pointer, t: tensor map) and what it
 # holds. Structs are those of kernels/include/operands.cuh. A pointer, a map and a float are filled in by the call.
-# Behind a name may stand `#` and a number, where several are alike.
+# Behind a name may stand `#` and a number, where several are alike; several joined by `+` are one parameter.
 _PARAMETERS = {
     "M": "i:m",
     "N": "i:n",
@@ -207,7 +207,7 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
     """How parameters of these names lie in memory: as a C++ compiler lays out a struct of them."""
     end, offsets, sizes, members = 0, [], [], []
     for name in arguments:
-        fields = [field.split(":") for field in _PARAMETERS[_plain(name)].split()]
+        fields = [field.split(":") for part in _parts(name) for field in _PARAMETERS[part].split()]
         alignment = max(_ALIGNMENTS[kind] for kind, _ in fields)
         start = end = _round_up(end, alignment)
         for kind, what in fields:
@@ -225,13 +225,13 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         tuple(members),
         end,
         _with_gaps(known, end),
-        tuple(_VALUES[name] for name in map(_plain, arguments) if name in _VALUES),
+        tuple(_VALUES[part] for name in arguments for part in _parts(name) if part in _VALUES),
         slots,
     )
 
 
-def _plain(name: str) -> str:
-    return name.partition("#")[0]
+def _parts(name: str) -> list[str]:
+    return name.partition("#")[0].split("+")
 
 
 def _with_gaps(members: Sequence[_Member], size: int) -> struct.Struct:

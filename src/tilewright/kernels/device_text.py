@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from tilewright.kernels.constants import constants
 from tilewright.kernels.host_code import without_host_code
-from tilewright.kernels.map_pointers import with_maps_by_value
+from tilewright.kernels.map_pointers import ARRAY, with_maps_by_value
+from tilewright.kernels.map_words import MAPS
 from tilewright.kernels.signature import without_comments
 
 
@@ -26,7 +27,8 @@ def device_text(text: str, macros: Mapping[str, int | str]) -> DeviceText:
     source itself gives them, as in `#define TS 16` or `constexpr int TS = 16;`, are replaced. Behind it the compiler is
     asked whether a header defines one anew.
     """
-    text = _on_gpu(text)
+    arrays = frozenset(name.removeprefix(MAPS) for name in macros if name.startswith(MAPS))
+    text = _on_gpu(text, arrays)
     own = [one for one in constants(without_comments(text)) if one.name in macros] if macros else []
     for one in reversed(own):
         text = f"{text[: one.begin]}{'' if one.value else ' '}{macros[one.name]}{text[one.end :]}"
@@ -34,12 +36,12 @@ def device_text(text: str, macros: Mapping[str, int | str]) -> DeviceText:
     defined = {name: value for name, value in sorted(macros.items()) if name not in variables}
     ahead = "".join(f"#define {name} {value}\n" for name, value in defined.items())
     asked = (f"\n{_question(name, value)}" for name, value in defined.items() if isinstance(value, int))
-    return DeviceText(ahead, text, "".join(asked))
+    return DeviceText(ahead + ARRAY if arrays else ahead, text, "".join(asked))
 
 
 @lru_cache
-def _on_gpu(text: str) -> str:
-    return with_maps_by_value(without_host_code(text))
+def _on_gpu(text: str, arrays: frozenset[str]) -> str:
+    return with_maps_by_value(without_host_code(text), arrays)
 
 
 def _question(name: str, value: int) -> str:

@@ -34,11 +34,13 @@ class Staging:
 
     fragment: of a thread; None where it is as square as may be: one element, or a piece of a tensor core's fragment.
     tensor_cores: whether products are made there.
+    copies: whether threads ask for copies into shared memory instead (`cp.async`), of anybody's source.
     min_blocks: blocks that a multiprocessor must have registers for.
     """
 
     fragment: Callable[["Config"], Fragment] | None = None
     tensor_cores: bool = False
+    copies: bool = False
     min_blocks: Count = lambda config: 1
 
 

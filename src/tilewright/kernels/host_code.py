@@ -4,8 +4,10 @@ nvcc compiles such a file for both; the compilers of kernels here take what runs
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tilewright.kernels.signature import (
     FUNCTION_HEAD,
@@ -42,6 +44,10 @@ _FOR_HOSTS = re.compile(
     r"|helper_(?:cuda|functions|timer|string|image|math_host)\.h|exception\.h)"
 )
 """Headers that kernels have no use for: of C++'s library, of the system, of CUDA's libraries and samples."""
+_SHARED = re.compile(
+    r"(?<![^;{}])(?P<before>\s*(?:(?:static|volatile|const)\s+)*)(?P<word>\b__shared__\b)(?P<variables>(?!\s*extern\b)[^;{}]*;)"
+)
+"""A declaration in shared memory whose size is known, without initial values."""
 
 
 @dataclass
@@ -100,6 +106,38 @@ def reached(text: str, entry: str) -> str:
     return (
         "\n".join([*parts, *(kept[slice(*found[name].span(2))] for name in found if name in named)]) if used else kept
     )
+
+
+@lru_cache(maxsize=64)
+def without_idle_arrays(text: str, entry: str, others: tuple[str, ...] = ()) -> str:
+    """A source whose `__shared__` variables take no shared memory where a kernel does not use them: those of functions
+    that it does not call, and those that nothing names. They are `static` there; lines stay where they are.
+
+    Args:
+        text: the source.
+        entry: the kernel.
+        others: texts of its headers, which may name functions of the source too.
+    """
+    if "__shared__" not in text:
+        return text
+    code = without_comments(text)
+    macros = {one[1]: frozenset(_WORD.findall(one[2])) for one in _MACRO.finditer(code)}
+    plain = without_directives(code)
+    items = list(_items(plain, macros))
+    used = _used(items, macros, [one for one in items if one.function and entry in one.names])
+    named_by_macros = frozenset[str]().union(*macros.values(), macros)
+    named = {word for one in items if id(one) in used for word in one.words} | named_by_macros
+    named.update(word for other in others for word in _WORD.findall(other))
+    pieces, place = [], 0
+    for one in (one for one in items if used and one.function and one.names):
+        idle = id(one) not in used and not one.names & named
+        words = Counter(_WORD.findall(plain[one.begin : one.end]))
+        for found in _SHARED.finditer(plain, one.begin, one.end):
+            names = _declared(_without_attributes(found["variables"]))
+            if idle or (names and all(words[name] == 1 and name not in named_by_macros for name in names)):
+                pieces += [text[place : found.start("word")], "" if "static" in found["before"] else "static"]
+                place = found.end("word")
+    return "".join([*pieces, text[place:]])
 
 
 def _used(items: Iterable[_Item], macros: dict[str, frozenset[str]], first: Iterable[_Item]) -> set[int]:
@@ -175,10 +213,14 @@ def _item(code: str, begin: int, end: int, on_gpu: set[str], scopes: frozenset[s
 
 def _called(head: str) -> frozenset[str]:
     """A function's name, by what is ahead of its body."""
-    while ahead := _AHEAD.search(head):
-        head = head[: ahead.start()] + head[closing(head, ahead.end()) + 1 :]
-    named = re.search(r"(\w+)\s*(?:<[^()]*>\s*)?\(", head)
+    named = re.search(r"(\w+)\s*(?:<[^()]*>\s*)?\(", _without_attributes(head))
     return frozenset({named[1]} if named else ())
+
+
+def _without_attributes(text: str) -> str:
+    while ahead := _AHEAD.search(text):
+        text = text[: ahead.start()] + text[closing(text, ahead.end()) + 1 :]
+    return text
 
 
 def _declared(text: str) -> frozenset[str]:

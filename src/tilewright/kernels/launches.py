@@ -31,7 +31,7 @@ import numpy as np
 
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
 from tilewright.kernels.expressions import Expression
-from tilewright.kernels.map_words import TYPE, arrays_of_maps, map_words
+from tilewright.kernels.map_words import TYPE, arrays_of_maps, counts, map_words, maps_behind
 from tilewright.kernels.signature import Argument, Signature, constant_memory
 from tilewright.kernels.source_lines import (
     Extents,
@@ -124,18 +124,30 @@ class Number:
 
 @dataclass(frozen=True)
 class Map:
-    """A parameter that is a tensor map."""
+    """A tensor map."""
 
     name: str
-    """Of the parameter."""
+    """Of the parameter, as in 'map', or with its number behind a pointer, as in 'maps[0]'."""
     array: str
     """The buffer that it is of."""
     box: TensorBox
+    part: int | None = None
+    """Which of the buffer's matrices it is of, along its first dimension; None: of all of it."""
 
     def __str__(self) -> str:
         swizzle = f",swizzle={self.box.swizzle}B" if self.box.swizzle else ""
         panel = f",panel={self.box.panel}" if self.box.panel else ""
-        return f"{self.array}({','.join(map(str, self.box.of_array))}{swizzle}{panel})"
+        of = self.array if self.part is None else f"{self.array}[{self.part}]"
+        return f"{of}({','.join(map(str, self.box.of_array))}{swizzle}{panel})"
+
+
+@dataclass(frozen=True)
+class Maps:
+    """A parameter that is one tensor map, or a pointer to several."""
+
+    name: str
+    """Of the parameter."""
+    maps: tuple[Map, ...]
 
 
 @dataclass(frozen=True)
@@ -148,7 +160,7 @@ class Launch:
     """Its name in the source."""
     entry: str
     """The name with a template's arguments."""
-    arguments: tuple[Buffer | Number | Map, ...]
+    arguments: tuple[Buffer | Number | Maps, ...]
     """In the order of its parameters."""
     macros: Mapping[str, int | str]
     """Macros of the source; arguments of a template are not among them."""
@@ -177,7 +189,17 @@ class Launch:
     @property
     def unit(self) -> "Unit":
         """The kernel as compilers get it."""
-        return Unit(self.file, self.kernel, self.entry, self.macros)
+        return Unit(self.file, self.kernel, self.entry, self.defines)
+
+    @cached_property
+    def maps(self) -> tuple[Map, ...]:
+        """All tensor maps of the arguments."""
+        return tuple(one for argument in self.arguments if isinstance(argument, Maps) for one in argument.maps)
+
+    @cached_property
+    def defines(self) -> dict[str, int | str]:
+        """What compilers get as macros: the source's, and how many maps pointers lead to."""
+        return {**self.macros, **counts([one.name for one in self.maps])}
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -186,8 +208,9 @@ class Launch:
 
     @property
     def given(self) -> tuple[Buffer | Number | Map, ...]:
-        """All that has a word: memory that only maps reach, constant memory, and the arguments."""
-        return (*self.by_maps, *self.constants, *self.arguments)
+        """All that has a word: memory that only maps reach, constant memory, numbers, buffers and maps."""
+        plain = (one for one in self.arguments if not isinstance(one, Maps))
+        return (*self.by_maps, *self.constants, *plain, *self.maps)
 
     @property
     def blocks(self) -> int:
@@ -253,7 +276,11 @@ def read_unit(place: str, words: Mapping[str, str], defines: Mapping[str, str]) 
     macros = {
         word: value for word, value in said.items() if word not in parameters and _is_macro(signature, word, value)
     }
-    return _unit(file, text, signature, given or said.get("entry", "").partition("<")[2], macros, defines)
+    unit = _unit(file, text, signature, given or said.get("entry", "").partition("<")[2], macros, defines)
+    if "[" not in (maps := said.get("maps", "")):
+        return unit
+    known = {**Known(text, _numbers({**macros, **defines})).names, **_numbers(said)}
+    return unit._replace(macros={**unit.macros, **counts(map_words(signature, maps, known))})
 
 
 def _unit(
@@ -316,7 +343,10 @@ def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = 
     constants = tuple(_in_constants(signature, name, kind, said, values) for name, kind in in_constants.items())
     buffers = {one.name: one for one in (*plain.values(), *by_maps) if isinstance(one, Buffer)}
     maps = _maps(signature, said.get("maps", ""), buffers, values)
-    arguments = tuple((plain | maps)[one.name] for one in signature.arguments)
+    arguments = tuple(
+        plain[one.name] if one.type != TYPE else Maps(one.name, tuple(maps[of] for of in maps_behind(one.name, maps)))
+        for one in signature.arguments
+    )
     if (size := sum(one.bytes for one in buffers.values())) > _MOST_BYTES:
         raise ConfigError(f"buffers of {signature.name} may have {_MOST_BYTES:,} bytes together, got {size:,}")
     for word in ("grid", "block"):
@@ -443,7 +473,7 @@ def _in_constants(
 
 
 def _maps(signature: Signature, text: str, buffers: Mapping[str, Buffer], values: Mapping[str, int]) -> dict[str, Map]:
-    """The parameters that are tensor maps."""
+    """The tensor maps of the parameters, by their names."""
     found = {}
     for name, said in map_words(signature, text, values).items():
         subject = f"{name} of {signature.name}"
@@ -454,6 +484,7 @@ def _maps(signature: Signature, text: str, buffers: Mapping[str, Buffer], values
         if said.dtype:
             raise ConfigError(f"{subject} has the element type of {said.array}: leave dtype={said.dtype} out")
         of, box = buffers[said.array], said.box(values)
+        extents = ",".join(map(str, of.shape))
         item, line = np.dtype(of.dtype).itemsize, of.shape[-1]
         box.check(item)
         if (line * item % VECTOR_BYTES and box.dimensions > 1) or (line % box.line and box.panel):
@@ -461,7 +492,9 @@ def _maps(signature: Signature, text: str, buffers: Mapping[str, Buffer], values
             raise ConfigError(
                 f"{subject} needs lines of {said.array} that are multiples of {whole}, got {line} {of.dtype}"
             )
-        found[name] = Map(name, said.array, box)
+        if said.part is not None and (len(of.shape) < 2 or said.part >= of.shape[0]):
+            raise ConfigError(f"{subject} is of {said.array}[{said.part}], which {said.array}[{extents}] has not")
+        found[name] = Map(name, said.array, box, said.part)
     return found
 
 

@@ -32,13 +32,14 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 
 from tilewright.errors import ConfigError, DtypeError, nearest
 from tilewright.kernels.families import PLAIN, CostFamily, Count, Staging, Warpgroups
 from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
 from tilewright.kernels.host_code import reached
-from tilewright.kernels.map_words import TYPE, MapWord, map_words
+from tilewright.kernels.map_words import TYPE, MapWord, counts, map_words, maps_behind
 from tilewright.kernels.signature import Argument, Signature
 from tilewright.kernels.source_lines import (
     SUFFIX,
@@ -100,6 +101,8 @@ _TENSOR_MAPS_CAPABILITY = (9, 0)
 _USUAL = {role.lower(): role for role in _ROLES} | {"d": "C", "out": "C", "result": "C", "ldd": "ldc"}
 _FRAGMENTS = re.compile(r"\bmma\.sync\b|\bmma_sync\b")
 """Of a source that multiplies by a warp's tensor-core instructions."""
+_COPIES = re.compile(r"\bcp\.async\.c[ag]\b|\b__pipeline_memcpy_async\b|\bmemcpy_async\b")
+"""Of one whose threads ask for asynchronous copies into shared memory."""
 _TF32 = re.compile(r"\.tf32\.tf32\b|\bprecision\s*::\s*tf32\b")
 """Of one that multiplies by those of TF32, wgmma's too."""
 _AROUND_NAMES = re.compile(
@@ -180,6 +183,7 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
     if "wgmma" in code:
         takes = replace(takes, least_capability=_TENSOR_MAPS_CAPABILITY, architectures=("sm_90a",))
     boxes = {role: maps[argument.name].box for role, argument in roles.items() if argument.type == TYPE}
+    constants: dict[str, int | str] = {**texts, **counts(maps)}
     for word in ("block", "grid"):
         if word not in words:
             raise ConfigError(
@@ -242,7 +246,7 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         untold=untold,
         block=lambda config: block(values(config)),
         takes=takes,
-        arguments=tuple(roles),
+        arguments=_arguments(roles),
         shared_bytes=lambda config, layout: shared(values(config)),
         vectorized="D_map" in boxes,
         tensor_maps=(lambda config, *_: (box("A", config), box("B", config))) if boxes.keys() & _FACTOR_MAPS else None,
@@ -252,7 +256,7 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         precision=_precision(file, words.get("precision", ""), code, takes.factors[0]),
         rounding_maps=any(maps[roles[role].name].dtype == _ROUNDED for role in boxes.keys() & _FACTOR_MAPS),
         cost=_cost(code, bool(boxes.keys() & _FACTOR_MAPS), stages),
-        constants=lambda config: texts,
+        constants=lambda config: constants,
         template=signature.template,
         entry=lambda config: signature.name + with_values(template, {**texts, **values(config)}),
         origin=origin,
@@ -277,7 +281,8 @@ def _cost(code: str, by_maps: bool, stages: Count) -> CostFamily:
     """
     if "wgmma" in code:
         return Warpgroups(copies="tensor maps" if by_maps else "registers", stages=stages)
-    return Staging(tensor_cores=True) if _FRAGMENTS.search(code) else PLAIN
+    tensor_cores, copies = (found.search(code) is not None for found in (_FRAGMENTS, _COPIES))
+    return Staging(tensor_cores=tensor_cores, copies=copies) if tensor_cores or copies else PLAIN
 
 
 def _parameters(words: Mapping[str, str], free: bool = False) -> list[Parameter]:
@@ -311,20 +316,34 @@ def _is_column_major(order: str) -> bool:
 def _roles(
     file: Path, signature: Signature, args: str | None, maps: Mapping[str, MapWord], exchanged: bool
 ) -> dict[str, Argument]:
-    """The parameters by what `engines.arguments` calls them."""
-    usual = [maps[one.name].array if one.type == TYPE else _role(one) for one in signature.arguments]
+    """The parameters by what `engines.arguments` calls them; of a pointer to several tensor maps, each of these."""
+    behind = {one.name: maps_behind(one.name, maps) for one in signature.arguments if one.type == TYPE}
+    usual = [
+        "+".join(maps[name].array for name in behind[one.name]) if one.type == TYPE else _role(one)
+        for one in signature.arguments
+    ]
     given = args.split(",") if args else usual
     if len(given) != len(signature.arguments):
         raise ConfigError(f"args must name all {len(signature.arguments)} parameters of {signature.name}, got {args}")
     found: dict[str, Argument] = {}
     for role, argument in zip(given, signature.arguments, strict=True):
         if argument.type == TYPE:
-            if role not in _MATRICES or role != maps[argument.name].array:
-                raise ConfigError(
-                    f"{file.name}: {argument.name} of {signature.name} is a tensor map of {maps[argument.name].array}, "
-                    f"which must be one of {', '.join(_MATRICES)}, and the same in args, got {role}"
-                )
-            found[_named(role, exchanged).replace("_data", "_map")] = argument
+            for array, name in zip_longest(role.split("+"), behind[argument.name], fillvalue=""):
+                if (
+                    name not in maps
+                    or array not in _MATRICES
+                    or array != maps[name].array
+                    or maps[name].part is not None
+                ):
+                    of = "+".join(maps[one].array for one in behind[argument.name])
+                    raise ConfigError(
+                        f"{file.name}: {argument.name} of {signature.name} is a tensor map of {of}, "
+                        f"which must be one of {', '.join(_MATRICES)}, and the same in args, got {role}"
+                    )
+                named = _named(array, exchanged).replace("_data", "_map")
+                if named in found:
+                    raise ConfigError(f"{file.name}: two tensor maps of {signature.name} are of {array}")
+                found[named] = argument._replace(name=name)
             continue
         if role == _NULL and (argument.pointer or argument.type in (*_NARROW, *_WIDE, "float")):
             found[f"zero{64 if argument.pointer or argument.type in _WIDE else 32}#{len(found)}"] = argument
@@ -355,6 +374,17 @@ def _roles(
         if _ROLES[role] not in found and _ROLES[role].replace("_data", "_map") not in found:
             raise ConfigError(f"{file.name}: no parameter of {signature.name} is {role}")
     return found
+
+
+def _arguments(roles: Mapping[str, Argument]) -> tuple[str, ...]:
+    """What `engines.arguments` calls the parameters: several tensor maps behind one pointer are one."""
+    found: list[str] = []
+    for role, argument in roles.items():
+        if "[" in argument.name and not argument.name.endswith("[0]"):
+            found[-1] += f"+{role}"
+        else:
+            found.append(role)
+    return tuple(found)
 
 
 def _named(role: str, exchanged: bool) -> str:

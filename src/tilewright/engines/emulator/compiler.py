@@ -13,6 +13,7 @@ from pathlib import Path
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
 from tilewright.engines.emulator.host import cores
+from tilewright.engines.emulator.own_names import as_written, renamed
 from tilewright.engines.emulator.ptx import behind_prelude, lines_of, needs_macros, translated, translated_expanded
 from tilewright.engines.emulator.subscripts import with_arrays
 from tilewright.engines.emulator.wrapped_indices import with_exact_values
@@ -20,6 +21,7 @@ from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, sc
 from tilewright.engines.included import included, reaches
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.device_text import device_text
+from tilewright.kernels.host_code import without_idle_arrays
 
 _HERE = Path(__file__).parent
 _RUNTIME = _HERE / "runtime"
@@ -271,9 +273,12 @@ def _compiled(
     macros, behind = "".join(f"#define {macro} {value}\n" for macro, value in sorted(defines.items())), ""
     if foreign:
         macros, text, behind = device_text(text, defines)
-    behind += "".join(f"\nSIMT_FILLED({name})" for name in filled)
     own = included(text, folder)
     taken = [_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own))]
+    if foreign:
+        taken[0] = without_idle_arrays(taken[0], entry.partition("<")[0], tuple(taken[1:]))
+        macros, behind, entry, *taken = map(renamed, (macros, behind, entry, *taken))
+    behind += "".join(f"\nSIMT_FILLED({renamed(name)})" for name in filled)
     rewritten = with_pointers(*(map(with_exact_values, taken) if exact else taken))
     names = file, *(name for name, _ in own)
     # Where macros make the PTX, the compiler's preprocessor is asked what it is, once that is not in the cache.
@@ -343,7 +348,7 @@ def _compiled(
                 raise CompileError(
                     f"{file} does not compile on the emulator, which has no {missing['header']}: {error}"
                 ) from None
-            raise CompileError(f"{file} does not compile: {error}") from None
+            raise CompileError(f"{file} does not compile: {as_written(str(error))}") from None
         return cache.store(name, SUFFIX, output.read_bytes())
 
 

@@ -18,7 +18,7 @@ from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBloc
 from tilewright.engines.emulator.schedules import BACKWARDS, orders
 from tilewright.engines.tensor_maps import of_array
 from tilewright.errors import LaunchError
-from tilewright.kernels.launches import Buffer, Launch, Map
+from tilewright.kernels.launches import Buffer, Launch, Map, Maps
 
 Arrays = Mapping[str, NDArray[Any]]
 """Buffers' elements, by the names of parameters."""
@@ -80,7 +80,7 @@ def compile_launch(launch: Launch, build: Build) -> Program:
         EngineUnavailableError: there is no C++ compiler.
     """
     filled = [one.name for one in launch.constants]
-    library = compile_kernel(launch.file, launch.entry, launch.macros, build, foreign=True, filled=filled)
+    library = compile_kernel(launch.file, launch.entry, launch.defines, build, foreign=True, filled=filled)
     return load(library, launch.name, build)
 
 
@@ -112,8 +112,8 @@ class Placed:
         """
         values = []
         for argument in self._launch.arguments:
-            if isinstance(argument, Map):
-                values.append(self._tensor_map(argument))
+            if isinstance(argument, Maps):
+                values.append(_aligned(b"".join(map(self._tensor_map, argument.maps))))
                 continue
             if isinstance(argument, Buffer):
                 content = ctypes.string_at(ctypes.addressof(ctypes.c_void_p(self.matrices[argument.name].pointer)), 8)
@@ -125,16 +125,13 @@ class Placed:
         launch = self._launch
         program.launch(launch.grid, launch.block, values, launch.shared_bytes, watch, launch.cluster)
 
-    def _tensor_map(self, argument: Map) -> Any:
-        """Its bytes, aligned as the kernel has them."""
-        matrix = self.matrices[argument.array]
-        (shape,) = (one.shape for one in self._launch.buffers if one.name == argument.array)
-        stride = matrix.ld * np.dtype(matrix.dtype).itemsize
-        content = tensor_map(of_array(matrix.pointer, shape, stride, matrix.dtype, argument.box))
-        memory = (ctypes.c_ubyte * (len(content) + _MAP_ALIGNMENT))()
-        found = (ctypes.c_ubyte * len(content)).from_buffer(memory, -ctypes.addressof(memory) % _MAP_ALIGNMENT)
-        found[:] = list(content)
-        return found
+    def _tensor_map(self, one: Map) -> bytes:
+        matrix = self.matrices[one.array]
+        (shape,) = (buffer.shape for buffer in self._launch.buffers if buffer.name == one.array)
+        stride, pointer = matrix.ld * np.dtype(matrix.dtype).itemsize, matrix.pointer
+        if one.part is not None:
+            pointer, shape = pointer + one.part * math.prod(shape[1:-1]) * stride, shape[1:]
+        return tensor_map(of_array(pointer, shape, stride, matrix.dtype, one.box))
 
     def written(self) -> dict[str, NDArray[Any]]:
         """What the buffers hold that may be written."""
@@ -150,6 +147,14 @@ class Placed:
     def _read(self, buffer: Buffer) -> NDArray[Any]:
         content = ctypes.string_at(self.matrices[buffer.name].pointer, buffer.bytes)
         return np.frombuffer(content, buffer.dtype).reshape(buffer.shape)
+
+
+def _aligned(maps: bytes) -> Any:
+    """Tensor maps, aligned as the kernel has them."""
+    memory = (ctypes.c_ubyte * (len(maps) + _MAP_ALIGNMENT))()
+    found = (ctypes.c_ubyte * len(maps)).from_buffer(memory, -ctypes.addressof(memory) % _MAP_ALIGNMENT)
+    found[:] = list(maps)
+    return found
 
 
 def _placed(array: NDArray[Any]) -> Matrix:

@@ -16,6 +16,7 @@ from typing import Any
 from tilewright.engines.apart import is_late
 from tilewright.engines.emulator.compiler import FAST, Build, Runtime, compile_kernel, compile_runtime
 from tilewright.engines.emulator.host import cores
+from tilewright.engines.emulator.own_names import renamed
 from tilewright.engines.emulator.symbols import shared_variables
 from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
@@ -144,7 +145,7 @@ class Program:
         Raises:
             LaunchError: it has fewer bytes.
         """
-        at, bytes_of = ctypes.c_void_p(), _open(self.library)[f"simt_bytes_of_{name}"]
+        at, bytes_of = ctypes.c_void_p(), _open(self.library)[f"simt_bytes_of_{renamed(name)}"]
         bytes_of.restype = ctypes.c_size_t
         if len(content) > (room := bytes_of(ctypes.byref(at))):
             raise LaunchError(f"{self.name}: {name} has {room:,} bytes in the source, got {len(content):,}")

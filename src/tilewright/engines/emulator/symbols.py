@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tilewright.engines.emulator.own_names import as_written
 from tilewright.errors import EngineUnavailableError
 
 _HERE = Path(__file__).parent
@@ -105,7 +106,7 @@ def shared_variables(library: Path) -> tuple[SharedVariable, ...]:
             if info & 0xF == _TLS and section:
                 mangled = data[names + name : data.index(b"\0", names + name)].decode()
                 if extent and not mangled.startswith(_GUARD):
-                    variables.append(SharedVariable(_plain(mangled), value, extent))
+                    variables.append(SharedVariable(as_written(_plain(mangled)), value, extent))
     return tuple(sorted(variables, key=lambda variable: variable.offset))
 
 

@@ -22,11 +22,12 @@ struct Place {
     __forceinline__ Call call(Operation operation) const { return {operation, file, line, instruction}; }
 };
 
-// Whether an operand that is text says the same.
-template <std::size_t LONG, std::size_t OTHER>
-constexpr bool is_text(const char (&text)[LONG], const char (&other)[OTHER]) {
+// Whether text says the same: an operand of this type, an array, whose end may be that of the text, or a pointer to one.
+template <typename Operand, std::size_t OTHER>
+constexpr bool is_text(const char* text, const char (&other)[OTHER]) {
+    constexpr std::size_t most = std::extent_v<std::remove_reference_t<Operand>>;
     for (std::size_t i = 0; i < OTHER; ++i) {
-        if ((i < LONG ? text[i] : 0) != other[i]) return false;
+        if ((most && i == most ? 0 : text[i]) != other[i]) return false;
         if (other[i] == 0) break;
     }
     return true;

@@ -1,22 +1,26 @@
-"""Names in inline PTX that operands make: by numbers, "m64n%8k16" : "n"(N), and by strings, "max.%2" : "C"(KIND).
+"""Inline PTX that operands make: names by numbers, "m64n%8k16" : "n"(N), and any part by strings, "max.%2" : "C"(KIND).
 
 What an operand's value is, only the compiler knows, in each instance of a template. So C++ is written for each value
 that makes PTX of the text, and the compiler takes the one whose value it is.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from tilewright.engines.emulator.ptx.errors import UnknownError
 from tilewright.engines.emulator.ptx.parse import Instruction, Program, parse
-from tilewright.engines.emulator.ptx.statements import Statement, statements
+from tilewright.engines.emulator.ptx.statements import Operand, Statement, statements
 
 _OPERAND = re.compile(r"%%|%(\d+)")
 _WITHIN = re.compile(r"[\w.:$]")
-_STRING = re.compile(r'(?:include|extern)\s*"[^"]*"|"([\w.:]+)"')
-_LETTERS = re.compile(r"\{((?:\s*'[\w.:]'\s*,?)+)(?:\s*(?:0|'\\0')\s*,?)?\s*\}")
+_STRING = re.compile(r'(?:include|extern)\s*"[^"]*"|"((?:\\.|[^"\\\n])*)"')
+_LETTERS = re.compile(r"\{((?:\s*'[^'\\]'\s*,?)+)(?:\s*(?:0|'\\0')\s*,?)?\s*\}")
+_NO_TEXT = re.compile(r"%\d|\\")
+"""What no such string has: operands are not filled in there."""
+_OF_NAME = re.compile(r"[\w.:$]*")
 _NUMBERS = tuple(map(str, (*range(17), *range(24, 257, 8))))
 """That names of instructions have: sizes, counts, columns of a product."""
 _MARK = re.compile(r"simt_made_(\d+)_")
@@ -29,82 +33,99 @@ def makers(statement: Statement) -> list[int]:
     """The statement's operands whose values are part of its names."""
     template, operands = statement.template or "", statement.operands or ()
     kinds = [one.constraint.strip("=+&")[:1] for one in operands]
-    found = {i for i, kind in enumerate(kinds) if kind == "C"}
-    for one in _OPERAND.finditer(template):
-        if one[1] and int(one[1]) < len(kinds) and kinds[int(one[1])] == "n":
-            before, behind = template[max(one.start() - 1, 0) : one.start()], template[one.end() : one.end() + 1]
-            if _WITHIN.match(before) or _WITHIN.match(behind):
-                found.add(int(one[1]))
-    return sorted(found)
+    within = _within_names(template)
+    return [i for i, kind in enumerate(kinds) if kind == "C" or (kind == "n" and i in within)]
+
+
+def _within_names(template: str) -> set[int]:
+    """The operands that are a part of names."""
+    return {
+        int(one[1])
+        for one in _OPERAND.finditer(template)
+        if one[1]
+        and (
+            _WITHIN.match(template[max(one.start() - 1, 0) : one.start()])
+            or _WITHIN.match(template[one.end() : one.end() + 1])
+        )
+    }
 
 
 def strings(text: str) -> set[str]:
     """The strings of a source that such operands may have, those given letter by letter too."""
-    place, found = 0, set[str]()
+    place, found = 0, {""}
     for begin, end in [*((one.begin, one.end) for one in statements(text)), (len(text), len(text))]:
         part, place = text[place:begin], end
         found |= {one[1] for one in _STRING.finditer(part) if one[1]}
         found |= {"".join(re.findall(r"'(.)'", one[1])) for one in _LETTERS.finditer(part)}
-    return found
+    return {one for one in found if not _NO_TEXT.search(one)}
 
 
-class Made:
-    """A statement's PTX, names of which its `makers` are to fill in."""
+class Way(NamedTuple):
+    """A statement's PTX as some values of its `makers` fill it in."""
 
-    def __init__(self, statement: Statement, known: Collection[str]) -> None:
-        """known: strings that they may have.
+    condition: str
+    """Whether the operands have these values, in C++."""
+    program: Program
+    named: tuple[Instruction, ...]
+    """The instructions whose names numbers made."""
 
-        Raises:
-            UnknownError: the PTX is not understood, whatever they are; or there are too many.
-        """
-        of = makers(statement)
-        self._operands = {i: one for i, one in enumerate(statement.operands or ()) if i in of}
-        self._are_strings = [one.constraint.strip("=+&").startswith("C") for one in self._operands.values()]
-        choices = [sorted(known) if is_string else _NUMBERS for is_string in self._are_strings]
-        if prod(map(len, choices)) > _MOST:
-            raise UnknownError(f"names that {len(of)} operands make")
-        self.choices = tuple(product(*choices))
-        """Values of the operands that are tried."""
 
-        def mark(one: re.Match[str]) -> str:
-            return f"simt_made_{one[1]}_" if one[1] and int(one[1]) in of else one[0]
+def ways(statement: Statement, known: Collection[str]) -> Iterator[Way]:
+    """A statement's PTX with all values of its `makers` that can be read; known: strings that they may have.
 
-        self._program = parse(_OPERAND.sub(mark, statement.template or ""))
-        for one in self._program.instructions:
-            if found := _MARK.search(repr(one.operands)):
-                raise UnknownError(f"{_MARK.sub(_number, one.opcode)} with %{found[1]}, which is text, as an operand")
-        self._made = tuple(one for one in self._program.instructions if _MARK.search(one.opcode))
-        self._makes_kinds = any(map(_MARK.search, self._program.registers.values()))
+    Raises:
+        UnknownError: there are too many values, or numbers make names of other things than instructions.
+    """
+    template, operands, of = statement.template or "", statement.operands or (), makers(statement)
+    of_text = [i for i in of if operands[i].constraint.strip("=+&").startswith("C")]
+    of_names = [i for i in of if i not in of_text]
+    in_names = _within_names(template)
+    choices = [sorted(one for one in known if i not in in_names or _OF_NAME.fullmatch(one)) for i in of_text]
+    if prod(map(len, choices)) * len(_NUMBERS) ** len(of_names) > _MOST:
+        raise UnknownError(f"text that {len(of)} operands make")
+    for texts in product(*choices):
+        filled = {i: f"simt_made_{i}_" for i in of_names} | dict(zip(of_text, texts, strict=True))
+        try:
+            program = parse(_filled(template, filled))
+        except UnknownError:
+            if of_text:
+                continue
+            raise
+        said = [_is_text(operands[i].expression, text) for i, text in zip(of_text, texts, strict=True)]
+        yield from _with_numbers(program, of_names, said, operands)
 
-    def names(self, values: Sequence[str]) -> tuple[Instruction, ...]:
-        """The instructions whose names these values make."""
-        return tuple(self._filled(self._made, values))
 
-    def registers(self, values: Sequence[str]) -> dict[str, str]:
-        """The kinds of registers, by name, with these values."""
-        kinds = self._program.registers
-        if not self._makes_kinds:
-            return kinds
-        return {name: self._fill(kind, values).lstrip(".") for name, kind in kinds.items()}
+def _is_text(expression: str, text: str) -> str:
+    return f'simt::ptx::is_text<decltype({expression})>({expression}, "{text}")'
 
-    def program(self, values: Sequence[str]) -> Program:
-        """All of it, with these values."""
-        return Program(tuple(self._filled(self._program.instructions, values)), self.registers(values))
 
-    def condition(self, values: Sequence[str]) -> str:
-        """Whether the operands have these values, in C++."""
-        return " && ".join(
-            f'simt::ptx::is_text({one.expression}, "{value}")' if is_string else f"({one.expression}) == {value}"
-            for one, is_string, value in zip(self._operands.values(), self._are_strings, values, strict=True)
+def _filled(template: str, by_operand: Mapping[int, str]) -> str:
+    return _OPERAND.sub(lambda one: by_operand.get(int(one[1]), one[0]) if one[1] else one[0], template)
+
+
+def _with_numbers(program: Program, of: Sequence[int], said: list[str], operands: Sequence[Operand]) -> Iterator[Way]:
+    """A program whose names have marks, with all values of these operands in their place."""
+    for one in program.instructions:
+        if found := _MARK.search(repr(one.operands)):
+            raise UnknownError(f"{_MARK.sub(_number, one.opcode)} with %{found[1]}, which is text, as an operand")
+    marked = [bool(_MARK.search(one.opcode)) for one in program.instructions]
+    makes_kinds = any(map(_MARK.search, program.registers.values()))
+    for values in product(_NUMBERS, repeat=len(of)):
+        by_operand = dict(zip(of, values, strict=True))
+        kinds = program.registers
+        if makes_kinds:
+            kinds = {name: _named(kind, by_operand) for name, kind in kinds.items()}
+        instructions = tuple(
+            one._replace(opcode=_named(one.opcode, by_operand)) if mark else one
+            for one, mark in zip(program.instructions, marked, strict=True)
         )
+        named = tuple(one for one, mark in zip(instructions, marked, strict=True) if mark)
+        numbers = [f"({operands[i].expression}) == {value}" for i, value in zip(of, values, strict=True)]
+        yield Way(" && ".join([*said, *numbers]), Program(instructions, kinds), named)
 
-    def _filled(self, instructions: Iterable[Instruction], values: Sequence[str]) -> Iterator[Instruction]:
-        return (one._replace(opcode=self._fill(one.opcode, values)) for one in instructions)
 
-    def _fill(self, name: str, values: Sequence[str]) -> str:
-        for i, value in zip(self._operands, values, strict=True):
-            name = name.replace(f"simt_made_{i}_", value)
-        return name
+def _named(name: str, by_operand: Mapping[int, str]) -> str:
+    return _MARK.sub(lambda mark: by_operand[int(mark[1])], name)
 
 
 def _number(mark: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tilewright.engines.emulator.ptx import arithmetic, copies, matrices, memory, waiting
 from tilewright.engines.emulator.ptx.errors import UnknownError
 from tilewright.engines.emulator.ptx.expanded import Segment, segments
-from tilewright.engines.emulator.ptx.made_text import Made, makers, strings
+from tilewright.engines.emulator.ptx.made_text import makers, strings, ways
 from tilewright.engines.emulator.ptx.parse import Instruction, Name, Program, parse
 from tilewright.engines.emulator.ptx.statements import Operand, Statement, statements
 from tilewright.engines.emulator.ptx.writer import HANDLERS, TYPES, Writer
@@ -17,6 +17,10 @@ INSTRUCTIONS = (arithmetic, copies, matrices, memory, waiting)
 """Modules that have entered theirs."""
 
 _STORED = {"f16": "b16", "bf16": "b16", "f16x2": "b32", "bf16x2": "b32"}
+_OF_LITERALS = (
+    "NVRTC takes nothing else either: choose between statements by `if constexpr`, or insert text by the constraint "
+    '"C" of a constexpr array of char'
+)
 
 
 class Translated(NamedTuple):
@@ -33,8 +37,7 @@ class Translated(NamedTuple):
 
     def reason(self, words: str) -> str | None:
         """Why a compiler refuses the texts, if it is this; from its words."""
-        found = next((one for i, one in enumerate(self.unknown) if _mark(i) in words), None)
-        return found and f"{found}. Of PTX it knows {', '.join(sorted(HANDLERS))}"
+        return next((one for i, one in enumerate(self.unknown) if _mark(i) in words), None)
 
 
 def translated(files: Iterable[tuple[str, str]]) -> Translated:
@@ -71,7 +74,8 @@ def _without_ptx(text: str, parts: Iterable[Segment], unknown: list[str], known:
             written, reason = _any_statement(one, known, mark)
             if reason:
                 at = f"{part.file}:{part.line + one.line - 1}"
-                unknown.append(f"which does not know the inline PTX at {at}: {reason}")
+                hint = _OF_LITERALS if one.template is None else f"Of PTX it knows {', '.join(sorted(HANDLERS))}"
+                unknown.append(f"which does not know the inline PTX at {at}: {reason}. {hint}")
             pieces += [text[place : part.begin + one.begin], written, one.breaks]
             place = part.begin + one.end
     return "".join([*pieces, text[place:]])
@@ -85,13 +89,13 @@ def _any_statement(statement: Statement, known: Callable[[], Collection[str]], m
     """C++ in its place, on one line, and what of it is not known, or ''; a call for that, in its place, is `mark`."""
     try:
         if statement.template is None:
-            raise UnknownError("text that is no literal")
+            raise UnknownError("its text is no string literal")
         if not statement.template.strip():
             return 'asm volatile("" ::: "memory")', ""
         if statement.operands is None:
             raise UnknownError("operands that are no expressions in parentheses")
         if makers(statement):
-            return _with_made_names(statement, known(), mark)
+            return _with_made_text(statement, known(), mark)
         by_place: set[int] = set()
         body = _body(parse(statement.template), statement.operands, by_place)
         return f"do {{ {_operands(statement.operands, by_place)} {{ {body} }} }} while (0)", ""
@@ -99,22 +103,20 @@ def _any_statement(statement: Statement, known: Callable[[], Collection[str]], m
         return mark, str(error)
 
 
-def _with_made_names(statement: Statement, known: Collection[str], mark: str) -> tuple[str, str]:
-    """The same of a statement whose names operands make, for each of their values that makes PTX of it."""
+def _with_made_text(statement: Statement, known: Collection[str], mark: str) -> tuple[str, str]:
+    """The same of a statement whose text operands make, for each of their values that makes PTX of it."""
     assert statement.template is not None and statement.operands is not None
-    made, operands, by_place = Made(statement, known), statement.operands, set[int]()
-    written, ways = _written(operands), []
-    for values in made.choices:
+    operands, by_place = statement.operands, set[int]()
+    written, branches = _written(operands), []
+    for way in ways(statement, known):
         with suppress(UnknownError):
-            for one in made.names(values):  # most fail here
-                _instruction(one, written, made.registers(values), set())
-            ways.append(
-                f"if constexpr ({made.condition(values)}) {{ {_body(made.program(values), operands, by_place)} }}"
-            )
-    body = " else ".join([*ways, f"{mark};"])
+            for one in way.named:  # most fail here
+                _instruction(one, written, way.program.registers, set())
+            branches.append(f"if constexpr ({way.condition}) {{ {_body(way.program, operands, by_place)} }}")
+    body = " else ".join([*branches, f"{mark};"])
     of = makers(statement)
     names = " and ".join(f"%{i}, {operands[i].expression}," for i in of)
-    said = f"{statement.template.strip()!r}, in which {names} make{'s' * (len(of) == 1)} a name that there is not"
+    said = f"{statement.template.strip()!r}, in which {names} make{'s' * (len(of) == 1)} what there is not"
     return f"do {{ {_operands(operands, by_place)} {body} }} while (0)", said
 
 
