@@ -186,8 +186,9 @@ def test_the_checker_finds_nothing(name, overrides, way):
     assert findings(kernel, config, of_size(kernel, "NN", *sizes, gap), left=LEFT[name]) == []
 
 
-def test_the_checker_finds_nothing_where_rows_are_few():
-    """Lines of a tile that are not loaded hold what the splitters left there."""
+@pytest.mark.parametrize(("layout", "sizes"), [("NT", (9, 17, 136)), ("NN", (1, 67, 50))])
+def test_the_checker_finds_nothing_where_rows_are_few(layout, sizes):
+    """Lines of a tile that are not loaded hold what the splitters left there, or a part of it."""
     kernel = find("gemm_bf16x6")
     config = kernel.config({"BM": 128, "BN": 64, "STAGES": 2})
-    assert findings(kernel, config, of_size(kernel, "NT", 9, 17, 136), left=LEFT[kernel.name]) == []
+    assert findings(kernel, config, of_size(kernel, layout, *sizes), left=LEFT[kernel.name]) == []

@@ -273,17 +273,21 @@ void Checker::check_words(const Warpgroup& group, std::uint32_t site, const std:
     }
 }
 
-// Of which of a factor's lines anybody has written a part. The others may be rows or columns that the matrix does not have, and an
-// instruction multiplies all the same: reading them is no fault. What comes of them is in sums of their own, poison if they are used.
+// Of which of a factor's lines anybody has written a part; where copies have, of which they have: what threads wrote there may be
+// left of an earlier use of the memory. The others may be rows or columns that the matrix does not have, and an instruction
+// multiplies all the same: reading them is no fault. What comes of them is in sums of their own, poison if they are used.
 std::vector<bool> Checker::written_lines(const std::vector<std::uintptr_t>& words, std::size_t lines) {
-    std::vector<bool> written(lines);
+    std::vector<bool> written(lines), copied(lines);
     for (std::size_t i = 0; i < words.size(); ++i) {
         const Cells cells = shared_cells(words[i], READ_BYTES);
         for (std::size_t c = 0; c < cells.count; ++c) {
-            if (cells.first[c].write_time() >= cells.oldest) written[i % lines] = true;
+            const Stamp write = cells.first[c].write();
+            if (write.time < cells.oldest) continue;
+            written[i % lines] = true;
+            if (write.flags & Stamp::COPY) copied[i % lines] = true;
         }
     }
-    return written;
+    return std::find(copied.begin(), copied.end(), true) == copied.end() ? written : copied;
 }
 
 // Whether a write is shown to the tensor cores and comes before a thread's product. known: the last such one, which becomes this
