@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
+from test_library_on_emulator import ENGINE, drawing, of_size
 
 import tilewright
-from library_cases import cases, check, findings, kinds
+from library_cases import Kind, cases, check, findings, kinds
 from tilewright.bench.hostile import EXACT, ORDINARY
 from tilewright.kernels import find
+from tilewright.problem import Arithmetic
 
 FORMS = [
     ("gemm_bf16x6", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}),
     ("gemm_bf16x6", {"BN": 32, "SPLITS": 2}),
     ("gemm_bf16x3", {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2}),
     ("gemm_fp16x3", {"BM": 64, "BN": 64, "PINGPONG": 1, "CLUSTER": 2}),
-    ("gemm_fp16x3", {"BN": 64, "SPLITS": 2}),
     ("gemm_mma_fp16x3", {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "STAGES": 3, "BAND": 2}),
 ]
 LEFT = {
@@ -37,27 +37,26 @@ DRAWN = [
 ]
 
 
-def kind_of(kernel, overrides):
-    """One kind of problems for each form, since each is compiled, and none is fast to compile: what has no epilogue,
-    other orders, and rows that are aligned or not, others have."""
-    return kinds(kernel, overrides)[:1]
+USUAL = Kind("NN", Arithmetic(), aligned=True)
+"""Of all that a kernel is compiled for, what most tests of terms have, since none is fast to compile. The orders of
+factors, rows that begin anywhere and epilogues are those of `test_every_order` and of what the checker looks at."""
+
+
+def kind_of(name, overrides):
+    """What is compiled of a form."""
+    return USUAL if (name, overrides) in (FORMS[0], FORMS[1], FORMS[3]) else kinds(find(name), overrides)[0]
 
 
 @pytest.mark.parametrize(("name", "overrides"), [*FORMS, *DRAWN], ids=str)
 @given(data=st.data())
 @drawing(12)
 def test_a_drawn_problem_is_right(name, overrides, data):
-    kernel = find(name)
-    among = kind_of(kernel, overrides)
-    check(ENGINE, kernel, kernel.config(overrides), data.draw(cases(kernel, among)), left=LEFT[name])
+    kernel, config = find(name), find(name).config(overrides)
+    check(ENGINE, kernel, config, data.draw(cases(kernel, config, [kind_of(name, overrides)])), left=LEFT[name])
 
 
-@pytest.mark.parametrize(
-    ("name", "overrides", "layout"),
-    [(*FORMS[0], "NT"), (*FORMS[0], "TN"), (*FORMS[3], "NN"), (*FORMS[3], "TT")],
-    ids=str,
-)
-def test_a_problem_that_tiles_divide_is_right_in_every_order(name, overrides, layout):
+@pytest.mark.parametrize(("name", "overrides", "layout"), [(*FORMS[0], "NT"), (*FORMS[3], "TT")], ids=str)
+def test_a_problem_that_tiles_divide_is_right_in_other_orders(name, overrides, layout):
     kernel = find(name)
     config = kernel.config(overrides)
     tile = kernel.tile(config)
@@ -117,7 +116,7 @@ def test_the_tensor_cores_of_ampere_keep_what_is_promised(name):
     assert errors(product(a, b, "gemm_mma_fp16x3"), a, b)[0] <= max(2.0**-21 + UNIT, 1.1 * usual)
 
 
-@pytest.mark.parametrize("k", [1, 7, 30])
+@pytest.mark.parametrize("k", [4, 28])
 @pytest.mark.parametrize("name", ORDINARY)
 @SIX
 def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
@@ -126,7 +125,7 @@ def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
     assert errors(product(a, b, kernel), a, b)[0] <= 8 * UNIT
 
 
-@pytest.mark.parametrize("k", [1, 64, 200, 1024])
+@pytest.mark.parametrize("k", [4, 64, 1024])
 @pytest.mark.parametrize("name", ORDINARY)
 @THREE
 def test_three_products_of_scaled_terms_keep_21_bits(kernel, name, k):
@@ -140,13 +139,13 @@ def test_three_products_of_scaled_terms_keep_21_bits(kernel, name, k):
 @pytest.mark.parametrize("powers", [(100, -100), (-80, 10), (-100, 90)])
 @THREE
 def test_scales_hold_what_float16_does_not(kernel, powers):
-    a, b = ORDINARY["normal"](np.random.default_rng(0), 70, 50, 200)
+    a, b = ORDINARY["normal"](np.random.default_rng(0), 72, 52, 200)
     near = product(a, b, kernel)
     scaled = product(a * np.float32(2.0 ** powers[0]), b * np.float32(2.0 ** powers[1]), kernel)
     np.testing.assert_array_equal(scaled, near * 2.0 ** sum(powers))
 
 
-@pytest.mark.parametrize("k", [5, 64, 130])
+@pytest.mark.parametrize("k", [8, 132])
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6", "thin_bf16x6"])
 def test_six_products_are_exact_where_float32_is(kernel, name, k):
@@ -172,22 +171,8 @@ def test_three_products_leave_what_two_terms_do_not_hold():
     assert of_six < 2.0**-22
 
 
-@pytest.mark.parametrize(
-    ("name", "overrides", "way"),
-    [(*form, list(WAYS)[number % 3]) for number, form in enumerate(FORMS)],
-    ids=str,
-)
-def test_the_checker_finds_nothing(name, overrides, way):
-    """Ways take turns; others of every second form are in test_what_terms_cannot_hold.py and test_kept_copies.py."""
-    kernel = find(name)
-    config, (extra, gap) = kernel.config(overrides), WAYS[way]
-    tile = kernel.tile(config)
-    sizes = (tile.m + extra, tile.n + extra, 2 * tile.k + extra)
-    assert findings(kernel, config, of_size(kernel, "NN", *sizes, gap), left=LEFT[name]) == []
-
-
 def test_the_checker_finds_nothing_where_rows_are_few():
-    """Lines of a tile that are not loaded hold what the splitters left there."""
-    kernel = find("gemm_bf16x6")
-    config = kernel.config({"BM": 128, "BN": 64, "STAGES": 2})
-    assert findings(kernel, config, of_size(kernel, "NT", 9, 17, 136), left=LEFT[kernel.name]) == []
+    """Lines of a tile that are not loaded hold what the splitters left there. Of larger ones, and each form, see
+    test_what_terms_cannot_hold.py."""
+    kernel, config = find(FORMS[1][0]), find(FORMS[1][0]).config(FORMS[1][1])
+    assert findings(kernel, config, of_size(kernel, "NN", 9, 17, 136), left=LEFT[kernel.name]) == []
