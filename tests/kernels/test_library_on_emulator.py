@@ -208,10 +208,8 @@ def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, se
 SHORT = [
     ({"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4}, "NT", (8, 72), (8, 32)),
     ({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2}, "NT", (35, 17), (40, 24)),
-    ({"BM": 64, "BN": 48, "STAGES": 3, "CONSUMERS": 1, "CLUSTER_N": 2}, "NT", (9, 9), (32, 16)),
     ({"BM": 64, "BN": 72, "STAGES": 2, "CONSUMERS": 1, "CLUSTER": 8}, "NT", (65, 200), (64, 16)),
     ({"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1}, "TN", (9, 9), (64, 64)),
-    ({"BM": 256, "BN": 40, "STAGES": 2}, "NN", (100, 200), (104, 64)),
 ]
 """Config and orders; rows of A and columns of B; rows of the boxes that load them. Blocks that share a tile load equal
 parts, in eights, of as many as it has or more."""
@@ -231,12 +229,12 @@ def test_a_factor_that_is_shorter_than_a_tile_is_loaded_in_eights(overrides, lay
 WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}
 """What is added to whole tiles, and to rows."""
 
-# One way and one pair of orders of each form: they take turns. Default configs are checked in other ways and orders by
-# tests/engines/test_emulator_check.py.
+# One way and one pair of orders of each form: they take turns.
 CHECKED = [
     (kernel, overrides, ("NT", "NN", "TN", "TT")[form % 4], list(WAYS)[(form + 2) % 3])
     for kernel in KERNELS
     for form, overrides in enumerate(CONFIGS[kernel.name])
+    if kernel.name != "thin_bf16x6" or form == 1  # others of its source are in test_emulator_left_out and test_thin
 ]
 
 
