@@ -252,7 +252,7 @@ def test_some_blocks_of_ours_make_right_results(name):
 def test_what_some_blocks_cannot_do_alone_is_refused():
     for name, words in (
         (
-            "gemm_bf16x6",
+            "tma_packed",
             "shares tiles between blocks, so no few of its blocks can be checked on 70000x70000x64: leave ",
         ),
         ("gemm_fp8_blocks", "on one product alone, without bias and scales"),

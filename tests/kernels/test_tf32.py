@@ -102,7 +102,7 @@ def kinds_of(kernel, config):
 
 
 @forms
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (65, 49, 33), (3, 200, 0), (129, 7, 161)])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (65, 49, 33), (129, 7, 161)])
 def test_sizes_that_nothing_divides_are_right(kernel, config, sizes):
     """Of the kinds that are drawn below, which are compiled anyway."""
     for layout, arithmetic, aligned, epilogue in kinds_of(kernel, config):
@@ -129,6 +129,12 @@ def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, config, data, seed)
     case = data.draw(cases(kernel, config, among, depths=(1, 7, 31, 32, 33, 64)))
     alone = replace(case, scalars=Scalars(), separate_c=False, problem=replace(case.problem, c=None))
     check_specials(ENGINE, kernel, config, alone, seed, LEFT, rounding_of(kernel))
+
+
+def test_products_of_nothing_are_c():
+    """Whose copies have no elements."""
+    case = Case(Problem(3, 200, 0), Scalars(0.75, 0.5))
+    check(ENGINE, KERNEL, CONFIG, case, left=LEFT)
 
 
 COPIED = {
