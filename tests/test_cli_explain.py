@@ -128,7 +128,7 @@ def test_this_machines_gpu_comes_first(monkeypatch):
 
 
 def test_a_kernel_of_terms_is_explained_without_their_making():
-    text = explain("gemm_fp16x3", "--config", "BN=32", "--shape", "256", "--gpu", "h200").output
+    text = explain("gemm_bf16x3", "--config", "BN=32", "--shape", "256", "--gpu", "h200").output
     assert "256x256x256, float32" in text
     assert "without the relayout of A and B beforehand" in text
     assert "by tensor cores" in text
