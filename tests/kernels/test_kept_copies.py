@@ -24,7 +24,7 @@ UNTIDY = [*UNFIT, 2.0**-140, 2.0**-60, 0.0, 1.0]
     ("name", "overrides", "factor"), [(*form, "AB"[number % 2]) for number, form in enumerate(FORMS)], ids=str
 )
 @given(data=st.data())
-@drawing(12)
+@drawing(8)
 def test_a_product_of_terms_has_the_same_bits(name, overrides, factor, data):
     """In batches, with any element anywhere. Forms keep A and B in turns, since a kernel that finds a
     copy of one is compiled for that."""

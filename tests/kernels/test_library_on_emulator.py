@@ -171,7 +171,7 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, layout):
 # Of consumers of two heights, in turns, which add up sums of a cluster, and both kinds that the copy engine stores.
 @pytest.mark.parametrize("overrides", [CONFIGS["gemm_sm90"][form] for form in (0, 1, 2, 6, 7)], ids=str)
 @given(data=st.data())
-@drawing(16)
+@drawing(10)
 def test_rows_of_16_bits_may_start_anywhere(overrides, data):
     """Every offset of D, every remainder of its leading dimension and its columns, in one tile and several."""
     kernel = find("gemm_sm90")
@@ -197,7 +197,7 @@ def test_bands_of_tiles_cover_the_result():
 
 @forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
-@drawing(8)
+@drawing(5)
 def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, seed):
     config, among = kernel.config(overrides), kind_of(kernel, overrides)
     case = data.draw(cases(kernel, config, among, sizes=(1, 31, 32, 33, 64, 65), depths=(1, 7, 31, 32, 33, 64)))

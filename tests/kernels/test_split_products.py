@@ -49,7 +49,7 @@ def kind_of(name, overrides):
 
 @pytest.mark.parametrize(("name", "overrides"), [*FORMS, *DRAWN], ids=str)
 @given(data=st.data())
-@drawing(12)
+@drawing(8)
 def test_a_drawn_problem_is_right(name, overrides, data):
     kernel, config = find(name), find(name).config(overrides)
     check(ENGINE, kernel, config, data.draw(cases(kernel, config, [kind_of(name, overrides)])), left=LEFT[name])

@@ -115,7 +115,7 @@ def test_sizes_that_nothing_divides_are_right(kernel, config, sizes):
 
 @forms
 @given(data=st.data())
-@drawing(12)
+@drawing(8)
 def test_a_drawn_problem_is_right(kernel, config, data):
     case = data.draw(cases(kernel, config, kinds_of(kernel, config)))
     check(ENGINE, kernel, config, case, left=LEFT, change=rounding_of(kernel))
@@ -123,7 +123,7 @@ def test_a_drawn_problem_is_right(kernel, config, data):
 
 @forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
-@drawing(8)
+@drawing(5)
 def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, config, data, seed):
     among = [kind for kind in kinds_of(kernel, config) if kind.epilogue == Epilogue()]
     case = data.draw(cases(kernel, config, among, depths=(1, 7, 31, 32, 33, 64)))
