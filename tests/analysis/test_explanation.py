@@ -72,7 +72,7 @@ def test_without_a_disassembler_it_says_that_merging_is_not_known():
 
 
 @pytest.mark.usefixtures("no_disassembler")  # it takes half a second a GPU
-@pytest.mark.parametrize("gpu", {gpu.capability: gpu for gpu in GPUS}.values(), ids=lambda gpu: gpu.name)
+@pytest.mark.parametrize("gpu", [*{gpu.capability: gpu for gpu in GPUS}.values()], ids=lambda gpu: gpu.name)
 def test_every_generation_of_gpus_has_an_occupancy(gpu):
     one = explained("vectorized", "128", gpu=gpu)
     assert 1 <= one.occupancy.blocks <= gpu.multiprocessor.blocks

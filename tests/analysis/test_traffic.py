@@ -249,7 +249,9 @@ def test_what_cannot_be_counted_as_operations():
     assert any("fragments" in note for note in tensor.notes)
 
 
-@pytest.mark.parametrize("kernel", map(find, ("coalesced", "vectorized", "async_copy")), ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize(
+    "kernel", [*map(find, ("coalesced", "vectorized", "async_copy"))], ids=lambda kernel: kernel.name
+)
 def test_a_launch_of_4096_takes_few_blocks(kernel):
     found = count(kernel, kernel.config(), Problem.parse("4096", arithmetic=kernel.takes.factors[0]))
     assert found.exact

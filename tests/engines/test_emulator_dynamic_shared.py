@@ -30,7 +30,7 @@ DECLARED = {
 }
 
 
-@pytest.mark.parametrize(("number", "case"), enumerate(DECLARED))
+@pytest.mark.parametrize(("number", "case"), [*enumerate(DECLARED)])
 def test_a_declaration(number, case):
     """Of the text, whatever the build: they take turns."""
     build = (FAST, CHECKED)[number % 2]

@@ -91,7 +91,7 @@ def test_a_drawn_problem_is_right(kernel, overrides, arithmetic, m, n, k, alpha,
 # Of default configs tests/engines/test_emulator_check.py runs such problems; of the others one of each rung does.
 @pytest.mark.parametrize(
     ("kernel", "overrides", "arithmetic"),
-    {kernel.name: (kernel, overrides, *rest) for kernel, overrides, *rest in CASES if overrides}.values(),
+    [*{kernel.name: (kernel, overrides, *rest) for kernel, overrides, *rest in CASES if overrides}.values()],
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_a_problem_that_tiles_divide_is_right(kernel, overrides, arithmetic):
