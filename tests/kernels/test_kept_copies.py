@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
-from test_split_products import FORMS, LEFT, kind_of
+from test_split_products import FORMS, LEFT, USUAL
 from test_what_terms_cannot_hold import UNFIT, bits, make_unfit
 
 import tilewright
@@ -24,23 +24,22 @@ UNTIDY = [*UNFIT, 2.0**-140, 2.0**-60, 0.0, 1.0]
     ("name", "overrides", "factor"), [(*form, "AB"[number % 2]) for number, form in enumerate(FORMS)], ids=str
 )
 @given(data=st.data())
-@drawing(12)
+@drawing(8)
 def test_a_product_of_terms_has_the_same_bits(name, overrides, factor, data):
-    """In every order, in batches, with any element anywhere. Forms keep A and B in turns, since a kernel that finds a
+    """In batches, with any element anywhere. Forms keep A and B in turns, since a kernel that finds a
     copy of one is compiled for that."""
-    kernel = find(name)
-    case = data.draw(cases(kernel, kind_of(kernel, overrides)))
+    kernel, config = find(name), find(name).config(overrides)
+    case = data.draw(cases(kernel, config, [USUAL]))
     operands = Operands.draw(case)
     for values, layout in ((operands.a, case.problem.a), (operands.b, case.problem.b)):
         if values.size and data.draw(st.booleans()):
             matrix, row, col = (data.draw(st.integers(0, extent - 1)) for extent in values.shape)
             values[slice(None) if layout.batch_stride == 0 else matrix, row, col] = data.draw(st.sampled_from(UNTIDY))
-    config = kernel.config(overrides)
     alone, kept = (multiply(ENGINE, kernel, config, case, operands, kept) for kept in (None, factor))
     np.testing.assert_array_equal(bits(kept), bits(alone))
 
 
-@pytest.mark.parametrize(("kept", "layout"), [("A", "NN"), ("A", "TT"), ("B", "NN"), ("B", "TT")])
+@pytest.mark.parametrize(("kept", "layout"), [("A", "NN"), ("B", "TT")])
 @pytest.mark.parametrize("name", ["gemm_sm90", "tma_packed", "tma_transposed", "gemm_wmma"])
 def test_a_product_that_copies_unaligned_or_in_another_order_has_the_same_bits(name, kept, layout):
     kernel = find(name)

@@ -81,17 +81,17 @@ def test_every_rung_is_tested():
     ("kernel", "overrides", "arithmetic"), CASES, ids=lambda value: getattr(value, "name", str(value))
 )
 @given(m=SIZES, n=SIZES, k=DEPTHS, alpha=SCALARS, beta=SCALARS, gaps=st.tuples(GAPS, GAPS, GAPS))
-@settings(max_examples=14, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=9, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_a_drawn_problem_is_right(kernel, overrides, arithmetic, m, n, k, alpha, beta, gaps):
     a, b, d = (Layout(ld=max(length, 1) + gap) for length, gap in zip((k, n, n), gaps, strict=True))
     problem = Problem(m, n, k, arithmetic, a=a, b=b, d=d)
     assert multiply(kernel, overrides, problem, Scalars(alpha, beta)) <= limit(problem, kernel.precision)
 
 
-# Of default configs tests/engines/test_emulator_check.py runs such problems.
+# Of default configs tests/engines/test_emulator_check.py runs such problems; of the others one of each rung does.
 @pytest.mark.parametrize(
     ("kernel", "overrides", "arithmetic"),
-    [case for case in CASES if case[1]],
+    [*{kernel.name: (kernel, overrides, *rest) for kernel, overrides, *rest in CASES if overrides}.values()],
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_a_problem_that_tiles_divide_is_right(kernel, overrides, arithmetic):

@@ -97,11 +97,11 @@ BYTES = [("float8_e4m3fn", {"SIDE": 128, "THREADS": threads}) for threads in (25
 
 @pytest.mark.parametrize(
     ("dtype", "overrides"),
-    [*itertools.product(("float32", "float16", "bfloat16"), ({}, {"SIDE": 64, "THREADS": 128})), *BYTES],
+    [*itertools.product(("float32", "bfloat16"), ({}, {"SIDE": 64, "THREADS": 128})), *BYTES],
     ids=str,
 )
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 def test_copies_are_as_the_views(dtype, overrides, data):
     drawn = data.draw(st.lists(views(dtype), min_size=1, max_size=2))
     for copy, view in zip(relaid(drawn, KERNEL.config(overrides)), drawn, strict=True):

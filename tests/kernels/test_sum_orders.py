@@ -34,8 +34,6 @@ GROUPS = {
     ),
     "wgmma 8": (
         ("gemm_tf32", {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1}),
-        ("gemm_tf32", {"BM": 128, "BN": 64, "STAGES": 2}),
-        ("gemm_tf32_nn", {"BM": 128, "BN": 24, "STAGES": 3, "CONSUMERS": 1}),
         ("gemm_tf32_nn", {"BM": 64, "BN": 48, "STAGES": 2, "PINGPONG": 1, "CLUSTER_N": 2}),
         ("gemm_tf32_tt", {"BM": 128, "BN": 24, "STAGES": 3, "CONSUMERS": 1}),
     ),
@@ -82,10 +80,10 @@ def bits(values):
 
 @pytest.mark.parametrize("order", GROUPS)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_configs_with_the_same_order_make_the_same_bits_of_a_row(order, data):
     name, overrides = data.draw(st.sampled_from(GROUPS[order]))
-    k = data.draw(st.sampled_from((1, 37, 150)))
+    k = data.draw(st.sampled_from((3, 37, 150)))
     m = data.draw(st.integers(1, ROWS))
     start = data.draw(st.integers(0, ROWS - m))
     kernel = find(name)

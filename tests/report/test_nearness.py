@@ -62,11 +62,7 @@ def test_with_the_registers_of_the_records_compiler_it_is_near_what_other_code_t
 @pytest.mark.parametrize(
     ("name", "shape"),
     [
-        ("coalesced", "256"),
-        ("wmma_f16", "4092"),
-        ("async_copy", "1000"),
-        ("skinny", "1x4096x4096"),
-        ("wgmma", "4096"),
+        ("async_copy", "256"),
         ("specialised", "1024"),  # whose registers are not asked for
     ],
 )
@@ -78,15 +74,17 @@ def test_it_is_what_an_explanation_says(name, shape):
 
 @pytest.fixture(scope="module")
 def explained():
-    """Of each rung and type, and of the library's kernels of each source, with terms and without, one row of records,
-    and what `explain` says today. They take turns at the sizes."""
+    """Of each family of the cost model, of rungs and of the library, and of rungs of terms, one row of records, and
+    what `explain` says today. They take turns at the sizes."""
     among = {}
     for row in RECORDS:
         if row.shape in ("256x256x256", "1024x1024x1024", "4096x4096x4096"):
             kernel = find(row.kernel)
-            among.setdefault((kernel.source, row.rung, bool(kernel.split), row.dtype), []).append(row)
+            folder = kernel.source.parent.name
+            if folder == "ladder" or not kernel.split:  # the library's of terms take five seconds to compile
+                among.setdefault((type(kernel.cost), folder, bool(kernel.split)), []).append(row)
     rows = [of[number % len(of)] for number, of in enumerate(among.values())]
-    assert len(rows) > 25
+    assert len(rows) > 5
     problems = [Problem.parse(row.shape, arithmetic=find(row.kernel).takes.arithmetic(row.dtype)) for row in rows]
     return [
         (row, explain(find(row.kernel), find(row.kernel).config(row.config), problem, H200))
@@ -103,6 +101,6 @@ def test_the_committed_predictions_and_page_are_those_of_today(explained):
     """But for what another version of the compiler does to registers."""
     assert [row.model_dump(exclude={"predicted_us"}) for row in ROWS] == [one.facts() for one in nearness.measured()]
     apart = [abs(one.predicted.us / row.predicted_us - 1) for row, one in explained]
-    assert sum(one > 0.01 for one in apart) < len(apart) / 10
+    assert sum(one > 0.01 for one in apart) <= 1
     page = Path("docs/counters.md").read_text()
     assert fill(page, {"nearness": nearness.section()}) == page
