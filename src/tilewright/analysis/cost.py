@@ -39,7 +39,8 @@ _L2_RATE = 1.9
 _L2_RATE_OF_COPIES = 1.05
 """The same of tiles that threads of anybody's source copy asynchronously: 21 products by mma.sync, with tiles of 64x64
 to 128x128, got 16.4 to 20.6 bytes a clock and multiprocessor on an H100 at 4096, and this is about the most of them.
-Chosen on these; other sizes and GPUs were not measured. Why it is so little is not known: copies alone got 31."""
+Chosen on these; other sizes, measured since, are as near where blocks fill the GPU. L2's slices then look up requests
+in nine of ten cycles: of lines in the other partition, both partitions may be asked."""
 _LINE_BYTES = 128
 """What the L2 cache takes as long to serve as any part of it."""
 _NARROW_BYTES = 2
