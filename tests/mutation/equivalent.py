@@ -94,6 +94,7 @@ REASONS = {
     ("consumers.cuh", "comparison", OWN): EXCHANGED,
     ("thin_stages.cuh", "comparison", "for (int step = 0; step < steps; ++step, turn.next()) {"): UNREAD_STAGE,
     ("stage_products.cuh", "comparison", UNDER_WAY): FOR_SPEED,
+    ("stage_products.cuh", "no fence", "fence_sums(made);"): ONLY_READ,
     ("stage_products.cuh", "comparison", "using Made = float[MADE > 1 ? COUNT : 1];"): FOR_SPEED,
     ("held_factor.cuh", "comparison", "} else if constexpr (PROMOTE > 0) {"): MORE_OFTEN,
     ("tile_sums.cuh", "comparison", LOOKS): FOR_SPEED,
