@@ -1,4 +1,4 @@
-"""A source may have any name that it may have on a GPU: what the emulator brings along has none of a source's."""
+"""A source may have any name that it may have on a GPU: what the emulator puts with it has none of a source's."""
 
 import re
 from pathlib import Path

@@ -27,8 +27,8 @@ Counts = Counter[Key]
 
 _OF_LINES = ("lines", "passes")
 _ALIGNMENT = 256
-_FURTHER = (2, 4)
-"""Multiples of a tile's k that a kernel's steps may be, where counts do not grow evenly by that."""
+_TILES_K = (1, 2, 4)
+"""Multiples of a tile's k that a kernel's steps may be: the first by which counts grow evenly, or else the first."""
 _UNMERGED = 4
 _UNWRITTEN = 1.0
 """What C holds before a run. A and B hold zeros, and beta is 0 or 2, so that no result is this."""
@@ -69,15 +69,15 @@ class BlockCounts:
 
     def kinds(self) -> tuple[Counts, int, bool]:
         """Of all blocks, from one of each kind at three depths; how many were run, and whether the depths agree."""
-        small = plan(self.kernel, self.config, self.problem)
-        of_kind, run, exact = self.of_kinds(small)
-        for tiles_k in () if exact else _FURTHER:
-            further = plan(self.kernel, self.config, self.problem, tiles_k)
-            again = self.of_kinds(further)
-            run += again[1]
-            if again[2]:
-                small, of_kind, exact = further, again[0], True
+        run, tried = 0, []
+        for tiles_k in _TILES_K:
+            small = plan(self.kernel, self.config, self.problem, tiles_k)
+            of_kind, more, exact = self.of_kinds(small)
+            run += more
+            tried.append((small, of_kind))
+            if exact:
                 break
+        small, of_kind = tried[-1 if exact else 0]
         total: Counts = Counter()
         for kind in (one for one in small.kinds if (one.row, one.col) in of_kind):
             add(total, of_kind[kind.row, kind.col].at(small.steps(self.problem.k)), kind.count)

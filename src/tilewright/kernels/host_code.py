@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from tilewright.kernels.signature import (
     FUNCTION_HEAD,
@@ -76,16 +77,14 @@ def without_host_code(text: str, functions_alone: bool = False) -> str:
 
     functions_alone: classes and variables stay.
     """
-    code = without_comments(text)
-    macros = {one[1]: frozenset(_WORD.findall(one[2])) for one in _MACRO.finditer(code)}
-    items = list(_items(without_directives(code), macros))
-    used = _used(items, macros, [one for one in items if one.on_gpu])
-    host = [one for one in items if id(one) not in used]
+    source = _read(text)
+    used = source.used([one for one in source.items if one.on_gpu])
+    host = [one for one in source.items if id(one) not in used]
     if any(one.function for one in host):
         for one in (one for one in host if one.function or not functions_alone):
             text = text[: one.begin] + re.sub(r"[^\n]", " ", text[one.begin : one.end]) + text[one.end :]
     for found in _INCLUDE.finditer(text):
-        if _FOR_HOSTS.fullmatch(found[1]) and "#" in code[found.start() : found.end()]:
+        if _FOR_HOSTS.fullmatch(found[1]) and "#" in source.code[found.start() : found.end()]:
             text = text[: found.start()] + " " * len(found[0]) + text[found.end() :]
     return text
 
@@ -93,19 +92,17 @@ def without_host_code(text: str, functions_alone: bool = False) -> str:
 def reached(text: str, entry: str) -> str:
     """The text of a source's kernel, of what it uses, and so on, macros too; without comments, and all of it where that
     is not understood."""
-    code = without_comments(text)
+    source = _read(text)
     kept = _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else " " * len(found[0]), text)
-    found = {one[1]: one for one in _MACRO.finditer(code)}
-    macros = {name: frozenset(_WORD.findall(one[2])) for name, one in found.items()}
-    items = list(_items(without_directives(code), macros))
-    used = _used(items, macros, [one for one in items if one.function and entry in one.names])
-    named = {word for one in items if id(one) in used for word in one.words}
-    while more := {word for name in named & macros.keys() for word in macros[name]} - named:
+    used = source.used_by(entry)
+    if not used:
+        return kept
+    named = {word for one in used for word in one.words}
+    while more := {word for name in named & source.macros.keys() for word in source.macros[name]} - named:
         named |= more
-    parts = [kept[one.begin : one.end] for one in items if id(one) in used]
-    return (
-        "\n".join([*parts, *(kept[slice(*found[name].span(2))] for name in found if name in named)]) if used else kept
-    )
+    bodies = {one[1]: one.span(2) for one in _MACRO.finditer(source.code)}
+    parts = [(one.begin, one.end) for one in used] + [bodies[name] for name in bodies if name in named]
+    return "\n".join(kept[begin:end] for begin, end in parts)
 
 
 @lru_cache(maxsize=64)
@@ -120,19 +117,17 @@ def without_idle_arrays(text: str, entry: str, others: tuple[str, ...] = ()) -> 
     """
     if "__shared__" not in text:
         return text
-    code = without_comments(text)
-    macros = {one[1]: frozenset(_WORD.findall(one[2])) for one in _MACRO.finditer(code)}
-    plain = without_directives(code)
-    items = list(_items(plain, macros))
-    used = _used(items, macros, [one for one in items if one.function and entry in one.names])
-    named_by_macros = frozenset[str]().union(*macros.values(), macros)
-    named = {word for one in items if id(one) in used for word in one.words} | named_by_macros
+    source = _read(text)
+    used = source.used_by(entry)
+    ids = set(map(id, used))
+    named_by_macros = frozenset[str]().union(*source.macros.values(), source.macros)
+    named = {word for one in used for word in one.words} | named_by_macros
     named.update(word for other in others for word in _WORD.findall(other))
     pieces, place = [], 0
-    for one in (one for one in items if used and one.function and one.names):
-        idle = id(one) not in used and not one.names & named
-        words = Counter(_WORD.findall(plain[one.begin : one.end]))
-        for found in _SHARED.finditer(plain, one.begin, one.end):
+    for one in (one for one in source.items if used and one.function and one.names):
+        idle = id(one) not in ids and not one.names & named
+        words = Counter(_WORD.findall(source.plain[one.begin : one.end]))
+        for found in _SHARED.finditer(source.plain, one.begin, one.end):
             names = _declared(_without_attributes(found["variables"]))
             if idle or (names and all(words[name] == 1 and name not in named_by_macros for name in names)):
                 pieces += [text[place : found.start("word")], "" if "static" in found["before"] else "static"]
@@ -140,22 +135,46 @@ def without_idle_arrays(text: str, entry: str, others: tuple[str, ...] = ()) -> 
     return "".join([*pieces, text[place:]])
 
 
-def _used(items: Iterable[_Item], macros: dict[str, frozenset[str]], first: Iterable[_Item]) -> set[int]:
-    """These items, those that they name, and so on: functions where they are called."""
-    items, waiting, used = list(items), list(first), set[int]()
-    words, calls = set[str](), set[str]()
-    while waiting:
-        used |= set(map(id, waiting))
-        for one in waiting:
-            words |= one.words
-            calls |= one.calls
-        for name, body in macros.items():
-            if name in words:
-                words |= body
-                calls |= body
-        left = (one for one in items if id(one) not in used and not one.on_host)
-        waiting = [one for one in left if one.names & (calls if one.function else words)]
-    return used
+class _Source(NamedTuple):
+    """A source, read."""
+
+    code: str
+    """It without comments."""
+    plain: str
+    """Without directives too."""
+    macros: dict[str, frozenset[str]]
+    """Names that the macros' bodies have."""
+    items: list[_Item]
+    """Its declarations."""
+
+    def used(self, first: Iterable[_Item]) -> set[int]:
+        """These items, those that they name, and so on: functions where they are called."""
+        waiting, used = list(first), set[int]()
+        words, calls = set[str](), set[str]()
+        while waiting:
+            used |= set(map(id, waiting))
+            for one in waiting:
+                words |= one.words
+                calls |= one.calls
+            for name, body in self.macros.items():
+                if name in words:
+                    words |= body
+                    calls |= body
+            left = (one for one in self.items if id(one) not in used and not one.on_host)
+            waiting = [one for one in left if one.names & (calls if one.function else words)]
+        return used
+
+    def used_by(self, entry: str) -> list[_Item]:
+        """A kernel, the items that it names, and so on."""
+        used = self.used([one for one in self.items if one.function and entry in one.names])
+        return [one for one in self.items if id(one) in used]
+
+
+def _read(text: str) -> _Source:
+    code = without_comments(text)
+    plain = without_directives(code)
+    macros = {one[1]: frozenset(_WORD.findall(one[2])) for one in _MACRO.finditer(code)}
+    return _Source(code, plain, macros, list(_items(plain, macros)))
 
 
 def _items(code: str, macros: dict[str, frozenset[str]]) -> Iterator[_Item]:

@@ -2,7 +2,7 @@
 
 Until format 2, WAVE counted the blocks that share the last tiles on a whole GPU, always an H200 of 132 multiprocessors;
 WORKERS counts those of one multiprocessor. Parameters that had one useful value are constants of their kernels now.
-Kernels of terms had PROMOTE: they promote their sums with every step of k now, which takes no longer with any config.
+Kernels of terms had PROMOTE: they promote their sums with every step along k now.
 """
 
 from collections.abc import Mapping

@@ -193,7 +193,7 @@ def of_type(
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
     fast: whether tensor cores add up all products of factors that are not split; else threads do, with every step.
-        Products of terms threads add up in any case.
+        Threads add up products of terms in any case.
     blocks: whether float8 factors have scales of blocks, which promotion multiplies by.
     bn, stages: what BN and STAGES are by default.
     across_k: of TF32 and float8, the factor that lies across k and is multiplied from registers, 'A' or 'B'. With 'B'
@@ -216,7 +216,7 @@ def of_type(
     sums_of_float8 = FAST if factors == FLOAT8 and fast else None
     more = " and BN/2 together" if anew else " and BM/4, of A, together" if held else ""
     consuming: tuple[Parameter, ...] = ()
-    in_steps: tuple[Constraint, ...] = ()
+    of_scales: tuple[Constraint, ...] = ()
     roles: tuple[Constraint, ...] = ()
     limits = str(_SUMS[_CONSUMERS])
     of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
@@ -246,7 +246,7 @@ def of_type(
                 ),
             )
         if blocks:
-            in_steps = (
+            of_scales = (
                 Constraint(
                     lambda c: SCALED_BLOCK % c.BN == 0, f"BN must divide {SCALED_BLOCK}, the columns of a scale of B"
                 ),
@@ -254,7 +254,7 @@ def of_type(
     else:
         constants["CONSUMERS"] = _CONSUMERS
         if split.scaled:
-            in_steps = (
+            of_scales = (
                 Constraint(lambda c: c.BN % SCALED_K == 0, f"BN must be a multiple of {SCALED_K}: columns of a scale"),
             )
     return Kernel(
@@ -295,7 +295,7 @@ def of_type(
                 "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit into STAGES tiles",
             ),
             *roles,
-            *in_steps,
+            *of_scales,
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, in_stages or "NN", terms, item_bytes)),
         ),
         constants=lambda config: constants | {"MADE": _made(config, promotes=of_factors > 0 and not fast and not held)},

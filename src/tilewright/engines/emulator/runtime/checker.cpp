@@ -431,11 +431,12 @@ void Checker::visit(const Visit& one) {
     }
 }
 
+// Whether an address is in the static shared memory of a block that does not run.
+bool Checker::is_kept(std::uintptr_t address) const { return address - number(layout_.kept) < layout_.cluster * layout_.kept_stride; }
+
 // The block in whose shared memory an address is; of static shared memory that of a block that does not run. Else 0.
 unsigned Checker::rank_at(std::uintptr_t address) const {
-    if (const std::uintptr_t kept = address - number(layout_.kept); kept < layout_.cluster * layout_.kept_stride) {
-        return unsigned(kept / layout_.kept_stride);
-    }
+    if (is_kept(address)) return unsigned((address - number(layout_.kept)) / layout_.kept_stride);
     const std::size_t rank = (address - number(layout_.dynamic_shared)) / layout_.dynamic_shared_stride;
     return rank < layout_.cluster ? unsigned(rank) : 0;
 }
@@ -678,9 +679,8 @@ Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes, unsigne
     };
     if (address < NEAR_NULL) return {"address " + hexadecimal(address) + " (of a null pointer)", false, {}, {}, 1};
     const unsigned there = rank_at(address);
-    const std::uintptr_t kept = address - number(layout_.kept);
-    const bool is_kept = kept < layout_.cluster * layout_.kept_stride;
-    if (is_kept) address = number(layout_.static_shared) + kept % layout_.kept_stride;
+    const bool kept = is_kept(address);
+    if (kept) address = number(layout_.static_shared) + (address - number(layout_.kept)) % layout_.kept_stride;
     const std::uintptr_t begin = number(dynamic_shared(there));
     std::uintptr_t nearest = distance(begin, layout_.dynamic_shared_bytes);
     if (layout_.dynamic_shared_bytes == 0) nearest = std::numeric_limits<std::uintptr_t>::max();
@@ -691,7 +691,7 @@ Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes, unsigne
         const std::uintptr_t begin = number(layout_.static_shared) + variable.offset;
         if (distance(begin, variable.bytes) >= nearest) continue;
         nearest = distance(begin, variable.bytes);
-        result = {variable.name + (is_kept ? of_block : ""), true, {Signed(address - begin)}, {Signed(variable.bytes)}, 1};
+        result = {variable.name + (kept ? of_block : ""), true, {Signed(address - begin)}, {Signed(variable.bytes)}, 1};
     }
     for (const Region& region : regions_) {
         const Rows& rows = region.rows;

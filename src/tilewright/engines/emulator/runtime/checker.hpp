@@ -156,6 +156,7 @@ class Checker : public Observer {
     std::vector<bool> written_lines(const std::vector<std::uintptr_t>& words, std::size_t lines);
     Cells shared_cells(std::uintptr_t address, std::size_t bytes);
     Cells cells_of(std::size_t offset, std::size_t bytes, unsigned rank);
+    bool is_kept(std::uintptr_t address) const;
     unsigned rank_at(std::uintptr_t address) const;
     const unsigned char* dynamic_shared(unsigned rank) const {
         return layout_.dynamic_shared + rank * layout_.dynamic_shared_stride;

@@ -12,11 +12,20 @@ int mode_of(Direction direction) {
     return direction == Direction::zero ? FE_TOWARDZERO : direction == Direction::up ? FE_UPWARD : FE_DOWNWARD;
 }
 
-// Volatile: what is computed stays between the changes of mode.
+// The processor's mode while this lives. What is computed then is volatile, so that it stays between the changes of mode.
+class Rounding {
+    const int before_ = std::fegetround();
+
+  public:
+    explicit Rounding(Direction direction) { std::fesetround(mode_of(direction)); }
+    ~Rounding() { std::fesetround(before_); }
+    Rounding(const Rounding&) = delete;
+    Rounding& operator=(const Rounding&) = delete;
+};
+
 template <typename T>
 T computed(Exactly operation, Direction direction, volatile T a, volatile T b, volatile T c) {
-    const int before = std::fegetround();
-    std::fesetround(mode_of(direction));
+    const Rounding rounding(direction);
     volatile T result = 0;
     switch (operation) {
         case Exactly::sum: result = a + b; break;
@@ -25,7 +34,6 @@ T computed(Exactly operation, Direction direction, volatile T a, volatile T b, v
         case Exactly::root: result = std::sqrt(a); break;
         case Exactly::fused: result = std::fma(a, b, c); break;
     }
-    std::fesetround(before);
     return result;
 }
 
@@ -41,10 +49,8 @@ double simt_directed_double(simt::Exactly operation, simt::Direction direction, 
 }
 
 float simt_narrowed(simt::Direction direction, double value) {
-    const int before = std::fegetround();
-    std::fesetround(simt::mode_of(direction));
+    const simt::Rounding rounding(direction);
     volatile double from = value;
     volatile float result = float(from);
-    std::fesetround(before);
     return result;
 }
