@@ -100,6 +100,9 @@ def test_products_whose_instructions_macros_name_are_those_of_the_stand_ins(tmp_
     kinds, result = found(kernel, (64, 128, 96))
     assert not kinds
     assert result.tobytes() == found(of, (64, 128, 96))[1].tobytes()
+    product = (tmp_path / "wgmma.cuh").read_text()
+    (tmp_path / "wgmma.cuh").write_text(product.replace("wgmma.wait_group.sync.aligned %0;", "// %0"))
+    assert found(kernel, (64, 128, 96))[0] == {"race"}
 
 
 def test_products_whose_instructions_types_name_are_those_of_the_stand_ins(tmp_path):
