@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,14 @@ def test_tune_tries_its_values_and_saves_nothing_that_matmul_would_pick(run):
     assert re.search(r"3 of 3 configs tried: [^.]*timed", found)
     result = CliRunner().invoke(main.app, ["tune", "start.cu", "--save"])
     assert "--save is for kernels that matmul picks from" in str(result.exception)
+
+
+def test_tune_takes_the_types_that_a_source_has(run, tmp_path):
+    shutil.copy(Path(__file__).with_name("own_kernels") / "tile_product.cu", tmp_path)
+    tune = ("tune", "tile_product.cu", "--shape", 16, "--engine", "emulator", "--journal", "journal.jsonl")
+    assert "1 of 1 configs tried: 1 timed" in run(*tune)
+    result = CliRunner().invoke(main.app, [str(word) for word in (*tune, "--dtype", "float32")])
+    assert str(result.exception) == "tile_product.cu:tile_product takes bfloat16, got float32"
 
 
 UNGUARDED = START.read_text().replace("(beta == 0.0f ? 0.0f : beta * C[row * N + col])", "beta * C[row * N + col]")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from behind_pointers import behind_one_pointer
 from tilewright import matmul
 from tilewright.analysis.launch_explanation import explain_launch
 from tilewright.bench.checking import outcomes, own_cases
@@ -148,17 +149,8 @@ def test_what_compilers_get_of_maps_by_pointer():
     )
 
 
-def behind_one_pointer(text=PRODUCT):
-    """The product's three maps lie one after the other; the source has a pointer to the first."""
-    names = ("map_a", "map_b", "map_c")
-    for i, name in enumerate(names):
-        text = text.replace(f"&{name}", f"&maps[{i}]").replace(f"{name}:", f"maps[{i}]:")
-    begin, end = text.index("const __grid_constant__"), text.index(", int M, int N")
-    return f"{text[:begin]}const CUtensorMap* __restrict__ maps{text[end:]}"
-
-
 def test_several_maps_behind_one_pointer():
-    text = behind_one_pointer()
+    text = behind_one_pointer(PRODUCT)
     kernel = from_source(text)
     assert kernel.arguments[0] == "A_map+B_map+D_map"
     shape = shape_of(kernel.arguments)
@@ -171,7 +163,7 @@ def test_several_maps_behind_one_pointer():
 
 
 def test_matmul_takes_several_maps_behind_one_pointer(tmp_path):
-    (tmp_path / "maps.cu").write_text(behind_one_pointer())
+    (tmp_path / "maps.cu").write_text(behind_one_pointer(PRODUCT))
     numbers = np.random.default_rng(0)
     a = numbers.integers(-3, 4, (40, 72)).astype("bfloat16")
     b = numbers.integers(-3, 4, (36, 72)).astype("bfloat16").T
@@ -241,7 +233,7 @@ def test_what_is_not_understood_of_maps_behind_pointers(tmp_path, before, after,
 
 
 def test_what_is_not_understood_of_a_product_whose_maps_are_behind_a_pointer():
-    text = behind_one_pointer()
+    text = behind_one_pointer(PRODUCT)
     with pytest.raises(ConfigError, match="two tensor maps of tile_product are of B"):
         from_source(text.replace("maps[0]:A(32,64", "maps[0]:B(32,64"))
     with pytest.raises(ConfigError, match=r"is a tensor map of A\+B\+C, which must be one of .*, got A\+B"):

@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from behind_pointers import behind_one_pointer
 from this_gpu import CAPABILITY
 from tilewright.bench.measure import verify
+from tilewright.bench.records import Run
 from tilewright.bench.verify import Operands, limit
+from tilewright.cli import main
 from tilewright.kernels.sources import from_source
 from tilewright.problem import Layout, Problem
 
@@ -39,3 +43,16 @@ def test_maps_of_sources_are_those_of_the_driver(engine, place, defines, words, 
     problem = Problem(*shape, kernel.takes.arithmetic(), b=Layout("column"))
     _, error = verify(engine, kernel, kernel.config(), Operands.draw(problem))
     assert error <= limit(problem)
+
+
+def test_maps_of_a_source_behind_one_pointer(engine, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("maps.cu").write_text(behind_one_pointer((OWN / "tile_product.cu").read_text()))
+    kernel = from_source("maps.cu")
+    problem = Problem(320, 256, 640, kernel.takes.arithmetic(), b=Layout("column"))
+    _, error = verify(engine, kernel, kernel.config(), Operands.draw(problem))
+    assert error <= limit(problem)
+    for command in ("bench", "tune"):
+        result = CliRunner().invoke(main.app, [command, "maps.cu", "--shape", "96x64x128", "--json", f"{command}.json"])
+        assert result.exit_code == 0, result.output
+        assert Run.load(Path(f"{command}.json")).records[0].verified

@@ -24,11 +24,14 @@ from tilewright.cli.terminal import (
     Batch,
     BatchInvariant,
     EngineName,
+    Factors,
     Orders,
+    OutDtype,
     Precision,
     Scales,
     Shapes,
     Suites,
+    factor_type,
     finite_scalars,
     json_output,
     kernel_names,
@@ -42,7 +45,7 @@ from tilewright.files import check_outputs
 from tilewright.kernels import BEST, KERNELS
 from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.kernels.takes import Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, Arithmetic, Epilogue, Problem, Scalars
+from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem, Scalars
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
 
@@ -65,18 +68,8 @@ def run_bench(
     ] = None,
     shape: Shapes = None,
     suite: Suites = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
-    ] = None,
-    out_dtype: Annotated[
-        str | None,
-        typer.Option(
-            metavar="|".join(DTYPES),
-            help="Element type of the result and of C. If left out, float32, or where a rung makes none, what "
-            "A and B have.",
-        ),
-    ] = None,
+    dtype: Factors = None,
+    out_dtype: OutDtype = None,
     precision: Precision = None,
     batch_invariant: BatchInvariant = False,
     scales: Scales = None,
@@ -141,8 +134,7 @@ def run_bench(
     """
     check_outputs([json_output(json_path, Run.kind())])
     promise = promised(precision)
-    if (promise or scales) and dtype is None:
-        dtype = FLOAT8[0] if scales or promise == FAST else "float32"
+    dtype = factor_type(dtype, promise, scales)
     takers = [kernel for kernel in KERNELS if dtype is None or dtype in kernel.takes.factors]
     if promise:
         takers = [kernel for kernel in takers if kernel.keeps(promise)]
@@ -235,8 +227,7 @@ def _by_arithmetic(
     promised = problems[0].arithmetic
     for choice in choices:
         takes = Takes() if isinstance(choice, str) else choice.kernel.takes
-        first = next(known for known in DTYPES if known in takes.factors)
-        arithmetic = takes.arithmetic(dtype or first)
+        arithmetic = takes.arithmetic(dtype or "")
         typed = replace(promised, factors=arithmetic.factors, result=out_dtype or arithmetic.result)
         scaled = takes if takes.block_scales else Takes()
         tasks.setdefault((typed, scaled), []).append(choice)

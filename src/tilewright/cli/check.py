@@ -23,6 +23,7 @@ from tilewright.cli.launches import GRACE_S, Args, Block, Define, Grid, RefersTo
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     BatchInvariant,
+    Factors,
     Orders,
     Shapes,
     Suites,
@@ -41,7 +42,7 @@ from tilewright.errors import DtypeError, NotSampledError, ProblemError, Tilewri
 from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
-from tilewright.problem import DTYPES, Scalars
+from tilewright.problem import Scalars
 from tilewright.report.fitted import Column, FittedTable
 
 KIND = json_kind("findings of a check", "checked")
@@ -76,10 +77,7 @@ def run_check(
     config: Annotated[
         str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
     ] = "",
-    dtype: Annotated[
-        str | None,
-        typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
-    ] = None,
+    dtype: Factors = None,
     layout: Orders = None,
     batch_invariant: BatchInvariant = False,
     vast: Annotated[

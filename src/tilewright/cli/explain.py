@@ -21,6 +21,7 @@ from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared
 from tilewright.cli.streams import notes
 from tilewright.cli.terminal import (
+    Factors,
     Order,
     Precision,
     finite_scalars,
@@ -75,9 +76,7 @@ def run_explain(
     ] = "",
     alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.0,
     beta: Annotated[float, typer.Option(help="With 0, C is written and never read.")] = 0.0,
-    dtype: Annotated[
-        str | None, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. The kernel's first if left out.")
-    ] = None,
+    dtype: Factors = None,
     precision: Precision = None,
     layout: Order = None,
     gpu: Annotated[

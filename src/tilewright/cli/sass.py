@@ -13,7 +13,7 @@ from tilewright.analysis.machine_code import MachineCode, code_of, machine_code
 from tilewright.analysis.register_banks import bank_reads
 from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared
-from tilewright.cli.terminal import Order, json_output, kernel_names, results, say, write_json
+from tilewright.cli.terminal import Factors, Order, json_output, kernel_names, results, say, write_json
 from tilewright.engines.registry import present_gpu
 from tilewright.engines.relayouts import as_read
 from tilewright.errors import ConfigError
@@ -22,7 +22,7 @@ from tilewright.gpus import limits
 from tilewright.kernels.launches import Unit
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.kernels.takes import Variant
-from tilewright.problem import DTYPES, Problem, orders
+from tilewright.problem import Problem, orders
 from tilewright.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
 
 KIND = json_kind("counts of machine code", "kernel", "arch", "main_loop", "listing")
@@ -51,9 +51,7 @@ def run_sass(
         str,
         typer.Option(metavar="MxNxK", help="Decides which guards the code has: for edges, for unaligned rows."),
     ] = SHAPE,
-    dtype: Annotated[
-        str | None, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. The kernel's first if left out.")
-    ] = None,
+    dtype: Factors = None,
     layout: Order = None,
     args: Args = "",
     grid: Grid = "",

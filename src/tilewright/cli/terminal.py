@@ -15,7 +15,7 @@ from tilewright.engines.registry import CHOICES
 from tilewright.errors import ProblemError
 from tilewright.files import Kind, Output, as_json, save_json
 from tilewright.kernels import KERNELS
-from tilewright.problem import DTYPES, FAST, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
+from tilewright.problem import DTYPES, FAST, FLOAT8, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
 from tilewright.report.fitted import wrapped
 
 STDOUT = Path("-")
@@ -49,8 +49,21 @@ Order = Annotated[
 Batch = Annotated[
     int | None, typer.Option("--batch", min=0, help="Products to compute at a time. If left out, the suite's, or 1.")
 ]
+Factors = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a kernel takes.",
+    ),
+]
 OutDtype = Annotated[
-    str, typer.Option("--out-dtype", metavar="|".join(DTYPES), help="Element type of the result and of C.")
+    str | None,
+    typer.Option(
+        "--out-dtype",
+        metavar="|".join(DTYPES),
+        help="Element type of the result and of C. If left out, float32, or where a kernel makes none, what A and B "
+        "have.",
+    ),
 ]
 Precision = Annotated[
     str | None,
@@ -86,6 +99,13 @@ def promised(precision: str | None) -> str | None:
         ProblemError: there is no such precision.
     """
     return FAST if precision == FAST else promise_of(precision)
+
+
+def factor_type(dtype: str | None, promise: str | None, scales: str | None) -> str | None:
+    """The element type of A and B that is asked for, if any: by name, or by a promise or scales that are of one."""
+    if dtype is None and (promise or scales):
+        return FLOAT8[0] if scales or promise == FAST else "float32"
+    return dtype
 
 
 def kernel_names(incomplete: str) -> list[str]:

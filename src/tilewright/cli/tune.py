@@ -21,15 +21,18 @@ from tilewright.cli.terminal import (
     Batch,
     BatchInvariant,
     EngineName,
+    Factors,
     Orders,
     OutDtype,
     Precision,
     Scales,
     Shapes,
     Suites,
+    factor_type,
     finite_scalars,
     json_output,
     kernel_names,
+    promised,
     results,
     say,
 )
@@ -39,7 +42,8 @@ from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError, P
 from tilewright.files import Output, check_outputs
 from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
+from tilewright.kernels.takes import Takes
+from tilewright.problem import Arithmetic, Problem, Scalars
 from tilewright.report.tables import bench_table
 from tilewright.select import orders
 from tilewright.tables import store
@@ -63,8 +67,8 @@ def run_tune(
     ] = None,
     shape: Shapes = None,
     suite: Suites = None,
-    dtype: Annotated[str, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}.")] = DTYPES[0],
-    out_dtype: OutDtype = "float32",
+    dtype: Factors = None,
+    out_dtype: OutDtype = None,
     precision: Precision = None,
     batch_invariant: BatchInvariant = False,
     scales: Scales = None,
@@ -131,7 +135,9 @@ def run_tune(
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
-    arithmetic = Arithmetic(dtype, out_dtype, precision, batch_invariant)
+    takes = named[0][0].takes if named else Takes()
+    typed = takes.arithmetic(factor_type(dtype, promised(precision), scales) or "")
+    arithmetic = Arithmetic(typed.factors, out_dtype or typed.result, precision, batch_invariant)
     problems = suites.problems(
         shape or [],
         suite or [],

@@ -5,7 +5,7 @@ that makes PTX of the text, and the compiler takes the one whose value it is.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -21,6 +21,8 @@ _LETTERS = re.compile(r"\{((?:\s*'[^'\\]'\s*,?)+)(?:\s*(?:0|'\\0')\s*,?)?\s*\}")
 _NO_TEXT = re.compile(r"%\d|\\")
 """What no such string has: operands are not filled in there."""
 _OF_NAME = re.compile(r"[\w.:$]*")
+_LABEL = re.compile(r"(?<!:):(?!:)")
+"""What ends a label."""
 _NUMBERS = tuple(map(str, (*range(17), *range(24, 257, 8))))
 """That names of instructions have: sizes, counts, columns of a product."""
 _MARK = re.compile(r"simt_made_(\d+)_")
@@ -63,65 +65,110 @@ def strings(text: str) -> set[str]:
 class Way(NamedTuple):
     """A statement's PTX as some values of its `makers` fill it in."""
 
-    condition: str
-    """Whether the operands have these values, in C++."""
+    values: dict[int, str]
+    """By operand."""
     program: Program
-    named: tuple[Instruction, ...]
-    """The instructions whose names numbers made."""
 
 
-def ways(statement: Statement, known: Collection[str]) -> Iterator[Way]:
-    """A statement's PTX with all values of its `makers` that can be read; known: strings that they may have.
+def condition(operands: Sequence[Operand], values: Mapping[int, str]) -> str:
+    """Whether operands have these values, in C++."""
+    return " && ".join(
+        f'simt::ptx::is_text<decltype({one.expression})>({one.expression}, "{values[i]}")'
+        if _is_text(one)
+        else f"({one.expression}) == {values[i]}"
+        for i, one in enumerate(operands)
+        if i in values
+    )
+
+
+Known = Callable[[Instruction, Mapping[str, str]], bool]
+"""Whether there is such an instruction, with registers of these kinds."""
+
+
+def ways(statement: Statement, texts: Collection[str], is_known: Known) -> Iterator[Way]:
+    """A statement's PTX with all values of its `makers` that make instructions of their names.
+
+    Args:
+        statement: whose text operands make.
+        texts: what its operands of text may be.
+        is_known: asked of each instruction whose name they make.
 
     Raises:
         UnknownError: there are too many values, or numbers make names of other things than instructions.
     """
     template, operands, of = statement.template or "", statement.operands or (), makers(statement)
-    of_text = [i for i in of if operands[i].constraint.strip("=+&").startswith("C")]
-    of_names = [i for i in of if i not in of_text]
-    in_names = _within_names(template)
-    choices = [sorted(one for one in known if i not in in_names or _OF_NAME.fullmatch(one)) for i in of_text]
-    if prod(map(len, choices)) * len(_NUMBERS) ** len(of_names) > _MOST:
+    in_names, of_text = _within_names(template), {i for i in of if _is_text(operands[i])}
+    values: dict[int, Sequence[str]] = dict.fromkeys(of, _NUMBERS)
+    for i in of_text:
+        values[i] = sorted(one for one in texts if i not in in_names or _OF_NAME.fullmatch(one))
+    if prod(map(len, values.values())) > _MOST:
         raise UnknownError(f"text that {len(of)} operands make")
-    for texts in product(*choices):
-        filled = {i: f"simt_made_{i}_" for i in of_names} | dict(zip(of_text, texts, strict=True))
+    # What may be other things than parts of names is filled in before the PTX is read, which takes a while.
+    before = {i for i in of if i not in in_names or any(map(_LABEL.search, values[i]))}
+    while True:
+        filled = {i: values[i] for i in of if i in before}
+        programs = list(_programs(template, filled, set(of) - before, strict=not of_text))
+        others = {mark for _, program in programs for mark in _marks_beside_names(program)}
+        for mark, opcode in others:
+            if mark not in of_text:
+                raise UnknownError(f"{_MARK.sub(_number, opcode)} with %{mark}, which is text, as an operand")
+        elsewhere = {mark for mark, _ in others} if programs else of_text - before
+        if not elsewhere:
+            break
+        before |= elsewhere
+    for by_operand, program in programs:
+        names = {i: values[i] for i in of if i not in before}
+        yield from (way._replace(values=by_operand | way.values) for way in _with_names(program, names, is_known))
+
+
+def _programs(
+    template: str, before: Mapping[int, Sequence[str]], behind: Collection[int], strict: bool
+) -> Iterator[tuple[dict[int, str], Program]]:
+    """A text that is filled in by all values of some operands, and has marks for the others: what of it is PTX.
+
+    Raises:
+        UnknownError: it is strict, and something is none.
+    """
+    marks = {i: f"simt_made_{i}_" for i in behind}
+    for texts in product(*before.values()):
+        by_operand = dict(zip(before, texts, strict=True))
         try:
-            program = parse(_filled(template, filled))
+            yield by_operand, parse(_filled(template, by_operand | marks))
         except UnknownError:
-            if of_text:
-                continue
-            raise
-        said = [_is_text(operands[i].expression, text) for i, text in zip(of_text, texts, strict=True)]
-        yield from _with_numbers(program, of_names, said, operands)
-
-
-def _is_text(expression: str, text: str) -> str:
-    return f'simt::ptx::is_text<decltype({expression})>({expression}, "{text}")'
+            if strict:
+                raise
 
 
 def _filled(template: str, by_operand: Mapping[int, str]) -> str:
     return _OPERAND.sub(lambda one: by_operand.get(int(one[1]), one[0]) if one[1] else one[0], template)
 
 
-def _with_numbers(program: Program, of: Sequence[int], said: list[str], operands: Sequence[Operand]) -> Iterator[Way]:
-    """A program whose names have marks, with all values of these operands in their place."""
+def _marks_beside_names(program: Program) -> Iterator[tuple[int, str]]:
+    """The marks that are not in names of instructions or kinds, each with the name of its instruction."""
+    for name in program.registers:
+        yield from ((int(mark), ".reg") for mark in _MARK.findall(name))
     for one in program.instructions:
-        if found := _MARK.search(repr(one.operands)):
-            raise UnknownError(f"{_MARK.sub(_number, one.opcode)} with %{found[1]}, which is text, as an operand")
-    marked = [bool(_MARK.search(one.opcode)) for one in program.instructions]
+        yield from ((int(mark), one.opcode) for mark in _MARK.findall(repr((one.guard, one.operands))))
+
+
+def _with_names(program: Program, values: Mapping[int, Sequence[str]], is_known: Known) -> Iterator[Way]:
+    """A program whose names have marks, with all values of these operands in their place that make known ones."""
+    marked = {i: one for i, one in enumerate(program.instructions) if _MARK.search(one.opcode)}
     makes_kinds = any(map(_MARK.search, program.registers.values()))
-    for values in product(_NUMBERS, repeat=len(of)):
-        by_operand = dict(zip(of, values, strict=True))
+    for names in product(*values.values()):
+        by_operand = dict(zip(values, names, strict=True))
         kinds = program.registers
         if makes_kinds:
             kinds = {name: _named(kind, by_operand) for name, kind in kinds.items()}
-        instructions = tuple(
-            one._replace(opcode=_named(one.opcode, by_operand)) if mark else one
-            for one, mark in zip(program.instructions, marked, strict=True)
-        )
-        named = tuple(one for one, mark in zip(instructions, marked, strict=True) if mark)
-        numbers = [f"({operands[i].expression}) == {value}" for i, value in zip(of, values, strict=True)]
-        yield Way(" && ".join([*said, *numbers]), Program(instructions, kinds), named)
+        named = {i: one._replace(opcode=_named(one.opcode, by_operand)) for i, one in marked.items()}
+        if all(is_known(one, kinds) for one in named.values()):
+            instructions = tuple(named.get(i, one) for i, one in enumerate(program.instructions))
+            yield Way(by_operand, Program(instructions, kinds))
+
+
+def _is_text(operand: Operand) -> bool:
+    """Whether it is part of the PTX as a string."""
+    return operand.constraint.strip("=+&").startswith("C")
 
 
 def _named(name: str, by_operand: Mapping[int, str]) -> str:

@@ -17,6 +17,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "\n": ""}
 _BLANK = r"(?:\s|\\\n|//[^\n]*|/\*.*?\*/)*"
 _OPERAND = re.compile(rf'{_BLANK}"(?P<constraint>[^"]*)"{_BLANK}\((?P<expression>.*)\){_BLANK}', re.DOTALL)
 _BREAK = re.compile(r"\\?\n")
+_BRACKETS_AND = {separator: re.compile(rf"[()\[\]{{}}{separator}]") for separator in ":,"}
 
 
 class Operand(NamedTuple):
@@ -69,11 +70,12 @@ def statements(source: str) -> Iterator[Statement]:
 def _parts(code: str, begin: int, end: int, separator: str) -> Iterator[tuple[int, int]]:
     """Where the parts lie between the separators that no bracket holds."""
     depth = 0
-    for place in range(begin, end):
-        depth += (code[place] in "([{") - (code[place] in ")]}")
-        if code[place] == separator and not depth:
-            yield begin, place
-            begin = place + 1
+    for one in _BRACKETS_AND[separator].finditer(code, begin, end):
+        if one[0] != separator:
+            depth += 1 if one[0] in "([{" else -1
+        elif not depth:
+            yield begin, one.start()
+            begin = one.end()
     yield begin, end
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tilewright.engines.emulator.ptx import arithmetic, copies, matrices, memory, waiting
 from tilewright.engines.emulator.ptx.errors import UnknownError
 from tilewright.engines.emulator.ptx.expanded import Segment, segments
-from tilewright.engines.emulator.ptx.made_text import makers, strings, ways
+from tilewright.engines.emulator.ptx.made_text import condition, makers, strings, ways
 from tilewright.engines.emulator.ptx.parse import Instruction, Name, Program, parse
 from tilewright.engines.emulator.ptx.statements import Operand, Statement, statements
 from tilewright.engines.emulator.ptx.writer import HANDLERS, TYPES, Writer
@@ -108,11 +108,17 @@ def _with_made_text(statement: Statement, known: Collection[str], mark: str) -> 
     assert statement.template is not None and statement.operands is not None
     operands, by_place = statement.operands, set[int]()
     written, branches = _written(operands), []
-    for way in ways(statement, known):
+
+    def is_known(one: Instruction, kinds: Mapping[str, str]) -> bool:
         with suppress(UnknownError):
-            for one in way.named:  # most fail here
-                _instruction(one, written, way.program.registers, set())
-            branches.append(f"if constexpr ({way.condition}) {{ {_body(way.program, operands, by_place)} }}")
+            return bool(_instruction(one, written, kinds, set()))
+        return False
+
+    for way in ways(statement, known, is_known):
+        with suppress(UnknownError):
+            branches.append(
+                f"if constexpr ({condition(operands, way.values)}) {{ {_body(way.program, operands, by_place)} }}"
+            )
     body = " else ".join([*branches, f"{mark};"])
     of = makers(statement)
     names = " and ".join(f"%{i}, {operands[i].expression}," for i in of)
@@ -164,12 +170,19 @@ def _instruction(one: Instruction, written: list[bool], registers: Mapping[str, 
         made = f"goto {_label(one.operands[0])};"
         writer = Writer(one, [], written, registers, by_place)
     else:
-        length = next((n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in HANDLERS), 0)
+        length = _known_length(one.opcode)
         if not length:
             raise UnknownError(one.opcode)
         writer = Writer(one, parts[length:], written, registers, by_place)
         made = HANDLERS[".".join(parts[:length])](writer)
     return made if one.guard is None else f"if ({writer.value(one.guard, 'pred')}) {{ {made} }}"
+
+
+@lru_cache(maxsize=8192)
+def _known_length(opcode: str) -> int:
+    """How many of the name's parts say which instruction it is; 0 where none is known."""
+    parts = opcode.split(".")
+    return next((n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in HANDLERS), 0)
 
 
 def _label(operand: object) -> str:
