@@ -80,7 +80,7 @@ def test_the_shipped_table_expects_gains_of_large_float32_products(layout):
         expected_gain(Problem(4096, 4096, 4096, Arithmetic(precision=one), a=a, b=b), *H200) for one in (None, "ieee")
     )
     assert 1.0 <= alone.ratio < 1.3
-    assert 1.8 <= by_terms.ratio < 2.6
+    assert 1.8 <= by_terms.ratio < 2.8
     assert expected_gain(Problem(4096, 4096, 4096, a=Layout(a.order, 5000), b=b), *H200).ratio == by_terms.ratio
 
 

@@ -99,7 +99,7 @@ def test_of_configs_whose_copies_make_no_difference_one_is_tried(known):
         (["--shape", "0", "--shape", "8x0x8"], "tune takes problems with something to compute, got 0x0x0, 8x0x8"),
         (["--shape", "8", "--shape", "1000000"], "1000000x1000000x1000000 needs 37,253 GiB of memory"),
         (["async_copy:nonesuch"], "async_copy has no preset 'nonesuch'"),
-        (["wmma_f16", "--shape", "64"], "wmma_f16 takes float16, bfloat16, got float32"),
+        (["wmma_f16", "--shape", "64", "--dtype", "float32"], "wmma_f16 takes float16, bfloat16, got float32"),
         (["naive", "--known", "--shape", "64"], "--known needs tables that name configs of naive"),
     ],
 )
