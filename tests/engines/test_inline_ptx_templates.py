@@ -5,6 +5,8 @@ import pytest
 from emulator_helpers import kinds_found, launch
 
 from tilewright.engines import nvrtc
+from tilewright.engines.emulator.ptx import made_text, translated
+from tilewright.engines.emulator.ptx.parse import parse
 from tilewright.errors import CompileError
 
 SOURCE = r"""
@@ -115,6 +117,17 @@ def test_any_part_may_be_chosen_as_text_at_compile_time():
     np.testing.assert_array_equal(out[0], guarded + 1000 * (x + 1) + 1000000 * (x + 2))
     np.testing.assert_array_equal(out[1], x + 5 + 1000 * (x - 1) + 1000000 * (x - 2))
     assert nvrtc.compile_source(CHOSEN, "kernel.cu", "kernel", {}, "sm_90a").code
+
+
+@pytest.mark.parametrize(("ptx", "readings"), [("%2.%3 %0, %1, 1;", 1), ("%2.u32 %0, %3, 1;", 5)])
+def test_text_that_makes_names_alone_is_read_once_and_not_for_each_value(ptx, readings, monkeypatch):
+    read = []
+    monkeypatch.setattr(made_text, "parse", lambda text: read.append(text) or parse(text))
+    words = " ".join(f'char word{i}[] = "{word}";' for i, word in enumerate(("add", "7", "u32", "%1")))
+    words += " char letters[] = {'s', '3', '2'};"
+    made = translated([("file", f'{words} asm("{ptx}" : "=r"(x) : "r"(y), "C"(Z::way), "C"(Z::kind));')])
+    assert len(read) == readings, "and no string has operands"
+    assert '(Z::way, "add")' in made.texts[0] and '(Z::kind, "add")' not in made.texts[0]
 
 
 @pytest.mark.parametrize("text", ["TEXT", "(TEXT)", 'N > 1 ? "mov.u32 %0, 1;" : "mov.u32 %0, 2;"'])
