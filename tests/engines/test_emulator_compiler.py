@@ -82,7 +82,12 @@ def test_a_function_that_is_nowhere_defined():
         launch(source, np.zeros(1))
 
 
-@pytest.mark.parametrize(("call", "links"), [("out[0]", 1), ("expf(out[0])", 2)])
+ZEROS_AND_A_COPY = """(
+    [=] { struct { float of[999]; } a{}; a.of[int(out[0])] = 1; auto b = a; return b.of[int(out[0])]; }
+)()"""
+
+
+@pytest.mark.parametrize(("call", "links"), [("out[0]", 1), (ZEROS_AND_A_COPY, 1), ("expf(out[0])", 2)])
 def test_kernels_that_call_no_library_are_linked_without_any(monkeypatch, fresh_cache, call, links):
     run, calls = Compiler.run, []
     monkeypatch.setattr(Compiler, "run", lambda self, arguments: (calls.append(arguments), run(self, arguments)))

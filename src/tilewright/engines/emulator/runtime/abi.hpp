@@ -205,6 +205,12 @@ SIMT_EXPORT double simt_erfc_inverse(double value);
 SIMT_EXPORT int simt_printf(const char* format, ...);
 SIMT_EXPORT long simt_clock() noexcept;
 
+// What compilers call by themselves.
+SIMT_EXPORT void* simt_memcpy(void* to, const void* from, std::size_t bytes) noexcept;
+SIMT_EXPORT void* simt_memmove(void* to, const void* from, std::size_t bytes) noexcept;
+SIMT_EXPORT void* simt_memset(void* to, int value, std::size_t bytes) noexcept;
+SIMT_EXPORT int simt_memcmp(const void* one, const void* other, std::size_t bytes) noexcept;
+
 // The work of the stand-in of mma.cuh: the arguments are Fragments.
 SIMT_EXPORT const char* simt_multiply_fragments(void* const* arguments);
 

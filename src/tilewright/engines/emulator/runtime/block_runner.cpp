@@ -547,6 +547,11 @@ long simt_clock() noexcept {
     return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+void* simt_memcpy(void* to, const void* from, std::size_t bytes) noexcept { return std::memcpy(to, from, bytes); }
+void* simt_memmove(void* to, const void* from, std::size_t bytes) noexcept { return std::memmove(to, from, bytes); }
+void* simt_memset(void* to, int value, std::size_t bytes) noexcept { return std::memset(to, value, bytes); }
+int simt_memcmp(const void* one, const void* other, std::size_t bytes) noexcept { return std::memcmp(one, other, bytes); }
+
 // Called by code compiled with -fsanitize=alignment, in place of the sanitizer's own library, before a misaligned access.
 SIMT_EXPORT void __ubsan_handle_type_mismatch_v1_abort(const simt::MisalignedAccess* access, std::uintptr_t address) {
     simt::runner()->misaligned(*access, address);

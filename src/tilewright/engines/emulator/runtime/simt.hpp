@@ -24,6 +24,12 @@
 // The names are the host's, which its headers declare again; the functions are the runtime's.
 extern "C" int printf(const char* format, ...) __asm__("simt_printf") __attribute__((format(printf, 1, 2)));
 extern "C" long clock() noexcept __asm__("simt_clock");
+#ifndef __clang__  // GCC calls these by itself, by the same names: most kernels need none of C's library then (compiler.py)
+extern "C" void* memcpy(void* to, const void* from, std::size_t bytes) noexcept __asm__("simt_memcpy");
+extern "C" void* memmove(void* to, const void* from, std::size_t bytes) noexcept __asm__("simt_memmove");
+extern "C" void* memset(void* to, int value, std::size_t bytes) noexcept __asm__("simt_memset");
+extern "C" int memcmp(const void* one, const void* other, std::size_t bytes) noexcept __asm__("simt_memcmp");
+#endif
 
 #define __global__
 #define __device__
