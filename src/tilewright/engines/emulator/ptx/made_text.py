@@ -33,10 +33,12 @@ _MOST = 4096
 
 def makers(statement: Statement) -> list[int]:
     """The statement's operands whose values are part of its names."""
-    template, operands = statement.template or "", statement.operands or ()
-    kinds = [one.constraint.strip("=+&")[:1] for one in operands]
-    within = _within_names(template)
-    return [i for i, kind in enumerate(kinds) if kind == "C" or (kind == "n" and i in within)]
+    within = _within_names(statement.template or "")
+    return [
+        i
+        for i, one in enumerate(statement.operands or ())
+        if _is_text(one) or (_kind(one).startswith("n") and i in within)
+    ]
 
 
 def _within_names(template: str) -> set[int]:
@@ -168,7 +170,12 @@ def _with_names(program: Program, values: Mapping[int, Sequence[str]], is_known:
 
 def _is_text(operand: Operand) -> bool:
     """Whether it is part of the PTX as a string."""
-    return operand.constraint.strip("=+&").startswith("C")
+    return _kind(operand).startswith("C")
+
+
+def _kind(operand: Operand) -> str:
+    """What it is, without whether it is read or written."""
+    return operand.constraint.strip("=+&")
 
 
 def _named(name: str, by_operand: Mapping[int, str]) -> str:
