@@ -14,7 +14,8 @@ from tilewright.on_gpu import LENT_BYTES
 from tilewright.report import scaling
 from tilewright.select.selector import LEAST_VOTES
 from tilewright.tables.cover import NEAR
-from tilewright.tables.table import ACCURATE_WITHIN, KEEP_NEAR
+from tilewright.tables.entry import ACCURATE_WITHIN
+from tilewright.tables.merging import KEEP_NEAR
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md", "docs/worklog/text/*.md", "examples/*.md")

@@ -1,6 +1,7 @@
 """The page on tuning, made from tables and journals."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,8 @@ from tilewright.kernels import find
 from tilewright.report import tuning
 from tilewright.report.figures.svg import INK, PAPER
 from tilewright.report.tuning_plots import landscape, plot_landscape, plot_search
-from tilewright.tables.table import Entry, Table
+from tilewright.tables.entry import Entry
+from tilewright.tables.table import Table
 from tilewright.tuning.journal import Journal, Trial
 from tilewright.tuning.regret import Regret
 
@@ -126,7 +128,7 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
         Regret("1x1x1", "coalesced:BLOCK=32", "coalesced:BLOCK=32", 1.0, ratio=0.9),
     ]
     runs = [({"gpu": gpu, "revision": "abc"}, found[:1]), ({"gpu": gpu, "revision": "def"}, found[1:])]
-    tabled = Table(gpu="NVIDIA H200", capability=(9, 0), entries=[])
+    tabled = Table("NVIDIA H200", (9, 0))
     text = tuning.regret(runs, tabled)
     assert "2 problems that were in no table: 10.0% longer in the geometric mean. What is picked now took" in text
     assert "took, in the same runs, 0.0% longer" in text
@@ -141,7 +143,7 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
     assert "| abc | 1 | 0 | 21.0% | 21.0% |  |" in text
     assert "8x9x10" not in text
     assert "picked now" not in text
-    other = one.model_copy(update={"case": "NN bfloat16->bfloat16"})
+    other = replace(one, case="NN bfloat16->bfloat16")
     assert "| 8x9x10 | `split_k` |" in tuning.regret(runs, tabled.merged([other]))
     in_half = [(runs[0][0], [found[0]._replace(case=other.case)])]
     assert "8x9x10" not in tuning.regret(in_half, tabled.merged([other]))

@@ -1,12 +1,14 @@
 """What a product is expected to gain over cuBLAS."""
 
+import uuid
+
 import pytest
 
 from tilewright.kernels import find
 from tilewright.problem import Arithmetic, Layout, Problem, orders
-from tilewright.select import gain
-from tilewright.select.gain import expected_gain, known_of
-from tilewright.tables.table import Entry, Table
+from tilewright.select.gain import expected_gain
+from tilewright.tables import store
+from tilewright.tables.entry import Entry
 
 H200 = (9, 0), "NVIDIA H200"
 
@@ -16,18 +18,15 @@ def entry(size, gflops, baseline, case="NN float32", **fields):
     return Entry(m=size, n=size, k=size, case=case, **fields)
 
 
-def table(*entries):
-    return Table(gpu="a GPU", capability=(9, 0), entries=entries)
-
-
 @pytest.fixture
-def expected(monkeypatch):
-    """Gains by a table of these entries."""
+def expected(tmp_path, monkeypatch):
+    """Gains on a GPU whose table has these entries."""
+    monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
 
     def by(*entries):
-        tables = [table(*entries)]
-        monkeypatch.setattr(gain, "_measured", lambda device, capability, *asked: known_of(tables, *asked))
-        return lambda problem: expected_gain(problem, (9, 0))
+        device = f"GPU {uuid.uuid4()}"  # what is known of one is remembered
+        store.save(device, (8, 0), entries)
+        return lambda problem: expected_gain(problem, (8, 0), device)
 
     return by
 

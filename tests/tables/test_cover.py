@@ -1,36 +1,27 @@
-"""Few choices that do for all problems."""
+"""Few choices that cover all problems."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
-from tilewright.tables.cover import does_for, fewest
-
-
-def test_what_takes_little_longer_than_the_best_does_and_what_errs_more_only_where_all_do():
-    measured = [
-        ("p", "best", True, 10.0),
-        ("p", "near", True, 10.2),
-        ("p", "far", True, 10.3),
-        ("p", "errs", False, 9.0),
-        ("q", "errs", False, 5.0),
-    ]
-    assert does_for(measured) == {"best": {"p"}, "near": {"p"}, "errs": {"q"}}
+from tilewright.tables.cover import fewest
 
 
-def test_the_most_useful_come_first_and_what_they_do_for_needs_no_other():
-    assert fewest({"one": {1}, "most": {1, 2, 3}, "other": {3, 4}, "none": set()}) == ["most", "other"]
+def test_the_most_useful_come_first_and_what_they_cover_needs_no_other():
+    one, most, other, none = ([1, 0, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1], [0, 0, 0, 0])
+    assert fewest(np.array([one, most, other, none], bool).T) == [1, 2]
 
 
 def test_of_nothing_there_is_nothing():
-    assert fewest({}) == []
-    assert fewest({"none": set()}) == []
+    assert fewest(np.zeros((0, 0), bool)) == []
+    assert fewest(np.zeros((3, 1), bool)) == []
 
 
-@given(st.dictionaries(st.integers(), st.sets(st.integers(0, 20))))
-def test_every_problem_that_any_does_for_is_done_for_and_each_choice_adds_some(does_for):
-    chosen = fewest(does_for)
-    done = set()
-    for choice in chosen:
-        assert does_for[choice] - done
-        done |= does_for[choice]
-    assert done == set().union(*does_for.values())
+@given(arrays(bool, array_shapes(min_dims=2, max_dims=2, max_side=20), elements=st.booleans()))
+def test_every_problem_that_any_covers_is_covered_and_each_choice_adds_some(covers):
+    done = np.zeros(len(covers), bool)
+    for choice in fewest(covers):
+        assert (covers[:, choice] & ~done).any()
+        done |= covers[:, choice]
+    assert (done == covers.any(axis=1)).all()

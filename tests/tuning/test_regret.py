@@ -9,7 +9,9 @@ from tilewright.bench.records import Run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.problem import Problem
-from tilewright.tables.table import KEEP_WITHIN, Entry, Table
+from tilewright.tables.entry import Entry
+from tilewright.tables.merging import KEEP_WITHIN
+from tilewright.tables.table import Table
 from tilewright.tuning import regret
 from tilewright.tuning.regret import Choice, Regret, draw, known, mean, regrets, words, words_now
 
@@ -19,7 +21,7 @@ ENGINE = EmulatorEngine()
 def table_of(problems):
     config = dict(find("naive").config())
     entries = [Entry(m=p.m, n=p.n, k=p.k, case=p.case, kernel="naive", config=config, gflops=1) for p in problems]
-    return Table(gpu="X", capability=(9, 0), entries=entries)
+    return Table.of("X", (9, 0), entries)
 
 
 def test_problems_are_drawn_alike_by_the_same_seed():

@@ -20,8 +20,9 @@ from tilewright.report.performance import redraw
 from tilewright.report.ratios import quotient, speed
 from tilewright.report.tuning_plots import Curve, plot_landscape, plot_search
 from tilewright.select.selector import select
+from tilewright.tables.entry import Entry, best_by_problem
 from tilewright.tables.store import SHIPPED
-from tilewright.tables.table import Entry, Table, best_by_problem, file_name
+from tilewright.tables.table import Table, file_name
 from tilewright.tuning.journal import Trial, read
 from tilewright.tuning.regret import Regret, load, words, words_now
 

@@ -1,20 +1,17 @@
 """What a product gains over cuBLAS: tables hold cuBLAS's speed next to each measurement, from the same run."""
 
 import math
-from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tilewright.analysis.cost import Sizes
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
-from tilewright.select.measured import FAR, LENGTH, Case, Places, identity, tables_of, that_count, with_twins
+from tilewright.select.measured import FAR, LENGTH, Counted, Places, tables_of, that_count
 from tilewright.select.orders import order_of
-
-if TYPE_CHECKING:
-    from tilewright.tables.table import Entry, Table
+from tilewright.tables.cases import Case
 
 _NEIGHBOURS = 8
 """Tabled problems that are asked."""
@@ -55,11 +52,11 @@ def expected_gain(
         addresses: of the operands, or what they leave when divided by 16.
     """
     order = order_of(problem.arithmetic, capability)
-    known = _measured(device, capability, problem.arithmetic.precision, order).get(Case.of(problem))
+    known = _measured(device, capability, Case.of(problem), problem.arithmetic.precision, order)
     if known is None or problem.is_empty or problem.k == 0:
         return None
     sizes = Sizes.of(problem, addresses)
-    if (row := known.rows.get(identity(sizes))) is not None:
+    if (row := known.row(sizes)) is not None:
         ratio, baseline = known.ratios[row], known.speeds[row]
     else:
         distances = known.distances(sizes)
@@ -76,32 +73,20 @@ def expected_gain(
 class _Known(Places):
     """What tables say of one case: of each problem, the logarithms of the ratio and of cuBLAS's GFLOP/s."""
 
-    def __init__(self, problems: dict[Sizes, tuple[float, float]]) -> None:
-        super().__init__(list(problems))
-        self.ratios, self.speeds = np.log(np.array(list(problems.values()))).T
+    def __init__(self, case: Case, counted: Counted) -> None:
+        best_last = np.lexsort((counted.gflops, counted.accurate))
+        best = np.zeros(len(counted.sizes), np.intp)
+        best[counted.row[best_last]] = best_last
+        best = best[~np.isnan(counted.baseline_gflops[best])]
+        super().__init__(case, counted.sizes[counted.row[best]])
+        self.speeds = np.log(counted.baseline_gflops[best])
+        self.ratios = np.log(counted.gflops[best]) - self.speeds
 
 
 @lru_cache
-def _measured(device: str, capability: tuple[int, int], promise: str | None, order: str | None) -> dict[Case, _Known]:
-    return known_of(tables_of(device, capability), promise, order)
-
-
-def _counts(entry: "Entry", promise: str | None, order: str | None) -> bool:
-    return entry.keeps(promise) and entry.rounds == (promise == "tf32") and entry.adds_in(order)
-
-
-def known_of(tables: Iterable["Table"], promise: str | None = None, order: str | None = None) -> dict[Case, _Known]:
-    """What tables say of kernels that keep a promise, by case: of their entries, those `that_count`, and of
-    problems that a case lacks, those of its twin."""
-    from tilewright.tables.cases import posed  # noqa: PLC0415
-    from tilewright.tables.table import best_by_problem  # noqa: PLC0415
-
-    found: dict[Case, dict[Sizes, tuple[float, float]]] = {}
-    counted = that_count(tables, lambda entry: _counts(entry, promise, order), promise)
-    for best in best_by_problem(entry for _, entry in counted).values():
-        if best.baseline_gflops is not None:
-            problem = posed(best.m, best.n, best.k, best.case, best.batch)
-            ratio = best.gflops / best.baseline_gflops
-            of_case = found.setdefault(Case.of(problem), {})
-            of_case.setdefault(Sizes.of(problem, Addresses()), (ratio, best.baseline_gflops))
-    return {case: _Known(problems) for case, problems in with_twins(found).items()}
+def _measured(
+    device: str, capability: tuple[int, int], case: Case, promise: str | None, order: str | None
+) -> _Known | None:
+    counted = that_count(tables_of(device, capability), case, promise, order, rounding=promise == "tf32")
+    known = None if counted is None else _Known(case, counted)
+    return known if known and len(known.rows) else None

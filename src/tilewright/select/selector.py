@@ -1,10 +1,12 @@
 """The best kernel and config known for a problem: from tuned tables, and beyond them from the cost model."""
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from operator import itemgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.errors import DtypeError, TilewrightError
@@ -15,7 +17,8 @@ from tilewright.kernels.takes import Addresses
 from tilewright.problem import FLOAT8, RESULTS, Problem
 from tilewright.select import orders
 from tilewright.select.activation import unhidden_us
-from tilewright.select.measured import FAR, LENGTH, Measured, Weighed, identity, nearest_measured, shipped_factors
+from tilewright.select.measured import FAR, LENGTH, Measured, nearest_measured, shipped_factors
+from tilewright.tables.cases import Case
 
 _NEIGHBOURS = 16
 """Tabled problems that are asked."""
@@ -25,9 +28,6 @@ _CANDIDATES = 7
 
 LEAST_VOTES = 0.12
 """Share of the first one's votes below which a config is no candidate."""
-
-_UNKNOWN = 0.1
-"""Weight of the assumption that the cost model is off by as much as it usually is."""
 
 _CAUTION = 1.05
 """How many times longer than the model says a config is assumed to take that was not measured on such a GPU."""
@@ -121,11 +121,11 @@ class _Asked:
     ) -> None:
         self.problem, self.capability, self.device, self.addresses = problem, capability, device, addresses
         arithmetic = problem.arithmetic
-        case = problem.layout, arithmetic.factors, arithmetic.result
         self.sizes = Sizes.of(problem, addresses, kept)
         self.order = orders.order_of(arithmetic, capability) if arithmetic.batch_invariant else None
         """The only order of sums that will do; None for any."""
-        self.known, self.tabled = nearest_measured(device, capability, arithmetic.precision, kept, self.order, *case)
+        case = Case.of(problem)
+        self.known, self.tabled = nearest_measured(device, capability, case, arithmetic.precision, kept, self.order)
         """What was measured of its case, or else of the nearest, and whether that is its own; None where tables have no
         such factors."""
         self.takes = _Takers(problem, capability, addresses)
@@ -135,36 +135,40 @@ class _Asked:
         """Microseconds that its activation adds."""
         return unhidden_us(kernel, config, self.sizes, find_gpu(self.device, self.capability))
 
-    def ranked(self, known: Measured, row: int) -> list[tuple[Kernel, Config]]:
-        """What was measured of it, the best first; tables are of products without activations."""
-        numbers, choices = known.ranked(row), known.choices
+    def ranked(self, known: Measured, row: int) -> Iterator[tuple[Kernel, int]]:
+        """The kernels that may be picked, and the numbers of their choices, which were measured on a tabled problem,
+        the best first; tables are of products without activations."""
+        numbers = known.ranked(row)
         if self.activates:
             numbers.sort(
                 key=lambda number: (
                     known.inaccurate[row, number],
-                    known.times[row, number] + self.unhidden_us(*choices[number][:2]),
+                    known.times[row, number] + self.unhidden_us(known.kernels[number], known.config(number)),
                 )
             )
-        return [choices[number][:2] for number in numbers]
+        return ((known.kernels[number], number) for number in numbers if self.takes[known.kernels[number]])
 
     @property
     def row(self) -> int | None:
         """Where it is tabled itself."""
-        return self.known.rows.get(identity(self.sizes)) if self.known and self.tabled else None
+        return self.known.row(self.sizes) if self.known and self.tabled else None
 
 
 def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
     """`select` for a GPU."""
-    problem, known, takes = asked.problem, asked.known, asked.takes
+    problem, known = asked.problem, asked.known
     expected: list[_Expected] = []
     distance = math.inf
     if known is not None:
         if (row := asked.row) is not None:
-            taking = [choice for choice in asked.ranked(known, row) if takes[choice[0]]]
+            ranked = list(asked.ranked(known, row))
             promise = problem.arithmetic.precision
-            if taking and (promise in (None, "ieee") or any(kernel.precision == promise for kernel, _ in taking)):
-                tabled = next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
-                return tabled if asked.order is None else _unless_slow(asked, known, row, tabled, adds_c)
+            if ranked and (promise in (None, "ieee") or any(kernel.precision == promise for kernel, _ in ranked)):
+                separate = (one for one in ranked if one[0].takes.separate_c or not adds_c)
+                kernel, number = next(separate, ranked[0])
+                if asked.order is None:
+                    return kernel, known.config(number)
+                return _unless_slow(asked, known, row, number, adds_c)
         expected, distance = _between(asked, known, adds_c)
     if distance > FAR or not expected or (adds_c and all(one[1] for one in expected)):
         # The kernels' own configs are candidates too.
@@ -176,22 +180,19 @@ def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
     return min(expected, key=_rank)[3:]
 
 
-def _unless_slow(
-    asked: _Asked, known: Measured, row: int, tabled: tuple[Kernel, Config], adds_c: bool
-) -> tuple[Kernel, Config]:
+def _unless_slow(asked: _Asked, known: Measured, row: int, number: int, adds_c: bool) -> tuple[Kernel, Config]:
     """The fastest that was measured of one order on a problem, unless another is expected to be much faster: few were
     measured that have the order and are slow, since tables are of what is fast of all."""
-    measured_us = min(
-        float(known.times[row, number]) for number in known.ranked(row) if known.choices[number][:2] == tabled
-    )
     expected = [*_between(asked, known, adds_c)[0], *_untabled(asked, adds_c)]
     *_, us, kernel, config = min(expected, key=_rank)
-    return (kernel, config) if us < _MUCH_FASTER * measured_us else tabled
+    if us < _MUCH_FASTER * float(known.times[row, number]):
+        return kernel, config
+    return known.kernels[number], known.config(number)
 
 
 def _is_known(promise: str | None, known: Measured) -> bool:
     """Whether kernels of a promise's own precision were measured; those of float32 always were."""
-    return promise in (None, "ieee") or any(choice.kernel.precision == promise for choice in known.choices)
+    return promise in (None, "ieee") or any(kernel.precision == promise for kernel in known.kernels)
 
 
 def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expected], float]:
@@ -200,32 +201,36 @@ def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expect
     near = distances.argsort()[:_NEIGHBOURS]
     distances = distances.take(near)
     weights = np.exp(distances / -LENGTH)
-    takes, usual, exp = asked.takes, known.usual, math.exp
     expected: list[_Expected] = []
     for group in known.groups:
-        least = 0.0
-        asking: list[Weighed] = []
-        for weighed in group.voted(near, weights):
-            _, kernel, votes, _, _, _ = weighed
-            if votes < least:
-                break
-            if takes[kernel]:
-                asking.append(weighed)
-                if len(asking) == _CANDIDATES:
-                    break
-                least = least or votes * LEAST_VOTES
-        times_us = group.models.us(asked.sizes, [weighed[0] for weighed in asking])
-        for (number, kernel, _, error, times, inaccurate), us in zip(asking, times_us, strict=True):
-            if us < math.inf:
-                certain = times + _UNKNOWN
-                copies, config = adds_c and not kernel.takes.separate_c, group.choices[number][1]
-                us *= exp(usual + error / certain)
-                if asked.activates:
-                    us += asked.unhidden_us(kernel, config)
-                expected.append((inaccurate > certain / 2, copies, us, kernel, config))
+        sums = group.sums(near, weights)
+        candidates = _candidates(asked, known, group.numbers, sums[: len(group.numbers)])
+        for number, us, errs in known.expected(group, candidates, sums, asked.sizes, near, weights):
+            kernel, config = known.kernels[number], known.config(number)
+            copies = adds_c and not kernel.takes.separate_c
+            if asked.activates:
+                us += asked.unhidden_us(kernel, config)
+            expected.append((errs, copies, us, kernel, config))
         if expected:
             break
     return expected, distances.item(0)
+
+
+def _candidates(asked: _Asked, known: Measured, numbers: list[int], votes: NDArray[np.float64]) -> list[int]:
+    """The places among choices of those that may be picked and came nearest to the fastest on the problems near."""
+    takes, kernels, of = asked.takes, known.kernels, votes.item
+    found: list[int] = []
+    least = 0.0
+    for place in reversed(votes.argsort().tolist()):
+        own = of(place)
+        if not own or own < least:
+            break
+        if takes[kernels[numbers[place]]]:
+            found.append(place)
+            if len(found) == _CANDIDATES:
+                break
+            least = least or own * LEAST_VOTES
+    return found
 
 
 def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list[_Expected]:

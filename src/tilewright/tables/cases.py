@@ -7,12 +7,45 @@ takes.
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tilewright.errors import ProblemError
 from tilewright.problem import BATCH_INVARIANT, Arithmetic, Epilogue, Problem, orders
 
 _BIASES: dict[str, Literal["row", "column"]] = {"bias": "row", "column_bias": "column"}
+_SAME_SPEED = {"bfloat16": "float16", "float16": "bfloat16"}
+
+
+class Case(NamedTuple):
+    """Orders and element types, without the epilogue: problems of one `Case` differ in their sizes alone."""
+
+    layout: str
+    factors: str
+    result: str
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Case":
+        """The case of a problem."""
+        return cls(problem.layout, problem.arithmetic.factors, problem.arithmetic.result)
+
+    @classmethod
+    def parse(cls, text: str) -> "Case":
+        """The case that a case's text names, its epilogue and what its problems promise left out."""
+        layout, typed, *_ = text.split(" ")
+        factors, arrow, result = typed.partition("->")
+        return cls(layout, factors.partition(":")[0].partition("*")[0], result if arrow else "float32")
+
+    @property
+    def same_speed(self) -> "Case":
+        """The case whose products take the same time: float16 in place of bfloat16, and the other way round; another
+        type's own case."""
+        factors, result = (_SAME_SPEED.get(name, name) for name in (self.factors, self.result))
+        return self._replace(factors=factors, result=result)
+
+
+def same_speed_text(text: str) -> str:
+    """A case's text with float16 for bfloat16: equal for cases whose products take the same time."""
+    return text.replace("bfloat16", "float16")
 
 
 @lru_cache(maxsize=2**15)  # a table has many configs of each problem

@@ -10,7 +10,8 @@ import platformdirs
 
 from tilewright.errors import RecordsError
 from tilewright.gpus import Gpu, find_gpu
-from tilewright.tables.table import Entry, Table, file_name
+from tilewright.tables.entry import Entry
+from tilewright.tables.table import Table, file_name
 
 FOLDER_VARIABLE = "TILEWRIGHT_TABLES"
 """Environment variable that names another folder for the user's tables."""
@@ -28,16 +29,15 @@ def user_folder() -> Path:
 def load(gpu: str) -> tuple[Table, ...]:
     """The tables of a GPU, the user's before the shipped one; read once in a process.
 
-    A table that cannot be read is warned of and left out.
+    A user's table is given in today's parameters. One that cannot be read is warned of and left out.
     """
-    found = []
-    for folder in (user_folder(), SHIPPED):
-        path = folder / file_name(gpu)
-        if path.is_file():
-            try:
-                found.append(Table.load(path))
-            except RecordsError as error:
-                warnings.warn(f"a table is left out: {error}", RuntimeWarning, stacklevel=2)
+    found = [table for table in shipped() if table.gpu == gpu]
+    path = user_folder() / file_name(gpu)
+    if path.is_file():
+        try:
+            found.insert(0, Table.load(path).of_today())
+        except RecordsError as error:
+            warnings.warn(f"a table is left out: {error}", RuntimeWarning, stacklevel=2)
     return tuple(found)
 
 
@@ -59,7 +59,7 @@ def save(gpu: str, capability: tuple[int, int], entries: Sequence[Entry]) -> Pat
         RecordsError: the file cannot be written.
     """
     path = user_folder() / file_name(gpu)
-    table = Table(gpu=gpu, capability=capability, entries=())
+    table = Table(gpu, capability)
     if path.exists():
         try:
             table = Table.load(path)

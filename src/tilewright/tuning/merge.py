@@ -7,6 +7,7 @@ tuning. A table that is there already is added to: entries of the same problem, 
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import PROMISES
 from tilewright.problem import Scalars
+from tilewright.select.measured import factors
 from tilewright.tables.cases import timed_case
+from tilewright.tables.entry import Entry
 from tilewright.tables.store import SHIPPED
-from tilewright.tables.table import KIND, Entry, Table, file_name
+from tilewright.tables.table import KIND, Table, file_name
 from tilewright.tuning.journal import Trial, read, source_digest
 
 _OF_A_JOURNAL = 6
@@ -63,7 +66,7 @@ def merge(files: Sequence[Path], output: Path | None = None) -> tuple[Path, Tabl
         raise RecordsError(f"a table is of one GPU, and at least one file of records must say of which; got {names}")
     (gpu, capability), *_ = gpus
     path = output or SHIPPED / file_name(gpu)
-    before = Table.load(path) if path.exists() else Table(gpu=gpu, capability=capability, entries=())
+    before = Table.load(path) if path.exists() else Table(gpu, capability)
     entries = of_journal([trial for trial in trials if trial.device == gpu])
     timed_both_ways = {_posed(record) for run in runs for record in run.records if record.apart_us}
     for run in sorted(runs, key=lambda run: str(run.environment.get("date"))):  # what was measured last replaces
@@ -71,6 +74,7 @@ def merge(files: Sequence[Path], output: Path | None = None) -> tuple[Path, Tabl
         records = [one for one in run.records if one.apart_us or _posed(one) not in timed_both_ways]
         entries += of_records(records, run.environment.get("revision"))
     table = before.merged(entries)
+    table = replace(table, factors=factors(table.of_today()))
     table.save(path)
     return path, table
 

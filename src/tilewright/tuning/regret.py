@@ -29,7 +29,8 @@ from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.problem import DTYPES, LAYOUTS, Arithmetic, Problem, default_result, orders
 from tilewright.tables import store
 from tilewright.tables.cases import posed
-from tilewright.tables.table import KEEP_WITHIN, Table
+from tilewright.tables.merging import KEEP_WITHIN
+from tilewright.tables.table import Table
 from tilewright.tuning.compiling import CompilePool
 from tilewright.tuning.search import searchable
 from tilewright.tuning.space import distinct
