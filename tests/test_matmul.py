@@ -1,11 +1,13 @@
 """matmul() on NumPy arrays: what it computes, where, and what it refuses. Other libraries: test_arrays.py."""
 
 import cProfile
+import os
 import pstats
 import subprocess
 import sys
 from fractions import Fraction
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -483,3 +485,32 @@ def test_a_precision_on_a_machine_without_a_gpu(monkeypatch, engine):
         tilewright.matmul(a, b, precision="fp16x", engine=engine)
     with pytest.raises(DtypeError, match="precision is for float32 factors"):
         tilewright.matmul(a.astype(np.float16), b.astype(np.float16), precision="ieee", engine=engine)
+
+
+FIRST_PRODUCT = """
+import cProfile, pstats, sys
+import numpy as np
+import tilewright
+from stand_ins import NumPyEngine
+
+engine = NumPyEngine((9, 0))
+engine.device_name = "NVIDIA H200"
+m, n, k = map(int, sys.argv[1:])
+a, b = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
+tilewright.matmul(a[:8, :8], b[:8, :8], engine=NumPyEngine((8, 0)), kernel="naive")  # imports what calls import
+profile = cProfile.Profile()
+profile.runcall(tilewright.plan, a, b, engine=engine)
+print(pstats.Stats(profile).total_calls, "pydantic" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("shape", [("1024", "1024", "1024"), ("1000", "1004", "1008")], ids=["tabled", "unseen"])
+def test_the_first_product_of_a_process_is_planned_quickly(shape):
+    """The first call of the process, which reads the H200's table; the engine's part is a stand-in's here."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.fspath, (Path(__file__).parent, *sys.path)))}
+    found = subprocess.run(
+        [sys.executable, "-c", FIRST_PRODUCT, *shape], env=environment, check=True, capture_output=True, text=True
+    )
+    calls, validated = found.stdout.split()
+    assert 1000 < int(calls) < 16_000
+    assert validated == "False"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tilewright.errors import ConfigError
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.old_configs import upgraded
 
@@ -59,3 +60,10 @@ def test_configs_of_today_stay_as_they_are(kernel):
     for overrides in ({}, *kernel.presets.values()):
         config = kernel.config(overrides)
         assert upgraded(kernel.name, config) == config
+
+
+def test_a_parameters_former_name_is_understood():
+    kernel = find("split_k")
+    assert kernel.config({"SLICES": 4, "BLOCKS": 3}) == kernel.config({"K_SLICES": 4, "MIN_BLOCKS": 3})
+    with pytest.raises(ConfigError, match="coalesced has no parameter"):
+        find("coalesced").config({"SLICES": 4})

@@ -10,12 +10,11 @@ from functools import lru_cache
 
 from tilewright.errors import ConfigError, KernelNotFoundError
 from tilewright.kernels import find
+from tilewright.kernels.renamed import RENAMED
 from tilewright.kernels.source_lines import is_source
 from tilewright.kernels.spec import Config
 
 _MULTIPROCESSORS = 132
-
-_RENAMED = {"SLICES": "K_SLICES", "BLOCKS": "MIN_BLOCKS", "PLACES": "A_BUFFERS"}
 
 _CONSTANT = {
     ("tma_packed", "STAGES"): 2,
@@ -70,8 +69,8 @@ def _upgraded(kernel: str, config: tuple[tuple[str, int], ...]) -> Config | None
             if value > 1 and value % _MULTIPROCESSORS:
                 return None
             values["WORKERS"] = value // _MULTIPROCESSORS
-        elif name in _RENAMED:
-            values[_RENAMED[name]] = value
+        elif name in RENAMED:
+            values[RENAMED[name]] = value
         elif (kernel, name) not in _WHATEVER and _CONSTANT.get((kernel, name)) != value:
             return None
     try:

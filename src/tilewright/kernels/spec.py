@@ -20,6 +20,7 @@ from tilewright.errors import (
 )
 from tilewright.gpus import CLUSTER_LIMIT
 from tilewright.kernels.families import PLAIN, CostFamily
+from tilewright.kernels.renamed import RENAMED
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
 from tilewright.problem import FAST, ITEM_BYTES, PRECISIONS, Order, Problem, Scalars
 
@@ -468,7 +469,8 @@ class Kernel:
         values = {parameter.name: parameter.default for parameter in self.parameters}
         if capability is not None and capability in self.tuned:
             values |= self.tuned[capability]
-        for name, value in (overrides or {}).items():
+        for given, value in (overrides or {}).items():
+            name = given if given in values else RENAMED.get(given, given)
             if name not in values:
                 raise ConfigError(f"{self.name} has no parameter {name!r}{nearest(name, values)}")
             if isinstance(value, bool) or not isinstance(value, numbers.Integral):

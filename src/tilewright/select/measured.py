@@ -302,9 +302,9 @@ class Group:
         """
         self.numbers, self.facts = numbers, facts
 
-    def sums(self, rows: _Numbers, weights: _Floats) -> _Floats:
+    def sums(self, rows: _Numbers, weights: _Floats) -> list[float]:
         """The facts of all choices, summed over problems with their weights."""
-        found: _Floats = weights.dot(self.facts.take(rows, 0))
+        found: list[float] = weights.dot(self.facts.take(rows, 0)).tolist()
         return found
 
 
@@ -369,7 +369,7 @@ class Measured(Places):
         return ranked
 
     def expected(
-        self, group: Group, places: list[int], sums: _Floats, sizes: Sizes, rows: _Numbers, weights: _Floats
+        self, group: Group, places: list[int], sums: list[float], sizes: Sizes, rows: _Numbers, weights: _Floats
     ) -> list[tuple[int, float, bool]]:
         """What choices should take on a problem: the cost model's times, corrected by how far it was off nearby.
 
@@ -385,17 +385,17 @@ class Measured(Places):
             block are left out.
         """
         count = len(group.numbers)
-        off_by = sum([sums.item(count + place) for place in places])
+        off_by = sum([sums[count + place] for place in places])
         if off_by != off_by:  # NaN: not all were compared with the model
             self._compare(group, places, rows)
             sums = group.sums(rows, weights)
-        of, found = sums.item, []
+        found = []
         numbers = [group.numbers[place] for place in places]
         for place, number, us in zip(places, numbers, self.models.us(sizes, numbers), strict=True):
             if us < math.inf:
-                certain = of(2 * count + place) + _UNKNOWN
-                us *= math.exp((_UNKNOWN * self._usual + of(count + place)) / certain)
-                found.append((number, us, of(3 * count + place) > certain / 2))
+                certain = sums[2 * count + place] + _UNKNOWN
+                us *= math.exp((_UNKNOWN * self._usual + sums[count + place]) / certain)
+                found.append((number, us, sums[3 * count + place] > certain / 2))
         return found
 
     def factors(self) -> dict[str, list[float]]:

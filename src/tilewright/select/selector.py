@@ -6,7 +6,6 @@ from functools import lru_cache
 from operator import itemgetter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.errors import DtypeError, TilewrightError
@@ -204,7 +203,7 @@ def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expect
     expected: list[_Expected] = []
     for group in known.groups:
         sums = group.sums(near, weights)
-        candidates = _candidates(asked, known, group.numbers, sums[: len(group.numbers)])
+        candidates = _candidates(asked, known, group.numbers, sums)
         for number, us, errs in known.expected(group, candidates, sums, asked.sizes, near, weights):
             kernel, config = known.kernels[number], known.config(number)
             copies = adds_c and not kernel.takes.separate_c
@@ -216,13 +215,13 @@ def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expect
     return expected, distances.item(0)
 
 
-def _candidates(asked: _Asked, known: Measured, numbers: list[int], votes: NDArray[np.float64]) -> list[int]:
+def _candidates(asked: _Asked, known: Measured, numbers: list[int], votes: list[float]) -> list[int]:
     """The places among choices of those that may be picked and came nearest to the fastest on the problems near."""
-    takes, kernels, of = asked.takes, known.kernels, votes.item
+    takes, kernels = asked.takes, known.kernels
     found: list[int] = []
     least = 0.0
-    for place in reversed(votes.argsort().tolist()):
-        own = of(place)
+    for place in sorted(range(len(numbers)), key=votes.__getitem__, reverse=True):
+        own = votes[place]
         if not own or own < least:
             break
         if takes[kernels[numbers[place]]]:

@@ -163,10 +163,10 @@ class Table:
         kernels = [kernel for kernel, _, _ in self.choices]
         configs = [dict(zip(names, values, strict=True)) for _, names, values in self.choices]
         return tuple(
-            Entry(m, n, k, case, kernels[choice], configs[choice], *numbers, revision, apart, batch)
+            Entry(m, n, k, case, kernels[choice], configs[choice], gflops, baseline, error, revision, apart, batch)
             for case, problems in self.cases.items()
             for m, n, k, batch, *measured in problems
-            for choice, *numbers, run in measured
+            for choice, gflops, baseline, error, run in measured
             for revision, apart in [self.runs[run]]
         )
 
