@@ -56,9 +56,7 @@ def main() -> None:
     plan = tilewright.plan(panel, panel.T, precision=precision)
     print("tilewright:", plan.describe().splitlines()[0])
     if plan.problem is None:
-        print(
-            "Without a GPU no kernel runs: the times compare NumPy's products with PyTorch's on this CPU."
-        )
+        print("Without a GPU no kernel runs: the times compare NumPy's products with PyTorch's on this CPU.")
     report("PyTorch", a, block, torch.matmul)
     report("tilewright", a, block, lambda x, y: tilewright.matmul(x, y, precision=precision))
 

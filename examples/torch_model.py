@@ -13,9 +13,7 @@ def main() -> None:
     if device == "cuda":
         print("Products run on tilewright's kernels where tables expect them to be at least as fast as PyTorch's.")
     else:
-        print(
-            "Without a GPU enable() changes nothing: PyTorch computes everything on the CPU. The report is empty."
-        )
+        print("Without a GPU enable() changes nothing: PyTorch computes everything on the CPU. The report is empty.")
     layer = torch.nn.TransformerEncoderLayer(256, 8, 1024, dropout=0.0, batch_first=True)
     model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).to(device)
     x = torch.randn(8, 64, 256, device=device)
