@@ -88,10 +88,10 @@ def sections(found: Found) -> dict[str, str]:
 
 
 def claim(found: Found) -> str:
-    """How fast and how exact large products were, and from which k on, in a few sentences; empty where none was measured.
+    """How fast and how exact large products were, and for which k, in a few sentences; empty where none was measured.
 
-    The range of k ends at the largest that was measured. It begins at the smallest from which on every large product was
-    at least `CLAIMED` times as fast as cuBLAS; what shorter k gave, or that none was measured, is said by itself.
+    The range of k ends at the largest that was measured. It begins at the smallest from which on every large product
+    was at least `CLAIMED` times as fast as cuBLAS; what shorter k gave, or that none was measured, is said by itself.
     """
     ours, fast = (_by_depth(found.records.get(name, {}).values()) for name in ("float32", "fp16x3"))
     if not ours.claimed or found.gpu is None:
