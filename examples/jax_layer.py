@@ -36,6 +36,10 @@ parameters = [
     jax.random.normal(keys[2], (64, 1)) / 8,
     jnp.zeros(1),
 ]
+plan = tilewright.plan(x, parameters[0], bias=parameters[1], activation="gelu")
+print("tilewright:", plan.describe().splitlines()[0])
+if plan.problem is None:
+    print("Without a GPU the network computes and trains the same, and slowly: its products are NumPy's.")
 parameters, losses = train(parameters, x, y)
 print(f"step 1: loss {losses[0]:.3f}, step 100: loss {losses[-1]:.3f}")
 

@@ -52,6 +52,11 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     factor = torch.randn(size, size, device=device)
     a = factor @ factor.T / size + torch.eye(size, device=device)
+    panel = a[:, :block]
+    plan = tilewright.plan(panel, panel.T, precision=precision)
+    print("tilewright:", plan.describe().splitlines()[0])
+    if plan.problem is None:
+        print("Without a GPU no kernel runs: the times compare NumPy's products with PyTorch's on this CPU.")
     report("PyTorch", a, block, torch.matmul)
     report("tilewright", a, block, lambda x, y: tilewright.matmul(x, y, precision=precision))
 

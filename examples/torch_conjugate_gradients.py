@@ -58,6 +58,10 @@ def main() -> None:
     factor = torch.randn(size, size, device=device)
     a = factor @ factor.T / size + 0.1 * torch.eye(size, device=device)
     b = torch.randn(size, sides, device=device)
+    plan = tilewright.plan(a, b, precision=precision)
+    print("tilewright:", plan.describe().splitlines()[0])
+    if plan.problem is None:
+        print("Without a GPU no kernel runs: the times compare NumPy's products with PyTorch's on this CPU.")
     report("PyTorch", a, b, torch.matmul)
     report("tilewright", a, b, lambda x, y: tilewright.matmul(x, y, precision=precision))
 

@@ -19,6 +19,13 @@ def main() -> None:
     x = torch.randn(256, 16, device=device)
     y = x.sin().sum(1, keepdim=True)
 
+    layer = model[0]
+    with torch.no_grad():
+        plan = tilewright.plan(x, layer.weight.T, bias=layer.bias, activation="gelu")
+    print("tilewright:", plan.describe().splitlines()[0])
+    if plan.problem is None:
+        print("Without a GPU the layer computes, trains and exports the same, and slowly: its product is NumPy's.")
+
     compiled = torch.compile(model, fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager")
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for step in range(61):

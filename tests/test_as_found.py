@@ -220,7 +220,7 @@ def test_a_product_is_explained(name):
         assert one.traffic.groups["global_load"].requests == product.loads
 
 
-@pytest.mark.parametrize(("name", "gpu"), [("a tensor map's first step", "H100"), ("inline PTX", "A100")])
+@pytest.mark.parametrize(("name", "gpu"), [("a tensor map's first step", "H100"), ("inline PTX", "A100 40GB")])
 def test_tensor_cores_are_predicted_as_such(name, gpu):
     """Faster than threads could multiply, and slower than tensor cores can."""
     pytest.importorskip("cuda.core")

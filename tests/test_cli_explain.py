@@ -120,6 +120,9 @@ def test_what_it_cannot_do_it_says(monkeypatch):
         explain("naive", "--ncu")
     with pytest.raises(GpuNotFoundError, match="did you mean 'H100'"):
         explain("naive", "--gpu", "H101")
+    for name, why in (("H10", "'H10' is part of 2 GPUs' names"), ("", "no GPU is called ''")):
+        with pytest.raises(GpuNotFoundError, match=why):
+            explain("naive", "--gpu", name)
 
 
 def test_this_machines_gpu_comes_first(monkeypatch):

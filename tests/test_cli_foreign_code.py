@@ -95,7 +95,7 @@ def test_sass_and_explain_take_a_cubin(cubins, tmp_path):
     assert "blocks that fit" in found
     assert "compute capability" not in found
     assert "the code is for sm_90a, and A100 40GB has compute capability 8.0" in run(
-        "explain", place, "--block", 256, "--gpu", "A100"
+        "explain", place, "--block", 256, "--gpu", "A100 40GB"
     )
 
 
@@ -107,7 +107,7 @@ def test_ptx_is_assembled(tmp_path):
     (tmp_path / "scaled.ptx").write_text(PTX)
     found = run("sass", tmp_path / "scaled.ptx", "--arch", "sm_89")
     assert re.search(r"scaled for sm_89 \d+ registers a thread, 0 bytes spilled, 512 bytes of shared memory", found)
-    found = run("explain", tmp_path / "scaled.ptx", "--gpu", "A100", "--shared", 1536)
+    found = run("explain", tmp_path / "scaled.ptx", "--gpu", "A100 40GB", "--shared", 1536)
     assert "scaled for sm_80, on one A100 40GB: blocks of 128 threads" in found
     assert "shared memory 2,048 bytes" in found
     with pytest.raises(CompileError, match="does not take the PTX for sm_80"):

@@ -221,7 +221,7 @@ def test_a_kernel_that_never_ends_ends_an_explanation(tmp_path, monkeypatch):
 def test_large_launches_are_estimated():
     pytest.importorskip("cuda.core")
     launch = read_launch(place_of("convolution"), "n=524288")
-    one = explain_launch(launch, gpu_named("A100"))
+    one = explain_launch(launch, gpu_named("A100 40GB"))
     assert one.traffic.extrapolated
     assert one.traffic.operations.ffma == pytest.approx(8 * 524288, rel=0.01)
     assert one.traffic.groups["global_store"].sectors == 524288 // 8

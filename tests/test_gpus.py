@@ -183,13 +183,52 @@ def test_tensor_core_peaks_are_near_the_published_ones(name, arithmetic, tflops)
         ("a6000", "RTX A6000"),
         ("rtx3090", "RTX 3090"),
         ("4090", "RTX 4090"),
-        ("A100", "A100 40GB"),
+        ("geforce rtx 5060 ti", "RTX 5060 Ti"),
+        ("nvidia h100 80gb hbm3", "H100"),
+        ("PCIe", "H100 PCIe"),
         ("A100-80GB", "A100 80GB"),
         ("NVIDIA A100-SXM4-80GB", "A100 80GB"),
     ],
 )
 def test_products_are_found_by_name(text, name):
     assert gpu_named(text).name == name
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+@pytest.mark.parametrize("way", [str, str.lower, str.upper, lambda name: f"NVIDIA {name}", lambda name: f" {name} "])
+def test_every_listed_product_is_found_by_its_whole_name(gpu, way):
+    assert gpu_named(way(gpu.name)) is gpu
+
+
+def test_a_part_of_a_name_means_the_only_one_that_has_it():
+    """Of every part of every name: all names that have it are candidates, unless it is one name as a whole."""
+    plain = {gpu.name: gpu.name.replace(" ", "").lower() for gpu in GPUS}
+    parts = {
+        name[begin:end] for name in plain.values() for begin in range(len(name)) for end in range(begin + 1, len(name))
+    }
+    for part in sorted(parts - set(plain.values())):
+        having = [name for name in plain if part in plain[name]]
+        if len(having) == 1:
+            assert gpu_named(part).name == having[0]
+            continue
+        with pytest.raises(GpuNotFoundError) as refused:
+            gpu_named(part)
+        assert repr(part) in str(refused.value)
+        assert str(refused.value).partition(" give one of ")[2].split(", ") == having
+
+
+@pytest.mark.parametrize(
+    ("part", "candidates"),
+    [
+        ("H10", "H100 PCIe, H100"),
+        ("a100", "A100 40GB, A100 80GB"),
+        ("rtx", "RTX A6000, RTX 3060, RTX 3090, RTX 4090, RTX 5060, RTX 5060 Ti, RTX 5070"),
+        ("5060", "RTX 5060, RTX 5060 Ti"),
+    ],
+)
+def test_a_part_of_several_names_is_refused_with_them(part, candidates):
+    with pytest.raises(GpuNotFoundError, match=f"'{part}' is part of [0-9]+ GPUs' names: give one of {candidates}"):
+        gpu_named(part)
 
 
 def test_an_unknown_product_is_refused_with_the_nearest():

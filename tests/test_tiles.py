@@ -98,6 +98,11 @@ def test_rows_stay_whole_where_the_result_is_most_of_what_is_moved():
     assert tiling(Sizes(32768, 32768, 32768, 4, 4, 4, scratch=6), 8 * 10**9).cols < 32768
 
 
+def test_a_result_whose_copies_bind_has_several_tiles():
+    """So that some come back while blocks for others go there; tests/gpu/test_matmul_gpu.py times this product."""
+    assert len(tiling(Sizes(32768, 2048, 2048, 4, 4, 4, scratch=6), 60 * GIB).steps) > 4
+
+
 def test_more_memory_never_moves_more():
     s = Sizes(20000, 30000, 25000, 4, 4, 4)
     moved = [tiling(s, limit * GIB).moved_bytes for limit in (1, 2, 4, 8, 16)]

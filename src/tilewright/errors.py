@@ -57,7 +57,7 @@ class KernelNotFoundError(TilewrightError, LookupError):
 
 
 class GpuNotFoundError(TilewrightError, LookupError):
-    """No GPU of this name is listed."""
+    """No GPU of this name is listed, or several are that the name may mean."""
 
     status = 2
 

@@ -235,18 +235,26 @@ def find_gpu(device_name: str, capability: tuple[int, int]) -> Gpu:
 
 
 def gpu_named(name: str) -> Gpu:
-    """A listed product by its name here or its driver's, in any case, with or without spaces.
+    """A listed product by its name here or its driver's, or by a part of one listed name; case and spaces do not count.
+
+    A whole name wins over being a part of others: 'H100' is one, though 'H100 PCIe' has it in it.
 
     Raises:
-        GpuNotFoundError: no such product is listed; the message gives the nearest.
+        GpuNotFoundError: no listed name has this in it, and the message gives the nearest; or several have, and the
+            message gives them all.
     """
-    wanted = _plain(name)
+    given = re.sub(r"^nvidia\s+", "", name.strip(), flags=re.IGNORECASE)
+    wanted = _plain(given)
     for gpu in GPUS:
-        if _plain(gpu.name) == wanted or re.fullmatch(gpu.names, name.removeprefix("NVIDIA ").strip()):
+        if _plain(gpu.name) == wanted or re.fullmatch(gpu.names, given, re.IGNORECASE):
             return gpu
-    for gpu in GPUS:
-        if wanted and (_plain(gpu.name).endswith(wanted) or _plain(gpu.name).startswith(wanted)):
-            return gpu
+    found = [gpu for gpu in GPUS if wanted and wanted in _plain(gpu.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise GpuNotFoundError(
+            f"{name!r} is part of {len(found)} GPUs' names: give one of {', '.join(gpu.name for gpu in found)}"
+        )
     raise GpuNotFoundError(f"no GPU is called {name!r}{nearest(name, [gpu.name for gpu in GPUS])}")
 
 

@@ -153,6 +153,6 @@ def test_an_explanation_says_where_a_gpu_refuses_the_launch(tmp_path):
     (tmp_path / "kernel.cu").write_text(HEAD + STEPS)
     launch = read_launch(str(tmp_path / "kernel.cu"), "BLOCKS=40", shared="60000")
     for multiprocessors, refused in ((20, False), (10, True)):
-        one = explain_launch(launch, replace(gpu_named("A100"), multiprocessors=multiprocessors))
+        one = explain_launch(launch, replace(gpu_named("A100 40GB"), multiprocessors=multiprocessors))
         assert any("refuses the launch" in note for note in one.notes) == refused
         assert one.traffic.groups["global_store"].requests == 5 * 40

@@ -1,15 +1,19 @@
 """matmul() on a GPU: arrays of every library, the streams they are on, and what a call costs the host."""
 
 import gc
+import math
 import time
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cuda.bindings import driver
 
 import tilewright
 from tilewright import ArrayError, DtypeError, on_gpu
-from tilewright.engines.staging import Staging
+from tilewright.engines import staging
+from tilewright.engines.driver import check as check_driver
 from tilewright.kernels import KERNELS
 from tilewright.problem import FLOAT8
 
@@ -194,30 +198,91 @@ def test_numpy_arrays_are_copied_to_the_gpu_and_back(named):
     assert type(tilewright.matmul(a, b, **named)) is np.ndarray
 
 
-def test_large_arrays_of_the_host_are_copied_both_ways_at_once(monkeypatch):
-    """In tiles, through pinned buffers: one comes back while blocks for the next go there."""
-    moves = []
-    move = Staging._move
+class Copy(NamedTuple):
+    """One copy between host and GPU, in milliseconds after recording began, by events on its own stream."""
 
-    def timed(self, to_host, pointer, piece, after):
-        start = time.perf_counter()
-        move(self, to_host, pointer, piece, after)
-        moves.append(("store" if to_host else "load", piece.nbytes, start, time.perf_counter()))
+    to_host: bool
+    bytes: int
+    start: float
+    end: float
 
-    a, b = draw(6144, 6144), draw(6144, 2048)
-    tilewright.matmul(a, b)  # while the kernel is compiled, everything is loaded
-    monkeypatch.setattr(Staging, "_move", timed)
-    result = tilewright.matmul(a, b)
-    check(result[::500], reference(a[::500], b))
-    loads, stores = ([one for one in moves if one[0] == way] for way in ("load", "store"))
-    assert sum(count for _, count, *_ in loads) == a.nbytes + b.nbytes
-    assert sum(count for _, count, *_ in stores) == result.nbytes
-    together = [
-        max(min(end, other_end) - max(start, other_start), 0.0)
-        for *_, start, end in loads
-        for *_, other_start, other_end in stores
-    ]
-    assert sum(span > 1e-4 for span in together) > 3
+
+def watch_copies(engine, monkeypatch):
+    """Record events around all copies between host and GPU; the function waits for them, prints and returns them."""
+    recorded = []
+    with engine.current:
+        began = check_driver(driver.cuEventCreate(0))
+        check_driver(driver.cuEventRecord(began, engine.stream.handle))
+
+    def watched(copy, to_host, size, stream, *arguments):
+        start, end = (check_driver(driver.cuEventCreate(0)) for _ in range(2))
+        check_driver(driver.cuEventRecord(start, stream))
+        status = copy(*arguments, stream)
+        check_driver(driver.cuEventRecord(end, stream))
+        recorded.append((to_host, size, start, end))
+        return status
+
+    def watch(name, to_host):
+        copy = getattr(staging, name)
+        monkeypatch.setattr(
+            staging, name, lambda to, of, size, stream: watched(copy, to_host, size, stream, to, of, size)
+        )
+
+    def of_pinned(plan, stream, copy=driver.cuMemcpy2DAsync):
+        to_host = plan.dstMemoryType == driver.CUmemorytype.CU_MEMORYTYPE_HOST
+        return watched(copy, to_host, plan.WidthInBytes * plan.Height, stream, plan)
+
+    watch("cuMemcpyHtoDAsync", to_host=False)
+    watch("cuMemcpyDtoHAsync", to_host=True)
+    monkeypatch.setattr(driver, "cuMemcpy2DAsync", of_pinned)
+
+    def read():
+        engine.synchronize()
+        with engine.current:
+            found = [
+                Copy(to_host, size, *(check_driver(driver.cuEventElapsedTime(began, event)) for event in events))
+                for to_host, size, *events in recorded
+            ]
+        found.sort(key=lambda one: one.start)
+        for one in found:
+            way = "to host" if one.to_host else "to GPU "
+            print(f"{way} {one.bytes / 1e6:6.1f} MB from {one.start:8.3f} to {one.end:8.3f} ms")
+        return found
+
+    return read
+
+
+def milliseconds(some):
+    """For how long at least one of these copies was in flight."""
+    total, reached = 0.0, -math.inf
+    for one in sorted(some, key=lambda one: one.start):
+        total += max(one.end - max(one.start, reached), 0.0)
+        reached = max(reached, one.end)
+    return total
+
+
+@pytest.mark.parametrize("pinned", [False, True], ids=["through pinned buffers", "pinned"])
+def test_large_arrays_of_the_host_are_copied_both_ways_at_once(torch, engine, monkeypatch, pinned):
+    """A result of several tiles, whose copies take longer than its products: tiles come back while blocks go there."""
+    a, b, out = (torch.empty(m, 2048, pin_memory=pinned).numpy() for m in (32768, 2048, 32768))
+    a[...], b[...] = draw(*a.shape), draw(*b.shape, 1)
+    tilewright.matmul(a, b, out=out)  # while the kernel is compiled, everything is loaded
+    out[...] = 0
+    copies = watch_copies(engine, monkeypatch)
+    tilewright.matmul(a, b, out=out)
+    check(out[::500], reference(a[::500], b))
+    found = copies()
+    loads, stores = ([one for one in found if one.to_host == way] for way in (False, True))
+    assert sum(one.bytes for one in loads) == a.nbytes + b.nbytes
+    assert sum(one.bytes for one in stores) == out.nbytes
+    early = sum(one.start < loads[-1].end for one in stores)
+    assert early > 3, "tiles come back after the last block has gone: the product is cut into too few"
+    together = milliseconds(loads) + milliseconds(stores) - milliseconds(found)
+    print(
+        f"in flight: to the GPU {milliseconds(loads):.2f} ms, to the host {milliseconds(stores):.2f} ms, "
+        f"both at once {together:.2f} ms; {early} of {len(stores)} copies to the host began before the last to the GPU"
+    )
+    assert together > 0.1 * min(milliseconds(loads), milliseconds(stores))
 
 
 def test_torch_tensors_on_the_host(torch):

@@ -375,6 +375,7 @@ def test_contexts_of_several_precisions_restore_what_was_before(asked):
     assert found == ["fp16x3", "ieee", "fp16x3", "bf16x3", "fp16x3"]
     report(reset=True)
     assert not report()
+    assert str(report()).startswith("no products to report: ")
 
 
 def test_each_precision_is_decided_for_itself(monkeypatch):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.engines.registry import cuda_unavailable
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 PRINTED = {
@@ -16,8 +18,16 @@ PRINTED = {
         "['tilewright.matmul.default']",
         "the Jacobian of three rows: (3, 1, 16)",
     ],
-    "torch_model.py": ["step 4: loss", "ms saved, as tables expect"],
+    "torch_model.py": ["step 4: loss"],
 }
+
+ON_CPU = {
+    "torch_layer.py": ["tilewright: NumPy's BLAS multiplies", "its product is NumPy's"],
+    "torch_model.py": ["Without a GPU enable() changes nothing", "no products to report: PyTorch finds no GPU"],
+    "torch_cholesky.py": ["tilewright: NumPy's BLAS multiplies", "compare NumPy's products with PyTorch's"],
+    "torch_conjugate_gradients.py": ["tilewright: NumPy's BLAS multiplies", "compare NumPy's products with PyTorch's"],
+}
+"""What examples say where there is no GPU, the first of it before all else."""
 
 
 SOLVERS = {
@@ -60,6 +70,14 @@ def test_example(printed, name):
     assert "Traceback" not in printed[name], printed[name]
     for words in PRINTED[name]:
         assert words in printed[name]
+
+
+@pytest.mark.skipif(not cuda_unavailable(), reason="a GPU multiplies here")
+@pytest.mark.parametrize("name", ON_CPU)
+def test_an_example_says_that_no_gpu_multiplies(printed, name):
+    first, then = ON_CPU[name]
+    assert printed[name].startswith(first)
+    assert then in printed[name]
 
 
 @pytest.mark.parametrize("name", SOLVERS)

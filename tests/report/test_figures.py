@@ -266,6 +266,15 @@ def test_a_linear_axis_begins_at_zero_and_has_equal_steps():
     assert {"10", "100", "1,000", "10,000", "100,000"} <= set(logarithmic)
 
 
+@pytest.mark.parametrize("name", ["precisions", "ladder", "ladder_tensor_cores"])
+def test_charts_can_be_read_400_pixels_wide(request, name):
+    root = ElementTree.parse(request.config.rootpath / "docs" / f"{name}.svg").getroot()
+    scale = 400 / float(root.get("viewBox").split()[2])
+    sizes = [float(text.get("font-size")) for text in root.findall(".//{*}text")]
+    assert len(sizes) > 20
+    assert min(sizes) * scale > 9
+
+
 # What they are drawn with.
 
 

@@ -11,7 +11,7 @@ import pytest
 from tilewright.bench.records import Error, Run
 from tilewright.cli import main, report
 from tilewright.errors import LibraryError, RecordsError
-from tilewright.report.html import page, rows
+from tilewright.report.html import charts, page, rows
 from tilewright.report.html.sources import Inputs, Source, load
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&amp;\"'"
@@ -249,6 +249,22 @@ def test_a_card_tells_a_file_at_a_glance(make_run, make_record):
     assert lines["records"] == "9, 2 kernels on 5 shapes"
     assert lines["results"] == "1 of 9 wrong"
     assert lines["fastest in float32"] == "40,000 GFLOP/s, 60% of the float32 peak: warptiled on 2048x2048x2048"
+
+
+def test_a_card_names_the_fastest_points_of_the_chart(make_run, make_record):
+    """Products of float32 on tensor cores too, and other kinds by themselves, the fastest kind first."""
+    picked = {"kernel": "best", "rung": 0, "picked": "gemm_bf16x6", "m": 8192, "n": 8192, "k": 4096}
+    wrong = make_record(verified=False, gflops=1e9)
+    one = make_record(**picked, precision="bf16x6", gflops=119_902.5)
+    other = make_record(**picked | {"picked": "gemm_fp16x3"}, precision="fp16x3", promise="fp16x3", gflops=235_263.0)
+    source = Source("run", Run(environment=make_run().environment, records=[wrong, make_record(), one, other]))
+    found = page.points([source])
+    assert page.summary(source, found)[-2:] == [
+        ("fastest in float32:fp16x3", "235,263 GFLOP/s, 66% of the fp16x3 peak: gemm_fp16x3 on 8192x8192x4096"),
+        ("fastest in float32", "119,902 GFLOP/s, 67% of the bf16x6 peak: gemm_bf16x6 on 8192x8192x4096"),
+    ]
+    drawn = [speed for trace in charts.speed(found, [source])["data"] for speed in trace["y"]]
+    assert (max(drawn), 119_902.5 in drawn) == (235_263.0, True)
 
 
 def test_wrong_results_alone_make_a_page_without_charts(make_record):

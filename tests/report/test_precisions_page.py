@@ -1,6 +1,7 @@
 """The chart and the tables of what a float32 product may be computed in."""
 
 import itertools
+from xml.etree import ElementTree
 
 import pytest
 
@@ -8,7 +9,8 @@ from tilewright.bench.precisions.measurements import Choice, Errors, HostileCase
 from tilewright.bench.records import Run
 from tilewright.errors import RecordsError
 from tilewright.report import performance, precisions
-from tilewright.report.figures.choices import Point, _labels, choice_points
+from tilewright.report.figures.choices import Point, choice_points
+from tilewright.report.figures.svg import text_width
 
 WAYS = {
     "PyTorch float32": ("PyTorch 2", 2680.0, 1.15e-6),
@@ -87,6 +89,15 @@ def test_the_readme_opens_with_the_chart_once_it_was_measured(measured):
     assert precisions.CHART.read_text() == text
 
 
+def test_the_chart_is_described_in_sentences(measured):
+    alt = performance.chart(RESULTS).partition("![")[2].partition("](")[0]
+    assert alt == (
+        "A chart of 6 ways to multiply float32 matrices of 4096x4096x4096 on an NVIDIA H200: TFLOP/s against relative "
+        "error. PyTorch's float32 reaches 51.3 TFLOP/s; tilewright fp16x3 reaches 188.0 TFLOP/s with 0.20 times that "
+        "error; tilewright float32 reaches 116.3 TFLOP/s with 0.22 times that error."
+    )
+
+
 def test_a_chart_of_another_revision_than_the_results_says_so(measured):
     assert "revision" not in performance.chart(RESULTS)
     later = RESULTS.model_copy(update={"environment": {"revision": "def5678", "date": "2026-11-24T22:16:19+00:00"}})
@@ -121,12 +132,26 @@ def test_of_hostile_inputs_the_worst_depth_counts():
     ]
 
 
+def labels(points):
+    """Left, top, right and bottom of each point's label in a chart, as wide as the drawing takes its letters to be."""
+    root = ElementTree.fromstring(choice_points(points, "title", "x", "y").render(""))
+    found = {text.text: text for text in root.findall(".//{*}text")}
+    sizes = {label: float(text.get("font-size")) for label, text in found.items()}
+    corners = {label: (float(text.get("x")), float(text.get("y"))) for label, text in found.items()}
+    return [
+        (x, y - sizes[name], x + text_width(name, sizes[name]), y)
+        for name in (point.label for point in points)
+        for x, y in [corners[name]]
+    ]
+
+
 def test_labels_of_near_points_do_not_cover_each_other():
-    points = [Point(f"a way to multiply {number}", 1e-6, 50.0, "#000000") for number in range(4)]
-    boxes = _labels(points, [(300.0, 200.0 + number) for number in range(4)])
-    assert all(one.overlap(other) == 0 for one, other in itertools.combinations(boxes, 2))
-    right = _labels(points[:1], [(660.0, 200.0)])[0]
-    assert right.right < 660.0, "it stays inside of the axes"
+    points = [Point(f"a way to multiply {number}", 1e-6, 50.0 + number, "#000000") for number in range(4)]
+    points.append(Point("a way with a larger error", 9e-4, 700.0, "#000000"))
+    boxes = labels(points)
+    for (left, top, right, bottom), other in itertools.combinations(boxes, 2):
+        assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+    assert boxes[-1][2] < 690.0, "it stays inside of the axes"
 
 
 def test_axes_reach_as_far_as_the_points():

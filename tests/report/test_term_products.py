@@ -63,12 +63,44 @@ def test_reading_the_large_factor_is_a_share_of_the_time(found):
     assert term_products.reading(found, "1x1x1") == ""
 
 
-def test_the_claim_is_the_range_of_large_products_on_tensor_cores(found):
+def claim(found, *records, fast=()):
+    """Of these records of float32, and of fp16x3."""
+    by_shape = {name: {one.shape: one for one in of} for name, of in (("float32", records), ("fp16x3", fast)) if of}
+    return term_products.claim(found._replace(records=by_shape))
+
+
+def test_the_claim_is_the_range_of_large_products(found):
     text = term_products.claim(found)
-    assert "float32 products with results of 2048 x 2048 or larger are 2.10 to 2.26 times as fast as cuBLAS's" in text
-    assert "with 0.25 to 0.25 times its error on random inputs" in text
-    assert 'With `precision="fp16x3"` they are 3.65 to 3.65 times as fast, with 0.25 to 0.25' in text
+    assert "float32 products with results of 2048 x 2048 or larger and k of 2048 to 4096 are 2.10 to 2.26 times" in text
+    assert "as fast as cuBLAS's, with 0.25 times its error on random inputs. Shorter k was not measured." in text
+    assert 'With `precision="fp16x3"` and k of 4096 they are 3.65 times as fast, with 0.25 times cuBLAS' in text
     assert "fp16x3" not in term_products.claim(found._replace(records={"float32": found.records["float32"]}))
+
+
+def test_the_claim_begins_at_the_k_from_which_on_all_products_are_twice_as_fast(found, record):
+    """Whatever computed them: a product on CUDA cores counts as any other."""
+    split = {"precision": "bf16x6"}
+    deep = [record(2048, 2048, 1024, 105000.0, 50000.0, **split), record(4096, 4096, 8192, 120000.0, 50000.0, **split)]
+    short = [
+        record(4096, 4096, 512, 116500.0, 50000.0, **split),
+        record(2048, 2048, 512, 91000.0, 50000.0, **split),
+        record(2048, 2048, 64, 43500.0, 50000.0),
+        record(4096, 4096, 128, 112000.0, 50000.0, **split),
+    ]
+    small = record(1024, 4096, 4096, 60000.0, 50000.0, **split)
+    text = claim(found, *deep, *short, small)
+    assert "k of 1024 to 8192 are 2.10 to 2.40 times as fast as cuBLAS's" in text
+    assert "With k of 64 to 512 they are 0.87 to 2.33 times as fast, with 0.25 times cuBLAS's error." in text
+    assert "not measured" not in text
+    fast = [one.model_copy(update={"promise": "fp16x3"}) for one in (*deep, *short[:2])]
+    assert 'With `precision="fp16x3"` and k of 1024 to 8192 they are 2.10 to 2.40' in claim(found, *deep, fast=fast)
+
+
+def test_where_the_largest_k_is_slow_the_claim_is_about_all(found, record):
+    some = [
+        record(4096, 4096, k, gflops, 50000.0, precision="bf16x6") for k, gflops in ((64, 120000.0), (128, 60000.0))
+    ]
+    assert "k of 64 to 128 are 1.20 to 2.40 times as fast as cuBLAS's" in claim(found, *some)
 
 
 def test_without_records_every_part_is_empty(tmp_path, monkeypatch):

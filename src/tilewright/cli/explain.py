@@ -115,7 +115,7 @@ def run_explain(
 
     Why the naive kernel is slow:          [bold]tilewright explain naive[/]
 
-    A config on another GPU, at its size:  [bold]tilewright explain 6 --config BM=64,BN=64 --gpu A100 --shape 1024[/]
+    A config on another GPU, at its size:  [bold]tilewright explain 6 --config BM=64,BN=64 --gpu L40S --shape 1024[/]
 
     What its lanes do, as a picture:       [bold]tilewright explain warptiled --figure warptiled.svg[/]
 
@@ -279,7 +279,7 @@ def _posed(shape: str, layout: str, arithmetic: Arithmetic) -> Problem:
 
 
 def _gpu(name: str | None) -> Gpu:
-    return gpu_named(name) if name else _present_gpu() or gpu_named(GPU)
+    return gpu_named(name) if name is not None else _present_gpu() or gpu_named(GPU)
 
 
 def _present_gpu() -> Gpu | None:

@@ -176,8 +176,8 @@ def chart(results: Run) -> str:
     """
     drawn = precisions.draw()
     if not drawn:
-        return f"![GFLOP/s of every rung, of what matmul picks and of cuBLAS against size]({PLOT})"
-    picture = f"![TFLOP/s over error of what float32 products may be computed in]({precisions.CHART})"
+        return f"![A chart of GFLOP/s against size: every float32 rung, what matmul picks, and cuBLAS.]({PLOT})"
+    picture = f"![{precisions.described(drawn)}]({precisions.CHART})"
     shown, below = (run.environment for run in (drawn, results))
     if shown["revision"] == below["revision"]:
         return picture

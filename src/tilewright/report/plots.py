@@ -9,7 +9,7 @@ from tilewright.report.figures.svg import Drawing, paragraph, stack
 _PUBLISHED_AT = 4096
 """The size that the sources measured at."""
 _PANEL_GAP = 26.0
-_WORDS_WIDTH = 620.0
+_WORDS_WIDTH, _WORDS_SIZE = 620.0, 17.0
 
 
 def float32_ladder(records: Sequence[Record], best: Sequence[Record], published: Mapping[int, float]) -> Drawing:
@@ -37,7 +37,7 @@ def _panels(curves: Sequence[Curve], title: str, words: str) -> Drawing:
         return Drawing()
     curves = [curve for curve in curves if curve.points]
     panels = [ladder_panel(curves, f"{title}, {axis} axis", axis == "linear") for axis in ("logarithmic", "linear")]
-    return stack([*panels, paragraph(words, _WORDS_WIDTH)] if words else panels, _PANEL_GAP)
+    return stack([*panels, paragraph(words, _WORDS_WIDTH, _WORDS_SIZE)] if words else panels, _PANEL_GAP)
 
 
 def _of_float32(record: Record) -> bool:

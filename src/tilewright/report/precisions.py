@@ -63,6 +63,22 @@ def title(run: Precisions) -> str:
     return f"Float32 products of {CHARTED} on one NVIDIA {run.gpu.name}: speed over error, one run"
 
 
+def described(run: Precisions) -> str:
+    """The chart in sentences, for who cannot see it: the baseline, and what of ours is faster with a smaller error."""
+    charted = [one for one in run.choices if one.shape == CHARTED and one.error > 0]
+    better = [one for one in charted if one.way.startswith(_OWN) and one.tflops > one.baseline_tflops]
+    better = sorted((one for one in better if one.error < one.baseline_error), key=lambda one: -one.tflops)
+    reached = [f"PyTorch's float32 reaches {charted[0].baseline_tflops:.1f} TFLOP/s"]
+    reached += [
+        f"{one.way} reaches {one.tflops:.1f} TFLOP/s with {one.error / one.baseline_error:.2f} times that error"
+        for one in better
+    ]
+    return (
+        f"A chart of {len(charted)} ways to multiply float32 matrices of {CHARTED} on an NVIDIA {run.gpu.name}: "
+        f"TFLOP/s against relative error. {'; '.join(reached)}."
+    )
+
+
 def speeds(run: Precisions) -> str:
     """Every way, by problem: TFLOP/s and times as fast as PyTorch's float32, and errors over its error."""
     shapes = list(dict.fromkeys(one.shape for one in run.choices))

@@ -3,7 +3,7 @@
 Each cell's ratio is of its own record: precisions were measured in runs of their own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +34,9 @@ RESULTS = (
 
 LARGE = 2048
 """Rows and columns of a result from which on a product counts as large."""
+
+CLAIMED = 2.0
+"""Times cuBLAS's speed that every product reaches in the range of k that the claim is about."""
 
 Measured = Mapping[str, Mapping[str, Record]]
 """By precision and sizes."""
@@ -85,20 +88,28 @@ def sections(found: Found) -> dict[str, str]:
 
 
 def claim(found: Found) -> str:
-    """How fast and how exact large products were, in a sentence or two; empty where none was measured."""
-    ours, fast = (_large(found.records.get(name, {}).values()) for name in ("float32", "fp16x3"))
-    if not ours or found.gpu is None:
+    """How fast and how exact large products were, and for which k, in a few sentences; empty where none was measured.
+
+    The range of k ends at the largest that was measured. It begins at the smallest from which on every large product
+    was at least `CLAIMED` times as fast as cuBLAS; what shorter k gave, or that none was measured, is said by itself.
+    """
+    ours, fast = (_by_depth(found.records.get(name, {}).values()) for name in ("float32", "fp16x3"))
+    if not ours.claimed or found.gpu is None:
         return ""
     text = (
-        f"On an NVIDIA {found.gpu.name}, float32 products with results of {LARGE} x {LARGE} or larger are "
-        f"{_range(map(ratio, ours))} times as fast as cuBLAS's, with {_range(one.error_ratio for one in ours)} times "
-        "its error on random inputs: they are made of products of bfloat16 on tensor cores, and what bfloat16 cannot "
-        "hold is noticed on the device and computed in float32."
+        f"On an NVIDIA {found.gpu.name}, float32 products with results of {LARGE} x {LARGE} or larger and "
+        f"{_depths(ours.claimed)} are {_speedup(ours.claimed)} as fast as cuBLAS's, with {_error(ours.claimed)} its "
+        "error on random inputs. "
     )
-    if fast and "fp16x3" not in found.elsewhere:
+    if ours.shorter:
+        text += f"With {_depths(ours.shorter)} they are {_speedup(ours.shorter)} as fast, with {_error(ours.shorter)} "
+        text += "cuBLAS's error."
+    else:
+        text += "Shorter k was not measured."
+    if fast.claimed and "fp16x3" not in found.elsewhere:
         text += (
-            f' With `precision="fp16x3"` they are {_range(map(ratio, fast))} times as fast, with '
-            f"{_range(one.error_ratio for one in fast)} times cuBLAS's error."
+            f' With `precision="fp16x3"` and {_depths(fast.claimed)} they are {_speedup(fast.claimed)} as fast, with '
+            f"{_error(fast.claimed)} cuBLAS's error."
         )
     return text
 
@@ -120,15 +131,44 @@ def reading(found: Found, shape: str = "128x4096x14336") -> str:
     )
 
 
-def _large(records: Iterable[Record]) -> list[Record]:
-    """Large products on tensor cores."""
-    return [one for one in records if one.precision and min(one.m, one.n) >= LARGE]
+class _ByDepth(NamedTuple):
+    """Large products."""
+
+    claimed: Sequence[Record]
+    """Those from a k on that keeps them all at `CLAIMED` or faster; all of them where there is no such k."""
+    shorter: Sequence[Record]
+    """Those with less k."""
+
+
+def _by_depth(records: Iterable[Record]) -> _ByDepth:
+    """Large products, whatever kernel was picked, by whether every one of their k or more is fast enough."""
+    large = [one for one in records if min(one.m, one.n) >= LARGE and ratio(one) is not None]
+    slow = max((one.k for one in large if (ratio(one) or 0.0) < CLAIMED), default=0)
+    claimed = [one for one in large if one.k > slow]
+    return _ByDepth(claimed, [one for one in large if one.k <= slow]) if claimed else _ByDepth(large, [])
+
+
+def _depths(records: Iterable[Record]) -> str:
+    depths = [one.k for one in records]
+    return f"k of {_span(str(min(depths)), str(max(depths)))}"
+
+
+def _speedup(records: Iterable[Record]) -> str:
+    return _range(map(ratio, records))
+
+
+def _error(records: Iterable[Record]) -> str:
+    return _range(one.error_ratio for one in records)
 
 
 def _range(values: Iterable[float | None]) -> str:
-    """The least and the largest of what is known."""
+    """The least and the largest of what is known, as in '2.12 to 2.51 times'."""
     known = [value for value in values if value is not None]
-    return f"{min(known):.2f} to {max(known):.2f}"
+    return f"{_span(f'{min(known):.2f}', f'{max(known):.2f}')} times"
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
 
 
 def _ordered(names: Iterable[str], measured: Measured) -> list[str]:

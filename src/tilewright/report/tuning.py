@@ -239,12 +239,14 @@ def _plots(exhaustive: list[Trial], ranked: list[Trial]) -> dict[str, str]:
     shares = [100 * found_by(curve, total / 10) / best for curve in curves.values()]
     # Both measure anew, so the ranked search's best may come out above the exhaustive one's.
     text = (
-        f"![the best so far against time]({SEARCH.name})\n\n"
+        f"![Two curves of the best GFLOP/s so far against seconds of searching {subject}: in the order of the configs, "
+        f"and ranked by the cost model.]({SEARCH.name})\n\n"
         f"Of {subject}: the exhaustive search tried {len(exhaustive)} configs in {total:,.0f} s and found "
         f"{best:,.0f} GFLOP/s. In a tenth of that time it had found {shares[0]:.1f}% of it, the ranked search "
         f"{shares[1]:.1f}%. The ranked search tried {len(ranked)} configs in {ranked[-1].at_s:,.0f} s."
     )
-    return {"landscape": f"![performance over the parameters]({LANDSCAPE.name})" if pairs else "", "search": text}
+    seen = f"Maps of GFLOP/s, one for each pair of parameters, of the best config with each pair of values: {subject}."
+    return {"landscape": f"![{seen}]({LANDSCAPE.name})" if pairs else "", "search": text}
 
 
 if __name__ == "__main__":

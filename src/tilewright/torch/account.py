@@ -1,6 +1,6 @@
 """What ran where while products of PyTorch were routed."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tilewright.torch.decisions import Decision
@@ -22,11 +22,19 @@ class Row(NamedTuple):
 
 
 class Report(tuple[Row, ...]):
-    """Rows, those that saved most first; as text, a table."""
+    """Rows, those that saved most first; as text, a table, or a sentence that says why there are none."""
+
+    why_empty: str
+    """Why there are no rows, as the end of a sentence; empty where there are some."""
 
     @classmethod
-    def of(cls, decisions: Iterable[tuple[str, Decision]]) -> "Report":
-        """What decisions counted, each with its operator."""
+    def of(cls, decisions: Iterable[tuple[str, Decision]], why_empty: Callable[[], str]) -> "Report":
+        """A report on the products that decisions counted.
+
+        Args:
+            decisions: each with its operator.
+            why_empty: gives the reason where they counted none.
+        """
         calls: dict[tuple[str, str, str, str], tuple[int, float]] = {}
         for operator, one in decisions:
             problem = f"{one.problem.shape} {one.problem.case}" if one.problem else ""
@@ -37,7 +45,9 @@ class Report(tuple[Row, ...]):
                 before, saved_before = calls.get((operator, problem, where, why), (0, 0.0))
                 calls[operator, problem, where, why] = before + count, saved_before + gained
         rows = [Row(*key[:3], count, saved, key[3]) for key, (count, saved) in calls.items() if count]
-        return cls(sorted(rows, key=lambda row: (-row.saved_us, -row.calls)))
+        report = cls(sorted(rows, key=lambda row: (-row.saved_us, -row.calls)))
+        report.why_empty = "" if rows else why_empty()
+        return report
 
     @property
     def saved_us(self) -> float:
@@ -45,6 +55,8 @@ class Report(tuple[Row, ...]):
         return sum(row.saved_us for row in self)
 
     def __str__(self) -> str:
+        if not self:
+            return f"no products to report: {self.why_empty}"
         head = ("operator", "problem", "ran on", "calls", "saved ms", "why")
         body = [(r.operator, r.problem, r.where, f"{r.calls:,}", f"{r.saved_us / 1e3:,.2f}", r.why) for r in self]
         widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]

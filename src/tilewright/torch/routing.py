@@ -342,7 +342,7 @@ def disable() -> None:
 
 
 def report(*, reset: bool = False) -> Report:
-    """What ran where while products were routed, by operator and shape; print it to see a table.
+    """What ran where while products were routed, by operator and shape; print it to see a table, or why it is empty.
 
     Calls of Python are counted: a CUDA graph counts once, where it is captured.
 
@@ -353,8 +353,17 @@ def report(*, reset: bool = False) -> Report:
     for routes in tuple(_routes.values()):
         routes.count()
         decisions += [(name, one) for name, kinds in routes.decisions.items() for one in tuple(kinds.values())]
-    found = Report.of(decisions)
+    found = Report.of(decisions, _why_empty)
     if reset:
         for _, decision in decisions:
             decision.calls = decision.stock_calls = 0
     return found
+
+
+def _why_empty() -> str:
+    """Why no product was routed."""
+    if not torch.cuda.is_available():
+        return "PyTorch finds no GPU, and products of tensors on the CPU stay with PyTorch"
+    if not _routes:
+        return "enable() has not been called"
+    return "no product of CUDA tensors was called while enable() was in force, or since the last reset"

@@ -8,11 +8,11 @@ from tilewright.report.figures.axes import decade_below, decades
 from tilewright.report.figures.palette import owner_color
 from tilewright.report.figures.svg import ALARM, FAINT, INK, PALE, SOFT, Drawing
 
-_LEFT, _TOP = 64.0, 30.0
-_WIDTH, _HEIGHT = 420.0, 400.0
-_SIZE = 12.0
-"""Of the letters: legible where a phone shows the drawing at half its size."""
-_GAP = 15.0
+_LEFT, _TOP = 94.0, 34.0
+_WIDTH, _HEIGHT = 330.0, 440.0
+_SIZE = 17.0
+"""Of the letters: legible where a phone shows the drawing 400 pixels wide, at a bit more than half its size."""
+_GAP = 20.0
 """Between two labels, at least."""
 _LABELS = 34.0
 """From the axes to the labels."""
@@ -66,17 +66,17 @@ def ladder_panel(curves: Sequence[Curve], title: str, linear: bool = False, acro
         share = speed / high if linear else math.log(speed / low) / math.log(high / low)
         return bottom - _HEIGHT * share
 
-    drawing.text(_LEFT, _TOP - 12, title, 13, bold=True)
+    drawing.text(_LEFT, _TOP - 14, title, _SIZE, bold=True)
     for speed in _round_steps(high) if linear else decades(low, high):
         drawing.line(_LEFT, y(speed), _LEFT + _WIDTH, y(speed), PALE)
-        drawing.text(_LEFT - 6, y(speed) + 4, f"{speed:,.0f}", _SIZE, fill=SOFT, anchor="end")
+        drawing.text(_LEFT - 6, y(speed) + _SIZE / 3, f"{speed:,.0f}", _SIZE, fill=SOFT, anchor="end")
     for size in sizes:
         drawing.line(x(size), _TOP, x(size), bottom, PALE)
         if size.bit_count() == 1:
-            drawing.text(x(size), bottom + 16, str(size), _SIZE, fill=SOFT, anchor="middle")
+            drawing.text(x(size), bottom + 22, str(size), _SIZE, fill=SOFT, anchor="middle")
     drawing.rect(_LEFT, _TOP, _WIDTH, _HEIGHT, stroke=FAINT)
-    drawing.text(_LEFT + _WIDTH / 2, bottom + 36, across, _SIZE, fill=SOFT, anchor="middle")
-    drawing.text(12, _TOP + _HEIGHT / 2, "GFLOP/s", _SIZE, fill=SOFT, anchor="middle", rotate=-90)
+    drawing.text(_LEFT + _WIDTH / 2, bottom + 46, across, _SIZE, fill=SOFT, anchor="middle")
+    drawing.text(_SIZE, _TOP + _HEIGHT / 2, "GFLOP/s", _SIZE, fill=SOFT, anchor="middle", rotate=-90)
     styles = _styles(curves)
     for curve, style in zip(curves, styles, strict=True):
         drawing.path([(x(size), y(speed)) for size, speed in curve.points], style.color, style.width, style.dash)
@@ -89,7 +89,7 @@ def ladder_panel(curves: Sequence[Curve], title: str, linear: bool = False, acro
         left = _LEFT + _WIDTH + _LABELS
         drawing.path([end, (_LEFT + _WIDTH + 4, end[1]), (left - 4, at)], style.color, 0.8, "1 2")
         drawing.path([(left, at), (left + 22, at)], style.color, style.width + 0.6, style.dash)
-        drawing.text(left + 28, at + 4, curve.label, _SIZE, bold=curve.is_pick or curve.is_baseline)
+        drawing.text(left + 28, at + _SIZE / 3, curve.label, _SIZE, bold=curve.is_pick or curve.is_baseline)
     return drawing
 
 

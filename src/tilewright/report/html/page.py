@@ -81,13 +81,19 @@ def summary(source: Source, some: Sequence[Point]) -> list[tuple[str, str]]:
     lines += [("results", f"{wrong} of {len(records)} wrong" if wrong else "all verified")]
     if source.emulated:
         return lines
-    exact = [point.record for point in some if point.source is source and point.record.arithmetic == "float32"]
-    if exact:
-        best = max(exact, key=lambda record: record.gflops)
-        share = f", {best.gflops / source.gpu.tflops / 10:.0f}% of the float32 peak" if source.gpu else ""
-        name = best.picked or best.kernel
-        lines += [("fastest in float32", f"{best.gflops:,.0f} GFLOP/s{share}: {name} on {best.shape}")]
+    fastest: dict[str, Point] = {}
+    for point in sorted((point for point in some if point.source is source), key=lambda point: -point.record.gflops):
+        fastest.setdefault(point.series.kind, point)
+    lines += [(f"fastest in {kind}", _fastest(point)) for kind, point in fastest.items()]
     return lines
+
+
+def _fastest(point: Point) -> str:
+    """A point's speed, its share of the peak of what its kernel computes in, its kernel and its sizes."""
+    record, gpu = point.record, point.source.gpu
+    peak = gpu and gpu.peak_tflops(record.arithmetic)
+    share = f", {record.gflops / peak / 10:.0f}% of the {record.arithmetic} peak" if peak else ""
+    return f"{record.gflops:,.0f} GFLOP/s{share}: {record.picked or record.kernel} on {point.shape}"
 
 
 def _count(some: Sized, name: str) -> str:
