@@ -64,6 +64,6 @@ def test_configs_of_today_stay_as_they_are(kernel):
 
 def test_a_parameters_former_name_is_understood():
     kernel = find("split_k")
-    assert kernel.config({"SLICES": 4, "BLOCKS": 3}) == kernel.config({"K_SLICES": 4, "MIN_BLOCKS": 3})
+    assert kernel.config({"SLICES": 2, "BLOCKS": 1}) == kernel.config({"K_SLICES": 2, "MIN_BLOCKS": 1})
     with pytest.raises(ConfigError, match="coalesced has no parameter"):
         find("coalesced").config({"SLICES": 4})

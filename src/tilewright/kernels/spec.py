@@ -472,7 +472,7 @@ class Kernel:
         for given, value in (overrides or {}).items():
             name = given if given in values else RENAMED.get(given, given)
             if name not in values:
-                raise ConfigError(f"{self.name} has no parameter {name!r}{nearest(name, values)}")
+                raise ConfigError(f"{self.name} has no parameter {given!r}{nearest(given, values)}")
             if isinstance(value, bool) or not isinstance(value, numbers.Integral):
                 raise ConfigError(f"{self.name}: {name} must be an integer, got {value!r}")
             values[name] = int(value)
