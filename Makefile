@@ -33,12 +33,12 @@ docs: .venv/installed-dev
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tilewright needs Python 3.10 or newer, $(PYTHON) is older: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
 	@echo 'Installing tilewright into .venv: NumPy, the CUDA compiler and headers (100 MB)$(if $(GPU), and cuBLAS (420 MB)).'
-	@echo 'Its C++ parts are compiled meanwhile, if there is a C++ compiler.'
+	@echo 'Then its C++ parts are compiled, if there is a C++ compiler.'
 	$(PIP) --editable '.$(if $(GPU),[cublas])'
 	touch $@
 
 .venv/installed-dev: .venv/installed
-	@echo 'Installing what tests, linters and docs need (300 MB), and PyTorch for the CPU if it is offered (200 MB).'
+	@echo 'Installing what tests, linters and docs need (250 MB), and PyTorch for the CPU if it is offered (200 MB).'
 	$(PIP) 'tilewright[dev]'
 	@# The usual build of PyTorch brings gigabytes of CUDA, so only a build for the CPU is installed, if one is offered.
 	@build=$$($(BIN)/python -m pip index versions torch 2>/dev/null | grep -o '[0-9][0-9.]*+cpu' | head -n 1); \

@@ -1,4 +1,4 @@
-"""Builds the launcher, the predictions and the emulator's runtime where there is a C++ compiler; else they are left out."""
+"""Compiles the emulator's runtime, the launcher and the predictions where there is a C++ compiler."""
 
 import os
 import runpy
@@ -28,7 +28,7 @@ def module(name: str, source: str, *options: str) -> Extension:
 
 
 def runtime() -> Extension:
-    """The emulator's runtime, a shared library that Python does not import: see `engines/emulator/runtime_library.py`."""
+    """The emulator's runtime, a library that Python does not import: see `engines/emulator/runtime_library.py`."""
     asked = shlex.split(os.environ.get("CFLAGS", ""))  # last, so that it counts
     return Extension(
         RUNTIME,

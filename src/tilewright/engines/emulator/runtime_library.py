@@ -67,7 +67,7 @@ def _installed(*_texts: str) -> Runtime | None:
 
 
 def _has_instructions() -> bool:
-    """Whether this processor has the instructions that the installed runtime uses. Where Linux does not say, it has not."""
+    """Whether this processor has the instructions that the installed runtime uses, as far as Linux says."""
     if not prebuilt.INSTRUCTIONS:
         return True
     with Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
