@@ -29,12 +29,12 @@ def module(name: str, source: str, *options: str) -> Extension:
 
 def runtime() -> Extension:
     """The emulator's runtime, a library that Python does not import: see `engines/emulator/runtime_library.py`."""
-    asked = shlex.split(os.environ.get("CFLAGS", ""))  # last, so that it counts
+    asked = [option for option in shlex.split(os.environ.get("CFLAGS", "")) if option.startswith("-O")]
     return Extension(
         RUNTIME,
         [],
         depends=[str(file) for file in sorted((PACKAGE / "engines" / "emulator").glob("*/*.[ch]*"))],
-        extra_compile_args=[*PREBUILT["PREBUILT_OPTIONS"], "-g0", *asked],
+        extra_compile_args=[*PREBUILT["PREBUILT_OPTIONS"], "-g0", *asked],  # the last -O counts
         extra_link_args=["-pthread", "-fno-lto", f"-Wl,-soname,{PREBUILT['runtime_name']()}"],
         language="c++",
         optional=True,

@@ -51,7 +51,8 @@ def test_make_bench_ends_with_how_to_call_the_command_line(tmp_path):
 
 
 @needs_make
-def test_make_installs_for_a_bench_and_then_for_tests(tmp_path):
+@pytest.mark.parametrize(("gpu", "package"), [("", "."), ("/dev/nvidiactl", ".[cublas]")])
+def test_make_installs_for_a_bench_and_then_for_tests(tmp_path, gpu, package):
     """The package once, since that compiles."""
     for name in ("Makefile", "pyproject.toml", "setup.py"):
         shutil.copy(ROOT / name, tmp_path)
@@ -60,11 +61,11 @@ def test_make_installs_for_a_bench_and_then_for_tests(tmp_path):
     python.chmod(0o755)
 
     def installed(target):
-        command = ["make", target, f"PYTHON={python}", "GPU="]
+        command = ["make", target, f"PYTHON={python}", f"GPU={gpu}"]
         subprocess.run(command, cwd=tmp_path, env=alone(), capture_output=True, check=True)
         return [line.split() for line in (tmp_path / "installed").read_text().splitlines()]
 
-    bench = ["--disable-pip-version-check", "--editable", "."]
+    bench = ["--disable-pip-version-check", "--editable", package]
     dev = [["--disable-pip-version-check", "tilewright[dev]"]]
     torch = [["--disable-pip-version-check", "torch==2.9.0+cpu", "tilewright[torch]"]]
     assert installed("bench") == [bench]
