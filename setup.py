@@ -1,30 +1,67 @@
-"""Builds the launcher and the predictions into the package where there is a C++ compiler; else they are left out."""
+"""Compiles the emulator's runtime, the launcher and the predictions where there is a C++ compiler."""
 
-import hashlib
+import os
+import runpy
+import shlex
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
-HEADERS = sorted(Path("src/tilewright/engines").glob("*.h"))  # as extension.py has them
+PACKAGE = Path("src/tilewright")
+PREBUILT = runpy.run_path(str(PACKAGE / "engines" / "prebuilt.py"))
+RUNTIME = "tilewright.engines.emulator._runtime"
 
 
-def extension(module: str, source: str, *options: str) -> Extension:
-    """A module, which says what it was compiled from: see `engines/extension.py`."""
-    path = Path("src/tilewright", source)
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in (path, *HEADERS))).hexdigest()
+def module(name: str, source: str, *options: str) -> Extension:
+    """A Python extension, which says what it was compiled from: see `engines/extension.py`."""
+    path, headers = PACKAGE / source, PREBUILT["HEADERS"]
+    digest = PREBUILT["digest"]((path, *headers))
     return Extension(
-        module,
+        name,
         [path.as_posix()],
-        depends=[file.as_posix() for file in HEADERS],
+        depends=[str(file) for file in headers],
         define_macros=[("SOURCE_DIGEST", f'"{digest}"')],
         extra_compile_args=["-std=c++17", "-fvisibility=hidden", "-g0", *options],
         optional=True,
     )
 
 
+def runtime() -> Extension:
+    """The emulator's runtime, a library that Python does not import: see `engines/emulator/runtime_library.py`."""
+    asked = [option for option in shlex.split(os.environ.get("CFLAGS", "")) if option.startswith("-O")]
+    return Extension(
+        RUNTIME,
+        [],
+        depends=[str(file) for file in sorted((PACKAGE / "engines" / "emulator").glob("*/*.[ch]*"))],
+        extra_compile_args=[*PREBUILT["PREBUILT_OPTIONS"], "-g0", *asked],  # the last -O counts
+        extra_link_args=["-pthread", "-fno-lto", f"-Wl,-soname,{PREBUILT['runtime_name']()}"],
+        language="c++",
+        optional=True,
+    )
+
+
+class Build(build_ext):
+    """Compiles at the same time, and the runtime's sources as one."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or True
+
+    def build_extension(self, ext: Extension) -> None:
+        if ext.name == RUNTIME:
+            unit = Path(self.build_temp, "runtime.cpp")
+            unit.parent.mkdir(parents=True, exist_ok=True)
+            unit.write_text(PREBUILT["unit"](PREBUILT["runtime_sources"]()), encoding="utf-8")
+            ext.sources = [str(unit)]
+        super().build_extension(ext)
+
+
 setup(
     ext_modules=[
-        extension("tilewright.engines._launcher", "engines/launcher.cpp"),
-        extension("tilewright.analysis._predicting", "analysis/predicting.cpp", "-ffp-contract=off"),
-    ]
+        runtime(),  # first, since it takes longest
+        module("tilewright.engines._launcher", "engines/launcher.cpp"),
+        module("tilewright.analysis._predicting", "analysis/predicting.cpp", "-ffp-contract=off"),
+    ],
+    cmdclass={"build_ext": Build},
 )

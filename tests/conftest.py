@@ -13,7 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 
 from tilewright.bench.records import Baseline, Error, Record, Times
-from tilewright.engines.emulator.compiler import compile_runtime
+from tilewright.engines.emulator.runtime_library import find_runtime
 from tilewright.errors import EngineUnavailableError
 
 # Nearly all that collecting makes stays: to go through it would take a third of the time. Tests leave little in cycles.
@@ -36,7 +36,7 @@ def pytest_xdist_setupnodes():
     """Before there are several processes, each of which would compile the emulator's runtime if it is in no cache."""
     gc.enable()  # this process collects no tests
     with contextlib.suppress(EngineUnavailableError):
-        compile_runtime()
+        find_runtime()
 
 
 def pytest_collection_finish():

@@ -4,17 +4,34 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 
+needs_make = pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
 
-@pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
+PYTHON = """#!/bin/sh
+case "$*" in
+    "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python && ln -s /bin/true .venv/bin/tilewright;;
+    "-m pip index versions torch") echo "Available versions: 2.9.0+cpu, 2.9.0";;
+    "-m pip install"*) shift 3; echo "$@" >> installed;;
+esac
+"""
+"""An interpreter that writes down what pip is to install."""
+
+
+def alone():
+    """The environment of a make that is not part of `make test`."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+
+
+@needs_make
 def test_make_bench_ends_with_how_to_call_the_command_line(tmp_path):
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    (tmp_path / "pyproject.toml").touch()
+    for name in ("Makefile", "pyproject.toml", "setup.py"):
+        shutil.copy(ROOT / name, tmp_path)
     tools = tmp_path / ".venv" / "bin"
     tools.mkdir(parents=True)
     (tools.parent / "installed").touch()
@@ -22,10 +39,7 @@ def test_make_bench_ends_with_how_to_call_the_command_line(tmp_path):
     program.write_text("#!/bin/sh\necho ran $*\n")
     program.chmod(0o755)
     (tools / "activate").write_text(f"PATH={tools}:$PATH\n")
-    alone = {
-        name: value for name, value in os.environ.items() if not name.startswith("MAKE")
-    }  # not part of `make test`
-    make = subprocess.run(["make", "bench"], cwd=tmp_path, env=alone, capture_output=True, text=True, check=True)
+    make = subprocess.run(["make", "bench"], cwd=tmp_path, env=alone(), capture_output=True, text=True, check=True)
     ran, told = make.stdout.splitlines()[-2:]
     assert ran == "ran bench"
     command, activation = re.fullmatch(
@@ -34,6 +48,48 @@ def test_make_bench_ends_with_how_to_call_the_command_line(tmp_path):
     for line in (command, f"{activation} && tilewright --help"):
         done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True)
         assert done.stdout == "ran --help\n"
+
+
+@needs_make
+@pytest.mark.parametrize(("gpu", "package"), [("", "."), ("/dev/nvidiactl", ".[cublas]")])
+def test_make_installs_for_a_bench_and_then_for_tests(tmp_path, gpu, package):
+    """The package once, since that compiles."""
+    for name in ("Makefile", "pyproject.toml", "setup.py"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+
+    def installed(target):
+        command = ["make", target, f"PYTHON={python}", f"GPU={gpu}"]
+        subprocess.run(command, cwd=tmp_path, env=alone(), capture_output=True, check=True)
+        return [line.split() for line in (tmp_path / "installed").read_text().splitlines()]
+
+    bench = ["--disable-pip-version-check", "--editable", package]
+    dev = [["--disable-pip-version-check", "tilewright[dev]"]]
+    torch = [["--disable-pip-version-check", "torch==2.9.0+cpu", "tilewright[torch]"]]
+    assert installed("bench") == [bench]
+    assert installed("test") == [bench, *dev, *torch]
+    assert installed("bench") == installed("test") == [bench, *dev, *torch]
+    (tmp_path / "installed").unlink()
+    shutil.rmtree(tmp_path / ".venv")
+    assert installed("test") == [bench, *dev, *torch]
+
+
+@needs_make
+def test_make_says_which_python_it_needs(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    python = tmp_path / "python3.9"
+    old = "import sys; sys.version_info = (3, 9, 20)"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{old}; $2"\n')
+    python.chmod(0o755)
+    for name in ("pyproject.toml", "setup.py"):
+        (tmp_path / name).touch()
+    command = ["make", "bench", f"PYTHON={python}"]
+    make = subprocess.run(command, cwd=tmp_path, env=alone(), capture_output=True, text=True, check=False)
+    assert make.returncode != 0
+    assert f"tilewright needs Python 3.10 or newer, {python} is older: make PYTHON=python3.12 ..." in make.stderr
+    assert not (tmp_path / ".venv").exists()
 
 
 def test_messages_name_packages_that_can_be_installed():

@@ -1,6 +1,7 @@
 """The wheel has all of the package, and runs without the repository."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,12 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 OFFLINE = ("--no-deps", "--no-index")
+RUNTIME = Path("tilewright", "engines", "emulator", "runtime")
+PRODUCT = """
+import numpy as np, tilewright
+a, b = np.ones((40, 60), np.float32), np.ones((60, 50), np.float32)
+print((tilewright.matmul(a, b, engine="emulator", kernel="shared_tiled") == 60).all())
+"""
 NOT_PACKAGED = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
 
 
@@ -35,16 +42,22 @@ def installed(wheel, tmp_path_factory):
     target, elsewhere = tmp_path_factory.mktemp("target"), tmp_path_factory.mktemp("elsewhere")
     subprocess.run([*PIP, "install", *OFFLINE, "--target", target, wheel], check=True)
 
-    def run(*command):
-        environment = os.environ | {"PYTHONPATH": str(target)}
+    def run(*command, package=target, status=0, **variables):
+        environment = os.environ | {"PYTHONPATH": str(package)} | variables
         done = subprocess.run(
             [sys.executable, *command], cwd=elsewhere, env=environment, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == status, done.stderr
         return done.stdout
 
     run.target = target
     return run
+
+
+@pytest.fixture
+def copy(installed, tmp_path):
+    """A copy of the installed package, to be changed."""
+    return shutil.copytree(installed.target, tmp_path / "copy")
 
 
 def test_it_has_every_file_of_the_package(wheel):
@@ -80,6 +93,61 @@ from tilewright.engines import _launcher, extension, launcher
 print(_launcher.SOURCE == extension.digest(launcher._SOURCE), launcher.load() is _launcher)
 """
     assert installed("-c", program).split() == ["True", "True"]
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_kernels_of_every_compiler_run_with_its_runtime(installed, tmp_path, compiler):
+    """The library is in the wheel, and whatever compiler made it, it need not be compiled."""
+    if not shutil.which(compiler):
+        pytest.skip(f"there is no {compiler}")
+    variables = {"CXX": compiler, "TILEWRIGHT_CACHE": str(tmp_path)}
+    assert installed("-c", PRODUCT, **variables) == "True\n"
+    racy = tmp_path / "racy.cu"
+    start = (ROOT / "src" / "tilewright" / "kernels" / "start.cu").read_text()
+    racy.write_text(start.replace("__syncthreads();  // all have read them", ""))
+    assert "race" in installed("-m", "tilewright", "check", racy, "--shape", "32", status=1, **variables)
+    assert list(tmp_path.rglob("kernel-*"))
+    assert not list(tmp_path.rglob("*-runtime-*"))
+
+
+def test_without_its_runtime_another_is_compiled_at_first_use(installed, copy, tmp_path):
+    """Of the sources as they are."""
+    with (copy / RUNTIME / "findings.cpp").open("a") as edited:
+        edited.write("// edited\n")
+    fast = shlex.join(["sh", "-c", 'exec g++ "$@" -O0', "sh"])  # which compiles in a third of the time
+    assert installed("-c", PRODUCT, package=copy, CXX=fast, TILEWRIGHT_CACHE=str(tmp_path / "cache")) == "True\n"
+    assert len(list((tmp_path / "cache").rglob("tilewright-runtime-*.so"))) == 1
+
+
+@pytest.mark.parametrize("why", ["as installed", "edited", "absent", "does not load", "other processor"])
+def test_when_its_runtime_is_used(installed, copy, tmp_path, why):
+    """Shown with a compiler that compiles nothing, so that where the runtime is not used there is none."""
+    (library,) = (copy / RUNTIME).parent.glob("_runtime*.so")
+    program = "from tilewright.engines.emulator.runtime_library import find_runtime; print(find_runtime().library)"
+    if why == "edited":
+        with (copy / RUNTIME / "abi.hpp").open("a") as edited:
+            edited.write("// edited\n")
+    elif why == "absent":
+        library.unlink()
+    elif why == "does not load":
+        library.write_bytes(b"no ELF" + library.read_bytes())
+    elif why == "other processor":
+        program = f"from tilewright.engines import prebuilt; prebuilt.INSTRUCTIONS['none such'] = ''; {program}"
+    script = tmp_path / "compiler"
+    script.write_text('#!/bin/sh\ncase "$*" in *-E*) exec g++ "$@";; esac; echo cannot compile >&2; exit 1\n')
+    script.chmod(0o755)
+    variables = {"CXX": str(script), "TILEWRIGHT_CACHE": str(tmp_path / "cache")}
+    if why == "as installed":
+        assert installed("-c", program, package=copy, **variables).strip() == str(library)
+    else:
+        program = f"""
+from tilewright.errors import EngineUnavailableError
+try:
+    {program}
+except EngineUnavailableError as error:
+    print(error)
+"""
+        assert "cannot compile" in installed("-c", program, package=copy, **variables)
 
 
 def test_its_commands_run_without_the_repository(installed):

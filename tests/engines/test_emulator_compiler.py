@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.engines import cache, prebuilt
 from tilewright.engines.emulator import compiler, program
-from tilewright.engines.emulator.compiler import CHECKED, FAST, compile_kernel, compile_runtime
+from tilewright.engines.emulator.compiler import CHECKED, FAST, compile_kernel
 from tilewright.engines.emulator.counting import COUNTED
 from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.program import worker_count
+from tilewright.engines.emulator.runtime_library import find_runtime
 from tilewright.engines.host_compiler import Compiler, find_compiler
 from tilewright.errors import CompileError, EngineUnavailableError
 
@@ -38,9 +40,9 @@ def other_compiler(monkeypatch, tmp_path):
 
     The runtime is the usual one: to compile another takes ten seconds.
     """
-    log, usual = tmp_path / "calls", compile_runtime()
+    log, usual = tmp_path / "calls", find_runtime()
     for module in (compiler, program):
-        monkeypatch.setattr(module, "compile_runtime", lambda: usual)
+        monkeypatch.setattr(module, "find_runtime", lambda: usual)
     monkeypatch.setenv("COMPILER_LOG", str(log))
     commands = 'echo "$@" >> "$COMPILER_LOG"; exec g++ "$@" -O0'
     monkeypatch.setenv("CXX", f"sh -c {shlex.quote(commands)} sh -DSEVEN=7")
@@ -49,11 +51,13 @@ def other_compiler(monkeypatch, tmp_path):
 
 @pytest.fixture
 def fresh_cache(monkeypatch, tmp_path):
-    """A cache folder that holds nothing but the runtime."""
-    folder, library = tmp_path / "cache", Path(compile_runtime().library)
-    shelf = folder / library.parent.name
-    shelf.mkdir(parents=True)
-    shutil.copy(library, shelf)
+    """A cache folder that holds nothing but the runtime, if that is not an installed one."""
+    folder, library = tmp_path / "cache", find_runtime().library
+    folder.mkdir()
+    if library.is_relative_to(cache.folder()):
+        shelf = folder / library.parent.name
+        shelf.mkdir()
+        shutil.copy(library, shelf)
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(folder))
     return folder
 
@@ -194,7 +198,16 @@ def test_without_gxx_another_compiler_is_found(monkeypatch, tmp_path):
     assert find_compiler().command == ("c++",)
 
 
-@pytest.mark.usefixtures("fresh_cache")
+@pytest.fixture
+def one_line_runtime(monkeypatch, tmp_path):
+    """A runtime of one line in place of the emulator's, which takes seconds to compile; an empty cache."""
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime" / "runtime.cpp").write_text("int one() { return 1; }\n")
+    monkeypatch.setattr(prebuilt, "RUNTIME", tmp_path / "runtime")
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("one_line_runtime")
 def test_a_compiler_that_cannot_compile_the_runtime(monkeypatch, tmp_path):
     script = tmp_path / "my compiler"
     script.write_text('#!/bin/sh\ncase "$*" in *-E*) exec g++ "$@";; esac; echo no standard library >&2; exit 1\n')
@@ -237,15 +250,12 @@ def test_a_parsed_beginning_that_is_gone_or_of_another_compiler_is_no_obstacle(f
     run(18)
 
 
-def test_a_damaged_runtime_is_compiled_anew(monkeypatch, tmp_path):
-    """One of a line: that of the emulator takes seconds."""
-    (tmp_path / "runtime.cpp").write_text("int one() { return 1; }\n")
-    monkeypatch.setattr(compiler, "_RUNTIME", tmp_path)
-    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
-    library = compile_runtime().library
+@pytest.mark.usefixtures("one_line_runtime")
+def test_a_damaged_runtime_is_compiled_anew():
+    library = find_runtime().library
     whole = library.read_bytes()
     library.write_bytes(whole[: len(whole) // 2])
-    assert compile_runtime().library.read_bytes() == whole
+    assert find_runtime().library.read_bytes() == whole
 
 
 def test_another_cache_folder_in_the_same_process(fresh_cache, monkeypatch, tmp_path):

@@ -1,6 +1,5 @@
 """C++ modules for Python: built at first use with this machine's compiler, and cached."""
 
-import hashlib
 import importlib
 import importlib.util
 import sys
@@ -9,13 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.engines import cache
+from tilewright.engines import cache, prebuilt
 from tilewright.engines.host_compiler import SUFFIX, find_compiler, scratch
 from tilewright.errors import CompileError, EngineUnavailableError
 
 _OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
-_HEADERS = tuple(sorted(Path(__file__).parent.glob("*.h")))
-"""What they are made of besides their sources: setup.py takes the same, in the same order."""
 
 
 def loaded(module: str, source: Path, options: Sequence[str] = ()) -> Any:
@@ -41,7 +38,7 @@ def loaded(module: str, source: Path, options: Sequence[str] = ()) -> Any:
 
 def digest(source: Path) -> str:
     """What a module is made of, in short, as setup.py has it."""
-    return hashlib.sha256(_text(source).encode()).hexdigest()
+    return prebuilt.digest((source, *prebuilt.HEADERS))
 
 
 def built(source: Path, options: Sequence[str] = (), versions: Sequence[str] = ()) -> Path:
@@ -62,7 +59,7 @@ def built(source: Path, options: Sequence[str] = (), versions: Sequence[str] = (
         raise FileNotFoundError(f"there is no Python.h in {headers}")
     compiler = find_compiler()
     version = (sys.version, sysconfig.get_config_var("EXT_SUFFIX"), *versions)
-    name = f"{source.stem}-" + cache.key(compiler.key, _OPTIONS, version, _text(source))
+    name = f"{source.stem}-" + cache.key(compiler.key, _OPTIONS, version, digest(source))
     found = cache.find(name, SUFFIX)
     if found is None:
         with scratch() as output:
@@ -83,7 +80,3 @@ def imported(module: str, path: Path) -> Any:
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded
-
-
-def _text(source: Path) -> str:
-    return "".join(file.read_text(encoding="utf-8") for file in (source, *_HEADERS))

@@ -5,16 +5,15 @@ import ctypes
 import os
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
-from tilewright.engines.emulator.host import cores
 from tilewright.engines.emulator.own_names import as_written, renamed
 from tilewright.engines.emulator.ptx import behind_prelude, lines_of, needs_macros, translated, translated_expanded
+from tilewright.engines.emulator.runtime_library import Runtime, base_options, find_runtime
 from tilewright.engines.emulator.subscripts import with_arrays
 from tilewright.engines.emulator.wrapped_indices import with_exact_values
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
@@ -28,11 +27,6 @@ _RUNTIME = _HERE / "runtime"
 _KERNELS = _HERE.parents[1] / "kernels"
 _INCLUDE = (_HERE / "include", _KERNELS / "include")
 """In this order: the emulator's stand-ins come before the device headers of the same name."""
-
-_RUNTIME_UNITS = 4
-"""How many units the runtime's files are compiled in at most, and no more than there are cores. All of them include the
-same headers, and make the same code of templates: four units take a quarter more core-seconds than one or two, and one
-for each file would take more again. The largest of four takes no longer than the largest file would."""
 
 OPTIMIZE_VARIABLE = "TILEWRIGHT_EMULATOR_OPTIMIZE"
 """Environment variable: how far the compiler optimizes kernels whose accesses are not counted, 1 to 3, the default.
@@ -59,30 +53,6 @@ _ALIGNED = re.compile(r"\b__shared__\s+alignas\b")
 
 _OF_VARIABLES = ("\t.section", "\t.text", "\t.data", "\t.bss", "\t.zero", "_ZGV")
 """How lines of assembly begin that say where variables are and how large."""
-
-_LARGEST_FRAME = 32 * 1024
-"""Bytes of stack that a function of a kernel may use: half of what a fiber has."""
-
-_COMMON = (
-    "-std=c++17",
-    "-O3",
-    "-fPIC",
-    "-fvisibility=hidden",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-ffp-contract=fast",  # a multiply and an add become one FMA, as in the GPU's compiler
-    "-fno-strict-aliasing",  # kernels read floats as float4s
-    "-fno-stack-protector",
-    "-U_FORTIFY_SOURCE",  # it takes a switch between fibers for an error
-    "-fno-builtin-printf",  # a kernel's is the runtime's, never puts
-    "-Wno-unknown-pragmas",  # #pragma unroll
-)
-
-_GCC_ONLY = (
-    "-Wno-psabi",  # kernels are not called by what another compiler made
-    f"-Werror=frame-larger-than={_LARGEST_FRAME}",
-)
-_CLANG_ONLY = (f"-Wframe-larger-than={_LARGEST_FRAME}", "-Werror=frame-larger-than")
 
 
 @dataclass(frozen=True)
@@ -170,58 +140,6 @@ def _build_options(compiler: Compiler, build: Build) -> list[str]:
     return options
 
 
-def _base_options(compiler: Compiler) -> tuple[str, ...]:
-    """What all of the emulator's code is compiled with."""
-    return (*_COMMON, *(_CLANG_ONLY if compiler.is_clang else _GCC_ONLY), *compiler.native)
-
-
-@dataclass(frozen=True)
-class Runtime:
-    """The compiled runtime. Runtimes of one name are the same, wherever their files lie."""
-
-    name: str
-    """Under which kernels are linked with it, and find it in the process, which has it loaded."""
-    library: Path = field(compare=False)
-
-
-def compile_runtime() -> Runtime:
-    """The runtime as a shared object, compiled once.
-
-    Raises:
-        EngineUnavailableError: there is no working C++ compiler.
-    """
-    compiler = find_compiler()
-    base = (*_base_options(compiler), "-O2")
-    texts = cache.texts_key(_RUNTIME, ".cpp", ".hpp"), cache.texts_key(_INCLUDE[0], ".h")
-    name = "tilewright-runtime-" + cache.key(compiler.key, base, texts)
-    library = cache.find(name, SUFFIX)
-    if library is None:
-        with scratch() as output:
-            units = []
-            for number, files in enumerate(_runtime_units()):
-                units.append(output.with_name(f"unit{number}.cpp"))
-                units[-1].write_text("".join(f'#include "{file}"\n' for file in files), encoding="utf-8")
-            objects = {str(unit): str(unit.with_suffix(".o")) for unit in units}
-            try:
-                with ThreadPoolExecutor() as threads:  # the compilers run at the same time
-                    list(threads.map(lambda unit: compiler.run([*base, "-c", unit, "-o", objects[unit]]), objects))
-                compiler.run(
-                    [*base, "-shared", "-pthread", f"-Wl,-soname,{name}", *objects.values(), "-o", str(output)]
-                )
-            except CompileError as error:
-                raise EngineUnavailableError(f"the emulator's runtime does not compile: {error}") from None
-            library = cache.store(name, SUFFIX, output.read_bytes())
-    return Runtime(name, library)
-
-
-def _runtime_units() -> list[list[Path]]:
-    """The runtime's files, by the unit that they are compiled in. Units are of about one size."""
-    units: list[list[Path]] = [[] for _ in range(min(_RUNTIME_UNITS, cores()))]
-    for file in sorted(_RUNTIME.glob("*.cpp"), key=lambda file: (-file.stat().st_size, file)):
-        min(units, key=lambda unit: sum(one.stat().st_size for one in unit)).append(file)
-    return [unit for unit in units if unit]
-
-
 def compile_kernel(
     source: Path | str,
     entry: str,
@@ -262,8 +180,8 @@ def _compiled(
 ) -> Path:
     """The same. exact: whether the source's unsigned integers know their exact values, which not all sources allow."""
     compiler = find_compiler()
-    base = _base_options(compiler)
-    runtime = compile_runtime()
+    base = base_options(compiler)
+    runtime = find_runtime()
     file, text, folder = (
         (source.name, source.read_text(encoding="utf-8"), source.parent)
         if isinstance(source, Path)

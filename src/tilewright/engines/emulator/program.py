@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.engines.apart import is_late
-from tilewright.engines.emulator.compiler import FAST, Build, Runtime, compile_kernel, compile_runtime
+from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.host import cores
 from tilewright.engines.emulator.own_names import renamed
+from tilewright.engines.emulator.runtime_library import Runtime, find_runtime
 from tilewright.engines.emulator.symbols import shared_variables
 from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
@@ -309,7 +310,7 @@ def load_runtime() -> ctypes.CDLL:
     Raises:
         EngineUnavailableError: there is no working C++ compiler.
     """
-    return _load_runtime(compile_runtime())
+    return _load_runtime(find_runtime())
 
 
 @lru_cache
