@@ -1,6 +1,21 @@
-"""Two streams to print to, one for results, one for notes and progress."""
+"""Two streams to print to, one for results, one for notes and progress; and how this command is called."""
+
+import shutil
+import sys
+from pathlib import Path
 
 from rich.console import Console
 
+NAME = "tilewright"
+
 out = Console()
 notes = Console(stderr=True, highlight=False)
+
+
+def invoked() -> str:
+    """What to type in this shell for the command that runs, as 'tilewright' or '.venv/bin/tilewright'."""
+    program = Path(sys.argv[0])
+    if program.name != NAME:
+        return f"python -m {NAME}"
+    found = shutil.which(NAME)
+    return NAME if program.parent == Path() or (found and Path(found).samefile(program)) else str(program)
