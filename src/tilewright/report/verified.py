@@ -6,6 +6,7 @@ from rich.text import Text
 
 from tilewright.bench.records import Record, Result
 from tilewright.kernels import LADDER, find
+from tilewright.problem import FAST
 from tilewright.report.course import Course, RungSpeed
 from tilewright.report.fitted import Column, FittedTable
 from tilewright.report.ratios import quotient, share, speed
@@ -36,7 +37,7 @@ def course_table(results: Sequence[Result], course: Course) -> FittedTable:
         *columns, title=_title(results, shown, course), caption=_caption(shown, course), names=1 + rungs
     )
     for one, measured in zip(results, shown, strict=True):
-        cells = [*[str(one.rung or "")] * rungs, one.title, *[briefs.get(one.kernel, "")] * rungs, one.arithmetic]
+        cells = [*[str(one.rung or "")] * rungs, one.title, *[briefs.get(one.kernel, "")] * rungs, _arithmetic(one)]
         table.add_row(*cells, *_verdict(one), *(_speed(measured, course) if any(shown) else ()))
     return table
 
@@ -101,6 +102,10 @@ def _speed(measured: RungSpeed | None, course: Course) -> tuple[str, str]:
 def _is_own(result: Result) -> bool:
     """Whether a result is of a rung in the arithmetic that the course has it in."""
     return bool(result.rung and not result.picked and result.case == f"NN {find(result.kernel).takes.arithmetic()}")
+
+
+def _arithmetic(result: Result) -> str:
+    return f"{result.dtype}:{FAST}" if result.precision == FAST else result.arithmetic
 
 
 def _case(result: Result) -> str:
