@@ -23,11 +23,11 @@ lint: .venv/installed
 	$(BIN)/mypy
 
 docs: .venv/installed
+	$(BIN)/python -m tilewright.report.worklog
 	$(BIN)/python -m tilewright.report.performance
 	$(BIN)/python -m tilewright.report.tuning
 	$(BIN)/python -m tilewright.report.frameworks
 	$(BIN)/python -m tilewright.report.scaling
-	$(BIN)/python -m tilewright.report.worklog
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tilewright needs Python 3.10 or newer, $(PYTHON) is older: make PYTHON=python3.12 ...")'

@@ -32,7 +32,7 @@ class Column(NamedTuple):
     wraps: _Behind = ""
     """Behind what the lines of a cell may be broken."""
     spare: bool = False
-    """Whether the column is left out where not all columns have room."""
+    """Whether the column is left out where not all cells have room in one line."""
 
 
 class _Row(NamedTuple):
@@ -44,9 +44,9 @@ class _Row(NamedTuple):
 class FittedTable:
     """A table as wide as it needs to be, narrower where the terminal is, and a list where no table fits.
 
-    Columns shrink no further than to their longest word. Where that is too wide, spare columns are left out, from the
-    last to the first; where that is not enough, each row becomes the cells that name it, and below them the others,
-    each after its heading.
+    Columns shrink no further than to their longest word. Where cells would be broken, spare columns are left out first,
+    from the last to the first. Where the longest words have no room, each row becomes the cells that name it, and below
+    them the others, each after its heading.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class FittedTable:
         while True:
             for gap in self._gaps:
                 room = options.max_width - 2 - gap * (len(shown) - 1)  # a space at either edge
-                if widths := self._widths(shown, room):
+                if widths := self._widths(shown, room, whole=bool(spare)):
                     yield self._table(shown, widths, gap)
                     return
             if not spare:
@@ -84,9 +84,11 @@ class FittedTable:
                 return
             shown.remove(spare.pop())
 
-    def _widths(self, shown: Sequence[int], room: int) -> list[int] | None:
-        """The widths of the columns of these indices; None where their longest words have no room."""
-        least, widths = ([self._needs(index, wrapping) for index in shown] for wrapping in (True, False))
+    def _widths(self, shown: Sequence[int], room: int, whole: bool) -> list[int] | None:
+        """The widths of the columns of these indices; None where their longest words have no room, or, of whole cells,
+        where one would be broken."""
+        least = [max(self._needs(index, not whole), self._heading(index, True)) for index in shown]
+        widths = [max(self._needs(index, False), self._heading(index, False)) for index in shown]
         if sum(least) > room:
             return None
         while sum(widths) > room:
@@ -95,11 +97,13 @@ class FittedTable:
         return widths
 
     def _needs(self, index: int, wrapping: bool) -> int:
-        """The width of a column whose texts wrap wherever they can, or nowhere."""
-        column = self._columns[index]
-        texts: list[tuple[Text, _Behind]] = [(row.cells[index], column.wraps) for row in self._rows]
-        texts.append((Text(column.heading), " "))
-        return max(part.cell_len for text, behind in texts for part in _parts(text, behind if wrapping else ""))
+        """The width of a column's cells, which wrap wherever they can, or nowhere."""
+        behind = self._columns[index].wraps if wrapping else ""
+        return max((part.cell_len for row in self._rows for part in _parts(row.cells[index], behind)), default=0)
+
+    def _heading(self, index: int, wrapping: bool) -> int:
+        """The width of a column's heading, which wraps between its words, or nowhere."""
+        return max(part.cell_len for part in _parts(Text(self._columns[index].heading), " " if wrapping else ""))
 
     def _table(self, shown: Sequence[int], widths: Iterable[int], gap: int) -> Table:
         table = Table(

@@ -28,13 +28,13 @@ def course_table(results: Sequence[Result], course: Course) -> FittedTable:
     columns = [
         *[Column("rung", "right")] * rungs,
         Column("kernel", style="bold"),
-        *[Column("idea")] * rungs,
+        *[Column("idea", wraps=" ")] * rungs,
         Column("in", spare=True),
         *_VERDICT,
         *([Column("GFLOP/s", "right"), Column("of cuBLAS", "right", spare=True)] if any(shown) else []),
     ]
     table = FittedTable(
-        *columns, title=_title(results, shown, course), caption=_caption(shown, course), names=1 + rungs
+        *columns, title=_title(results, shown, course), caption=_caption(shown, course), names=1 + rungs, most_gap=2
     )
     for one, measured in zip(results, shown, strict=True):
         cells = [*[str(one.rung or "")] * rungs, one.title, *[briefs.get(one.kernel, "")] * rungs, _arithmetic(one)]
