@@ -1,8 +1,7 @@
 """The command line: `tilewright bench`."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words, ow
 from tilewright.cli.progress import Steps
 from tilewright.cli.recording import Recording
 from tilewright.cli.streams import invoked, notes
+from tilewright.cli.tasks import COURSE, LIBRARY, Rounds, Task, by_arithmetic, is_asked, named_kernels, rounds_of, taken
 from tilewright.cli.terminal import (
     Batch,
     BatchInvariant,
@@ -42,12 +42,11 @@ from tilewright.cli.terminal import (
 )
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import ConfigError, EngineUnavailableError, ProblemError
+from tilewright.errors import ConfigError, EngineUnavailableError
 from tilewright.files import check_outputs
 from tilewright.kernels import BEST, KERNELS
-from tilewright.kernels.spec import Choice, Kernel, parse_overrides
-from tilewright.kernels.takes import Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem, Scalars
+from tilewright.kernels.spec import Choice, parse_overrides
+from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Scalars
 from tilewright.report import course
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
@@ -56,18 +55,12 @@ from tilewright.report.verified import count, course_table, fastest, results_tab
 GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "256x256x256"
 GPU_SAMPLES = 10
 
-COURSE, LIBRARY = "course", "library"
-"""Stand for the rungs, which are benched where no kernel is named, and for all other kernels."""
-
 _NEXT = (
     ("check missing_barrier", "a data race: both threads, both lines, the element"),
     ("explain coalesced", "what a kernel does to a GPU, counted, and what binds"),
     ("new my_gemm", "a kernel of your own to begin with, for the same tools"),
 )
 """What a newcomer may type after the course, and what it shows."""
-
-_Task = tuple[list[Choice | str], list[Problem]]
-"""What to run, and on which problems."""
 
 
 def _completed(incomplete: str) -> list[str]:
@@ -166,7 +159,7 @@ def run_bench(
     dtype = factor_type(dtype, promise, scales)
     words = Words(args, grid, block, shared, define=define or ())
     words.check(kernels or [])
-    named, free = _named(kernels or [], every, words, [one for one in KERNELS if _is_asked(one, dtype, promise)])
+    named, free = named_kernels(kernels or [], every, words, [one for one in KERNELS if is_asked(one, dtype, promise)])
     overrides = parse_overrides(config)
     if overrides and BEST in (kernel for kernel, _ in named):
         raise ConfigError(f"--config needs kernels whose parameters it sets, got {config} for {BEST}")
@@ -197,7 +190,7 @@ def run_bench(
             choices.append(one)
         elif emulated or one not in free or one.runs_on(capability, dtype or one.takes.factors[0]):
             choices.append(Choice(one, one.config({**preset, **overrides}, capability=capability)))
-    tasks = _taken(_by_arithmetic(choices, problems, dtype, out_dtype), problems, free, batch_invariant)
+    tasks = taken(by_arithmetic(choices, problems, dtype, out_dtype), problems, free, batch_invariant)
     for problem in (one for _, some in tasks for one in some):
         check_memory(problem)
     shown = results(json_path)
@@ -222,11 +215,11 @@ def run_bench(
             )
             _measure(tasks, run_one, kept, shown)
         else:
-            _verify(_rounds(tasks, choices, bool(free)), partial(verify, where, **options), kept, shown, bool(free))
+            _verify(rounds_of(tasks, choices, bool(free)), partial(verify, where, **options), kept, shown, bool(free))
     if not emulated:
         for line in fastest(kept.records):
             shown.print(line, highlight=False)
-    shown.print(f"[bold]{count(kept.results)}[/]", highlight=False)
+    shown.print(f"\n[bold]{count(kept.results)}[/]", highlight=False)
     wrong = [one for one in kept.results if not one.verified]
     for record in wrong:
         why = _why(where, choices, record)
@@ -234,39 +227,6 @@ def run_bench(
     if emulated and not kernels and not every:
         shown.print(_next())
     raise typer.Exit(1 if wrong else 0)
-
-
-def _is_asked(kernel: Kernel, dtype: str | None, promise: str | None) -> bool:
-    """Whether a kernel that is not named takes what is asked for."""
-    return (dtype is None or dtype in kernel.takes.factors) and (not promise or kernel.keeps(promise))
-
-
-def _named(
-    names: Sequence[str], every: bool, words: Words, takers: Sequence[Kernel]
-) -> tuple[list[tuple[Kernel | str, Mapping[str, int]]], frozenset[Kernel]]:
-    """The kernels that are asked for, or `BEST`, with overrides of their presets; and which of them are not named
-    themselves: those are left out where they do not take a problem.
-
-    Args:
-        names, every: as the command is given them.
-        words: options for source files.
-        takers: kernels that the course and the library are taken from.
-    """
-    if every and names:
-        raise ConfigError(f"--all takes no names of kernels, got {' '.join(names)}")
-    found: list[tuple[Kernel | str, Mapping[str, int]]] = []
-    free: set[Kernel] = set()
-    for name in map(str.strip, names or ([COURSE, LIBRARY] if every else [COURSE])):
-        if name == BEST:
-            found.append((name, {}))
-        elif name in (COURSE, LIBRARY):
-            group = [kernel for kernel in takers if bool(kernel.rung) == (name == COURSE)]
-            found += [(kernel, {}) for kernel in group]
-            free |= {*group}
-        else:
-            kernel, preset = words.resolve(name)
-            found.append((kernel, preset))
-    return found, frozenset(free)
 
 
 def _why(engine: Engine, choices: Sequence[Choice | str], record: Result) -> str:
@@ -278,61 +238,8 @@ def _why(engine: Engine, choices: Sequence[Choice | str], record: Result) -> str
     return f": {READS_C}" if read else ""
 
 
-def _by_arithmetic(
-    choices: list[Choice | str],
-    problems: list[Problem],
-    dtype: str | None,
-    out_dtype: str | None,
-) -> list[_Task]:
-    """What to run on problems of the same arithmetic each: of the given types, or the first that a kernel takes."""
-    tasks: dict[tuple[Arithmetic, Takes], list[Choice | str]] = {}
-    promised = problems[0].arithmetic
-    for choice in choices:
-        takes = Takes() if isinstance(choice, str) else choice.kernel.takes
-        arithmetic = takes.arithmetic(dtype or "")
-        typed = replace(promised, factors=arithmetic.factors, result=out_dtype or arithmetic.result)
-        scaled = takes if takes.block_scales else Takes()
-        tasks.setdefault((typed, scaled), []).append(choice)
-    return [
-        (chosen, [scaled.scaled(replace(one, arithmetic=arithmetic)) for one in problems])
-        for (arithmetic, scaled), chosen in tasks.items()
-    ]
-
-
-def _taken(tasks: list[_Task], problems: list[Problem], free: frozenset[Kernel], batch_invariant: bool) -> list[_Task]:
-    """The same without free kernels that do not take a problem, or are not batch-invariant where that is asked for.
-
-    Raises:
-        ProblemError: no kernel takes one of the problems.
-    """
-    if not free and tasks:
-        return tasks
-    found: list[_Task] = []
-    for choices, some in tasks:
-        for problem in some:
-            takers = [
-                one
-                for one in choices
-                if isinstance(one, str) or one.kernel not in free or _takes(one, problem, batch_invariant)
-            ]
-            if takers:
-                found.append((takers, [problem]))
-    for problem in problems:
-        if not any(problem.shape == one.shape and problem.layout == one.layout for _, (one,) in found):
-            raise ProblemError(
-                f"none of these kernels takes {problem.shape} {problem.case}; '{LIBRARY}' names those of the library, "
-                f"'{BEST}' what matmul would take"
-            )
-    return found
-
-
-def _takes(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
-    kernel, config = choice
-    return kernel.refusal(problem) is None and not (batch_invariant and kernel.sum_order(config) is None)
-
-
 def _measure(
-    tasks: list[_Task], run_one: Callable[..., Iterator[list[Record]]], kept: Recording, shown: Console
+    tasks: list[Task], run_one: Callable[..., Iterator[list[Record]]], kept: Recording, shown: Console
 ) -> None:
     """Run the bench and show how far it is; tables and records come out problem by problem."""
     count = sum(len(problems) for _, problems in tasks)
@@ -354,23 +261,8 @@ def _measure(
                     shown.print(timed)
 
 
-_Rounds = list[list[tuple[Choice | str, Problem]]]
-"""What is verified together and shown in a table."""
-
-
-def _rounds(tasks: list[_Task], choices: list[Choice | str], together: bool) -> _Rounds:
-    """What to verify, a list for each table: on one problem, or together on one shape, in the order of choices."""
-    if not together:
-        return [[(one, problem) for one in chosen] for chosen, problems in tasks for problem in problems]
-    rounds: dict[tuple[str, str], list[tuple[Choice | str, Problem]]] = {}
-    for chosen, problems in tasks:
-        for problem in problems:
-            rounds.setdefault((problem.shape, problem.layout), []).extend((one, problem) for one in chosen)
-    return [sorted(some, key=lambda one: choices.index(one[0])) for some in rounds.values()]
-
-
 def _verify(
-    rounds: _Rounds, run_one: Callable[..., list[Result]], kept: Recording, shown: Console, together: bool
+    rounds: Rounds, run_one: Callable[..., list[Result]], kept: Recording, shown: Console, together: bool
 ) -> None:
     """Run kernels once each and show how far they are; a table comes out after each round."""
     with Steps() as steps:

@@ -283,7 +283,7 @@ def terminal(records: Sequence[Record]) -> str:
 
 def verified(results: Sequence[Result]) -> str:
     """What `tilewright bench` prints of the course without a GPU, and how many kernels there are besides."""
-    shown = printed([course_table(results, course.measured()), count(results)])
+    shown = printed([course_table(results, course.measured()), "", count(results)])
     library = sum(not kernel.rung for kernel in KERNELS)
     return (
         f"{shown}\n\n`tilewright bench library` verifies the {library} kernels of the library, which are no rungs, and "
