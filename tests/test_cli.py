@@ -164,7 +164,7 @@ def test_commands_to_go_on_with_are_those_that_this_shell_has(tmp_path, monkeypa
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path) if found == "path" else "/nonexistent")
     monkeypatch.setattr(sys, "argv", ["__main__.py" if found == "neither" else str(program)])
-    expected = {"path": "tilewright", "file": str(program), "neither": "python -m tilewright"}
+    expected = {"path": "tilewright", "file": str(program), "neither": f"{sys.executable} -m tilewright"}
     assert streams.invoked() == expected[found]
 
 

@@ -13,9 +13,11 @@ notes = Console(stderr=True, highlight=False)
 
 
 def invoked() -> str:
-    """What to type in this shell for the command that runs, as 'tilewright' or '.venv/bin/tilewright'."""
+    """What to type in this shell for the command that runs, as 'tilewright', '.venv/bin/tilewright' or
+    'python -m tilewright'."""
     program = Path(sys.argv[0])
     if program.name != NAME:
-        return f"python -m {NAME}"
+        return f"{'python' if shutil.which('python') == sys.executable else sys.executable} -m {NAME}"
     found = shutil.which(NAME)
-    return NAME if program.parent == Path() or (found and Path(found).samefile(program)) else str(program)
+    is_found = program.parent == Path() or (found and Path(found).resolve() == program.resolve())
+    return NAME if is_found else str(program)
