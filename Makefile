@@ -12,7 +12,6 @@ GPU := $(wildcard /dev/nvidiactl /dev/dxg)
 
 bench: .venv/installed
 	$(BIN)/tilewright bench
-	@echo 'More: $(BIN)/tilewright --help. After "source $(BIN)/activate" its name is tilewright alone.'
 
 test: .venv/installed-dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -23,11 +22,11 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 
 docs: .venv/installed-dev
+	$(BIN)/python -m tilewright.report.worklog
 	$(BIN)/python -m tilewright.report.performance
 	$(BIN)/python -m tilewright.report.tuning
 	$(BIN)/python -m tilewright.report.frameworks
 	$(BIN)/python -m tilewright.report.scaling
-	$(BIN)/python -m tilewright.report.worklog
 
 .venv/installed: pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tilewright needs Python 3.10 or newer, $(PYTHON) is older: make PYTHON=python3.12 ...")'

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tilewright
 from tilewright import EngineUnavailableError, ProblemError, calls, tiles
-from tilewright.bench.records import Record
+from tilewright.bench.records import Result
 from tilewright.cli import main
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem
@@ -178,10 +178,10 @@ def test_records_and_the_command_line(tmp_path, monkeypatch):
         return stop.value.code or 0
 
     assert run("best") == 0
-    plain, invariant = (Record.model_validate(one) for one in json.loads(path.read_text())["records"])
+    plain, invariant = (Result.model_validate(one) for one in json.loads(path.read_text())["results"])
     assert [plain.batch_invariant, invariant.batch_invariant] == [False, True]
     assert invariant.title == "best: split_k, batch-invariant"
     assert invariant.problem.arithmetic == Arithmetic(batch_invariant=True)
     assert run("split_k:flat") == 0
-    assert [one["batch_invariant"] for one in json.loads(path.read_text())["records"]] == [True]
+    assert [one["batch_invariant"] for one in json.loads(path.read_text())["results"]] == [True]
     assert run("skinny") != 0

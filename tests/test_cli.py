@@ -14,11 +14,12 @@ import pytest
 
 from tilewright import version
 from tilewright.bench.verify import Operands
-from tilewright.cli import bench, main
+from tilewright.cli import bench, main, streams
 from tilewright.cli.main import COMMANDS
 from tilewright.engines import registry
 from tilewright.kernels import KERNELS, find
 from tilewright.problem import Layout, Problem
+from tilewright.report import course, ratios
 
 
 @pytest.fixture
@@ -61,27 +62,110 @@ def test_info_tells_what_the_machine_has(tilewright):
     assert "numpy" in out
 
 
-def test_bench_verifies_and_writes_records(tilewright, tmp_path):
+@pytest.mark.parametrize("samples", [(), ("--samples", "2")], ids=["verified", "timed"])
+def test_bench_verifies_and_times_where_that_is_asked_for(tilewright, tmp_path, samples):
     path = tmp_path / "run.json"
     arguments = ("--shape", "70x50x30", "--shape", "8", "--beta", "0.5", "--engine", "emulator", "--json", str(path))
-    status, out, _ = tilewright("bench", "naive", "10", *arguments)
+    status, out, _ = tilewright("bench", "naive", "10", *arguments, *samples)
     assert status == 0
-    assert "Its times are not GPU times." in out
     assert "GFLOP/s" not in out
     run = json.loads(path.read_text())
+    found, nothing = (run["records"], run["results"]) if samples else (run["results"], run["records"])
+    assert not nothing
     expected = [(name, m) for m in (70, 8) for name in ("naive", "warptiled")]
-    assert [(record["kernel"], record["m"]) for record in run["records"]] == expected
-    assert all(record["verified"] and record["beta"] == 0.5 for record in run["records"])
+    assert [(one["kernel"], one["m"]) for one in found] == expected
+    assert all(one["verified"] and one["beta"] == 0.5 for one in found)
     assert run["environment"]["engine"] == "emulator"
+    if samples:
+        assert "Its times are not GPU times." in out and "NumPy version" in out
+        assert all(one["time_us"]["samples"] == 2 and one["baseline"] for one in found)
+    else:
+        assert not re.search(r"\btimes?\b|NumPy|\d m?s\b", out)
+    assert out.endswith("4 of 4 results are right")
 
 
-def test_bench_runs_all_kernels(tilewright, monkeypatch):
-    """Here one in eight of them: tests/kernels runs each."""
+SOME = ("naive", "autotuned", "wmma_f16", "skinny", "wgmma", "gemm_mma", "gemm_fp8")
+"""Of the course and of the library; tests/kernels runs each."""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "last"),
+    [
+        ([], SOME[:5], "5 of 5 rungs are right"),
+        (["library"], SOME[5:], "2 of 2 kernels are right"),
+        (["--all"], SOME, "7 of 7 kernels are right"),
+        (["library", "naive"], (*SOME[5:], "naive"), "3 of 3 kernels are right"),
+    ],
+    ids=["course", "library", "all", "library and a rung"],
+)
+def test_the_course_and_the_library_are_a_line_a_kernel(tilewright, monkeypatch, tmp_path, words, expected, last):
     assert bench.KERNELS is KERNELS
-    monkeypatch.setattr(bench, "KERNELS", KERNELS[::8])
-    status, out, _ = tilewright("bench", "--shape", "9", "--engine", "emulator")
+    monkeypatch.setattr(bench, "KERNELS", tuple(map(find, SOME)))
+    path = tmp_path / "run.json"
+    status, out, _ = tilewright("bench", *words, "--shape", "9", "--engine", "emulator", "--json", str(path))
     assert status == 0
-    assert out.count(" ok ") == len(KERNELS[::8])
+    assert [one["kernel"] for one in json.loads(path.read_text())["results"]] == list(expected)
+    assert out.count("9x9x9, each in its own arithmetic") == 1
+    assert len(re.findall(r" [\d.]+e[+-]\d+ [\d.]+e-\d+ ok\b", out)) == len(expected)
+    assert last in out
+    commands = re.findall(r"tilewright ((?:check|explain|new) \w+)", out)
+    assert commands == ([] if words else ["check missing_barrier", "explain coalesced", "new my_gemm"])
+
+
+def test_the_course_shows_what_each_rung_is_and_its_speed_on_a_gpu(tilewright, monkeypatch):
+    monkeypatch.setattr(bench, "KERNELS", tuple(map(find, SOME)))
+    _, out, _ = tilewright("bench", "--shape", "9", "--engine", "emulator")
+    speeds = {one.kernel: one for one in course.measured().rungs}
+    assert f"GFLOP/s: at 4096x4096x4096 on an {course.measured().where}" in out
+    assert f"{find('naive').brief} float32" in out
+    for name, mark in (("naive", ""), ("wgmma", ""), ("skinny", r"\*")):
+        one = speeds[name]
+        share = f"{100 * one.gflops / one.baseline_gflops:.0f}%"
+        assert re.search(rf"{find(name).brief} \w+ \S+ \S+ ok {ratios.speed(one.gflops)}{mark} {share}", out)
+    assert "*: at 1x4096x4096" in out
+
+
+def test_speeds_are_of_the_arithmetic_that_the_course_has(tilewright, monkeypatch):
+    monkeypatch.setattr(bench, "KERNELS", tuple(map(find, ("wmma_f16", "wgmma"))))
+    _, out, _ = tilewright("bench", "--shape", "9", "--dtype", "float16", "--engine", "emulator")
+    assert "14 wmma_f16" in out and ratios.speed(course.measured().rungs[13].gflops) in out
+    _, out, _ = tilewright(
+        "bench", "--shape", "9", "--dtype", "bfloat16", "--out-dtype", "float32", "--engine", "emulator"
+    )
+    assert "14 wmma_f16" in out and "GFLOP/s" not in out
+
+
+def test_rung_9_runs_with_what_was_searched_for_the_gpu_whose_speeds_are_shown(tilewright, tmp_path):
+    path = tmp_path / "run.json"
+    status, _, _ = tilewright("bench", "9", "--shape", "256", "--engine", "emulator", "--json", str(path))
+    (result,) = json.loads(path.read_text())["results"]
+    assert (status, result["verified"]) == (0, True)
+    assert result["config"] == dict(find("autotuned").config(capability=course.measured().capability))
+    assert result["config"] != dict(find("vectorized").config())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--all", "naive"], "--all takes no names of kernels, got naive"),
+        (["--dtype", "float8_e4m3fn"], "none of these kernels takes 256x256x256 NN float8_e4m3fn; 'library'"),
+    ],
+)
+def test_a_course_that_there_is_not_is_refused(tilewright, arguments, message):
+    status, out, err = tilewright("bench", "--engine", "emulator", *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.parametrize("found", ["path", "file", "neither"])
+def test_commands_to_go_on_with_are_those_that_this_shell_has(tmp_path, monkeypatch, found):
+    program = tmp_path / "tilewright"
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path) if found == "path" else "/nonexistent")
+    monkeypatch.setattr(sys, "argv", ["__main__.py" if found == "neither" else str(program)])
+    expected = {"path": "tilewright", "file": str(program), "neither": f"{sys.executable} -m tilewright"}
+    assert streams.invoked() == expected[found]
 
 
 def test_bench_runs_a_suite(tilewright):
@@ -95,7 +179,7 @@ def test_rungs_that_take_no_float32_run_in_their_own_type(tilewright, tmp_path):
     path = tmp_path / "run.json"
     arguments = ("--shape", "40x30x20", "--shape", "8", "--engine", "emulator", "--json", str(path))
     assert tilewright("bench", "naive", "wmma_f16", "wmma_tf32", *arguments)[0] == 0
-    records = json.loads(path.read_text())["records"]
+    records = json.loads(path.read_text())["results"]
     ran = [(record["kernel"], record["dtype"], record["m"]) for record in records]
     floats = [(kernel, "float32", m) for m in (40, 8) for kernel in ("naive", "wmma_tf32")]
     assert ran == [*floats, ("wmma_f16", "float16", 40), ("wmma_f16", "float16", 8)]
@@ -106,10 +190,10 @@ def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_p
     monkeypatch.setattr(bench, "KERNELS", some)
     path = tmp_path / "run.json"
     arguments = ("--dtype", "bfloat16", "--shape", "33x34x35", "--engine", "emulator", "--json", str(path))
-    status, out, _ = tilewright("bench", *arguments)
+    status, out, _ = tilewright("bench", "--all", *arguments)
     assert status == 0
-    assert "33x34x35, bfloat16" in out
-    records = json.loads(path.read_text())["records"]
+    assert "33x34x35, " in out
+    records = json.loads(path.read_text())["results"]
     takers = [kernel.name for kernel in some if "bfloat16" in kernel.takes.factors]
     results = {name: find(name).takes.arithmetic("bfloat16").result for name in takers}
     assert {record["kernel"]: record["out_dtype"] for record in records} == results
@@ -126,11 +210,11 @@ def test_bench_takes_layouts_batches_epilogues_and_result_types(tilewright, tmp_
     status, out, _ = tilewright("bench", "skinny", "split_k", *case, *arguments)
     assert status == 0
     assert "2 of 33x34x35, NT float32->bfloat16 bias+gelu" in out
-    records = json.loads(path.read_text())["records"]
+    records = json.loads(path.read_text())["results"]
     assert [(record["kernel"], record["layout"]) for record in records] == [
         ("skinny", "NT"), ("split_k", "NT"), ("skinny", "TN"), ("split_k", "TN"),
     ]  # fmt: skip
-    facts = {"batch": 2, "bias": "row", "activation": "gelu", "out_dtype": "bfloat16", "end_to_end": None}
+    facts = {"batch": 2, "bias": "row", "activation": "gelu", "out_dtype": "bfloat16"}
     assert all(facts.items() <= record.items() and record["verified"] for record in records)
 
 
@@ -141,8 +225,8 @@ def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path, monkeyp
     monkeypatch.setattr(bench, "KERNELS", some)  # another test runs all of them
     path = tmp_path / "run.json"
     arguments = ("--shape", "16", "--layout", "NT", "--engine", "emulator", "--json", str(path))
-    assert tilewright("bench", *arguments)[0] == 0
-    ran = {record["kernel"] for record in json.loads(path.read_text())["records"]}
+    assert tilewright("bench", "--all", *arguments)[0] == 0
+    ran = {record["kernel"] for record in json.loads(path.read_text())["results"]}
     transposed = [
         takes.scaled(Problem(16, 16, 16, takes.arithmetic(), b=Layout("column")))
         for takes in (kernel.takes for kernel in some)
@@ -284,7 +368,7 @@ def test_ctrl_c_stops_a_run_and_keeps_what_was_measured(tmp_path):
         process.communicate()
     assert process.returncode not in (0, None)
     assert time.monotonic() - start < 10
-    assert len(json.loads(path.read_text())["records"]) == 1
+    assert len(json.loads(path.read_text())["results"]) == 1
 
 
 def test_no_command_loads_cuda_before_it_needs_it():
@@ -338,7 +422,7 @@ def test_records_on_standard_output_are_alone_there(tilewright):
         "bench", "naive", "--shape", "8", "--shape", "9", "--engine", "emulator", "--json", "-"
     )
     assert status == 0
-    assert [record["m"] for record in json.loads(out)["records"]] == [8, 9]
+    assert [record["m"] for record in json.loads(out)["results"]] == [8, 9]
     assert "9x9x9, float32" in err
 
 

@@ -1,6 +1,7 @@
 """`tilewright check` as a user types it."""
 
 import json
+import pickle
 import re
 import shutil
 from dataclasses import replace
@@ -12,7 +13,8 @@ from typer.testing import CliRunner
 from faulty import faulty
 from tilewright.bench import checking
 from tilewright.cli import check, main
-from tilewright.kernels import KERNELS, find
+from tilewright.cli.terminal import kernel_names
+from tilewright.kernels import KERNELS, examples, find
 from tilewright.kernels.sources import START
 from tilewright.problem import Scalars
 
@@ -45,6 +47,38 @@ def test_a_faulty_kernel_is_shown_with_its_faults(monkeypatch):
         text(result),
     )
     assert re.search(r"1 kernel checked in [\d.]+ s: 1 faulty$", text(result))
+
+
+def test_the_example_with_a_race_names_both_threads_both_lines_and_the_element(tmp_path):
+    path = examples()["missing_barrier"]
+    lines = path.read_text().splitlines()
+    store, use = (
+        next(number for number, line in enumerate(lines, 1) if words in line) for words in ("] = row", "sum +=")
+    )
+    result = run("missing_barrier")
+    assert result.exit_code == 1
+    thread = r"thread \(\d+, \d+, 0\) of block \(0, 0, 0\)"
+    assert re.search(
+        rf"race \S+, beta 0.5 {thread} reads tile_a\[\d+\]\[\d+\] at missing_barrier.cu:{use}; "
+        rf"{thread} wrote it at missing_barrier.cu:{store}, and ",
+        text(result),
+    )
+    assert f"The source is {path}: copy it, mend it, check the copy." in text(result)
+    mended = tmp_path / "mended.cu"
+    mended.write_text(path.read_text().replace("// missing: __syncthreads();", "__syncthreads();"))
+    assert run(mended, "--shape", 64).exit_code == 0
+
+
+def test_the_example_is_found_by_name_and_in_no_list(monkeypatch):
+    assert "missing_barrier" not in {kernel.name for kernel in KERNELS}
+    assert pickle.loads(pickle.dumps(find("missing_barrier"))) is find("missing_barrier")
+    result = CliRunner().invoke(main.app, ["bench", "missing_barrier", "--shape", "64", "--engine", "emulator"])
+    assert result.exit_code == 1
+    assert re.search(r"missing_barrier TILE=16 \S+ \S+ WRONG", text(result))
+    result = CliRunner().invoke(main.app, ["explain", "missing_barrier", "--shape", "64"])
+    assert result.exit_code == 0 and "missing_barrier TILE=16" in text(result)
+    assert "did you mean 'missing_barrier'" in str(run("missing_barier").exception)
+    assert kernel_names("miss") == ["missing_barrier"]
 
 
 def test_rows_are_checked_where_that_is_asked_for():

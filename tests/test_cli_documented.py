@@ -73,7 +73,7 @@ def folder(tmp_path, monkeypatch):
     every = suites.shapes() | {"small": (suites.Shape(32, 16, 24),)}
     monkeypatch.setattr(suites, "shapes", lambda: every)
     for module in (bench, check, tune):  # where no kernel is named; other tests run all of them
-        monkeypatch.setattr(module, "KERNELS", (find("coalesced"), find("split_k")))
+        monkeypatch.setattr(module, "KERNELS", tuple(map(find, ("coalesced", "split_k", "gemm_wmma"))))
     return tmp_path
 
 
@@ -104,6 +104,9 @@ def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
     if {"--save", "--end-to-end"} & set(arguments):
         assert status == 1
         assert "needs a GPU" in printed.err
+    elif "missing_barrier" in arguments:
+        assert status == 1
+        assert "race" in printed.out
     elif arguments[0] == "tune":
         assert status == 1
         assert "the budget ended before any config was tried" in printed.err

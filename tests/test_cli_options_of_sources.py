@@ -74,7 +74,7 @@ def test_explain_counts(run):
 
 def test_bench_and_tune(run):
     found = run("bench", "tiled.cu", *LAUNCH, *DEFINES, "--shape", 32, "--engine", "emulator")
-    assert re.search(r"tiled.cu:tiled TS=16 FACTOR=1 \S+ ok", found)
+    assert re.search(r"tiled.cu:tiled TS=16 FACTOR=1 \S+ \S+ ok", found)
     tuned = ("tune", "tiled.cu", *LAUNCH, "--shape", 32, "--engine", "emulator", "--journal", "journal.jsonl")
     assert "2 of 2 configs tried" in run(*tuned, *DEFINES)
     assert "2 of 2 configs tried, 2 of them in earlier runs" in run(*tuned, *DEFINES)

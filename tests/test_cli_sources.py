@@ -169,8 +169,8 @@ def test_explain_draws_it(run, tmp_path):
 
 def test_bench_verifies_it(run):
     found = run("bench", "start.cu", "naive", "--shape", "40x33x50", "--engine", "emulator", "--json", "run.json")
-    assert re.search(r"start.cu:start TILE=16 \S+ ok", found)
-    records = json.loads(Path("run.json").read_text())["records"]
+    assert re.search(r"start.cu:start TILE=16 \S+ \S+ ok", found)
+    records = json.loads(Path("run.json").read_text())["results"]
     assert [record["kernel"] for record in records] == ["start.cu:start", "naive"]
 
 

@@ -38,10 +38,10 @@ def test_the_command_line_takes_it_and_records_are_read_back(monkeypatch, capsys
         main.main()
     assert not stop.value.code
     assert "best: coalesced" in capsys.readouterr().out
-    first, second = json.loads(path.read_text())["records"]
+    first, second = json.loads(path.read_text())["results"]
     assert (first["kernel"], first["picked"], first["rung"], first["config"]) == ("best", "coalesced", 2, {"BLOCK": 32})
     assert (second["kernel"], second["picked"]) == ("naive", None)
-    assert Run.load(path).records[0].picked == "coalesced"
+    assert Run.load(path).results[0].picked == "coalesced"
 
 
 def test_a_config_for_it_is_refused(monkeypatch, capsys):
@@ -61,7 +61,7 @@ def test_a_precision_is_asked_of_the_selector_and_recorded(monkeypatch, capsys, 
         main.main()
     assert not stop.value.code
     assert f"8x8x8, float32:{precision}" in capsys.readouterr().out
-    (record,) = Run.load(path).records
+    (record,) = Run.load(path).results
     assert (record.promise, record.precision, record.picked) == (precision, None, "coalesced")
     assert record.case == f"NN float32:{precision}"
 
@@ -88,11 +88,11 @@ def test_with_a_precision_and_no_name_it_is_the_kernels_that_keep_it(monkeypatch
     path = tmp_path / "run.json"
     promising = {"coalesced": True, "wmma_f16": False, "gemm_tf32": False, "gemm_bf16x3": False, "gemm_fp16x3": True}
     monkeypatch.setattr(cli_bench, "KERNELS", tuple(map(find, promising)))
-    arguments = ["bench", "--precision", "fp16x3", "--shape", "9", "--engine", "emulator", "--json", str(path)]
+    arguments = ["bench", "--all", "--precision", "fp16x3", "--shape", "9", "--engine", "emulator", "--json", str(path)]
     monkeypatch.setattr(sys, "argv", ["tilewright", *arguments])
     with pytest.raises(SystemExit):
         main.main()
-    records = Run.load(path).records
+    records = Run.load(path).results
     assert {record.kernel for record in records} == {name for name, keeps in promising.items() if keeps}
     assert {record.promise for record in records} == {"fp16x3"}
 
@@ -104,7 +104,7 @@ def test_with_b_prepared_each_choice_is_measured_twice_in_one_run(tmp_path, monk
     with pytest.raises(SystemExit) as stop:
         main.main()
     assert not stop.value.code
-    records = Run.load(path).records
+    records = Run.load(path).results
     assert [(record.kernel, record.prepared) for record in records] == [
         ("best", False),
         ("best", True),

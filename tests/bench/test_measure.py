@@ -11,7 +11,7 @@ from tilewright import activations
 from tilewright.bench.measure import measure, operand_sets
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import LaunchedKernel
-from tilewright.bench.run import baseline_library, bench
+from tilewright.bench.run import baseline_library, bench, verify
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.plan import Pointers
@@ -36,6 +36,34 @@ def test_a_record_a_choice_and_problem_in_order():
     assert [(record.kernel, record.m) for record in records] == expected
     assert all(record.verified and record.engine == "emulator" for record in records)
     assert records[1].config == dict(find("vectorized").config())
+
+
+def test_results_alone_come_in_order_whatever_their_problems_share():
+    halves = Problem(33, 20, 10, find("wmma_f16").takes.arithmetic())
+    names = [("coalesced", Problem(33, 20, 10)), ("wmma_f16", halves), ("vectorized", Problem(33, 20, 10))]
+    tasks = [(Choice(find(name), find(name).config()), problem) for name, problem in names]
+    steps = []
+    found = verify(ENGINE, tasks, scalars=Scalars(beta=0.5), on_step=lambda *step: steps.append(step))
+    assert [(one.kernel, one.dtype, one.beta) for one in found] == [
+        ("coalesced", "float32", 0.5),
+        ("wmma_f16", "float16", 0.5),
+        ("vectorized", "float32", 0.5),
+    ]
+    assert all(one.verified and not hasattr(one, "time_us") for one in found)
+    timed = measured([Problem(33, 20, 10)], scalars=Scalars(beta=0.5))
+    assert [one.error for one in timed] == [found[0].error, found[2].error]
+    assert [step[1:] for step in steps] == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_of_results_alone_nothing_runs_where_a_kernel_does_not_take_its_problem():
+    ran = []
+    with pytest.raises(DtypeError, match="vectorized takes float32, got bfloat16"):
+        verify(
+            ENGINE,
+            [(CHOICES[0], Problem(8, 8, 8)), (CHOICES[1], Problem(8, 8, 8, Arithmetic("bfloat16")))],
+            on_step=lambda *step: ran.append(step),
+        )
+    assert not ran
 
 
 class Gpu(NumPyEngine):

@@ -18,7 +18,7 @@ def test_the_json_has_the_documented_shape(tmp_path, make_record):
     path = tmp_path / "new" / "run.json"
     Run(environment={"python": "3.11"}, records=[make_record()]).save(path)
     text = json.loads(path.read_text())
-    assert set(text) == {"format", "environment", "records"}
+    assert set(text) == {"format", "environment", "records", "results"}
     assert text["format"] == FORMAT
     (written,) = text["records"]
     assert {"kernel", "rung", "config", "m", "n", "k", "dtype", "engine", "gflops", "ratio", "verified"} <= set(written)

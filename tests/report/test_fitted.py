@@ -55,6 +55,14 @@ def test_columns_move_together_before_cells_are_cut(table):
     assert " naive    BM=128        1.25 ms" in lines(table, 32)
 
 
+def test_spare_columns_are_left_out_where_there_is_no_room():
+    made = FittedTable(Column("kernel"), Column("in", spare=True), Column("error"), Column("share", spare=True))
+    made.add_row("naive", "float32", "1e-07", "12%")
+    assert lines(made, 40)[3] == " naive    float32   1e-07   12%"
+    assert lines(made, 30)[3] == " naive    float32   1e-07"
+    assert lines(made, 20)[3] == " naive    1e-07"
+
+
 def test_where_no_table_fits_rows_are_lists(table):
     assert lines(table, 24) == [
         "16x16x16",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.records import Error, Run
+from tilewright.bench.records import Error, Result, Run
 from tilewright.cli import main, report
 from tilewright.errors import LibraryError, RecordsError
 from tilewright.report.html import charts, page, rows
@@ -47,6 +47,17 @@ def tilewright(monkeypatch, capsys):
         return status, " ".join(capsys.readouterr().err.split())
 
     return run
+
+
+def test_results_that_were_not_timed_have_errors_and_no_times(tilewright, tmp_path, make_record):
+    timed = make_record()
+    result = Result(**{name: value for name, value in timed if name in Result.model_fields} | {"engine": "emulator"})
+    Run(environment={}, records=[], results=[result]).save(tmp_path / "run.json")
+    assert tilewright("report", tmp_path / "run.json", "-o", tmp_path / "page.html")[0] == 0
+    text = (tmp_path / "page.html").read_text()
+    assert "1, 1 kernel on 1 shape" in text and "all verified" in text and "1.0e-07" in text
+    (row,) = rows.records([Source("run", Run(environment={}, records=[], results=[result]))]).rows
+    assert [cell.text for cell in row] == ["1", "naive", "64x64x64", "float32", "", "", "", "1.0e-07", "32"]
 
 
 def test_the_command_writes_one_page_of_all_its_files(tilewright, tmp_path, make_run, write_journal):

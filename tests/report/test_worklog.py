@@ -12,7 +12,7 @@ from tilewright.bench.profiles import Profile
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
 from tilewright.kernels import LADDER, find, resolve
-from tilewright.report import profiles, published
+from tilewright.report import course, profiles, published, ratios
 from tilewright.report.figures import quantisation
 from tilewright.report.figures.roofline import DRAM, L2, SHARED
 from tilewright.report.profiles import PROFILES
@@ -22,6 +22,7 @@ from tilewright.report.worklog import variations as tables
 from tilewright.report.worklog.counted import Counted, Group
 from tilewright.report.worklog.facts import RECORDS, Facts, problem_of
 from tilewright.report.worklog.metrics import METRICS
+from tilewright.report.worklog.speeds import speeds
 
 TEXTS = [pages.page_name(kernel) for kernel in LADDER]
 
@@ -336,6 +337,27 @@ FIGURES = [
 def test_committed_figures_are_what_the_kernels_do(checkout, worklog, name, kind):
     path = pages.FIGURES / pages.figure_name(find(name), kind)
     assert (checkout / path).read_text() == worklog.figure(find(name), kind), f"{path} is out of date: run make docs"
+
+
+def test_the_speeds_in_the_package_are_those_of_the_records(request, monkeypatch):
+    monkeypatch.chdir(request.config.rootpath)
+    made = speeds(Facts(Facts.load_runs(), {}))
+    assert made == course.measured(), f"{command.COURSE} is out of date: run make docs"
+    assert [one.kernel for one in made.rungs] == [kernel.name for kernel in LADDER]
+    page = (request.config.rootpath / pages.FOLDER / pages.INDEX).read_text()
+    for one in made.rungs:
+        assert re.search(rf"\[{one.kernel}\]\([^|]*\| [^|]* \| {ratios.speed(one.gflops)} \|", page)
+
+
+def test_speeds_of_rungs_need_a_record_of_each_next_to_cublas(make_record):
+    facts = {"name": "NVIDIA H200", "compute_capability": "9.0"}
+    environment = {"gpu": facts, "date": "2026-11-21T09:47:14+00:00", "revision": "abc1234"}
+    measured = make_record(m=4096, n=4096, k=4096)
+    with pytest.raises(RecordsError, match="the worklog needs a record of coalesced"):
+        speeds(Facts([Run(environment=environment, records=[measured])], {}))
+    alone = measured.model_copy(update={"baseline": None})
+    with pytest.raises(RecordsError, match="the record of naive has no baseline"):
+        speeds(Facts([Run(environment=environment, records=[alone])], {}))
 
 
 def test_the_committed_roofline_is_that_of_the_records(checkout, worklog):

@@ -38,7 +38,7 @@ def environment(engine: Engine | None) -> dict[str, Any]:
         "os": _operating_system(),
         "cpu": _known({"name": cpu_name(), "architecture": platform.machine(), "cores": cores()}),
         "compiler": _compiler(),
-        "gpu": _gpu(engine) if engine and engine.name == "cuda" else None,
+        "gpu": gpu_facts(engine) if engine and engine.name == "cuda" else None,
     }
     return _known(facts)
 
@@ -89,7 +89,8 @@ def _output(*command: str) -> str | None:
     return run.stdout.strip() or None
 
 
-def _gpu(engine: Engine) -> dict[str, Any]:
+def gpu_facts(engine: Engine) -> dict[str, Any]:
+    """What is known of the GPU of an engine that runs on one, as JSON takes it: name, driver, clocks."""
     from cuda.bindings.driver import cuDeviceTotalMem, cuDriverGetVersion  # noqa: PLC0415 only where there is a GPU
 
     from tilewright.engines import nvrtc  # noqa: PLC0415

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.bench.environment import gpu_state
-from tilewright.bench.records import Baseline, Error, GpuState, LaunchedKernel, Record, Timed, Times
+from tilewright.bench.records import Baseline, Error, GpuState, LaunchedKernel, Record, Result, Timed, Times
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import Engine, Matrix, Work, matrix_at, memory_lines, run
 from tilewright.engines.plan import Plan, Pointers
@@ -133,7 +133,12 @@ def measure(
         for precision, named in rivals_by_precision.items()
     }
     return [
-        _record(engine, choice, operands, time, error, baselines[_rounding(choice.kernel)], number in prepared, state)
+        _record(
+            result_of(engine, choice, operands, error, number in prepared),
+            time,
+            baselines[_rounding(choice.kernel)],
+            state,
+        )
         for number, (choice, time, error) in enumerate(zip(choices, times[: len(works)], errors, strict=True))
     ]
 
@@ -267,19 +272,11 @@ def _copies(engine: Engine, array: NDArray[Any], count: int, order: Order = "row
     return [matrix_at(memory.pointer + index * step, array, ld, order, memory.owner) for index in range(count)]
 
 
-def _record(
-    engine: Engine,
-    choice: Choice,
-    operands: Operands,
-    time: Timed,
-    error: float,
-    baseline: Baseline | None,
-    prepared: bool,
-    state: GpuState | None,
-) -> Record:
+def result_of(engine: Engine, choice: Choice, operands: Operands, error: float, prepared: bool) -> Result:
+    """What is known of a kernel's result once its relative error is. prepared: whether B's copy was made beforehand."""
     problem, scalars = operands.problem, operands.scalars
     allowed = limit(problem, choice.kernel.precision)
-    return Record(
+    return Result(
         kernel=choice.kernel.name,
         rung=choice.kernel.rung,
         config=dict(choice.config),
@@ -293,11 +290,6 @@ def _record(
         promise=problem.arithmetic.precision,
         batch_invariant=problem.arithmetic.batch_invariant,
         engine=engine.name,
-        time_us=time.time_us,
-        apart_us=time.apart_us,
-        gflops=problem.gflops(time.time_us.median),
-        baseline=baseline,
-        ratio=baseline.time_us.median / time.time_us.median if baseline and time.time_us.median > 0 else None,
         error=Error(relative_frobenius=error if math.isfinite(error) else None, limit=allowed),
         verified=bool(error <= allowed),
         prepared=prepared,
@@ -308,5 +300,16 @@ def _record(
         bias=problem.epilogue.bias,
         activation=problem.epilogue.activation,
         scaling=problem.scaling.kind,
+    )
+
+
+def _record(result: Result, time: Timed, baseline: Baseline | None, state: GpuState | None) -> Record:
+    median = time.time_us.median
+    return Record(
+        **dict(result),
+        **dict(time),
+        gflops=result.problem.gflops(median),
+        baseline=baseline,
+        ratio=baseline.time_us.median / median if baseline and median > 0 else None,
         gpu_state=state,
     )

@@ -176,8 +176,8 @@ class EndToEnd(Facts):
     """Time of a call among calls back to back, the GPU's work included."""
 
 
-class Record(Timed):
-    """One measurement of one kernel with one config on one problem."""
+class Result(Facts):
+    """What one kernel with one config computed of one problem, compared with float64."""
 
     kernel: str
     rung: int
@@ -193,13 +193,8 @@ class Record(Timed):
     promise: str | None = None
     """The precision that was asked for, as `Arithmetic.precision` has it."""
     batch_invariant: bool = False
-    """Whether that was asked for, as `Arithmetic.batch_invariant` has it; the baseline is not."""
+    """Whether that was asked for, as `Arithmetic.batch_invariant` has it; a baseline is not."""
     engine: str
-    gflops: float
-    """Of runs back to back, as the next."""
-    baseline: Baseline | None
-    ratio: float | None
-    """The kernel's speed over the baseline's, from the medians."""
     error: Error
     verified: bool
     picked: str | None = None
@@ -217,27 +212,8 @@ class Record(Timed):
     scaling: str | None = None
     """Which scales float8 factors have, one of `problem.SCALINGS`; None where they have none."""
     bias: Side | None = None
-    """As in `problem.Epilogue`. The baseline has no bias, and no activation."""
+    """As in `problem.Epilogue`. A baseline has no bias, and no activation."""
     activation: str | None = None
-    end_to_end: EndToEnd | None = None
-    """Of calls that return a new result; None where that was not asked for."""
-    end_to_end_out: EndToEnd | None = None
-    """Of calls that write to an array of the caller's, by out=."""
-    gpu_state: GpuState | None = None
-    """None on the emulator."""
-
-    @property
-    def error_ratio(self) -> float | None:
-        """The kernel's error over the baseline's on the same operands; None where one of them is not known."""
-        ours, theirs = self.error.relative_frobenius, self.baseline and self.baseline.error
-        return ours / theirs if ours is not None and theirs else None
-
-    @property
-    def apart_ratio(self) -> float | None:
-        """The kernel's speed over the baseline's where runs follow other work; None where that was not measured."""
-        if self.apart_us is None or self.baseline is None or self.baseline.apart_us is None:
-            return None
-        return self.baseline.apart_us.median / self.apart_us.median if self.apart_us.median > 0 else None
 
     @property
     def title(self) -> str:
@@ -275,9 +251,38 @@ class Record(Timed):
         """What factors are multiplied in: the kernel's precision, or their element type."""
         return self.precision or self.dtype
 
+
+class Record(Result, Timed):
+    """One measurement: a kernel's result, and how long it took."""
+
+    gflops: float
+    """Of runs back to back, as the next."""
+    baseline: Baseline | None
+    ratio: float | None
+    """The kernel's speed over the baseline's, from the medians."""
+    end_to_end: EndToEnd | None = None
+    """Of calls that return a new result; None where that was not asked for."""
+    end_to_end_out: EndToEnd | None = None
+    """Of calls that write to an array of the caller's, by out=."""
+    gpu_state: GpuState | None = None
+    """None on the emulator."""
+
+    @property
+    def error_ratio(self) -> float | None:
+        """The kernel's error over the baseline's on the same operands; None where one of them is not known."""
+        ours, theirs = self.error.relative_frobenius, self.baseline and self.baseline.error
+        return ours / theirs if ours is not None and theirs else None
+
+    @property
+    def apart_ratio(self) -> float | None:
+        """The kernel's speed over the baseline's where runs follow other work; None where that was not measured."""
+        if self.apart_us is None or self.baseline is None or self.baseline.apart_us is None:
+            return None
+        return self.baseline.apart_us.median / self.apart_us.median if self.apart_us.median > 0 else None
+
     @property
     def baseline_arithmetic(self) -> str:
-        """The same of the baseline: it rounds factors as the kernel does, but makes no products of terms."""
+        """The arithmetic of the baseline: it rounds factors as the kernel does, but makes no products of terms."""
         return self.dtype if self.precision in TERM_PRECISIONS else self.arithmetic
 
 
@@ -285,8 +290,15 @@ class Run(RunFile):
     """What one bench run measured, and where."""
 
     records: list[Record]
+    results: list[Result] = []
+    """What was verified and not timed."""
+
+    @property
+    def every_result(self) -> list[Result]:
+        """What was verified: first what was timed too, then what was not."""
+        return [*self.records, *self.results]
 
     @property
     def verified(self) -> bool:
         """Whether every result was right."""
-        return all(record.verified for record in self.records)
+        return all(one.verified for one in self.every_result)

@@ -1,19 +1,25 @@
 """A bench run: which kernels, which problems, next to which library."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import groupby
+from typing import NamedTuple, TypeVar
 
 from tilewright.bench import measure
 from tilewright.bench.end_to_end import TorchCalls
 from tilewright.bench.measure import BaselineLibrary, OnStep
 from tilewright.bench.numpy_baseline import NumpyBaseline
-from tilewright.bench.records import Record
+from tilewright.bench.records import Record, Result
+from tilewright.bench.verify import Operands
 from tilewright.engines.base import Engine
+from tilewright.engines.emulator.host import cores
 from tilewright.kernels import BEST
 from tilewright.kernels.spec import Choice
 from tilewright.problem import Problem, Scalars
 from tilewright.select.selector import select
+
+_Found = TypeVar("_Found", bound=Result)
 
 
 def baseline_library(engine: Engine) -> BaselineLibrary:
@@ -63,17 +69,8 @@ def bench(
         DtypeError, ProblemError: a kernel does not take a problem; raised before anything runs.
         CompileError, LaunchError: a kernel cannot be run.
     """
-    asked = [
-        _Asked(choice, kept, invariant)
-        for choice in choices
-        for kept in ((None, "B") if prepared else (None,))
-        for invariant in ((False, True) if batch_invariant and choice == BEST else (batch_invariant,))
-    ]
+    asked = [one for choice in choices for one in _asked(choice, prepared, batch_invariant)]
     picked = [[_pick(engine, one, problem) for one in asked] for problem in problems]
-    for problem, chosen in zip(problems, picked, strict=True):
-        for one, choice in zip(asked, chosen, strict=True):
-            choice.kernel.check(problem)
-            choice.kernel.check_order(one.posed(problem), choice.config)
     for problem, chosen in zip(problems, picked, strict=True):
         records = measure.measure(
             engine,
@@ -93,6 +90,54 @@ def bench(
                 for one, choice, record in zip(asked, chosen, records, strict=True)
             ]
         yield records
+
+
+def verify(
+    engine: Engine,
+    tasks: Sequence[tuple[Choice | str, Problem]],
+    *,
+    scalars: Scalars = Scalars(),
+    prepared: bool = False,
+    batch_invariant: bool = False,
+    on_step: OnStep = lambda what, done, total: None,
+) -> list[Result]:
+    """Run each choice once on its problem and compare the result with float64; nothing is timed.
+
+    Kernels are compiled side by side, and run in turn as soon as they are.
+
+    Args:
+        engine, scalars, prepared, batch_invariant: see `bench`.
+        tasks: what to run, and on which problem.
+        on_step: called after every result.
+
+    Raises:
+        DtypeError, ProblemError: a kernel does not take a problem; raised before anything runs.
+        CompileError, LaunchError: a kernel cannot be run.
+    """
+    asked = [(one, problem) for choice, problem in tasks for one in _asked(choice, prepared, batch_invariant)]
+    picked = [_pick(engine, *one) for one in asked]
+    seen = list(dict.fromkeys(problem for _, problem in asked))
+    order = sorted(range(len(asked)), key=lambda index: seen.index(asked[index][1]))  # one problem's operands at a time
+    results: dict[int, Result] = {}
+
+    def compile_one(index: int) -> None:
+        one, problem = asked[index]
+        engine.plan(*picked[index], problem if scalars.alpha else problem.without_products, kept=one.kept)
+
+    with ThreadPoolExecutor(cores(), thread_name_prefix="tilewright-compile") as threads:
+        compiled = [threads.submit(compile_one, index) for index in order]
+        try:
+            for problem, indices in groupby(zip(order, compiled, strict=True), key=lambda one: asked[one[0]][1]):
+                operands = Operands.draw(problem, scalars)
+                for index, ready in indices:
+                    ready.result()
+                    (one, _), choice = asked[index], picked[index]
+                    _, error = measure.verify(engine, *choice, operands, one.kept)
+                    results[index] = one.noted(measure.result_of(engine, choice, operands, error, bool(one.kept)))
+                    on_step(f"{problem.shape}: verified {choice.kernel.name}", len(results), len(asked))
+        finally:
+            threads.shutdown(cancel_futures=True)
+    return [results[index] for index in range(len(asked))]
 
 
 def _end_to_end(
@@ -116,10 +161,18 @@ class _Asked(NamedTuple):
             return problem
         return replace(problem, arithmetic=replace(problem.arithmetic, batch_invariant=True))
 
-    def noted(self, record: Record) -> Record:
-        """A record of it that says so."""
-        picked = {"kernel": BEST, "picked": record.kernel} if self.choice == BEST else {}
-        return record.model_copy(update={**picked, "batch_invariant": self.batch_invariant})
+    def noted(self, found: _Found) -> _Found:
+        """A result or record of it that says so."""
+        picked = {"kernel": BEST, "picked": found.kernel} if self.choice == BEST else {}
+        return found.model_copy(update={**picked, "batch_invariant": self.batch_invariant})
+
+
+def _asked(choice: Choice | str, prepared: bool, batch_invariant: bool) -> list[_Asked]:
+    return [
+        _Asked(choice, kept, invariant)
+        for kept in ((None, "B") if prepared else (None,))
+        for invariant in ((False, True) if batch_invariant and choice == BEST else (batch_invariant,))
+    ]
 
 
 def pick(engine: Engine, problem: Problem, kept: str | None = None) -> Choice:
@@ -132,4 +185,12 @@ def pick(engine: Engine, problem: Problem, kept: str | None = None) -> Choice:
 
 
 def _pick(engine: Engine, asked: _Asked, problem: Problem) -> Choice:
-    return pick(engine, asked.posed(problem), asked.kept) if isinstance(asked.choice, str) else asked.choice
+    """The choice itself, or what the selector picks.
+
+    Raises:
+        DtypeError, ProblemError: the kernel does not take the problem.
+    """
+    choice = pick(engine, asked.posed(problem), asked.kept) if isinstance(asked.choice, str) else asked.choice
+    choice.kernel.check(problem)
+    choice.kernel.check_order(asked.posed(problem), choice.config)
+    return choice

@@ -2,24 +2,26 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from tilewright.bench import suites
 from tilewright.bench.end_to_end import TorchCalls
+from tilewright.bench.environment import gpu_facts
 from tilewright.bench.measure import BaselineLibrary, reads_c
-from tilewright.bench.records import Record, Run
-from tilewright.bench.run import baseline_library, bench
+from tilewright.bench.records import Record, Result, Run
+from tilewright.bench.run import baseline_library, bench, verify
 from tilewright.bench.verify import READS_C, Operands, check_memory
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words, own_orders
 from tilewright.cli.progress import Steps
 from tilewright.cli.recording import Recording
-from tilewright.cli.streams import notes
+from tilewright.cli.streams import invoked, notes
+from tilewright.cli.tasks import COURSE, LIBRARY, Rounds, Task, by_arithmetic, is_asked, named_kernels, rounds_of, taken
 from tilewright.cli.terminal import (
     Batch,
     BatchInvariant,
@@ -40,20 +42,30 @@ from tilewright.cli.terminal import (
 )
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import ConfigError, EngineUnavailableError, ProblemError
+from tilewright.errors import ConfigError, EngineUnavailableError
 from tilewright.files import check_outputs
 from tilewright.kernels import BEST, KERNELS
 from tilewright.kernels.spec import Choice, parse_overrides
-from tilewright.kernels.takes import Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem, Scalars
+from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Scalars
+from tilewright.report import course
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
+from tilewright.report.verified import count, course_table, fastest, results_table
 
-GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "1024x1024x1024"
-GPU_SAMPLES, EMULATOR_SAMPLES = 10, 1
+GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "256x256x256"
+GPU_SAMPLES = 10
 
-_Task = tuple[list[Choice | str], list[Problem]]
-"""What to run, and on which problems."""
+_NEXT = (
+    ("check missing_barrier", "a data race: both threads, both lines, the element"),
+    ("explain coalesced", "what a kernel does to a GPU, counted, and what binds"),
+    ("new my_gemm", "a kernel of your own to begin with, for the same tools"),
+)
+"""What a newcomer may type after the course, and what it shows."""
+
+
+def _completed(incomplete: str) -> list[str]:
+    """What a shell may complete a word to."""
+    return [*kernel_names(incomplete), *(word for word in (BEST, COURSE, LIBRARY) if word.startswith(incomplete))]
 
 
 def run_bench(
@@ -61,11 +73,14 @@ def run_bench(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
-            autocompletion=kernel_names,
-            help="Names, rung numbers, NAME:PRESET, or a source file; 'best' is what matmul takes. All rungs where "
-            "none is given.",
+            autocompletion=_completed,
+            help="Names, rung numbers, NAME:PRESET, or a source file; 'best' is what matmul takes, 'library' all "
+            "kernels that are no rungs. The course, all of its rungs, where none is given.",
         ),
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="The rungs of the course and the kernels of the library.")
+    ] = False,
     shape: Shapes = None,
     suite: Suites = None,
     dtype: Factors = None,
@@ -90,7 +105,11 @@ def run_bench(
     ] = "",
     samples: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Timed samples of each kernel: {GPU_SAMPLES} on a GPU, {EMULATOR_SAMPLES} emulated."),
+        typer.Option(
+            min=1,
+            help=f"Timed samples of each kernel; on a GPU {GPU_SAMPLES} if left out. Without a GPU nothing is timed if "
+            "it is left out: times of the emulator say nothing of one.",
+        ),
     ] = None,
     show_baseline_kernel: Annotated[
         bool, typer.Option("--show-baseline-kernel", help="Name the kernels that cuBLAS runs on each problem.")
@@ -110,11 +129,14 @@ def run_bench(
         Path | None, typer.Option("--json", metavar="PATH", help="Write the records here; - prints them.")
     ] = None,
 ) -> None:
-    """Verify kernels, and time them next to cuBLAS (on a GPU) or NumPy (on the emulator).
+    """Verify kernels, and on a GPU time them next to cuBLAS.
 
-    Both compute the same product in the same layouts and types; bias and activation are the kernel's alone.
+    Without a GPU an emulator runs each kernel once, for its result. With one, cuBLAS computes the same product in the
+    same layouts and types; bias and activation are the kernel's alone.
 
-    Every version and cuBLAS on one problem:  [bold]tilewright bench --shape 1000x2000x3000[/]
+    The course, and cuBLAS, on one problem:   [bold]tilewright bench --shape 1000x2000x3000[/]
+
+    The kernels of the library, or both:      [bold]tilewright bench library[/], [bold]tilewright bench --all[/]
 
     Two rungs over a suite, kept as JSON:     [bold]tilewright bench 5 warptiled --suite squares --json run.json[/]
 
@@ -135,24 +157,20 @@ def run_bench(
     check_outputs([json_output(json_path, Run.kind())])
     promise = promised(precision)
     dtype = factor_type(dtype, promise, scales)
-    takers = [kernel for kernel in KERNELS if dtype is None or dtype in kernel.takes.factors]
-    if promise:
-        takers = [kernel for kernel in takers if kernel.keeps(promise)]
     words = Words(args, grid, block, shared, define=define or ())
     words.check(kernels or [])
-    named = (
-        [name if name == BEST else words.resolve(name) for name in kernels] if kernels else [(k, {}) for k in takers]
-    )
+    named, free = named_kernels(kernels or [], every, words, [one for one in KERNELS if is_asked(one, dtype, promise)])
     overrides = parse_overrides(config)
-    if overrides and BEST in named:
+    if overrides and BEST in (kernel for kernel, _ in named):
         raise ConfigError(f"--config needs kernels whose parameters it sets, got {config} for {BEST}")
-    for kernel, preset in (one for one in named if not isinstance(one, str)):
+    ours = [(kernel, preset) for kernel, preset in named if not isinstance(kernel, str)]
+    for kernel, preset in ours:
         kernel.config({**preset, **overrides})  # refused here, before an engine is started
     scalars = finite_scalars(alpha, beta)
     asked = partial(
         suites.problems,
         arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype or DTYPES[0], promise),
-        layouts=own_orders(layout, [one[0] for one in named if not isinstance(one, str)] if BEST not in named else ()),
+        layouts=own_orders(layout, [kernel for kernel, _ in ours] if len(ours) == len(named) else ()),
         batch=batch,
         epilogue=Epilogue("row" if bias else None, activation),
         scales=scales,
@@ -160,54 +178,58 @@ def run_bench(
     problems = asked(shape or [], suite or [])
     where = resolve_engine(engine)
     emulated = where.capability is None
-    choices: list[Choice | str] = []
-    for one in named:
-        if isinstance(one, str):
-            choices.append(one)
-        else:
-            kernel, preset = one
-            capability = where.capability
-            if not kernels and capability and not kernel.runs_on(capability, dtype or kernel.takes.factors[0]):
-                continue  # where none is named, it is all rungs that the GPU can run
-            choices.append(Choice(kernel, kernel.config({**preset, **overrides}, capability=where.capability)))
-    if not problems:
-        problems = asked([EMULATOR_SHAPE if emulated else GPU_SHAPE], [])
+    problems = problems or asked([EMULATOR_SHAPE if emulated else GPU_SHAPE], [])
     if end_to_end and emulated:
         raise EngineUnavailableError("--end-to-end needs a GPU: the emulator's times say nothing of one")
     framework = TorchCalls.on_gpu() if end_to_end else None
-    tasks = _by_arithmetic(choices, problems, dtype, out_dtype)
-    if not kernels:
-        tasks = _taken(tasks, batch_invariant)
+    # Without a GPU, configs are those found best on the one whose speeds are shown.
+    capability = where.capability or course.measured().capability
+    choices: list[Choice | str] = []
+    for one, preset in named:
+        if isinstance(one, str):
+            choices.append(one)
+        elif emulated or one not in free or one.runs_on(capability, dtype or one.takes.factors[0]):
+            choices.append(Choice(one, one.config({**preset, **overrides}, capability=capability)))
+    tasks = taken(by_arithmetic(choices, problems, dtype, out_dtype), problems, free, batch_invariant)
     for problem in (one for _, some in tasks for one in some):
         check_memory(problem)
-    samples = samples or (EMULATOR_SAMPLES if emulated else GPU_SAMPLES)
     shown = results(json_path)
-    shown.print(_headline(where), highlight=False)
+    options: dict[str, Any] = {"scalars": scalars, "prepared": prepared, "batch_invariant": batch_invariant}
+    timed = samples is not None or not emulated
+    library = _library(where) if timed else None
+    shown.print(_headline(where, library, timed), highlight=False)
     if show_baseline_kernel and emulated:
         notes.print(
             "[yellow]no baseline kernel:[/] without a GPU the baseline is NumPy, which runs none", soft_wrap=True
         )
-    run_one = partial(
-        bench,
-        where,
-        samples=samples,
-        library=_library(where),
-        scalars=scalars,
-        prepared=prepared,
-        batch_invariant=batch_invariant,
-        name_kernels=show_baseline_kernel,
-        framework=framework,
-    )
     with Recording(json_path, where) as kept:
-        _measure(tasks, run_one, kept, shown)
-    wrong = [record for record in kept.records if not record.verified]
+        if timed:
+            run_one = partial(
+                bench,
+                where,
+                samples=samples or GPU_SAMPLES,
+                library=library,
+                name_kernels=show_baseline_kernel,
+                framework=framework,
+                **options,
+            )
+            _measure(tasks, run_one, kept, shown)
+        else:
+            _verify(rounds_of(tasks, choices, bool(free)), partial(verify, where, **options), kept, shown, bool(free))
+    if not emulated:
+        for line in fastest(kept.records):
+            shown.print(line, highlight=False)
+    shown.print(f"\n[bold]{count(kept.results)}[/]", highlight=False)
+    wrong = [one for one in kept.results if not one.verified]
     for record in wrong:
         why = _why(where, choices, record)
         notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}{why}", soft_wrap=True)
+    if emulated and not kernels and not every:
+        shown.print(_next())
     raise typer.Exit(1 if wrong else 0)
 
 
-def _why(engine: Engine, choices: Sequence[Choice | str], record: Record) -> str:
+def _why(engine: Engine, choices: Sequence[Choice | str], record: Result) -> str:
     """What is wrong with a result, where that is known."""
     scalars = Scalars(record.alpha, record.beta)
     named = ((one.kernel.name, dict(one.config), one) for one in choices if not isinstance(one, str))
@@ -216,52 +238,8 @@ def _why(engine: Engine, choices: Sequence[Choice | str], record: Record) -> str
     return f": {READS_C}" if read else ""
 
 
-def _by_arithmetic(
-    choices: list[Choice | str],
-    problems: list[Problem],
-    dtype: str | None,
-    out_dtype: str | None,
-) -> list[_Task]:
-    """What to run on problems of the same arithmetic each: of the given types, or the first that a kernel takes."""
-    tasks: dict[tuple[Arithmetic, Takes], list[Choice | str]] = {}
-    promised = problems[0].arithmetic
-    for choice in choices:
-        takes = Takes() if isinstance(choice, str) else choice.kernel.takes
-        arithmetic = takes.arithmetic(dtype or "")
-        typed = replace(promised, factors=arithmetic.factors, result=out_dtype or arithmetic.result)
-        scaled = takes if takes.block_scales else Takes()
-        tasks.setdefault((typed, scaled), []).append(choice)
-    return [
-        (chosen, [scaled.scaled(replace(one, arithmetic=arithmetic)) for one in problems])
-        for (arithmetic, scaled), chosen in tasks.items()
-    ]
-
-
-def _taken(tasks: list[_Task], batch_invariant: bool) -> list[_Task]:
-    """The same without kernels that do not take a problem, or are not batch-invariant where that is asked for.
-
-    Raises:
-        ProblemError: no kernel takes one of the problems.
-    """
-    found: list[_Task] = []
-    for choices, problems in tasks:
-        for problem in problems:
-            takers = [one for one in choices if isinstance(one, str) or _takes(one, problem, batch_invariant)]
-            if takers:
-                found.append((takers, [problem]))
-    for problem in tasks[0][1] if tasks else []:
-        if not any(problem.shape == one.shape and problem.layout == one.layout for _, (one,) in found):
-            raise ProblemError(f"no rung takes {problem.shape} {problem.case}; 'best' names what matmul would take")
-    return found
-
-
-def _takes(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
-    kernel, config = choice
-    return kernel.refusal(problem) is None and not (batch_invariant and kernel.sum_order(config) is None)
-
-
 def _measure(
-    tasks: list[_Task], run_one: Callable[..., Iterator[list[Record]]], kept: Recording, shown: Console
+    tasks: list[Task], run_one: Callable[..., Iterator[list[Record]]], kept: Recording, shown: Console
 ) -> None:
     """Run the bench and show how far it is; tables and records come out problem by problem."""
     count = sum(len(problems) for _, problems in tasks)
@@ -283,6 +261,23 @@ def _measure(
                     shown.print(timed)
 
 
+def _verify(
+    rounds: Rounds, run_one: Callable[..., list[Result]], kept: Recording, shown: Console, together: bool
+) -> None:
+    """Run kernels once each and show how far they are; a table comes out after each round."""
+    with Steps() as steps:
+        for number, tasks in enumerate(rounds, start=1):
+
+            def on_step(what: str, done: int, total: int, number: int = number) -> None:
+                steps.update(f"{number} of {len(rounds)}: {what}", done, total)
+
+            steps.begin(f"{number} of {len(rounds)}: compiling", total=len(tasks))
+            found = run_one(tasks, on_step=on_step)
+            kept.add(found)
+            with steps.aside():
+                shown.print(course_table(found, course.measured()) if together else results_table(found))
+
+
 def _library(engine: Engine) -> BaselineLibrary | None:
     """The baseline; where it is not installed the bench goes on without."""
     try:
@@ -292,10 +287,26 @@ def _library(engine: Engine) -> BaselineLibrary | None:
         return None
 
 
-def _headline(engine: Engine) -> str:
+def _headline(engine: Engine, library: BaselineLibrary | None, timed: bool) -> str:
     if engine.capability is None:
-        return (
-            f"No GPU is used: the emulator runs the kernels on {engine.device_name}.\n"
-            "It shows that they are right. Its times are not GPU times."
-        )
-    return f"{engine.device_name}, compute capability {engine.capability[0]}.{engine.capability[1]}"
+        runs = f"No GPU is used: the emulator runs the kernels on {engine.device_name}"
+        if timed:
+            return f"{runs}.\nIt shows that they are right. Its times are not GPU times."
+        return f"{runs}, once each, to see that they are right."
+    words = [engine.device_name, "compute capability {}.{}".format(*engine.capability)]
+    driver = gpu_facts(engine).get("driver")
+    words += [f"driver {driver}"] if driver else []
+    words += [f"cuBLAS {library.version}"] if library else []
+    return ", ".join(words)
+
+
+def _next() -> Table:
+    """Commands to go on with."""
+    table = Table(
+        box=None, show_header=False, padding=(0, 0, 0, 2), title="\nNext:", title_justify="left", title_style=""
+    )
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for words, what in _NEXT:
+        table.add_row(f"{invoked()} {words}", what)
+    return table

@@ -40,7 +40,7 @@ from tilewright.engines.emulator.check import Checked, is_vast, telling_shapes
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.errors import DtypeError, NotSampledError, ProblemError, TilewrightError
 from tilewright.files import check_outputs, json_kind
-from tilewright.kernels import KERNELS
+from tilewright.kernels import KERNELS, examples
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import Scalars
 from tilewright.report.fitted import Column, FittedTable
@@ -68,8 +68,8 @@ def run_check(
         typer.Argument(
             metavar="[KERNEL]...",
             autocompletion=kernel_names,
-            help="Names, rung numbers, NAME:PRESET, or a source file, as in my_gemm.cu or my_gemm.cu:entry. All rungs "
-            "where none is given.",
+            help="Names, rung numbers, NAME:PRESET, or a source file, as in my_gemm.cu or my_gemm.cu:entry; "
+            "missing_barrier is an example with a race in it. All kernels where none is given.",
         ),
     ] = None,
     shape: Shapes = None,
@@ -202,6 +202,10 @@ def run_check(
         faulty += not _show(job.kernel, job.config, found, shown)
         facts.append(_facts(job, found))
     shown.print(_summary(len(facts), faulty, time.monotonic() - started), highlight=False)
+    for path in (examples()[job.kernel.name] for job in jobs if job.kernel.name in examples()):
+        shown.print(
+            f"The source is {path}: copy it, mend it, check the copy.", markup=False, highlight=False, soft_wrap=True
+        )
     if json_path:
         write_json(json_path, {"checked": facts}, f"what was found to {json_path}")
     raise typer.Exit(1 if faulty else 0)

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tilewright.bench.environment import environment
-from tilewright.bench.records import Record, Run
+from tilewright.bench.records import Record, Result, Run
 from tilewright.cli.terminal import STDOUT, write_json
 from tilewright.engines.base import Engine
 
@@ -16,21 +16,28 @@ class Recording:
     def __init__(self, path: Path | None, engine: Engine) -> None:
         """Keep the records of an engine; where no path is given, only for the caller."""
         self._path, self._engine = path, engine
-        self.records: list[Record] = []
+        self.results: list[Result] = []
+        """Records, and results that were not timed."""
 
-    def add(self, measured: Sequence[Record]) -> None:
+    def add(self, found: Sequence[Result]) -> None:
         """Keep more of them.
 
         Raises:
             WriteError: the file cannot be written.
         """
-        self.records += measured
+        self.results += found
         if self._path != STDOUT:
             self._save()
 
+    @property
+    def records(self) -> list[Record]:
+        """What was timed."""
+        return [one for one in self.results if isinstance(one, Record)]
+
     def _save(self) -> None:
         if self._path is not None:
-            run = Run(environment=environment(self._engine), records=self.records)
+            untimed = [one for one in self.results if not isinstance(one, Record)]
+            run = Run(environment=environment(self._engine), records=self.records, results=untimed)
             write_json(self._path, run.model_dump(), f"the records to {self._path}")
 
     def __enter__(self) -> "Recording":
@@ -39,5 +46,5 @@ class Recording:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._path == STDOUT and (self.records or kind is None):
+        if self._path == STDOUT and (self.results or kind is None):
             self._save()

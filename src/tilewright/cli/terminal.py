@@ -14,7 +14,7 @@ from tilewright.cli.streams import notes, out
 from tilewright.engines.registry import CHOICES
 from tilewright.errors import ProblemError
 from tilewright.files import Kind, Output, as_json, save_json
-from tilewright.kernels import KERNELS
+from tilewright.kernels import KERNELS, examples
 from tilewright.problem import DTYPES, FAST, FLOAT8, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
 from tilewright.report.fitted import wrapped
 
@@ -110,7 +110,8 @@ def factor_type(dtype: str | None, promise: str | None, scales: str | None) -> s
 
 def kernel_names(incomplete: str) -> list[str]:
     """What a shell may complete a kernel's name to."""
-    return [kernel.name for kernel in KERNELS if kernel.name.startswith(incomplete)]
+    names = (*(kernel.name for kernel in KERNELS), *examples())
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def say(text: str, markup: bool = True, indent: int = 0, to: Console | None = None) -> None:

@@ -1,7 +1,10 @@
-"""Every kernel by name: the ladder, in the order of its rungs, and those of the library that are no rung."""
+"""Every kernel by name: the ladder, in the order of its rungs, those of the library that are no rung, and examples."""
 
 import copyreg
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from tilewright.errors import KernelNotFoundError, nearest
@@ -118,8 +121,19 @@ BEST = "best"
 _BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in KERNELS}
 
 
+@lru_cache
+def examples() -> Mapping[str, Path]:
+    """Sources with a fault planted, by the names that they are found by. They are among no list of kernels."""
+    return {path.stem: path for path in sorted(Path(__file__).with_name("examples").glob(f"*{SUFFIX}"))}
+
+
+@lru_cache
+def _example(name: str) -> Kernel:
+    return replace(from_source(examples()[name]), name=name)
+
+
 def find(name: str) -> Kernel:
-    """The kernel of this name, of this rung where the name is a number, or of this source file.
+    """The kernel of this name, of this rung where the name is a number, of this source file, or an example.
 
     Raises:
         KernelNotFoundError: no kernel has this name; the message gives the nearest.
@@ -132,9 +146,11 @@ def find(name: str) -> Kernel:
     for kernel in LADDER:
         if name == str(kernel.rung):
             return kernel
+    if name in examples():
+        return _example(name)
     if name == BEST:
         raise KernelNotFoundError(f"{name!r} is no kernel: bench and explain alone take it, for what matmul runs")
-    raise KernelNotFoundError(f"no kernel is called {name!r}{nearest(name, _BY_NAME)}")
+    raise KernelNotFoundError(f"no kernel is called {name!r}{nearest(name, (*_BY_NAME, *examples()))}")
 
 
 def resolve(text: str) -> tuple[Kernel, Mapping[str, int]]:
@@ -154,7 +170,9 @@ def resolve(text: str) -> tuple[Kernel, Mapping[str, int]]:
 
 
 def _by_name(kernel: Kernel) -> tuple[Any, ...]:
-    return (_again, (kernel.origin,)) if kernel.origin else (find, (kernel.name,))
+    if kernel.origin and kernel.name not in examples():
+        return _again, (kernel.origin,)
+    return find, (kernel.name,)
 
 
 def _again(origin: Origin) -> Kernel:

@@ -346,6 +346,8 @@ class Kernel:
     parameters: tuple[Parameter, ...]
     tile: Callable[[Config], Tile]
     block: Callable[[Config], tuple[int, int, int]]
+    brief: str = ""
+    """A rung's idea in at most 24 characters, for tables with a line for each."""
     constraints: tuple[Constraint, ...] = ()
     vectorized: bool = False
     """Whether the source moves float4s, so that the operands' alignment matters to it."""

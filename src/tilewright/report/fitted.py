@@ -1,7 +1,7 @@
 """Tables and lines of text that fit the terminal without cutting a word or a number in two."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from rich import box
@@ -31,6 +31,8 @@ class Column(NamedTuple):
     style: str = ""
     wraps: _Behind = ""
     """Behind what the lines of a cell may be broken."""
+    spare: bool = False
+    """Whether the column is left out where not all cells have room in one line."""
 
 
 class _Row(NamedTuple):
@@ -42,8 +44,9 @@ class _Row(NamedTuple):
 class FittedTable:
     """A table as wide as it needs to be, narrower where the terminal is, and a list where no table fits.
 
-    Columns shrink no further than to their longest word. Where that is too wide, each row becomes the cells that name
-    it, and below them the others, each after its heading.
+    Columns shrink no further than to their longest word. Where cells would be broken, spare columns are left out first,
+    from the last to the first. Where the longest words have no room, each row becomes the cells that name it, and below
+    them the others, each after its heading.
     """
 
     def __init__(
@@ -68,16 +71,24 @@ class FittedTable:
         self._rows.append(_Row(tuple(texts), style, ends_section))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for gap in self._gaps:
-            room = options.max_width - 2 - gap * (len(self._columns) - 1)  # a space at either edge
-            if widths := self._widths(room):
-                yield self._table(widths, gap)
+        shown = list(range(len(self._columns)))
+        spare = [index for index in shown if self._columns[index].spare]
+        while True:
+            for gap in self._gaps:
+                room = options.max_width - 2 - gap * (len(shown) - 1)  # a space at either edge
+                if widths := self._widths(shown, room, whole=bool(spare)):
+                    yield self._table(shown, widths, gap)
+                    return
+            if not spare:
+                yield from self._list(options.max_width)
                 return
-        yield from self._list(options.max_width)
+            shown.remove(spare.pop())
 
-    def _widths(self, room: int) -> list[int] | None:
-        """The widths of the columns; None where their longest words have no room."""
-        least, widths = ([self._needs(i, wrapping) for i in range(len(self._columns))] for wrapping in (True, False))
+    def _widths(self, shown: Sequence[int], room: int, whole: bool) -> list[int] | None:
+        """The widths of the columns of these indices; None where their longest words have no room, or, of whole cells,
+        where one would be broken."""
+        least = [max(self._needs(index, not whole), self._heading(index, True)) for index in shown]
+        widths = [max(self._needs(index, False), self._heading(index, False)) for index in shown]
         if sum(least) > room:
             return None
         while sum(widths) > room:
@@ -86,23 +97,26 @@ class FittedTable:
         return widths
 
     def _needs(self, index: int, wrapping: bool) -> int:
-        """The width of a column whose texts wrap wherever they can, or nowhere."""
-        column = self._columns[index]
-        texts: list[tuple[Text, _Behind]] = [(row.cells[index], column.wraps) for row in self._rows]
-        texts.append((Text(column.heading), " "))
-        return max(part.cell_len for text, behind in texts for part in _parts(text, behind if wrapping else ""))
+        """The width of a column's cells, which wrap wherever they can, or nowhere."""
+        behind = self._columns[index].wraps if wrapping else ""
+        return max((part.cell_len for row in self._rows for part in _parts(row.cells[index], behind)), default=0)
 
-    def _table(self, widths: Iterable[int], gap: int) -> Table:
+    def _heading(self, index: int, wrapping: bool) -> int:
+        """The width of a column's heading, which wraps between its words, or nowhere."""
+        return max(part.cell_len for part in _parts(Text(self._columns[index].heading), " " if wrapping else ""))
+
+    def _table(self, shown: Sequence[int], widths: Iterable[int], gap: int) -> Table:
         table = Table(
             title=self._title or None, caption=self._caption or None, box=box.SIMPLE_HEAD, title_justify="left",
             caption_justify="left", pad_edge=False, padding=(0, 1, 0, gap - 2),
         )  # fmt: skip
-        for column, width in zip(self._columns, widths, strict=True):
+        columns = [self._columns[index] for index in shown]
+        for column, width in zip(columns, widths, strict=True):
             table.add_column(column.heading, justify=column.justify, style=column.style, width=width)
         for row in self._rows:
             cells = (
                 Text("\n").join(_filled(_parts(cell, ", "), width, " ")) if column.wraps == ", " else cell
-                for column, cell, width in zip(self._columns, row.cells, widths, strict=True)
+                for column, cell, width in zip(columns, (row.cells[index] for index in shown), widths, strict=True)
             )
             table.add_row(*cells, style=row.style, end_section=row.ends_section)
         return table

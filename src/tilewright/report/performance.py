@@ -12,17 +12,19 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
-from tilewright.bench.records import Record, Run
+from tilewright.bench.records import Record, Result, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import write_whole
+from tilewright.kernels import KERNELS
 from tilewright.kernels.old_configs import completed
 from tilewright.report import (
     calls,
     changes,
     clients,
+    course,
     first_calls,
     float32_way,
     grouped,
@@ -41,6 +43,7 @@ from tilewright.report.markdown import table
 from tilewright.report.plots import float32_ladder, tensor_core_ladder
 from tilewright.report.ratios import baseline_speed, quotient, share, speed
 from tilewright.report.tables import bench_table
+from tilewright.report.verified import count, course_table
 
 RECORDS = Path("results/h200/ladder.json")
 LATER_RUNGS = tuple(
@@ -139,7 +142,7 @@ def main() -> int:
             "cases": picks.chosen({path: run for path, run in picked_by_path.items() if path != best}),
             "end_to_end": end_to_end(load(filter(Path.exists, END_TO_END))),
             "first_calls": first_calls.section(),
-            "emulator": terminal(emulated.records),
+            "emulator": verified(emulated.results),
             "bench": terminal([record for record in run.records if record.shape == HEADLINE]),
             "sizes": sizes([*runs, *load(filter(Path.exists, ELSEWHERE))], gpu),
             "validation": validation.markdown(validation.load(validation.COMPARISON)),
@@ -274,9 +277,25 @@ def device(run: Run) -> str:
 
 def terminal(records: Sequence[Record]) -> str:
     """What `tilewright bench` prints of these records, as a block of text."""
+    groups = groupby(records, key=lambda record: (record.shape, record.case))
+    return printed(bench_table(list(group)) for _, group in groups)
+
+
+def verified(results: Sequence[Result]) -> str:
+    """What `tilewright bench` prints of the course without a GPU, and how many kernels there are besides."""
+    shown = printed([course_table(results, course.measured()), "", count(results)])
+    library = sum(not kernel.rung for kernel in KERNELS)
+    return (
+        f"{shown}\n\n`tilewright bench library` verifies the {library} kernels of the library, which are no rungs, and "
+        f"`tilewright bench --all` all {len(KERNELS)}."
+    )
+
+
+def printed(parts: Iterable[RenderableType]) -> str:
+    """What a terminal of 100 columns shows, as a block of text."""
     console = Console(width=100, record=True, file=io.StringIO())
-    for _, group in groupby(records, key=lambda record: (record.shape, record.case)):
-        console.print(bench_table(list(group)))
+    for part in parts:
+        console.print(part, highlight=False)
     lines = (line.rstrip() for line in console.export_text().splitlines())
     return "\n".join(("```", *lines, "```"))
 

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -319,6 +320,10 @@ class _Place(ctypes.Structure):
     )
 
 
+_PARSING = threading.Lock()
+"""Held while a precompiled header is made: kernels that are compiled side by side share it."""
+
+
 @lru_cache
 def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime: Runtime, _folder: Path) -> Path:
     """What comes ahead of every kernel, as a precompiled header: small kernels compile in two thirds of the time.
@@ -326,10 +331,10 @@ def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime:
     GCC takes the text where the file does not suit it, or is gone. (Clang refuses a header that macros differ from.)
     """
     name = "prelude-" + cache.key(compiler.key, options, prelude, runtime.name, cache.texts_key(_INCLUDE[0], *_HEADERS))
-    found = cache.find(name, _PARSED_SUFFIX)
-    if found is not None:
-        return found
-    with scratch() as output:
+    with _PARSING, scratch() as output:
+        found = cache.find(name, _PARSED_SUFFIX)
+        if found is not None:
+            return found
         text, parsed = output.with_name("prelude.hpp"), output.with_name("prelude.gch")
         text.write_text(prelude, encoding="utf-8")
         compiler.run([*options, "-x", "c++-header", str(text), "-o", str(parsed)])

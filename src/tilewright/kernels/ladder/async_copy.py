@@ -23,6 +23,7 @@ KERNEL = Kernel(
     rung=12,
     name="async_copy",
     idea="asynchronous copies straight into shared memory, several tiles under way at a time",
+    brief="asynchronous copies",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *warp_tiling.PARAMETERS,

@@ -13,6 +13,7 @@ KERNEL = replace(
     rung=9,
     name="autotuned",
     idea="rung 6 with BM, BN, BK, TM, TN searched for this GPU",
+    brief="rung 6, config searched",
     tuned={
         (8, 0): vectorized.KERNEL.presets["a100"],
         (8, 6): vectorized.KERNEL.presets["a6000"],

@@ -31,6 +31,7 @@ KERNEL: Kernel = replace(
     rung=23,
     name="clusters",
     idea="blocks of a cluster load a tile of B together, each a part for all of them",
+    brief="clusters share loads",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *persistent.KERNEL.parameters,

@@ -12,6 +12,7 @@ KERNEL = Kernel(
     rung=2,
     name="coalesced",
     idea="neighbouring threads walk along a row of B and C, so that a warp's loads coalesce",
+    brief="a warp's loads coalesce",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(Parameter("BLOCK", 32, (8, 16, 32), "side of the square of C that a block computes"),),
     constraints=(Constraint(lambda c: c.BLOCK <= 32, "BLOCK*BLOCK must be at most 1024, a block's threads"),),

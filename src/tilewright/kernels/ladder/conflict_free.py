@@ -12,6 +12,7 @@ KERNEL = Kernel(
     rung=7,
     name="conflict_free",
     idea="columns of B rearranged in shared memory, so that stores and loads hit distinct banks",
+    brief="B rearranged over banks",
     source=Path(__file__).with_suffix(".cu"),
     parameters=tiling.tile_parameters(128, 128, 8, 8, 8),
     constraints=(

@@ -15,6 +15,7 @@ KERNEL = Kernel(
     rung=11,
     name="double_buffered",
     idea="the next tile is loaded into registers, and then a second buffer, while this one is computed on",
+    brief="next tile loaded ahead",
     source=Path(__file__).with_suffix(".cu"),
     parameters=warp_tiling.PARAMETERS,
     constraints=(

@@ -21,6 +21,7 @@ KERNEL: Kernel = replace(
     rung=29,
     name="interleaved",
     idea="one consumer's products fill the time in which the other adds sums up",
+    brief="sums hidden by products",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BM", 128, (128,), "rows of C that a block computes, half of them each consumer"),

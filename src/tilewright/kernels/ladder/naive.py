@@ -25,6 +25,7 @@ KERNEL = Kernel(
     rung=1,
     name="naive",
     idea="one thread, one element of C; neighbouring threads walk down rows of A",
+    brief="one thread, one element",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BLOCK_X", 32, (8, 16, 32), "threads of a block along x"),

@@ -13,6 +13,7 @@ KERNEL = Kernel(
     rung=8,
     name="padded",
     idea="extra columns in the shared tile of B, to the same end",
+    brief="B padded over banks",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *tiling.tile_parameters(128, 128, 8, 8, 8),

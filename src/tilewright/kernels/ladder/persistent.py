@@ -22,6 +22,7 @@ KERNEL: Kernel = replace(
     rung=22,
     name="persistent",
     idea="one block a multiprocessor, which loads its next tile while it stores the last",
+    brief="a block a multiprocessor",
     source=Path(__file__).with_suffix(".cu"),
     blocks=_blocks,
     cost=warpgroups.PERSISTENT,

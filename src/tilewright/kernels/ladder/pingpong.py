@@ -28,6 +28,7 @@ KERNEL: Kernel = replace(
     rung=25,
     name="pingpong",
     idea="consumers with tiles of their own take turns: one stores its tile while the other multiplies",
+    brief="consumers take turns",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BM", 128, (64, 128, 192), "rows of C that a consumer computes"),

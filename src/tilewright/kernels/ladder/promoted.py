@@ -25,6 +25,7 @@ KERNEL: Kernel = replace(
     rung=28,
     name="promoted",
     idea="sums begin anew every PROMOTE of k, and threads add them up in float32",
+    brief="sums promoted to float32",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(*split.KERNEL.parameters, PROMOTE),
     constraints=(

@@ -18,6 +18,7 @@ KERNEL: Kernel = replace(
     rung=24,
     name="rasterized",
     idea="tiles in bands of rows, so that those computed at the same time are neighbours in both directions",
+    brief="tiles in bands of rows",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(*clusters.KERNEL.parameters, BAND),
     cost=COST,

@@ -14,6 +14,7 @@ KERNEL = Kernel(
     rung=3,
     name="shared_tiled",
     idea="stage square tiles of A and B in shared memory",
+    brief="tiles in shared memory",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("TILE", 32, (8, 16, 32), "side of the tiles of A, B and C"),

@@ -35,6 +35,7 @@ KERNEL = Kernel(
     rung=21,
     name="specialised",
     idea="a producer that only loads and consumers that only multiply, with most of the registers",
+    brief="producer and consumers",
     source=Path(__file__).with_suffix(".cu"),
     parameters=PARAMETERS,
     constraints=CONSTRAINTS,

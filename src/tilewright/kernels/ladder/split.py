@@ -21,6 +21,7 @@ KERNEL = Kernel(
     rung=27,
     name="split",
     idea="float32 factors as three bfloat16 terms each: six products in one sum of the tensor cores",
+    brief="float32 as 3 x bfloat16",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *warpgroups.tile_parameters(bm=64, bn=128),

@@ -13,6 +13,7 @@ KERNEL = Kernel(
     rung=4,
     name="thread_tiled_1d",
     idea="each thread computes several elements of a column of C, and keeps B's in a register",
+    brief="several results a thread",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BM", 64, (32, 64, 128), "rows of C that a block computes"),

@@ -13,6 +13,7 @@ KERNEL = Kernel(
     rung=5,
     name="thread_tiled_2d",
     idea="each thread computes TM x TN elements of C, and keeps fragments of A and B in registers",
+    brief="TM x TN results a thread",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(*tiling.tile_parameters(128, 128, 8, 8, 8), tiling.PADDED_ROWS),
     constraints=(*tiling.DIVIDES, *tiling.loads_evenly(1), tiling.PADDED_ROWS_FIT),

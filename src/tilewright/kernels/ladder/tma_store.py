@@ -24,6 +24,7 @@ KERNEL: Kernel = replace(
     rung=26,
     name="tma_store",
     idea="results go through shared memory, and the copy engine stores them",
+    brief="results stored by TMA",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         _BM,

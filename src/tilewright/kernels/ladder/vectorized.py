@@ -13,6 +13,7 @@ KERNEL = Kernel(
     rung=6,
     name="vectorized",
     idea="A transposed on its way into shared memory, 128-bit loads and stores",
+    brief="128-bit loads and stores",
     source=Path(__file__).with_suffix(".cu"),
     parameters=tiling.tile_parameters(128, 128, 8, 8, 8),
     constraints=tiling.VECTOR_CONSTRAINTS,

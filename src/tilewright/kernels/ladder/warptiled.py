@@ -14,6 +14,7 @@ KERNEL = Kernel(
     rung=10,
     name="warptiled",
     idea="a tile for each warp, between the block's and the thread's",
+    brief="a tile for each warp",
     source=Path(__file__).with_suffix(".cu"),
     parameters=warp_tiling.PARAMETERS,
     constraints=(*warp_tiling.CONSTRAINTS, tiling.SHARED_FITS),

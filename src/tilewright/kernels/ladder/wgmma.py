@@ -14,6 +14,7 @@ KERNEL = Kernel(
     rung=19,
     name="wgmma",
     idea="a warpgroup multiplies tiles straight from shared memory, by one instruction",
+    brief="a warpgroup multiplies",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *warpgroups.tile_parameters(bm=128, bn=128),

@@ -17,6 +17,7 @@ KERNEL = Kernel(
     rung=20,
     name="wgmma_tma",
     idea="tiles loaded by TMA, swizzled as tensor cores read them, several steps ahead of the products",
+    brief="wgmma on tiles by TMA",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *warpgroups.tile_parameters(bm=128, bn=128),

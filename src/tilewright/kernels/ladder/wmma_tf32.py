@@ -13,6 +13,7 @@ KERNEL = Kernel(
     rung=13,
     name="wmma_tf32",
     idea="tensor cores through fragments: factors rounded to TF32, sums in float32",
+    brief="tensor cores, in TF32",
     source=Path(__file__).with_suffix(".cu"),
     parameters=fragments.parameters(bm=128, bn=128, bk=16, wm=64, wn=32, min_blocks=2),
     constraints=fragments.constraints(depth=8, item=4, pad_a=4, pad_b=8),

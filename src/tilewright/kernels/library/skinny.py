@@ -85,6 +85,7 @@ KERNEL = Kernel(
     rung=17,
     name="skinny",
     idea="nothing is staged where operands are read once: many loads on their way, k divided among all threads",
+    brief="few rows: nothing staged",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("TM", 16, (1, 2, 4, 8, 16), "rows of D that a thread computes"),

@@ -50,6 +50,7 @@ KERNEL = Kernel(
     rung=16,
     name="split_k",
     idea="k divided among warps and among blocks, so that small and skinny products fill the GPU",
+    brief="k divided among blocks",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BM", 64, (16, 32, 64, 128), "rows of D that a block computes"),

@@ -19,6 +19,7 @@ KERNEL = Kernel(
     rung=15,
     name="tma_packed",
     idea="A copied k-major, tiles loaded by TMA: an inner loop of shared loads and multiply-adds alone",
+    brief="A packed, tiles by TMA",
     source=gemm_tma.SOURCE,
     parameters=(
         Parameter("BM", 128, (64, 128, 256), "rows of D that a block computes"),

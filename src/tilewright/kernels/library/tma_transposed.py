@@ -40,6 +40,7 @@ KERNEL = Kernel(
     rung=18,
     name="tma_transposed",
     idea="no copies beforehand: TMA loads A as memory has it, and ldmatrix transposes it while it is multiplied",
+    brief="TMA, A without a copy",
     source=gemm_tma.SOURCE,
     parameters=(
         Parameter("BM", 64, (32, 64, 128), "rows of D that a block computes"),

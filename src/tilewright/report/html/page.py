@@ -71,7 +71,7 @@ def render(inputs: Inputs) -> str:
 
 def summary(source: Source, some: Sequence[Point]) -> list[tuple[str, str]]:
     """What to know of a file at a glance: a name and a value each."""
-    facts, records = source.run.environment, source.run.records
+    facts, records = source.run.environment, source.run.every_result
     kernels, shapes = {record.kernel for record in records}, {record.shape for record in records}
     lines = [("measured on", source.device)]
     lines += [("date", str(facts["date"]).replace("T", " ").replace("+00:00", " UTC"))] if "date" in facts else []

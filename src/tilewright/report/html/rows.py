@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from tilewright.bench.records import Record, Result
 from tilewright.report.html.comparison import Comparison
 from tilewright.report.html.series import scalars, work
 from tilewright.report.html.sources import Source
@@ -38,9 +39,9 @@ class Table(NamedTuple):
 
 
 def records(sources: Sequence[Source]) -> Table:
-    """Every record of every file, with a column for each parameter of their configs.
+    """Every record and result of every file, with a column for each parameter of their configs.
 
-    The emulator's have no speed and no ratio: its times are not a GPU's.
+    The emulator's have no speed and no ratio: its times are not a GPU's. What was not timed has no time either.
     """
     several, real = len(sources) > 1, not all(source.emulated for source in sources)
     columns = [
@@ -49,21 +50,18 @@ def records(sources: Sequence[Source]) -> Table:
         Column("median", numeric=True), Column("fastest", numeric=True), Column("baseline"),
         Column("error", numeric=True),
     ]  # fmt: skip
-    parameters = list(dict.fromkeys(name for source in sources for one in source.run.records for name in one.config))
+    parameters = list(
+        dict.fromkeys(name for source in sources for one in source.run.every_result for name in one.config)
+    )
     columns += [Column(name, numeric=True, parameter=True) for name in parameters]
     rows = []
     for source in sources:
-        for record in source.run.records:
-            emulated = record.engine == "emulator"
-            baseline, error = record.baseline, record.error.relative_frobenius
+        for record in source.run.every_result:
+            baseline, error = record.baseline if isinstance(record, Record) else None, record.error.relative_frobenius
             rounded = [record.precision] if record.precision else []
             case = record.case.removeprefix("NN ")
             kind = ", ".join([case, *rounded, *scalars(record.alpha, record.beta)])
-            times = [
-                Cell(duration(time) + " emulated" * emulated, time, "emulated" if emulated else "")
-                for time in (record.time_us.median, record.time_us.min)
-            ]
-            speeds = [Cell(""), Cell("")] if emulated else [_speed(record.gflops), _percent(record.ratio)]
+            speeds, times = _speeds(record)
             rows.append(
                 [
                     Cell(str(record.rung or ""), record.rung),
@@ -127,6 +125,19 @@ def _flat(facts: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
             yield from _flat(value, f"{prefix}{name}: ")
         else:
             yield f"{prefix}{name}", str(value)
+
+
+def _speeds(record: Result) -> tuple[list[Cell], list[Cell]]:
+    """Cells of the speed and the share of the baseline's, and of the median and the shortest time."""
+    nothing = [Cell(""), Cell("")]
+    if not isinstance(record, Record):
+        return nothing, nothing
+    emulated = record.engine == "emulator"
+    times = [
+        Cell(duration(time) + " emulated" * emulated, time, "emulated" if emulated else "")
+        for time in (record.time_us.median, record.time_us.min)
+    ]
+    return nothing if emulated else [_speed(record.gflops), _percent(record.ratio)], times
 
 
 def _speed(gflops: float | None) -> Cell:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.analysis.roofline import least_bytes
-from tilewright.bench.records import Baseline, Record
+from tilewright.bench.records import Baseline, Record, Result
 from tilewright.kernels.spec import numbered
 from tilewright.problem import Scalars
 from tilewright.report.html.sources import Source, problem_of
@@ -107,7 +107,7 @@ def points(sources: Iterable[Source]) -> list[Point]:
     return found
 
 
-def work(record: Record) -> tuple[int, int, int, int]:
+def work(record: Result) -> tuple[int, int, int, int]:
     """What shapes are ordered by: their work, then their sizes."""
     return record.batch * record.m * record.n * record.k, record.m, record.n, record.k
 

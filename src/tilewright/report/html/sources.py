@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tilewright.bench.records import Record, Run
+from tilewright.bench.records import Record, Result, Run
 from tilewright.errors import DtypeError, ProblemError, RecordsError
 from tilewright.gpus import GPUS, Gpu, find_gpu
 from tilewright.problem import Problem, Scalars
@@ -26,7 +26,7 @@ class Source:
     @property
     def emulated(self) -> bool:
         """Whether its times are those of the emulator, which say nothing of a GPU."""
-        return any(record.engine == "emulator" for record in self.run.records)
+        return any(one.engine == "emulator" for one in self.run.every_result)
 
     @property
     def device(self) -> str:
@@ -105,9 +105,9 @@ def _run(path: Path) -> Run:
     if path.suffix == ".jsonl":
         raise RecordsError(f"{path} is not a journal of tilewright tune: it holds no trial")
     run = Run.load(path)
-    if not run.records:
+    if not run.every_result:
         raise RecordsError(f"{path} holds no records")
-    for record in run.records:
+    for record in run.every_result:
         try:
             problem_of(record)
         except (ProblemError, DtypeError) as error:
@@ -117,8 +117,8 @@ def _run(path: Path) -> Run:
     return run
 
 
-def problem_of(record: Record) -> Problem:
-    """What a record measured.
+def problem_of(record: Result) -> Problem:
+    """The problem that a result or a record is of.
 
     Raises:
         ProblemError: its sizes or scalars are none that can be computed.
@@ -128,9 +128,12 @@ def problem_of(record: Record) -> Problem:
     return record.problem
 
 
-def _numbers(record: Record) -> list[float]:
+def _numbers(record: Result) -> list[float]:
+    numbers = [record.alpha, record.beta]
+    if not isinstance(record, Record):
+        return numbers
     baseline = record.baseline
-    numbers = [record.time_us.min, record.time_us.median, record.gflops, record.ratio or 0, record.alpha, record.beta]
+    numbers += [record.time_us.min, record.time_us.median, record.gflops, record.ratio or 0]
     return [*numbers, baseline.time_us.min, baseline.time_us.median, baseline.gflops] if baseline else numbers
 
 

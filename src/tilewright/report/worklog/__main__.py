@@ -1,4 +1,5 @@
-"""Makes the worklog anew: counts and errors on the emulator, figures, pages.
+"""Makes the worklog anew: the rungs' speeds that the package comes with, counts and errors on the emulator, figures,
+pages.
 
 Run as `python -m tilewright.report.worklog` from the root of a checkout (`make docs` does).
 """
@@ -7,17 +8,19 @@ import sys
 from pathlib import Path
 
 from tilewright.errors import TilewrightError
-from tilewright.files import write_whole
+from tilewright.files import save_json, write_whole
 from tilewright.kernels import LADDER
 from tilewright.report import profiles
 from tilewright.report.worklog import errors, sources, variations
 from tilewright.report.worklog.counted import counted, save
 from tilewright.report.worklog.facts import Facts, problem_of
 from tilewright.report.worklog.pages import Worklog
+from tilewright.report.worklog.speeds import speeds
 
 COUNTS = Path("results/emulator/counts.json")
 ERRORS = Path("results/emulator/errors.json")
 SOURCES = Path("results/emulator/sources.json")
+COURSE = Path("src/tilewright/report/course.json")
 
 
 def main() -> int:
@@ -25,6 +28,7 @@ def main() -> int:
     try:
         runs = Facts.load_runs()
         facts = Facts(runs, {})
+        save_json(COURSE, speeds(facts).model_dump(), f"the speeds of rungs to {COURSE}")
         counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in LADDER]
         save(COUNTS, counts)
         samples = list(errors.all_sampled())

@@ -92,9 +92,14 @@ class Facts:
         Raises:
             RecordsError: it is not.
         """
-        return self._measured(kernel, shape)[1]
+        return self.measurement(kernel, shape)[1]
 
-    def _measured(self, kernel: str, shape: str) -> _Measured:
+    def measurement(self, kernel: str, shape: str = "") -> _Measured:
+        """A rung's record at some sizes, by default those at which it is looked at, with the run that it is of.
+
+        Raises:
+            RecordsError: there is none.
+        """
         shape = shape or shape_of(kernel)
         found = self._find(kernel, shape)
         if found is None:
@@ -122,11 +127,11 @@ class Facts:
 
     def times(self, slower: str, faster: str, shape: str = "") -> str:
         """How many times as fast one rung was as another."""
-        return _times(_ratio(self._measured(slower, shape), self._measured(faster, shape)))
+        return _times(_ratio(self.measurement(slower, shape), self.measurement(faster, shape)))
 
     def times_at(self, kernel: str, slower: str, faster: str) -> str:
         """How many times as fast a rung was at one shape as at another."""
-        return _times(_ratio(self._measured(kernel, slower), self._measured(kernel, faster)))
+        return _times(_ratio(self.measurement(kernel, slower), self.measurement(kernel, faster)))
 
     def error(self, kernel: str, shape: str = "") -> str:
         """Its relative error."""
