@@ -258,7 +258,7 @@ class Tensor:
         self.dtype = f"torch.{array.dtype}"
         self.shape = array.shape
         self.requires_grad, self.layout, self.negated, self.version = False, "strided", False, 0
-        self.is_meta = False
+        self.is_meta = self.is_nested = self.is_quantized = False
         self.__dict__.update(attributes)
 
     def __dlpack__(self) -> None:

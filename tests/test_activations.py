@@ -40,3 +40,11 @@ def test_values_are_those_of_pytorch(name, values, dtype):
 def test_nan_stays_and_large_numbers_are_kept(name):
     result = apply(name, np.array([np.nan, np.inf, 1e30], np.float32))
     np.testing.assert_array_equal(result, np.array([np.nan, np.inf, 1e30], np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_nothing_is_said_of_overflow_and_underflow(name, dtype):
+    x = np.array([-np.inf, -1e30, -800, -120, -1e-40, 0, 1e-40, 120, 1e30, np.inf, np.nan], dtype)
+    with np.errstate(all="raise"):
+        assert apply(name, x).dtype == dtype

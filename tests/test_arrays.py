@@ -30,7 +30,7 @@ from stand_ins import (
     jax_module,
     torch_module,
 )
-from tilewright import ArrayError, DtypeError, EngineUnavailableError, LaunchError
+from tilewright import ArrayError, DtypeError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.arrays.libraries import library_of
 from tilewright.arrays.operand import gpu_operand, host_operand
 from tilewright.engines.plan import Needs
@@ -139,6 +139,20 @@ def test_out_and_c_on_a_gpu(gpus, make):
     new = tilewright.matmul(make(A), make(B), c=make(C), beta=1)
     check(new.values, A @ B + C)
     assert len(gpus[0].streams) == 3
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+def test_a_scalar_lies_on_the_host(gpus, make, name):
+    a, b, c = make(A), make(B), make(C)
+    two = make(np.array(2, np.float32))
+    plan = tilewright.plan(a, b, c=c)
+    for call in (tilewright.matmul, tilewright.plan, plan):
+        with pytest.raises(ProblemError, match=rf"{name} must be a number, or an array .* host, .* float\({name}\)"):
+            call(a, b, c=c, **{name: two})
+    assert gpus[0].streams == []
+    both = {"alpha": np.array(2.0), "beta": np.float16(0.5)}
+    check(tilewright.matmul(a, b, c=c, **both).values, 2 * A @ B + 0.5 * C)
 
 
 @pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)

@@ -1,10 +1,13 @@
 """matmul() on NumPy arrays: what it computes, where, and what it refuses. Other libraries: test_arrays.py."""
 
 import cProfile
+import itertools
 import os
 import pstats
+import re
 import subprocess
 import sys
+from decimal import Decimal
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -94,6 +97,79 @@ def test_c_is_not_read_where_beta_is_zero(engine):
     check(tilewright.matmul(a, b, c=c, out=c, engine=engine), reference(a, b), 7)
 
 
+PRODUCTS = {
+    "matrices": ((5, 7), (7, 3)),
+    "two vectors": ((7,), (7,)),
+    "vector and matrix": ((7,), (7, 3)),
+    "matrix and vector": ((5, 7), (7,)),
+    "a batch of a": ((2, 5, 7), (7, 3)),
+    "batches that broadcast": ((2, 1, 5, 7), (3, 7, 3)),
+    "a batch of one": ((1, 5, 7), (1, 7, 3)),
+    "two vectors of nothing": ((0,), (0,)),
+    "nothing": ((0, 7), (7, 3)),
+    "no products": ((5, 0), (0, 3)),
+    "an empty batch": ((0, 5, 7), (7, 3)),
+}
+ZEROS = [0, -0.0, np.float32(0), 1e-60]
+"""And what is 0 in float32, in which kernels are given scalars."""
+
+
+def shape_of(a, b):
+    return np.matmul(np.zeros(a), np.zeros(b)).shape
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("a", "b"), PRODUCTS.values(), ids=PRODUCTS)
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_a_and_b_are_not_read_where_alpha_is_zero(engine, a, b, dtype):
+    c = np.random.default_rng(3).standard_normal(shape_of(a, b)).astype(dtype)
+    bias = np.ones(b[-1] if len(b) > 1 else 1, dtype)
+    z = 2 * c.astype(np.float32) + 1
+    cases = [
+        ({}, np.zeros(c.shape)),
+        ({"c": np.full(c.shape, np.nan, dtype)}, np.zeros(c.shape)),
+        ({"c": c, "beta": 2}, z - 1),
+        ({"c": c, "beta": 2, "bias": bias, "activation": "silu"}, z / (1 + np.exp(-z))),
+    ]
+    for alpha, bad in itertools.product(ZEROS, (np.nan, np.inf)):
+        first, second = np.full(a, bad, dtype), np.full(b, bad, dtype)
+        for named, expected in cases:
+            result = tilewright.matmul(first, second, alpha=alpha, engine=engine, **named)
+            np.testing.assert_allclose(result.astype(np.float32), expected, rtol=2**-7, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("a", "b"), PRODUCTS.values(), ids=PRODUCTS)
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_c_is_not_read_in_any_shape_where_beta_is_zero(engine, a, b, dtype):
+    a, b = (np.random.default_rng(1).standard_normal(shape).astype(dtype) for shape in (a, b))
+    expected = np.matmul(a.astype(np.float32), b.astype(np.float32))
+    for beta in ZEROS:
+        c = np.full(expected.shape, np.nan, dtype)
+        for out in (None, c.copy(), c):
+            result = tilewright.matmul(a, b, c=c, beta=beta, out=out, engine=engine)
+            np.testing.assert_allclose(result.astype(np.float32), expected, rtol=2**-7, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("a", "b"), PRODUCTS.values(), ids=PRODUCTS)
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_results_are_of_the_kind_that_numpy_gives(engine, a, b, dtype):
+    a, b = np.ones(a, dtype), np.ones(b, dtype)
+    expected, result = np.matmul(a, b), tilewright.matmul(a, b, engine=engine)
+    assert (type(result), result.dtype, result.shape) == (type(expected), expected.dtype, expected.shape)
+    assert type(tilewright.plan(a, b, engine=engine)(a, b)) is type(expected)
+    out = np.empty(expected.shape, dtype)
+    assert tilewright.matmul(a, b, out=out, engine=engine) is out
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_a_product_of_vectors_of_bfloat16_is_a_scalar():
+    a = np.ones(3, "bfloat16")
+    result = tilewright.matmul(a, a, c=np.array(2, "bfloat16"), beta=0.5)
+    assert (type(result), float(result)) == (a.dtype.type, 4)
+
+
 @pytest.mark.parametrize(("beta", "loads"), [(0, 2), (2, 3)])
 def test_only_what_is_read_is_copied_to_the_engine(beta, loads):
     a, b, c = draw(5, 7), draw(7, 3), draw(5, 3)
@@ -111,10 +187,56 @@ def test_inputs_are_left_as_they_were(engine):
         np.testing.assert_array_equal(array, copy)
 
 
-@pytest.mark.parametrize("alpha", [2, np.float32(2), np.float64(2), np.int64(2), Fraction(2)])
-def test_scalars_may_be_numbers_of_any_type(alpha):
-    a, b = draw(5, 7), draw(7, 3)
-    check(tilewright.matmul(a, b, alpha=alpha), 2 * reference(a, b), 7)
+TWO = {
+    "float": 2.0,
+    "int": 2,
+    "float32": np.float32(2),
+    "float64": np.float64(2),
+    "int64": np.int64(2),
+    "bfloat16": np.ones(1, "bfloat16")[0] + np.ones(1, "bfloat16")[0],
+    "Fraction": Fraction(2),
+    "array": np.array(2.0),
+    "array of float16": np.array(2, np.float16),
+    "array of bfloat16": np.array(2, "bfloat16"),
+    "array of int8": np.array(2, np.int8),
+    "array of another byte order": np.array(2, ">f4"),
+    "array of objects": np.array(Fraction(2), object),
+}
+
+
+@pytest.mark.parametrize("two", TWO.values(), ids=TWO)
+def test_scalars_may_be_numbers_of_any_type(two):
+    a, b, c = draw(5, 7), draw(7, 3), draw(5, 3)
+    expected = reference(a, b, 2, 2, c)
+    check(tilewright.matmul(a, b, c=c, alpha=two, beta=two), expected, 7)
+    check(tilewright.plan(a, b, c=c, alpha=two, beta=two)(a, b, c=c, alpha=two, beta=two), expected, 7)
+
+
+NO_NUMBERS = {
+    "a bool": np.True_,
+    "an array of bool": np.array(True),
+    "an array of complex": np.array(2j),
+    "an array of NaN": np.array(np.nan),
+    "an array of text": np.array("2"),
+    "an array of one dimension": np.array([2.0]),
+    "an array of two": np.array([2.0, 3.0]),
+    "a masked array": np.ma.array(2.0, mask=True),
+    "what is masked": np.ma.masked,
+    "a duration": np.timedelta64(2, "s"),
+    "a Decimal": Decimal(2),
+    "a large long double": np.longdouble("1e300") * np.longdouble("1e300"),
+    "nothing": None,
+    "a list": [2.0],
+}
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+@pytest.mark.parametrize("value", NO_NUMBERS.values(), ids=NO_NUMBERS)
+def test_what_is_no_number_is_no_scalar(name, value):
+    plan = tilewright.plan(A, B, c=C)
+    for call in (tilewright.matmul, tilewright.plan, plan):
+        with pytest.raises(ProblemError, match=f"{name} must be (a number|infinite or at most 3.4)"):
+            call(A, B, c=C, **{name: value})
 
 
 def test_numpy_multiplies_where_there_is_no_gpu_and_no_kernel_is_named(monkeypatch):
@@ -278,6 +400,22 @@ REFUSED = {
     "integers": ({"b": B.astype("i4")}, DtypeError, "b has element type int32"),
     "complex": ({"a": A.astype("c8")}, DtypeError, "a has element type complex64"),
     "half": ({"c": C.astype("f2"), "beta": 1}, DtypeError, "c must have the result's element type float32: got flo"),
+    "complex b": (
+        {"b": B.astype("c16")},
+        DtypeError,
+        "matmul takes float32, float16, bfloat16, float8_e4m3fn, float8_e5m2: b.real and b.imag are arrays for pro",
+    ),
+    "text": ({"a": A.astype("S4")}, DtypeError, "a has element type |S4; matmul takes float32"),
+    "masked out": (
+        {"out": np.ma.zeros((5, 3), np.float32)},
+        ArrayError,
+        "out must be a plain numpy.ndarray, got numpy.MaskedArray: out.data is one",
+    ),
+    "c of one element": (
+        {"a": A[0], "b": A[0], "c": A[0, :1], "beta": 1},
+        ArrayError,
+        "c must be a number as a @ b is, got 1 element",
+    ),
     "byte order": ({"a": A.astype(">f4")}, DtypeError, "a has element type >f4"),
     "structured": ({"a": A.view([("x", "f4")])}, DtypeError, "a has element type [('x', '<f4')]"),
     "objects": ({"a": A.astype(object)}, DtypeError, "a has element type object"),
@@ -369,6 +507,26 @@ def test_what_is_refused_is_named(arguments, error, words):
     assert words in str(caught.value)
     if out is not None:
         np.testing.assert_array_equal(out, before)
+
+
+def test_what_an_error_advises_gives_the_product():
+    """Each advice, followed to the letter."""
+    wide, half = A.astype(np.float64), np.ma.masked_less(A, 0)
+    with pytest.raises(DtypeError, match=re.escape("pass a.astype('float32')")):
+        tilewright.matmul(wide, B)
+    check(tilewright.matmul(wide.astype("float32"), B), reference(A, B), 7)
+    with pytest.raises(ArrayError, match=re.escape("a.filled(0) is one")):
+        tilewright.matmul(half, B)
+    check(tilewright.matmul(half.filled(0), B), reference(np.maximum(A, 0), B), 7)
+    values = (A + 1j * A[::-1]).astype(np.complex64)
+    with pytest.raises(DtypeError, match=re.escape("a.real and a.imag are arrays for products of their own")):
+        tilewright.matmul(values, B)
+    found = tilewright.matmul(values.real, B) + 1j * tilewright.matmul(values.imag, B)
+    np.testing.assert_allclose(found, values @ B, rtol=0, atol=1e-4)
+    for other in (A.astype(np.complex64), A.astype(object), A.astype("S4"), A.view([("x", "f4")])):
+        with pytest.raises(DtypeError) as caught:
+            tilewright.matmul(other, B)
+        assert "astype" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["alpha", "beta"])

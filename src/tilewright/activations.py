@@ -18,8 +18,10 @@ _EDGE = 6.0
 
 
 def apply(activation: str | None, x: NDArray[Any]) -> NDArray[Any]:
-    """An activation (see `problem.ACTIVATIONS`; None: x itself) of float32 or float64 values; NaN stays NaN."""
-    with np.errstate(over="ignore", invalid="ignore"):
+    """An activation (see `problem.ACTIVATIONS`; None: x itself) of float32 or float64 values; NaN stays NaN, and
+    nothing is said of overflow and underflow.
+    """
+    with np.errstate(all="ignore"):
         if activation == "relu":
             return np.where(x < 0, x.dtype.type(0), x)
         if activation == "gelu":

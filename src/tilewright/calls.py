@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from tilewright.arrays.libraries import library_of
+from tilewright.arrays.libraries import library_of, number_of
 from tilewright.arrays.library import Library, type_name
 from tilewright.arrays.operand import HOST, Operand
 from tilewright.engines.base import Engine
@@ -243,6 +243,17 @@ class Call(NamedTuple):
                 raise ArrayError(
                     f"out must not overlap {operand.argument} in memory" + ", unless it is c" * (operand is c)
                 )
+
+
+def scalars_of(alpha: Any, beta: Any) -> Scalars:
+    """Scalars from what a caller gave: numbers, or arrays on the host that have no dimensions.
+
+    Raises:
+        ProblemError: one is neither, or is no number that float32 holds.
+    """
+    if type(alpha) is type(beta) is float:
+        return Scalars.checked(alpha, beta)
+    return Scalars.checked(number_of("alpha", alpha), number_of("beta", beta))
 
 
 def check_batch_invariant(given: Any) -> None:

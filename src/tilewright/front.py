@@ -5,11 +5,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from tilewright import on_gpu, on_host
-from tilewright.arrays.libraries import library_of
+from tilewright.arrays.libraries import library_of, with_constants
 from tilewright.arrays.library import type_name
 from tilewright.arrays.operand import HOST
 from tilewright.bound import Bound, bound_of
-from tilewright.calls import Call, Request, difference, gpu_engine
+from tilewright.calls import Call, Request, difference, gpu_engine, scalars_of
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import gpus_named, resolve_engine
 from tilewright.errors import ArrayError, DtypeError, ProblemError
@@ -44,8 +44,10 @@ def matmul(
     """activation(alpha * scale_a * scale_b * a @ b + beta * c + bias).
 
     Takes arrays of NumPy, PyTorch, CuPy and JAX, and of any other library that speaks DLPack or
-    __cuda_array_interface__; all arrays of a call must be of one library and lie on one device. Shapes are those of
-    `numpy.matmul`: vectors, matrices, and batches of matrices that broadcast.
+    __cuda_array_interface__; all arrays of a call must be of one library and lie on one device. Arrays of NumPy next to
+    some of JAX are constants, as they are to `jax.numpy`. Shapes are those of `numpy.matmul`: vectors, matrices, and
+    batches of matrices that broadcast. Results follow IEEE 754: overflow and NaN come out as infinity and NaN, and
+    NumPy's error state says nothing of them.
 
     - Arrays on a GPU are multiplied there, on the stream that is current in PyTorch or CuPy, or that
       __cuda_array_interface__ names, or by XLA (JAX); the call returns before the work has ended. Where the stream
@@ -72,7 +74,7 @@ def matmul(
             float8 factors 'float8_e4m3fn' too, whose largest number larger results become. None for that of out, or
             else of a and b, or float32 where these are of float8. Sums are float32 in any case.
         c: array of the result's shape and type; needed where beta is not 0, and not read where it is.
-        alpha, beta: scalars. With alpha = 0, a and b are not read.
+        alpha, beta: numbers, or arrays without dimensions on the host. With alpha = 0, a and b are not read.
         bias: of the result's type: n elements, which are added to every row, or m x 1 elements, to every column.
         activation: 'relu', 'gelu' (by the error function), 'gelu_tanh' or 'silu', as in PyTorch, applied last.
         precision: what a product of float32 factors promises. None or 'float32': what float32 does, on every input, by
@@ -102,11 +104,12 @@ def matmul(
             longer. In every mode a product has the same bits from run to run.
 
     Returns:
-        `out` if given, else a new array of the same library, on the same device.
+        `out` if given, else a new array of the same library, on the same device; of two vectors of NumPy a scalar.
 
     Raises:
-        ArrayError: an array does not fit the others, lies on another device, or is an `out` that cannot be written or
-            overlaps an input.
+        ArrayError: an array does not fit the others, lies on another device, has elements that cannot be read as
+            strided memory (sparse, nested and quantized tensors), or is an `out` that cannot be written or overlaps an
+            input.
         ArrayError: PyTorch records the call, and it names a kernel, a config or an engine, or an out for a gradient, or
             b is prepared, or there are scales.
         DtypeError: an element type that is not supported, arrays of different ones, a kernel that does not take it, a
@@ -135,7 +138,7 @@ def matmul(
             raise ArrayError("devices and memory_limit are for products without scales and fast_accumulate")
         arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
         request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant)
-        call = _read_unrecorded(request, arrays, Scalars.checked(alpha, beta), prepared, "devices and memory_limit")
+        call = _read_unrecorded(request, arrays, scalars_of(alpha, beta), prepared, "devices and memory_limit")
         if call.a.dtype in FLOAT8:
             raise DtypeError(f"devices and memory_limit are for factors of {', '.join(RESULTS)}, got {call.a.dtype}")
         settings = {"alpha": alpha, "beta": beta, "activation": activation, "precision": precision}
@@ -145,19 +148,19 @@ def matmul(
         result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options, *scales)
         if result is not on_gpu.miss:
             return result
-    arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-    if (recorded := library_of("a", a).recorder(arrays)) is not None:
+    alike = with_constants({"a": a, "b": b, "c": c, "out": out, "bias": bias})
+    if (recorded := library_of("a", alike["a"]).recorder(alike)) is not None:
         if prepared is not None:
             raise _prepared_and_recorded()
         if scaled or fast_accumulate:
             raise _scaled_and_recorded()
         settings = {"alpha": alpha, "beta": beta, "out_dtype": out_dtype, "activation": activation}
         settings |= {"precision": precision, "batch_invariant": batch_invariant}
-        return recorded(**arrays, **settings, kernel=kernel, config=config, engine=engine)
+        return recorded(**alike, **settings, kernel=kernel, config=config, engine=engine)
     request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant, fast_accumulate)
     if scaled:
-        arrays |= {"scale_a": scale_a, "scale_b": scale_b}
-    return multiply(request, arrays, Scalars.checked(alpha, beta), options, prepared)
+        alike = {**alike, "scale_a": scale_a, "scale_b": scale_b}
+    return multiply(request, alike, scalars_of(alpha, beta), options, prepared)
 
 
 def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
@@ -187,9 +190,11 @@ def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
     """
     library = library_of("b", b)
     if library.recorder({"b": b}) is not None:
+        if getattr(b, "is_meta", False):
+            raise ArrayError("b must have elements to be prepared, and is a meta tensor")
         raise ArrayError(
             "b wants a gradient, is traced, or is run by XLA, and what is kept of it would not follow: pass an array "
-            "that is not recorded, as b.detach()"
+            "that is not recorded, as b.detach() of a tensor that wants a gradient"
         )
     operand = library.read("b", b, library.stream(b))
     if len(operand.shape) < 2:
@@ -235,7 +240,7 @@ def plan(
     request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant, fast_accumulate)
     prepared, b = _prepared(b)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
-    call = _read_unrecorded(request, arrays, Scalars.checked(alpha, beta), prepared)
+    call = _read_unrecorded(request, arrays, scalars_of(alpha, beta), prepared)
     bound = bound_of(call) if call.engine else None
     if bound is not None and call.a.device != HOST:
         bound.kept(call)
@@ -308,13 +313,14 @@ def _prepared_and_recorded() -> ArrayError:
 def _scaled_and_recorded() -> ArrayError:
     return ArrayError(
         "scale_a, scale_b and fast_accumulate are for products that are not recorded for a gradient, traced, or run by "
-        "XLA: leave them out, or pass arrays that are not recorded"
+        "XLA: pass arrays that are not recorded, tensors under torch.no_grad() outside of what is compiled"
     )
 
 
 def _read_unrecorded(
     request: Request, arrays: Mapping[str, Any], scalars: Scalars, prepared: Prepared | None, what: str = "a plan"
 ) -> Call:
+    arrays = with_constants(arrays)
     if library_of("a", arrays["a"]).recorder(arrays) is not None:
         raise ArrayError(
             f"{what} cannot be recorded for a gradient, traced, or run by XLA: "
@@ -397,6 +403,8 @@ class ProductPlan:
         Raises:
             ArrayError: an array is of another kind; the message says what differs.
         """
+        if type(alpha) is not float or type(beta) is not float:
+            alpha, beta = scalars_of(alpha, beta)
         prepared, b = _prepared(b)
         key = self._key if prepared is None else (self._key, prepared.key)
         launches = self._request.engine is None and alpha != 0  # alpha = 0 is a kind of its own
@@ -408,7 +416,7 @@ class ProductPlan:
         arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
         if scale_a is not None or scale_b is not None:
             arrays |= {"scale_a": scale_a, "scale_b": scale_b}
-        call = _read_unrecorded(self._request, arrays, Scalars.checked(alpha, beta), prepared)
+        call = _read_unrecorded(self._request, arrays, scalars_of(alpha, beta), prepared)
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
         return _multiply(call, arrays, key, launches, bound=self._bound)

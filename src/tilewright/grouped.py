@@ -114,6 +114,7 @@ def launched(a: Any, b: Any, offsets: Any, out: Any, out_dtype: Any) -> Any:
     return None if result is on_gpu.miss else result
 
 
+@np.errstate(all="ignore")  # see on_host.py
 def multiply(
     arrays: Mapping[str, Any],
     out_dtype: Any = None,
@@ -263,8 +264,8 @@ def _through_engine(call: GroupedCall, engine: Engine, target: Operand) -> None:
 
 def _scaled_and_recorded() -> ArrayError:
     return ArrayError(
-        "scale_a and scale_b are for products that PyTorch does not record for a gradient or compile: leave them out, "
-        "or call grouped_matmul under torch.no_grad() outside of what is compiled"
+        "scale_a and scale_b are for products that PyTorch does not record for a gradient or compile: "
+        "call grouped_matmul under torch.no_grad() outside of what is compiled"
     )
 
 

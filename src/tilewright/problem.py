@@ -325,6 +325,9 @@ class Epilogue:
 _MOST = (2 - 2.0**-23) * 2.0**127
 """The largest finite number of float32."""
 
+_ZERO = 2.0**-150
+"""The largest number that is 0 in float32."""
+
 
 def _held(value: Any) -> bool:
     """Whether float32 holds a real number, or its nearest."""
@@ -332,7 +335,7 @@ def _held(value: Any) -> bool:
         number = float(value)
     except OverflowError:  # of an integer
         return False
-    return abs(number) <= _MOST or math.isinf(number)
+    return abs(number) <= _MOST or (math.isinf(number) and number == value)  # and not finite in a wider type
 
 
 class Scalars(NamedTuple):
@@ -343,21 +346,20 @@ class Scalars(NamedTuple):
 
     @classmethod
     def checked(cls, alpha: Any, beta: Any) -> "Scalars":
-        """Scalars from what a caller gave.
+        """Scalars from what a caller gave: 0 where they are 0 in float32, as kernels are given them.
 
         Raises:
             ProblemError: one is not a real number, or is finite and float32 does not hold it.
         """
-        if type(alpha) is type(beta) is float and -_MOST <= alpha <= _MOST and -_MOST <= beta <= _MOST:
-            return cls(alpha, beta)
-        for name, value in (("alpha", alpha), ("beta", beta)):
-            if isinstance(value, bool) or not isinstance(value, numbers.Real) or value != value:
-                raise ProblemError(f"{name} must be a number, got {value!r}")
-            if not _held(value):
-                raise ProblemError(
-                    f"{name} must be infinite or at most {_MOST:.7g} in magnitude, what float32 holds, got {value!r}"
-                )
-        return cls(float(alpha), float(beta))
+        if not (type(alpha) is type(beta) is float and -_MOST <= alpha <= _MOST and -_MOST <= beta <= _MOST):
+            for name, value in (("alpha", alpha), ("beta", beta)):
+                if isinstance(value, bool) or not isinstance(value, numbers.Real) or value != value:
+                    raise ProblemError(f"{name} must be a number, got {value!r}")
+                if not _held(value):
+                    most = f"{_MOST:.7g} in magnitude, what float32 holds"
+                    raise ProblemError(f"{name} must be infinite or at most {most}, got {value!r}")
+            alpha, beta = float(alpha), float(beta)
+        return cls(0.0 if -_ZERO <= alpha <= _ZERO else alpha, 0.0 if -_ZERO <= beta <= _ZERO else beta)
 
 
 @dataclass(frozen=True)

@@ -302,5 +302,7 @@ def _fill(batch: tuple[int, ...], length: int) -> tuple[int, ...]:
 
 def size(shape: Sequence[int]) -> str:
     """A shape as text: '3 x 4', of a batch '8 of 3 x 4'."""
-    matrix = " x ".join(map(str, shape[-2:])) if len(shape) > 1 else f"{shape[0]} elements" if shape else "1 element"
+    if not shape:
+        return "a number"
+    matrix = " x ".join(map(str, shape[-2:])) if len(shape) > 1 else f"{shape[0]} element{'s' * (shape[0] != 1)}"
     return matrix if len(shape) < 3 else f"{' x '.join(map(str, shape[:-2]))} of {matrix}"

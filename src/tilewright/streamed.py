@@ -129,6 +129,7 @@ def _in_terminal() -> bool:
     return False
 
 
+@np.errstate(all="ignore")  # by thread, and several may divide a product
 def multiply(matrices: Matrices, engine: Engine, limit: int, progress: Progress, first_row: int = 0) -> None:
     """Multiply through an engine's memory, and write the result.
 

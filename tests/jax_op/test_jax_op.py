@@ -104,12 +104,41 @@ def test_c_and_scalars(alpha, beta):
         check(one, other)
 
 
-def test_what_is_not_to_be_read_is_not():
+@pytest.mark.parametrize("way", ["jit", "vmap", "outside"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("zero", [0, -0.0, 1e-60])
+def test_what_is_not_to_be_read_is_not(zero, dtype, way):
+    a, b, c = (draw(*shape, dtype=dtype) for shape in ((5, 7), (7, 3), (5, 3)))
+    nan_a, nan_b, nan_c = (jnp.full_like(one, jnp.nan) for one in (a, b, c))
+
+    def product(a, b, c, **named):
+        def function(a, b, c):
+            return tilewright.matmul(a, b, c=c, **named)
+
+        if way == "vmap":
+            return jax.vmap(function)(a[None], b[None], c[None])[0]
+        return (function if way == "outside" else jax.jit(function))(a, b, c)
+
+    check(product(a, b, nan_c, beta=zero), reference(a, b).astype(dtype), 1e-2)
+    check(product(nan_a, nan_b, c, alpha=zero, beta=2), 2 * c)
+    check(product(nan_a, nan_b, nan_c, alpha=zero, beta=zero, activation="relu"), jnp.zeros_like(c))
+
+
+def test_gradients_read_no_more_than_the_product():
     a, b, c = draw(5, 7), draw(7, 3), draw(5, 3)
-    nothing = jnp.full((5, 3), jnp.nan)
-    check(jax.jit(lambda a, b, c: tilewright.matmul(a, b, c=c))(a, b, nothing), reference(a, b))
-    zero = jax.jit(lambda a, b, c: tilewright.matmul(a, b, c=c, alpha=0, beta=2))(a * jnp.nan, b, c)
-    check(zero, 2 * c)
+    zero = gradients(lambda a, b: tilewright.matmul(a, b, c=c, alpha=0, beta=2), a * jnp.nan, b * jnp.nan)
+    assert not any(one.any() for one in zero)
+    ours = gradients(lambda a, b, c: tilewright.matmul(a, b, c=c), a, b, c * jnp.nan)
+    for one, expected in zip(ours, gradients(lambda a, b, c: reference(a, b), a, b, c), strict=True):
+        check(one, expected)
+
+
+def test_an_array_that_was_deleted_is_refused():
+    for dtype in ("float32", "bfloat16"):
+        a, b = draw(5, 7, dtype=dtype) + 0, draw(7, 3, dtype=dtype)
+        a.delete()
+        with pytest.raises(ArrayError, match="a has no elements any more: it was deleted, or donated to a program"):
+            tilewright.matmul(a, b)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -219,6 +248,115 @@ def test_constants_of_a_program():
     check(jax.jit(lambda a: tilewright.matmul(a, b))(a), reference(a, b))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("way", ["jit", "grad", "vmap", "outside"])
+@pytest.mark.parametrize("constants", [("a",), ("b",), ("bias",), ("c",), ("b", "bias", "c")], ids=" ".join)
+def test_arrays_of_numpy_are_constants(constants, way, dtype):
+    shapes = {"a": (5, 7), "b": (7, 3), "bias": (3,), "c": (5, 3)}
+    arrays = {name: draw(*shape, dtype=dtype) for name, shape in shapes.items()}
+    of_numpy = {name: np.asarray(arrays[name]) for name in constants}
+    moving, x = "b" if "a" in constants else "a", jnp.zeros((), dtype)
+
+    def result(arrays):
+        def function(x):
+            return tilewright.matmul(**{**arrays, moving: arrays[moving] + x}, beta=2.0)
+
+        return {
+            "jit": lambda: jax.jit(function)(x),
+            "grad": lambda: jax.grad(lambda x: function(x).astype("float32").sum())(x),
+            "vmap": lambda: jax.vmap(function)(x[None]),
+            "outside": lambda: function(x),
+        }[way]()
+
+    found = result({**arrays, **of_numpy})
+    assert isinstance(found, jax.Array)
+    check(found, result(arrays))
+
+
+def test_a_constant_is_what_it_was_when_the_program_was_traced():
+    b = np.ones((7, 3), np.float32)
+    program = jax.jit(lambda a: tilewright.matmul(a, b))
+    a, expected = draw(5, 7), reference(draw(5, 7), jnp.ones((7, 3)))
+    check(program(a), expected)
+    b[:] = 2
+    check(program(a), expected)
+
+
+EXPORTED = {
+    "rows": (("m, 5", "5, 3"), ((4, 5), (5, 3)), {}),
+    "all sizes": (("m, k", "k, n"), ((4, 5), (5, 3)), {"activation": "gelu"}),
+    "vectors": (("k", "k"), ((5,), (5,)), {}),
+    "a batch": (("b, m, k", "k, n"), ((2, 4, 5), (5, 3)), {"alpha": 2.0}),
+    "batches": (("b, m, k", "b, k, n"), ((2, 4, 5), (2, 5, 3)), {}),
+    "sums of symbols": (("m, 2*k", "2*k, n+1"), ((4, 6), (6, 3)), {}),
+}
+
+
+def exported(function, *sizes, **options):
+    scope = jax.export.SymbolicScope()
+    shapes = [jax.export.symbolic_shape(text, scope=scope) for text in sizes]
+    return jax.export.export(jax.jit(function), **options)(*(jax.ShapeDtypeStruct(one, "float32") for one in shapes))
+
+
+@pytest.mark.parametrize(("sizes", "shapes", "named"), EXPORTED.values(), ids=EXPORTED)
+def test_a_program_is_exported_for_any_sizes(sizes, shapes, named):
+    a, b = (draw(*shape) for shape in shapes)
+
+    def product(a, b):
+        return tilewright.matmul(a, b, **named)
+
+    def derivative(a, b):
+        return jax.grad(lambda a, b: (product(a, b) ** 2).sum(), 1)(a, b)
+
+    for function in (product, derivative):
+        check(jax.jit(exported(function, *sizes).call)(a, b), jax.jit(function)(a, b))
+
+
+@pytest.mark.parametrize(("bias", "shape"), [("n", (3,)), ("m, 1", (4, 1))])
+def test_a_bias_and_c_are_exported_for_any_sizes(bias, shape):
+    operands = draw(4, 5), draw(5, 3), draw(*shape), draw(4, 3)
+
+    def function(a, b, bias, c):
+        return tilewright.matmul(a, b, bias=bias, c=c, beta=2.0, activation="silu")
+
+    program = exported(function, "m, k", "k, n", bias, "m, n")
+    check(jax.jit(program.call)(*operands), jax.jit(function)(*operands))
+
+
+def test_symbols_that_do_not_fit_are_named():
+    with pytest.raises(ArrayError, match="b must have k rows, as a has columns: got b of j x n, and a of m x k"):
+        exported(tilewright.matmul, "m, k", "j, n")
+    with pytest.raises(ArrayError, match="batches must be equal or 1"):
+        exported(tilewright.matmul, "b, m, k", "c, k, n")
+
+
+def test_on_a_gpu_symbols_are_for_xla():
+    with pytest.warns(RuntimeWarning, match="XLA multiplies .* plans are made for sizes, .* for any m, k, n"):
+        exported(tilewright.matmul, "m, k", "k, n", platforms=["cuda"])
+    for named in ({"kernel": "naive"}, {"batch_invariant": True}):
+        with pytest.raises(EngineUnavailableError, match=r"plans are made for sizes, .* for any m, k, n"):
+            exported(lambda a, b, named=named: tilewright.matmul(a, b, **named), "m, k", "k, n", platforms=["cuda"])
+
+
+TWO = {
+    "JAX": jnp.float32(2),
+    "bfloat16": jnp.bfloat16(2),
+    "an integer": jnp.int32(2),
+    "NumPy": np.array(2.0),
+    "a scalar of NumPy": np.float32(2),
+}
+
+
+@pytest.mark.parametrize("two", TWO.values(), ids=TWO)
+def test_scalars_may_be_arrays(two):
+    def product(a, b, c):
+        return tilewright.matmul(a, b, c=c, alpha=two, beta=two)
+
+    a, b, c = draw(5, 7), draw(7, 3), draw(5, 3)
+    for function in (product, jax.jit(product)):
+        check(function(a, b, c), 2 * reference(a, b) + 2 * c)
+
+
 def test_arrays_outside_of_programs():
     a, b = draw(5, 7), draw(7, 3)
     result = tilewright.matmul(a, b, bias=b[0], activation="relu")
@@ -236,8 +374,21 @@ REFUSED = {
     ),
     "prepared": (tilewright.prepare, ArrayError, "b wants a gradient, is traced, or is run by XLA"),
     "scalar": (lambda a: tilewright.matmul(a, a[0, 0]), ArrayError, "b must be a vector, a matrix or a batch"),
-    "library": (lambda a: tilewright.matmul(a, np.asarray(B)), ArrayError, "b must be of the same library as a"),
-    "other library": (lambda a: tilewright.matmul(np.asarray(A), a.T), ArrayError, "b must be of the same library"),
+    "a constant's type": (
+        lambda a: tilewright.matmul(a, np.asarray(B, np.float64)),
+        DtypeError,
+        r"b has element type float64; .*: pass b.astype\('float32'\)",
+    ),
+    "a constant's mask": (
+        lambda a: tilewright.matmul(np.ma.masked_less(np.asarray(A), 0), a.T),
+        ArrayError,
+        "a must be a plain numpy.ndarray, got numpy.MaskedArray",
+    ),
+    "out of NumPy": (
+        lambda a: tilewright.matmul(a, B, out=np.empty((5, 3), "f4")),
+        ArrayError,
+        "out must be of the same library as a",
+    ),
     "types": (lambda a: tilewright.matmul(a, B.astype("float16")), DtypeError, "b must have the element type of a"),
     "type": (lambda a: tilewright.matmul(a.astype(int), B), DtypeError, "a has element type int32"),
     "out_dtype": (lambda a: tilewright.matmul(a, B, out_dtype="float64"), DtypeError, "out_dtype must be one of"),
@@ -245,7 +396,26 @@ REFUSED = {
     "bias": (lambda a: tilewright.matmul(a, B, bias=jnp.ones(4)), ArrayError, "bias must have 3 elements"),
     "c": (lambda a: tilewright.matmul(a, B, c=A, beta=1.0), ArrayError, "c must be 5 x 3"),
     "no c": (lambda a: tilewright.matmul(a, B, beta=1.0), ArrayError, "c must be given where beta is not 0"),
-    "traced alpha": (lambda a: tilewright.matmul(a, B, alpha=a[0, 0]), ProblemError, "alpha must be a number"),
+    "traced alpha": (
+        lambda a: tilewright.matmul(a, B, alpha=a[0, 0]),
+        ProblemError,
+        "alpha must be a number when a program is traced, got jax.DynamicJaxprTracer: it is part of the program",
+    ),
+    "traced beta": (
+        lambda a: tilewright.matmul(a, B, c=C, beta=a[0, 0]),
+        ProblemError,
+        "beta must be a number when a program is traced",
+    ),
+    "alpha of one dimension": (
+        lambda a: tilewright.matmul(a, B, alpha=np.ones(1)),
+        ProblemError,
+        "alpha must be a number, got array",
+    ),
+    "complex": (
+        lambda a: tilewright.matmul(a.astype("complex64"), B),
+        DtypeError,
+        "a has element type complex64; .*: a.real and a.imag are arrays for products of their own",
+    ),
     "precision": (lambda a: tilewright.matmul(a, B, precision="fp16x"), ProblemError, "did you mean 'fp16x3'"),
     "precision of half": (
         lambda a: tilewright.matmul(a.astype("float16"), B.astype("float16"), precision="ieee"),

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.arrays.library import Library
-from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
-from tilewright.arrays.protocols import DLPACK_HOST, exchanged
-from tilewright.errors import ArrayError, DtypeError
+from tilewright.arrays.library import Library, type_name
+from tilewright.arrays.numpy import check_plain
+from tilewright.arrays.operand import Operand, host_operand, supported
+from tilewright.arrays.protocols import DLPACK_HOST, exchange_device, exchanged
+from tilewright.errors import ArrayError, DtypeError, ProblemError
 from tilewright.problem import FLOAT8
 
 
@@ -19,6 +20,9 @@ class Jax(Library):
     immutable = True
 
     def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
+        for name, array in arrays.items():
+            if not _is_traced(array) and getattr(array, "is_deleted", bool)():
+                raise ArrayError(f"{name} has no elements any more: it was deleted, or donated to a program")
         if not any(_is_traced(array) or _lies_on_a_gpu(array) for array in arrays.values()):
             return None
         if grouped:
@@ -29,9 +33,27 @@ class Jax(Library):
 
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         dtype = supported(argument, str(array.dtype))
-        if (dtype == "bfloat16" or dtype in FLOAT8) and array.__dlpack_device__()[0] in DLPACK_HOST:
+        if (dtype == "bfloat16" or dtype in FLOAT8) and exchange_device(argument, array) in DLPACK_HOST:
             return host_operand(argument, array, np.asarray(array))  # makes no copy; NumPy's DLPack lacks these
         return exchanged(argument, array, stream)
+
+    def number(self, argument: str, array: Any) -> Any:
+        if _is_traced(array):
+            raise ProblemError(
+                f"{argument} must be a number when a program is traced, got {type_name(array)}: it is part of the "
+                "program, as a static argument of jax.jit is"
+            )
+        return super().number(argument, array) if _lies_on_a_gpu(array) else np.asarray(array).item()
+
+    def constant(self, argument: str, array: Any) -> Any:
+        """A copy of an array of NumPy, as an array of JAX.
+
+        Raises:
+            ArrayError, DtypeError: it is none of those that `matmul` takes of NumPy.
+        """
+        check_plain(argument, array)
+        supported(argument, str(array.dtype))
+        return sys.modules["jax"].numpy.array(array)
 
     def shown(self, argument: str, array: Any) -> Operand:
         """What is known of an array that XLA will multiply: its shape and type.
@@ -42,7 +64,8 @@ class Jax(Library):
         dtype = supported(argument, str(array.dtype))
         if dtype in FLOAT8:
             raise DtypeError(f"{argument} has element type {dtype}, which is for arrays that XLA does not multiply")
-        return gpu_operand(argument, array, 0, array.shape, (0,) * array.ndim, dtype, 0)
+        shape = tuple(array.shape)  # of sizes, or of symbols for sizes
+        return Operand(argument, array, None, 0, shape, (0,) * len(shape), dtype, 0, False)
 
     def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:
         undefined = np.empty(shape, dtype)

@@ -1,5 +1,7 @@
 """Which library an array is of."""
 
+import numbers
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +34,41 @@ def library_of(argument: str, array: Any) -> Library:
             f"__cuda_array_interface__; got {type_name(array)}"
         )
     return library
+
+
+def number_of(argument: str, value: Any) -> Any:
+    """The number that a scalar of NumPy, or an array without dimensions, holds; what is neither, as it is.
+
+    Raises:
+        ProblemError: the array is none that can be read without waiting for a GPU, or that a library records.
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, numbers.Real) or getattr(value, "shape", None) != ():
+        return value
+    return library_of(argument, value).number(argument, value)
+
+
+def with_constants(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arrays of a call, those of NumPy as arrays of JAX where another is one: constants, as they are to `jax.numpy`.
+
+    Raises:
+        ArrayError, DtypeError: one is of a subclass, or has an element type that is not supported, and JAX might
+            convert it.
+    """
+    kind = type(arrays["a"])
+    for array in arrays.values():
+        if array is not None and type(array) is not kind:
+            break
+    else:
+        return arrays
+    kinds: list[type] = [type(array) for array in arrays.values()]
+    if not {JAX, _NUMPY} <= {_library_of_type(kind) for kind in kinds}:
+        return arrays
+    return {
+        name: JAX.constant(name, array) if isinstance(array, np.ndarray) and name != "out" else array
+        for name, array in arrays.items()
+    }
 
 
 @lru_cache(maxsize=256)

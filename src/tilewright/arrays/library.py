@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.arrays.operand import Operand
-from tilewright.errors import ArrayError, DtypeError
+from tilewright.errors import ArrayError, DtypeError, ProblemError
 
 LEGACY_STREAM = 0
 """Handle of CUDA's default stream: it waits for the other blocking streams, and they for it."""
@@ -54,6 +54,17 @@ class Library(ABC):
             ArrayError: it would be recorded, and there is nothing that multiplies instead.
         """
         return None
+
+    def number(self, argument: str, array: Any) -> Any:
+        """The number that an array without dimensions holds, which lies on the host.
+
+        Raises:
+            ProblemError: it lies on a GPU, has no elements, or what records a call would lose sight of it.
+        """
+        raise ProblemError(
+            f"{argument} must be a number, or an array of one on the host, got {type_name(array)}: "
+            f"pass float({argument}), which waits for what computes it"
+        )
 
     def read_offsets(self, array: Any, stream: int) -> Operand:
         """Find where int32 numbers lie, as `read` does; the operand has them as elements of float32, of the same size.

@@ -1,6 +1,7 @@
 """Operand: an array that a caller gave, and where its elements lie."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -109,6 +110,13 @@ class _ArrayInterface:
         }
 
 
+_REAL = re.compile(r"bool|u?int\d+|float\d+(_e\d+m\d+\w*)?|[<>][iuf]\d+")
+"""Names of element types whose conversion to float32 does nothing but round."""
+
+_PACKED = "_x2"
+"""End of the names of types of which PyTorch keeps two elements in a byte, and converts none."""
+
+
 def supported(argument: str, dtype: str, convert: str = "{}.astype('float32')") -> str:
     """The element type, if there are kernels for it.
 
@@ -118,13 +126,24 @@ def supported(argument: str, dtype: str, convert: str = "{}.astype('float32')") 
         convert: how the library converts an array, which stands for {}.
 
     Raises:
-        DtypeError: there are none; the message says which there are, and how to convert.
+        DtypeError: there are none; the message says which there are, and how to convert, where that changes no more
+            than the type.
     """
     if dtype not in DTYPES:
-        # A converted `out` would be written in place of the caller's.
-        instead = convert.format(argument) if argument != "out" else "an out of one of these"
-        raise DtypeError(f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)}: pass {instead}")
+        raise DtypeError(
+            f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)}" + _advice(argument, dtype, convert)
+        )
     return dtype
+
+
+def _advice(argument: str, dtype: str, convert: str) -> str:
+    if argument == "out":  # a converted one would be written in place of the caller's
+        return ": pass an out of one of these"
+    if "complex" in dtype or dtype.lstrip("<>").startswith("c"):
+        return f": {argument}.real and {argument}.imag are arrays for products of their own"
+    if _REAL.fullmatch(dtype) and not dtype.endswith(_PACKED):
+        return f": pass {convert.format(argument)}"
+    return ""
 
 
 def host_operand(argument: str, array: Any, view: NDArray[Any], convert: str = "{}.astype('float32')") -> Operand:

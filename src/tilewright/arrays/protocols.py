@@ -16,6 +16,7 @@ DLPACK_HOST = (1, 3)  # kDLCPU and kDLCUDAHost, which is pinned but ordinary hos
 _DLPACK_GPU = (2, 13)  # kDLCUDA and kDLCUDAManaged
 _DLPACK_LEGACY_STREAM = 1  # as DLPack and __cuda_array_interface__ number it
 _DLPACK_NO_STREAM = -1  # on the host there are none to wait for
+_CONVERT = "{} of one of these"
 _PROTOCOL_ERRORS = (BufferError, RuntimeError, TypeError)
 
 
@@ -48,13 +49,13 @@ class Other(Library):
 def exchanged(argument: str, array: Any, stream: int) -> Operand:
     """Read an array through its protocol: DLPack, or the other one where it alone names the stream."""
     speaks_dlpack = hasattr(array, "__dlpack_device__")
+    kind = exchange_device(argument, array) if speaks_dlpack else _DLPACK_GPU[0]
     try:
-        kind = array.__dlpack_device__()[0] if speaks_dlpack else _DLPACK_GPU[0]
         view = _host_view(array) if kind in DLPACK_HOST else None
     except _PROTOCOL_ERRORS as error:
-        raise ArrayError(f"{argument} cannot be read through its protocol: {error}") from error
+        raise _unreadable(argument, error) from error
     if view is not None:
-        return host_operand(argument, array, view)
+        return host_operand(argument, array, view, _CONVERT)
     if kind not in _DLPACK_GPU:
         raise ArrayError(f"{argument} must lie on the host or an NVIDIA GPU, got DLPack device type {int(kind)}")
     resolve_engine("cuda")  # says what is missing where there is no GPU, as the calls below would not
@@ -67,11 +68,27 @@ def exchanged(argument: str, array: Any, stream: int) -> Operand:
         memory = read(array, stream or _DLPACK_LEGACY_STREAM)
         dtype = str(memory.dtype)
     except _PROTOCOL_ERRORS as error:
-        raise ArrayError(f"{argument} cannot be read through its protocol: {error}") from error
-    item = ITEM_BYTES[supported(argument, dtype)]
+        raise _unreadable(argument, error) from error
+    item = ITEM_BYTES[supported(argument, dtype, _CONVERT)]
     counts = memory.strides or View.tight(memory.shape).strides or ()  # no strides stand for row-major ones
     strides = [item * count for count in counts]
     return gpu_operand(argument, array, memory.ptr, memory.shape, strides, dtype, memory.device_id, memory.readonly)
+
+
+def exchange_device(argument: str, array: Any) -> int:
+    """Kind of the device that an array lies on, as DLPack numbers them.
+
+    Raises:
+        ArrayError: the array cannot be exchanged.
+    """
+    try:
+        return int(array.__dlpack_device__()[0])
+    except _PROTOCOL_ERRORS as error:
+        raise _unreadable(argument, error) from error
+
+
+def _unreadable(argument: str, error: Exception) -> ArrayError:
+    return ArrayError(f"{argument} cannot be read through its protocol: {error}")
 
 
 def _host_view(array: Any) -> NDArray[Any]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.arrays.library import LEGACY_STREAM, Library, Maker
+from tilewright.arrays.library import LEGACY_STREAM, Library, Maker, type_name
 from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
-from tilewright.errors import ArrayError
+from tilewright.errors import ArrayError, ProblemError
 from tilewright.problem import FLOAT8, ITEM_BYTES
 from tilewright.shapes import View
 
@@ -28,20 +28,37 @@ class Torch(Library):
 
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         torch = sys.modules["torch"]
-        if array.layout is not torch.strided:
-            raise ArrayError(f"{argument} must be a dense tensor, got one of layout {array.layout}")
+        if array.layout is not torch.strided or array.is_nested or array.is_quantized:
+            check_dense(argument, array)
         if array.is_neg():
-            raise ArrayError(f"{argument} is a view that negates when it is read: pass {argument}.resolve_neg()")
+            advice = f"pass {argument}.resolve_neg()"
+            if argument == "out":  # of which that is a copy
+                advice = "call without it, and write the result by out.copy_()"
+            raise ArrayError(f"{argument} is a view that negates when it is read: {advice}")
         dtype = supported(argument, numpy_name(array.dtype), _CONVERT)
         device = array.device
         where = device.type
+        if where not in ("cpu", "cuda"):
+            raise ArrayError(f"{argument} must lie on the host or an NVIDIA GPU, got device {device}")
+        pointer, shape = array.data_ptr(), array.shape
+        if not pointer and 0 not in shape:
+            raise ArrayError(f"{argument} has no memory: its storage was freed, or it stands for zeros")
         if where == "cpu":
             return host_operand(argument, array, _numpy_view(array.detach(), dtype))
-        if where != "cuda":
-            raise ArrayError(f"{argument} must lie on the host or an NVIDIA GPU, got device {device}")
         item = ITEM_BYTES[dtype]
         strides = [item * stride for stride in array.stride()]
-        return gpu_operand(argument, array, array.data_ptr(), array.shape, strides, dtype, device.index)
+        return gpu_operand(argument, array, pointer, shape, strides, dtype, device.index)
+
+    def number(self, argument: str, array: Any) -> Any:
+        torch = sys.modules["torch"]
+        if array.is_meta:
+            raise ProblemError(f"{argument} must be a number, got a meta tensor, which has none")
+        if sees_operators(torch) or type(array) not in (torch.Tensor, torch.nn.Parameter) or array.requires_grad:
+            raise ProblemError(
+                f"{argument} must be a number where PyTorch records what is done to tensors, got {type_name(array)}: "
+                f"pass float({argument}), which is not recorded"
+            )
+        return array.item() if array.device.type == "cpu" else super().number(argument, array)
 
     def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
         torch = sys.modules["torch"]
@@ -101,6 +118,21 @@ class Torch(Library):
         sys.modules["torch"].autograd.graph.increment_version(array)
 
 
+def check_dense(argument: str, array: Any) -> None:
+    """Raise ArrayError unless a tensor's elements lie at strides in memory, and mean what lies there."""
+    torch = sys.modules["torch"]
+    if array.layout is torch.strided and not array.is_nested and not array.is_quantized:
+        return
+    if array.is_nested:
+        kind, instead = "a nested tensor", f"multiply the tensors of {argument}.unbind()"
+    elif array.is_quantized:
+        kind, instead = f"a quantized tensor of {array.dtype}", f"pass {argument}.dequantize()"
+    else:
+        kind, instead = f"one of layout {array.layout}", f"pass {argument}.to_dense()"
+    advice = "" if argument == "out" else f": {instead}"
+    raise ArrayError(f"{argument} must be a dense tensor, got {kind}{advice}")
+
+
 @lru_cache
 def _made_as(torch: Any, dtype: str) -> tuple[Any, Callable[..., Any] | None]:
     """PyTorch's own object for an element type, and what makes tensors of a shape, strides and type; None for none.
@@ -123,11 +155,9 @@ def sees_operators(torch: Any) -> bool:
 
 def _is_recorded(torch: Any, array: Any) -> bool:
     """Whether a tensor wants a gradient, or has no elements but what a library or a tracer makes of it."""
-    if not isinstance(array, torch.Tensor):
-        return False
-    if type(array) not in (torch.Tensor, torch.nn.Parameter) or array.is_meta:
-        return True
-    return bool(array.requires_grad and torch.is_grad_enabled())
+    if type(array) in (torch.Tensor, torch.nn.Parameter) and not array.is_meta:
+        return bool(array.requires_grad and torch.is_grad_enabled())
+    return isinstance(array, torch.Tensor)
 
 
 @lru_cache

@@ -6,12 +6,11 @@ from typing import Any
 import jax.numpy as jnp
 
 from tilewright.arrays.libraries import JAX, library_of
-from tilewright.calls import Call, Request, check_library
+from tilewright.calls import Call, Request, check_library, scalars_of
 from tilewright.errors import ArrayError
 from tilewright.jax_op import lowering  # noqa: F401 - says how the primitive runs
 from tilewright.jax_op.product import Kind, finished, product
 from tilewright.kernels.spec import Kernel
-from tilewright.problem import Scalars
 from tilewright.shapes import result_shape
 
 
@@ -53,7 +52,7 @@ def matmul(
         if given:
             check_library(name, array, library, a)
         operands[name] = JAX.shown(name, array) if given else None
-    call = Call(request, JAX, None, 0, **operands, scalars=Scalars.checked(alpha, beta))
+    call = Call(request, JAX, None, 0, **operands, scalars=scalars_of(alpha, beta))
     call.check()
     kind = Kind(
         call.arithmetic.result,

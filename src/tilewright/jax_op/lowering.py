@@ -53,6 +53,7 @@ def _lower_to_handler(ctx: Any, *operands: Any, kind: Kind) -> Any:
     if any(0 in aval.shape for aval in ctx.avals_in):
         return _lower_to_xla(ctx, *operands, kind=kind._replace(rung=None, batch_invariant=False))
     try:
+        _check_sizes(ctx)
         xla_handler.load()
     except EngineUnavailableError as error:
         if kind.rung is not None or kind.batch_invariant:
@@ -63,6 +64,15 @@ def _lower_to_handler(ctx: Any, *operands: Any, kind: Kind) -> Any:
         return _lower_local(ctx, *operands, kind=kind)  # parts already, inside shard_map
     axes = tuple(_axes(value) for value in operands[:2])
     return _lower_as_they_lie(ctx, operands, axes, partial(divided, Division(kind, axes)))
+
+
+def _check_sizes(ctx: Any) -> None:
+    """Raise EngineUnavailableError where sizes are symbols, as in a program that is exported for any of them."""
+    symbols = [str(size) for aval in ctx.avals_in for size in aval.shape if not isinstance(size, int)]
+    if symbols:
+        raise EngineUnavailableError(
+            f"plans are made for sizes, and this program is exported for any {', '.join(dict.fromkeys(symbols))}"
+        )
 
 
 def _lower_local(ctx: Any, *operands: Any, kind: Kind) -> Any:

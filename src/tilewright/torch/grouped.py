@@ -17,7 +17,7 @@ from tilewright.calls import dtype_name
 from tilewright.errors import ArrayError, DtypeError
 from tilewright.grouped_calls import check_grouped, check_types
 from tilewright.problem import default_result
-from tilewright.torch.library import LIBRARY
+from tilewright.torch.library import LIBRARY, call_operator, check_devices, check_tensors
 
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
 _NAME, _OUTER_NAME = "tilewright::grouped_matmul", "tilewright::grouped_outer"
@@ -45,16 +45,15 @@ def grouped_matmul(
         ArrayError: an out, a config or an engine is named, or arrays do not fit.
         DtypeError: as `tilewright.grouped_matmul`.
     """
+    check_tensors(a, b=b, offsets=offsets, out=out)
     if not (out is None and config is None and engine is None):
         raise ArrayError(
-            "out, config and engine cannot be named where PyTorch records a gradient or compiles: "
-            "leave them out, or call grouped_matmul under torch.no_grad() outside of what is compiled"
+            "out, config and engine cannot be named where PyTorch records a gradient or compiles, casts (autocast) "
+            "or maps: leave them out, or call grouped_matmul outside of that, under torch.no_grad()"
         )
-    for name, array in (("a", a), ("b", b), ("offsets", offsets)):
-        if not isinstance(array, torch.Tensor):
-            raise ArrayError(f"{name} must be a tensor as the other arrays are, got {type(array).__name__}")
     dtype = dtype_name(out_dtype)
-    return grouped_op(a, b, offsets, None if dtype is None else getattr(torch, dtype))
+    typed = None if dtype is None else getattr(torch, dtype)
+    return call_operator(grouped_op, {"a": a, "b": b, "offsets": offsets}, a, b, offsets, typed)
 
 
 def _result(a: Any, out_dtype: Any) -> Any:
@@ -72,6 +71,7 @@ def _multiply(a: Any, b: Any, offsets: Any, out_dtype: Any = None, zero_rest: bo
 
 def _shape_of(a: Any, b: Any, offsets: Any, out_dtype: Any = None, zero_rest: bool = False) -> Any:
     """A new tensor as the result is, whose elements nobody knows."""
+    check_devices(a, b=b, offsets=offsets)
     check_grouped(a.shape, b.shape, offsets.shape)
     check_types(numpy_name(a.dtype), numpy_name(b.dtype))
     if offsets.dtype != torch.int32:
@@ -89,6 +89,7 @@ def _multiply_outer(a: Any, dy: Any, offsets: Any) -> Any:
 
 
 def _shape_of_outer(a: Any, dy: Any, offsets: Any) -> Any:
+    check_devices(a, dy=dy, offsets=offsets)
     return a.new_empty((offsets.shape[0], a.shape[1], dy.shape[1]))
 
 

@@ -1,12 +1,15 @@
 """The operator tilewright::matmul: its schema, its arguments, and the compiled launcher as its kernels call it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
 from tilewright import on_gpu
+from tilewright.arrays.library import type_name
+from tilewright.arrays.torch import check_dense
+from tilewright.errors import ArrayError, TilewrightError
 
 NAME = "tilewright::matmul"
 
@@ -45,6 +48,51 @@ class Arguments(NamedTuple):
     out_dtype: Any = None
     precision: str | None = None
     batch_invariant: bool = False
+
+
+def check_tensors(a: Any, **others: Any) -> None:
+    """Raise ArrayError unless a and the others, of which any but b and offsets may be None, are dense tensors that lie
+    on one device.
+    """
+    for name, array in {"a": a, **others}.items():
+        if array is None and name not in ("b", "offsets"):
+            continue
+        if not isinstance(array, torch.Tensor):
+            raise ArrayError(f"{name} must be a tensor as the other arrays are, got {type(array).__name__}")
+        if not torch.compiler.is_compiling():
+            check_dense(name, array)
+    check_devices(a, **others)
+
+
+def check_devices(a: Any, **others: Any) -> None:
+    """Raise ArrayError where a tensor lies elsewhere than a: where all of them lack elements, nobody else finds out."""
+    for name, array in others.items():
+        if array is not None and array.device != a.device:
+            raise ArrayError(f"{name} must lie where a does: got device {array.device}, and {a.device} for a")
+
+
+def call_operator(operator: Any, arrays: Mapping[str, Any], *arguments: Any) -> Any:
+    """The result of an operator.
+
+    Args:
+        operator, arguments: what is called, and what with.
+        arrays: the tensors among the arguments, by name.
+
+    Raises:
+        ArrayError: one is of a subclass of torch.Tensor that does not know the operator.
+    """
+    try:
+        return operator(*arguments)
+    except TilewrightError:
+        raise
+    except (AssertionError, NotImplementedError, TypeError) as error:
+        for name, array in arrays.items():
+            if array is not None and type(array) not in (torch.Tensor, torch.nn.Parameter):
+                raise ArrayError(
+                    f"{name} must be a tensor whose elements lie at strides in memory, or of a subclass that has this "
+                    f"product with the others; got {type_name(array)}: {error}"
+                ) from error
+        raise
 
 
 def beside_result(bias: Any, a: Any, b: Any) -> Any:

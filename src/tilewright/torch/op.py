@@ -19,12 +19,22 @@ import torch
 
 from tilewright import front
 from tilewright.arrays.torch import numpy_name
-from tilewright.calls import Request, check_batch_invariant, dtype_name, missing_c
+from tilewright.calls import Request, check_batch_invariant, dtype_name, missing_c, scalars_of
 from tilewright.errors import ArrayError, DtypeError
 from tilewright.problem import RESULTS, Arithmetic, Epilogue, Scalars, promise_of
 from tilewright.shapes import check_shapes
 from tilewright.torch import batching, gradients, sharding
-from tilewright.torch.library import LIBRARY, NAME, Arguments, launched, matmul_op, options_of
+from tilewright.torch.library import (
+    LIBRARY,
+    NAME,
+    Arguments,
+    call_operator,
+    check_devices,
+    check_tensors,
+    launched,
+    matmul_op,
+    options_of,
+)
 
 
 def matmul(
@@ -53,30 +63,29 @@ def matmul(
             not fit.
         DtypeError, ProblemError: as `tilewright.matmul`.
     """
+    check_tensors(a, b=b, bias=bias, c=c, out=out)
     if not (kernel is None and config is None and engine is None and devices is None and memory_limit is None):
         raise ArrayError(
             "kernel, config, engine, devices and memory_limit cannot be named where PyTorch records a gradient or "
-            "compiles: leave them out, or call matmul under torch.no_grad() outside of what is compiled"
+            "compiles, casts (autocast) or maps: leave them out, or call matmul outside of that, under torch.no_grad()"
         )
-    for name, array in (("a", a), ("b", b), ("bias", bias), ("c", c)):
-        if not isinstance(array, torch.Tensor) and (array is not None or name in ("a", "b")):
-            raise ArrayError(f"{name} must be a tensor as the other arrays are, got {type(array).__name__}")
-    scalars, promise = Scalars.checked(alpha, beta), promise_of(precision)
+    scalars, promise = scalars_of(alpha, beta), promise_of(precision)
     sharding.register()
     check_batch_invariant(batch_invariant)
     dtype = dtype_name(out_dtype) or (None if out is None else dtype_name(out.dtype))
     typed = None if dtype is None else getattr(torch, dtype)
-    result = matmul_op(a, b, bias, c, scalars.alpha, scalars.beta, activation, typed, promise, batch_invariant)
+    wants = torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (out, a, b, bias, c))
+    if wants and out is not None:
+        raise ArrayError("out cannot be given where a gradient is recorded: leave it out, or use torch.no_grad()")
+    settings = (*scalars, activation, typed, promise, batch_invariant)
+    result = call_operator(matmul_op, {"a": a, "b": b, "bias": bias, "c": c}, a, b, bias, c, *settings)
     if out is None:
         return result
-    _check_out(out, result, (a, b, bias, c))
-    return out.copy_(result)
+    _check_out(out, result)
+    return call_operator(out.copy_, {"out": out}, result)
 
 
-def _check_out(out: Any, result: Any, operands: Any) -> None:
-    wants = torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (out, *operands))
-    if wants:
-        raise ArrayError("out cannot be given where a gradient is recorded: leave it out, or use torch.no_grad()")
+def _check_out(out: Any, result: Any) -> None:
     if out.dtype != result.dtype:
         raise DtypeError(f"out must have the result's element type {result.dtype}: got {out.dtype}")
     if out.shape != result.shape:
@@ -96,6 +105,7 @@ def _multiply(*arguments: Any) -> Any:
 def _shape_of(*arguments: Any) -> Any:
     """A new tensor as the result is, whose elements nobody knows."""
     a, b, bias, c, _, beta, activation, out_dtype, precision, _ = Arguments(*arguments)
+    check_devices(a, b=b, bias=bias, c=c)
     result = a.dtype if out_dtype is None else out_dtype
     for name, array, dtype in (("a", a, a.dtype), ("b", b, a.dtype), ("bias", bias, result), ("c", c, result)):
         if array is not None and (array.dtype != dtype or numpy_name(dtype) not in RESULTS):
