@@ -10,6 +10,9 @@ from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("src/tilewright")
 PREBUILT = runpy.run_path(str(PACKAGE / "engines" / "prebuilt.py"))
+OPTIONS_LIE_IN = ("setup.py", str(PACKAGE / "engines" / "prebuilt.py"))
+"""Files whose changes make options others."""
+
 RUNTIME = "tilewright.engines.emulator._runtime"
 
 
@@ -20,7 +23,7 @@ def module(name: str, source: str, *options: str) -> Extension:
     return Extension(
         name,
         [path.as_posix()],
-        depends=[str(file) for file in headers],
+        depends=[*map(str, headers), *OPTIONS_LIE_IN],
         define_macros=[("SOURCE_DIGEST", f'"{digest}"')],
         extra_compile_args=["-std=c++17", "-fvisibility=hidden", "-g0", *options],
         optional=True,
@@ -33,7 +36,7 @@ def runtime() -> Extension:
     return Extension(
         RUNTIME,
         [],
-        depends=[str(file) for file in sorted((PACKAGE / "engines" / "emulator").glob("*/*.[ch]*"))],
+        depends=[*map(str, sorted((PACKAGE / "engines" / "emulator").glob("*/*.[ch]*"))), *OPTIONS_LIE_IN],
         extra_compile_args=[*PREBUILT["PREBUILT_OPTIONS"], "-g0", *asked],  # the last -O counts
         extra_link_args=["-pthread", "-fno-lto", f"-Wl,-soname,{PREBUILT['runtime_name']()}"],
         language="c++",

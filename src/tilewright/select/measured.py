@@ -102,25 +102,22 @@ def that_count(
     if not parts:
         return None
     choices, numbers = _choices(tables, parts)
-    kernels = list(dict.fromkeys(kernel for kernel, _, _ in choices))
+    kernels = list(dict.fromkeys([kernel for kernel, _, _ in choices]))
     numbered = {kernel: number for number, kernel in enumerate(kernels)}
     kernel_of = np.array([numbered[kernel] for kernel, _, _ in choices], np.intp)
     precisions = [find(kernel).precision for kernel in kernels]
     keeps = np.array([promise in kept_by(kernel) for kernel in kernels])
 
     # Sizes of all parts' problems, and two numbers of each: that of its sizes, and that of its sizes and epilogue.
-    sizes: dict[tuple[int, ...], int] = {}
-    keys: dict[tuple[object, ...], int] = {}
-    places, keyed = [], []
-    for _, text, cells, _ in parts:
-        alike = same_speed_text(text)
-        for one in zip(*cells.sizes.T.tolist(), strict=True):
-            if one not in sizes:
-                sizes[one] = len(sizes)
-            if (key := (alike, one)) not in keys:
-                keys[key] = len(keys)
-            places.append(sizes[one])
-            keyed.append(keys[key])
+    alike = [same_speed_text(text) for _, text, _, _ in parts]
+    rows = [
+        (text, one)
+        for text, (_, _, cells, _) in zip(alike, parts, strict=True)
+        for one in zip(*cells.sizes.T.tolist(), strict=True)
+    ]
+    sizes = {one: number for number, one in enumerate(dict.fromkeys([one for _, one in rows]))}
+    keys = {row: number for number, row in enumerate(dict.fromkeys(rows))}
+    places, keyed = [sizes[one] for _, one in rows], [keys[row] for row in rows]
     firsts = np.cumsum([0, *(len(cells.sizes) for _, _, cells, _ in parts)])
     problem = np.concatenate([cells.problem + first for (_, _, cells, _), first in zip(parts, firsts, strict=False)])
     counts = [len(cells.gflops) for _, _, cells, _ in parts]
@@ -327,7 +324,8 @@ class Measured(Places):
                 model says.
         """
         super().__init__(case, counted.sizes)
-        self.kernels = [find(kernel) for kernel, _, _ in counted.choices]
+        kernels = {name: find(name) for name in {kernel for kernel, _, _ in counted.choices}}
+        self.kernels = [kernels[kernel] for kernel, _, _ in counted.choices]
         self._choices, self._configs = counted.choices, dict[int, Config]()
         of_tables = [find_gpu(table.gpu, table.capability) for table in counted.tables]
         self._gpu_of_row = [of_tables[number] for number in counted.table.tolist()]
@@ -414,7 +412,8 @@ class Measured(Places):
     def _usual(self) -> float:
         """The logarithm of measured over predicted times that a choice has of which nothing is known."""
         factors = shipped_factors(self._case.factors)
-        of_kernels = [math.log(factors.get(kernel.name, 1.0)) for kernel in self.kernels]
+        off_by = {kernel: math.log(factors.get(kernel.name, 1.0)) for kernel in set(self.kernels)}
+        of_kernels = [off_by[kernel] for kernel in self.kernels]
         measured: list[float] = np.repeat(of_kernels, self.known.sum(axis=0)).tolist()
         return statistics.median(measured)  # NumPy's imports numpy.ma
 

@@ -21,8 +21,11 @@ def fewest(covers: NDArray[np.bool_]) -> list[int]:
     """
     left = covers.astype(np.int32)
     chosen: list[int] = []
-    while left.any():
-        best = int(left.sum(axis=0).argmax())
+    while left.size:
+        counts = np.add.reduce(left)
+        best = counts.argmax().item()
+        if not counts[best]:
+            break
         chosen.append(best)
         left = left[left[:, best] == 0]
     return chosen

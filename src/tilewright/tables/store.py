@@ -44,7 +44,7 @@ def load(gpu: str) -> tuple[Table, ...]:
 @lru_cache
 def shipped() -> tuple[Table, ...]:
     """Every table that ships with the package."""
-    return tuple(Table.load(path) for path in sorted(SHIPPED.glob("*.json")))
+    return tuple(Table.load(path) for path in sorted(path for path in SHIPPED.iterdir() if path.suffix == ".json"))
 
 
 def device_of(gpu: Gpu) -> str:

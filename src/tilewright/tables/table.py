@@ -194,25 +194,28 @@ def _read(facts: Any) -> Table:
     choices = [(kernel, names, values) for kernel, names, *configs in facts["kernels"] for values in configs]
     runs = [(revision, apart) for revision, apart in facts["runs"]]
     table = Table(gpu, (major, minor), facts["factors"], runs, choices, facts["cases"])
-    for case in table.cases:
-        _check(table, case)
+    _check(table)
     return table
 
 
-def _check(table: Table, case: str) -> None:
+def _check(table: Table) -> None:
     """Refuse measurements that no table of today's format has.
 
     Raises:
         ValueError, TypeError: some are of the wrong type or out of range.
     """
-    cells = table.cells(case)
-    measured = np.concatenate((cells.gflops, cells.baseline_gflops[~np.isnan(cells.baseline_gflops)]))
-    if not (np.isfinite(measured) & (measured > 0)).all() or (cells.error_ratio < 0).any() or (cells.sizes < 0).any():
-        raise ValueError(f"{case}: sizes must be at least 0, and speeds above it")
-    for name, numbers, count in (("choice", cells.choice, len(table.choices)), ("run", cells.run, len(table.runs))):
+    for case in table.cases:
+        Case.parse(case)
+    if not table.cases:
+        return
+    cells = [table.cells(case) for case in table.cases]
+    sizes, _, choice, gflops, baseline, error, run = map(np.concatenate, zip(*cells, strict=True))
+    speeds = np.concatenate((gflops, baseline[~np.isnan(baseline)]))
+    if not (np.isfinite(speeds) & (speeds > 0)).all() or (error < 0).any() or (sizes < 0).any():
+        raise ValueError("sizes must be at least 0, and speeds above it")
+    for name, numbers, count in (("choice", choice, len(table.choices)), ("run", run, len(table.runs))):
         if not ((numbers >= 0) & (numbers < count)).all():
-            raise ValueError(f"{case}: a {name} must be one of {count}")
-    Case.parse(case)
+            raise ValueError(f"a {name} must be one of {count}")
 
 
 def _cells(problems: _Problems) -> Cells:
