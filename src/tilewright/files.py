@@ -129,6 +129,11 @@ def write_whole(path: Path, data: bytes) -> None:
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
+    put(path, data)
+
+
+def put(path: Path, data: bytes) -> None:
+    """The same in a folder that is there, where a link of this name is replaced."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -206,7 +206,7 @@ def test_a_compiler_that_cannot_compile_the_runtime(monkeypatch, tmp_path):
 
 def test_a_damaged_kernel_is_compiled_anew(fresh_cache):
     kernel = compile_kernel(SOURCE, "kernel", {"VALUE": 3})
-    assert fresh_cache in kernel.parents
+    assert fresh_cache in kernel.resolve().parents
     whole = kernel.read_bytes()
     kernel.write_bytes(whole[: len(whole) // 2])
     run(3)

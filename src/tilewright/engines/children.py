@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _WATCHED = """
 exec 3<&0 </dev/null
@@ -16,8 +16,12 @@ exit $status
 which the end of this process does too, the watcher kills its group: the program and all that this has started."""
 
 
-def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, with nothing on its standard input.
+
+    Args:
+        command: the program and its arguments.
+        environment: its environment; None for this process's.
 
     Returns:
         Its exit status and output. 127 is the status where there is no such program.
@@ -31,6 +35,7 @@ def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
             encoding="utf-8",
             errors="replace",
             check=False,
+            env=environment,
             start_new_session=True,  # a group of its own, to be killed
         )
     finally:

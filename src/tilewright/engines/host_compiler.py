@@ -56,7 +56,8 @@ class Compiler:
         Raises:
             CompileError: it fails; the message is the compiler's.
         """
-        result = children.run([*self.command, *arguments])
+        with cache.scratch() as folder:  # for the compiler's own files, which it leaves there where it is killed
+            result = children.run([*self.command, *arguments], {**os.environ, "TMPDIR": str(folder)})
         if result.returncode != 0:
             raise CompileError(f"{self.version} says:\n{result.stderr.strip()}")
 

@@ -68,8 +68,9 @@ def load() -> XlaHandler:
     import jaxlib  # noqa: PLC0415
 
     try:
-        path = extension.built(_SOURCE, [f"-isystem{jax.ffi.include_dir()}"], [jaxlib.__version__])
-        handler = cast(XlaHandler, extension.imported("tilewright.engines._xla_handler", path))
+        options = [f"-isystem{jax.ffi.include_dir()}"]
+        built = extension.built("tilewright.engines._xla_handler", _SOURCE, options, [jaxlib.__version__])
+        handler = cast(XlaHandler, built)
         handler.open(DRIVER)
     except (CompileError, EngineUnavailableError, ImportError, OSError) as error:
         raise EngineUnavailableError(f"the XLA handler cannot be built or loaded: {error}") from error

@@ -81,7 +81,7 @@ def load() -> ShortcutModule | None:
         "-ltorch_cpu",
     )
     try:
-        path = extension.built(_SOURCE, options, [torch.__version__])
-        return cast(ShortcutModule, extension.imported("tilewright.torch._shortcut", path))
+        built = extension.built("tilewright.torch._shortcut", _SOURCE, options, [torch.__version__])
+        return cast(ShortcutModule, built)
     except (CompileError, EngineUnavailableError, ImportError, OSError):
         return None

@@ -7,12 +7,13 @@ import math
 import os
 import re
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from tilewright.engines import cache
 from tilewright.engines.apart import is_late
 from tilewright.engines.emulator.compiler import FAST, Build, Runtime, compile_kernel, compile_runtime
 from tilewright.engines.emulator.host import cores
@@ -266,10 +267,35 @@ def worker_count() -> int:
     return int(named)
 
 
+def load_compiled(compiled: Callable[[], Path], name: str, build: Build = FAST) -> Program:
+    """A program from a kernel that need not be in the cache.
+
+    Args:
+        compiled: compiles the kernel in this build, or takes it from the cache. Where what lies there does not load, as
+            that of another kind of machine, it is removed, and compiled anew.
+        name: what messages call it.
+        build: the build.
+
+    Raises:
+        EngineUnavailableError: the kernel does not load.
+        Others: as `compiled`.
+    """
+    library = compiled()
+    try:
+        return load(library, name, build)
+    except EngineUnavailableError:
+        cache.drop(library)
+    return load(compiled(), name, build)
+
+
 def load(library: Path, name: str, build: Build = FAST) -> Program:
-    """A program from a kernel, compiled in this build, under the name that messages give it."""
+    """A program from a kernel, compiled in this build, under the name that messages give it.
+
+    Raises:
+        EngineUnavailableError: it does not load.
+    """
     runtime = load_runtime()
-    kernel = _open(library)
+    kernel = _open(library, "simt_parameters", "simt_call")
     kernel.simt_parameters.restype = ctypes.POINTER(ctypes.c_uint32)
     sizes = itertools.takewhile(bool, map(kernel.simt_parameters().__getitem__, itertools.count()))
     call = ctypes.cast(kernel.simt_call, ctypes.c_void_p).value
@@ -298,9 +324,8 @@ def launch_source(
     cluster: int = 1,
 ) -> None:
     """Compile a kernel (a `.cu` file, or the text of one) and launch it: see compile_kernel and Program.launch."""
-    load(compile_kernel(source, entry, defines, build), entry, build).launch(
-        grid, block, arguments, shared_bytes, watch, cluster
-    )
+    program = load_compiled(partial(compile_kernel, source, entry, defines, build), entry, build)
+    program.launch(grid, block, arguments, shared_bytes, watch, cluster)
 
 
 def load_runtime() -> ctypes.CDLL:
@@ -309,12 +334,17 @@ def load_runtime() -> ctypes.CDLL:
     Raises:
         EngineUnavailableError: there is no working C++ compiler.
     """
+    compiled = compile_runtime()
+    try:
+        return _load_runtime(compiled)
+    except EngineUnavailableError:
+        cache.drop(compiled.library)
     return _load_runtime(compile_runtime())
 
 
 @lru_cache
 def _load_runtime(compiled: Runtime) -> ctypes.CDLL:
-    runtime = _open(compiled.library)
+    runtime = _open(compiled.library, "simt_create")
     runtime.simt_static_shared_bytes.argtypes = (ctypes.c_void_p,)
     runtime.simt_static_shared_bytes.restype = ctypes.c_size_t
     runtime.simt_create.argtypes = (ctypes.POINTER(_Launch), ctypes.c_uint)
@@ -334,8 +364,13 @@ def _load_runtime(compiled: Runtime) -> ctypes.CDLL:
     return runtime
 
 
-def _open(library: Path) -> ctypes.CDLL:
+def _open(library: Path, *functions: str) -> ctypes.CDLL:
+    """A shared object in this process, which has these functions."""
     try:
-        return ctypes.CDLL(str(library))
+        loaded = ctypes.CDLL(str(library))
     except OSError as error:
         raise EngineUnavailableError(f"cannot load compiled code: {error}") from None
+    for name in functions:
+        if not hasattr(loaded, name):
+            raise EngineUnavailableError(f"cannot load compiled code: {library} has no {name}")
+    return loaded
