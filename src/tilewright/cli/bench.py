@@ -19,7 +19,7 @@ from tilewright.bench.verify import READS_C, Operands, check_memory
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words, own_orders
 from tilewright.cli.progress import Steps
 from tilewright.cli.recording import Recording
-from tilewright.cli.streams import notes
+from tilewright.cli.streams import remark
 from tilewright.cli.terminal import (
     Batch,
     BatchInvariant,
@@ -184,9 +184,7 @@ def run_bench(
     shown = results(json_path)
     shown.print(_headline(where), highlight=False)
     if show_baseline_kernel and emulated:
-        notes.print(
-            "[yellow]no baseline kernel:[/] without a GPU the baseline is NumPy, which runs none", soft_wrap=True
-        )
+        remark("no baseline kernel", "yellow", "without a GPU the baseline is NumPy, which runs none")
     run_one = partial(
         bench,
         where,
@@ -203,7 +201,7 @@ def run_bench(
     wrong = [record for record in kept.records if not record.verified]
     for record in wrong:
         why = _why(where, choices, record)
-        notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}{why}", soft_wrap=True)
+        remark("wrong result", "bold red", f"{record.kernel} on {record.shape}{why}")
     raise typer.Exit(1 if wrong else 0)
 
 
@@ -288,7 +286,7 @@ def _library(engine: Engine) -> BaselineLibrary | None:
     try:
         return baseline_library(engine)
     except EngineUnavailableError as error:
-        notes.print(f"[yellow]no baseline:[/] {error}", soft_wrap=True)
+        remark("no baseline", "yellow", f"{error}")
         return None
 
 

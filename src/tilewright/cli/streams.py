@@ -1,6 +1,16 @@
-"""Two streams to print to, one for results, one for notes and progress."""
+"""Two streams to print to, one for results, one for notes and progress.
 
-from rich.console import Console
+Neither reads markup: styles are those of rich's Text, whatever stands in names, messages and sources.
+"""
 
-out = Console()
-notes = Console(stderr=True, highlight=False)
+from rich.text import Text
+
+from tilewright.report.visible import PlainConsole
+
+out = PlainConsole()
+notes = PlainConsole(stderr=True, highlight=False)
+
+
+def remark(label: str, style: str, text: str) -> None:
+    """Print a note behind a label, as in 'warning: ...'."""
+    notes.print(Text.assemble((f"{label}:", style), " ", text), soft_wrap=True)

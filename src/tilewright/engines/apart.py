@@ -13,6 +13,7 @@ from multiprocessing.context import ForkServerContext, SpawnContext
 from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
 
+from tilewright.engines.side_by_side import ended_by
 from tilewright.errors import EngineUnavailableError, TilewrightError
 
 T = TypeVar("T")
@@ -102,9 +103,10 @@ class Apart:
             LostError: there is none in this many seconds, or the process has ended. It is ended then in any case.
         """
         try:
-            if self.connection.poll(allowed_s):
-                return self.connection.recv()
-            answer = self._late_answer(grace_s) if grace_s else None
+            with ended_by(self._process.kill):
+                if self.connection.poll(allowed_s):
+                    return self.connection.recv()
+                answer = self._late_answer(grace_s) if grace_s else None
         except (EOFError, ConnectionResetError):
             note = self._how_it_ended()
             self.end()

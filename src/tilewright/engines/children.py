@@ -4,6 +4,8 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from tilewright.engines.side_by_side import ended_by
+
 _WATCHED = """
 exec 3<&0 </dev/null
 (read -r _ <&3; kill -KILL -$$) >/dev/null 2>&1 &
@@ -26,11 +28,11 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
     Returns:
         Its exit status and output. 127 is the status where there is no such program.
     """
-    watched, alive = os.pipe()
-    try:
+    watched, held = os.pipe()
+    with os.fdopen(watched, "rb", 0) as theirs, os.fdopen(held, "wb", 0) as alive, ended_by(alive.close):
         return subprocess.run(
             ["/bin/sh", "-c", _WATCHED, "sh", *command],
-            stdin=watched,
+            stdin=theirs,
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -38,6 +40,3 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
             env=environment,
             start_new_session=True,  # a group of its own, to be killed
         )
-    finally:
-        os.close(alive)
-        os.close(watched)

@@ -5,7 +5,6 @@ import ctypes
 import os
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +18,7 @@ from tilewright.engines.emulator.subscripts import with_arrays
 from tilewright.engines.emulator.wrapped_indices import with_exact_values
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.engines.included import included, reaches
+from tilewright.engines.side_by_side import Workers
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.device_text import device_text
 from tilewright.kernels.host_code import without_idle_arrays
@@ -203,8 +203,8 @@ def compile_runtime() -> Runtime:
                 units[-1].write_text("".join(f'#include "{file}"\n' for file in files), encoding="utf-8")
             objects = {str(unit): str(unit.with_suffix(".o")) for unit in units}
             try:
-                with ThreadPoolExecutor() as threads:  # the compilers run at the same time
-                    list(threads.map(lambda unit: compiler.run([*base, "-c", unit, "-o", objects[unit]]), objects))
+                with Workers() as threads:  # the compilers run at the same time
+                    threads.map(lambda unit: compiler.run([*base, "-c", unit, "-o", objects[unit]]), objects)
                 compiler.run(
                     [*base, "-shared", "-pthread", f"-Wl,-soname,{name}", *objects.values(), "-o", str(output)]
                 )

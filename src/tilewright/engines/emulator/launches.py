@@ -3,7 +3,6 @@
 import ctypes
 import math
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile
 from tilewright.engines.emulator.engine import tensor_map
 from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBlocksError, Watch, load_compiled
 from tilewright.engines.emulator.schedules import BACKWARDS, orders
+from tilewright.engines.side_by_side import Workers
 from tilewright.engines.tensor_maps import of_array
 from tilewright.errors import LaunchError
 from tilewright.kernels.launches import Buffer, Launch, Map, Maps
@@ -91,7 +91,7 @@ def compile_for_check(launch: Launch) -> tuple[Program, Program]:
     Raises:
         CompileError, EngineUnavailableError: as `compile_launch`.
     """
-    with ThreadPoolExecutor(2) as threads:
+    with Workers(2) as threads:
         checked, zeroed = threads.map(lambda build: compile_launch(launch, build), (CHECKED, ZEROED))
     return checked, zeroed
 

@@ -19,6 +19,7 @@ from tilewright.engines.emulator.compiler import FAST, Build, Runtime, compile_k
 from tilewright.engines.emulator.host import cores
 from tilewright.engines.emulator.own_names import renamed
 from tilewright.engines.emulator.symbols import shared_variables
+from tilewright.engines.side_by_side import check_stopped
 from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
 
@@ -191,6 +192,7 @@ class Program:
         try:
             self.runtime.simt_start(run)
             while not self.runtime.simt_wait(run, _LATE_WAIT_MS if is_late() else _WAIT_MS):
+                check_stopped()
                 if is_late():
                     self.runtime.simt_interrupt(run)
         finally:
