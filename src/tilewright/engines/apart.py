@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
 
 from tilewright.engines.side_by_side import ended_by
-from tilewright.errors import EngineUnavailableError, TilewrightError
+from tilewright.errors import EngineUnavailableError, MemoryFullError, TilewrightError
 
 T = TypeVar("T")
 Fate = Literal["hung", "crashed"]
@@ -101,11 +101,12 @@ class Apart:
 
         Raises:
             LostError: there is none in this many seconds, or the process has ended. It is ended then in any case.
+            MemoryFullError: it has too little memory.
         """
         try:
             with ended_by(self._process.kill):
                 if self.connection.poll(allowed_s):
-                    return self.connection.recv()
+                    return self._received()
                 answer = self._late_answer(grace_s) if grace_s else None
         except (EOFError, ConnectionResetError):
             note = self._how_it_ended()
@@ -117,7 +118,13 @@ class Apart:
     def _late_answer(self, grace_s: float) -> Any:
         if self._process.pid:
             os.kill(self._process.pid, _LATE)
-        return self.connection.recv() if self.connection.poll(grace_s) else None
+        return self._received() if self.connection.poll(grace_s) else None
+
+    def _received(self) -> Any:
+        answer = self.connection.recv()
+        if isinstance(answer, MemoryFullError):
+            raise answer
+        return answer
 
     def end(self) -> None:
         """End the process."""
@@ -128,6 +135,8 @@ class Apart:
     def _how_it_ended(self) -> str:
         self._process.join(10)
         status = self._process.exitcode
+        if status == -signal.SIGKILL:
+            return "ended by SIGKILL, as the system ends processes where memory is full"
         if status is not None and status < 0:
             return f"ended by {signal.Signals(-status).name}"
         return f"ended with exit status {status}"
@@ -180,7 +189,10 @@ def _run(
     signal.signal(_LATE, lambda *_: _late.set())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, ConnectionError):  # the other end may close before it has read an answer
-        function(connection, *arguments)
+        try:
+            function(connection, *arguments)
+        except MemoryError as error:
+            connection.send(MemoryFullError(f"{error or type(error).__name__}"))
 
 
 def _end_with_parent() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.engines import cache
 from tilewright.engines.host_compiler import SUFFIX, find_compiler, scratch
-from tilewright.errors import CompileError, EngineUnavailableError
+from tilewright.errors import CompileError, EngineUnavailableError, MemoryFullError
 
 _OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 _HEADERS = tuple(sorted(Path(__file__).parent.glob("*.h")))
@@ -35,7 +35,7 @@ def loaded(module: str, source: Path, options: Sequence[str] = ()) -> Any:
         pass
     try:
         return built(module, source, [f'-DSOURCE_DIGEST="{own}"', *options])
-    except (CompileError, EngineUnavailableError, ImportError, OSError):
+    except (CompileError, EngineUnavailableError, ImportError, MemoryFullError, OSError):
         return None
 
 

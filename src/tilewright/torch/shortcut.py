@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 import torch
 
 from tilewright.engines import extension
-from tilewright.errors import CompileError, EngineUnavailableError
+from tilewright.errors import CompileError, EngineUnavailableError, MemoryFullError
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
 
@@ -83,5 +83,5 @@ def load() -> ShortcutModule | None:
     try:
         built = extension.built("tilewright.torch._shortcut", _SOURCE, options, [torch.__version__])
         return cast(ShortcutModule, built)
-    except (CompileError, EngineUnavailableError, ImportError, OSError):
+    except (CompileError, EngineUnavailableError, ImportError, MemoryFullError, OSError):
         return None

@@ -20,7 +20,7 @@ from tilewright.engines.emulator.host import cores
 from tilewright.engines.emulator.own_names import renamed
 from tilewright.engines.emulator.symbols import shared_variables
 from tilewright.engines.side_by_side import check_stopped
-from tilewright.errors import EngineUnavailableError, LaunchError
+from tilewright.errors import EngineUnavailableError, LaunchError, MemoryFullError
 from tilewright.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
 
 THREADS_VARIABLE = "TILEWRIGHT_EMULATOR_THREADS"
@@ -55,6 +55,9 @@ _TURNS = (b"__tsan_atomic_thread_fence\0", *(b"__tsan_atomic%d_" % bits for bits
 _WAIT_MS = 50  # between looks at signals
 _LATE_WAIT_MS = 1  # between attempts to stop a kernel in its own code
 _MESSAGE_BYTES = 4096
+
+_WAITS_FOR_OTHERS, _NO_MEMORY = 1, 2
+"""What `simt_finish` says of a launch that failed, besides 0: enum Failure of runtime.cpp."""
 
 
 class _Launch(ctypes.Structure):
@@ -174,6 +177,7 @@ class Program:
         Raises:
             LaunchError: a GPU would refuse the launch, or the kernel made threads wait for ever, or it declares static
                 shared memory for the blocks of clusters.
+            MemoryFullError: this machine, or a limit of this process, leaves too little memory to run it.
         """
         self._check(grid, block, arguments, shared_bytes, watch, cluster)
         pointers = (ctypes.c_void_p * max(len(arguments), 1))(*(ctypes.addressof(value) for value in arguments))
@@ -196,11 +200,14 @@ class Program:
                 if is_late():
                     self.runtime.simt_interrupt(run)
         finally:
-            waits_for_others = self.runtime.simt_finish(run, message, _MESSAGE_BYTES)
+            failure = self.runtime.simt_finish(run, message, _MESSAGE_BYTES)
         if message.value:
-            kind = WaitsForBlocksError if waits_for_others else LaunchError
-            limit = f"; up to {TOGETHER_LIMIT:,} threads can run together" if waits_for_others else ""
-            raise kind(f"{self.name}: {message.value.decode(errors='replace')}{limit}")
+            why = f"{self.name}: {message.value.decode(errors='replace')}"
+            if failure == _NO_MEMORY:
+                raise MemoryFullError(f"too little memory: {why}")
+            if failure == _WAITS_FOR_OTHERS:
+                raise WaitsForBlocksError(f"{why}; up to {TOGETHER_LIMIT:,} threads can run together")
+            raise LaunchError(why)
 
     def _check(
         self,

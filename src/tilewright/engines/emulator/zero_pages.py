@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.errors import LaunchError
+from tilewright.errors import MemoryFullError
 
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 """Python names it from 3.13 on."""
@@ -16,12 +16,12 @@ def zeros(size: int) -> NDArray[np.uint8]:
     """This many bytes, which hold 0 and begin at a page.
 
     Raises:
-        LaunchError: the address space has no room for them.
+        MemoryFullError: the address space has no room for them.
     """
     try:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
     except (OSError, ValueError) as error:
-        raise LaunchError(no_room(size)) from error
+        raise MemoryFullError(no_room(size)) from error
     return np.frombuffer(memory, np.uint8)
 
 
@@ -30,7 +30,7 @@ def has_room() -> bool:
     """Whether the address space has room for matrices of a bit more than 2^32 elements, and what is kept of them."""
     try:
         zeros(2**40)
-    except LaunchError:
+    except MemoryFullError:
         return False
     return True
 
