@@ -46,7 +46,7 @@ def parsed(content: bytes) -> Any:
     """What a file holds as JSON, not to be changed; None where it is no JSON."""
     try:
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):  # the second of brackets in brackets, thousands of them
         return None
 
 

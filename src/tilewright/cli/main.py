@@ -6,17 +6,19 @@ import os
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from importlib import import_module
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Annotated, Any, NoReturn
 
 import typer
+from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from tilewright import version
-from tilewright.cli.streams import out, remark
+from tilewright.cli.streams import notes, out, remark
 from tilewright.errors import TilewrightError
 
 COMMANDS = ("list", "info", "bench", "check", "report", "explain", "sass", "tune", "new")
@@ -89,6 +91,7 @@ def main() -> None:
     """
     _open_streams()
     warnings.showwarning = lambda message, *_, **__: remark("warning", "yellow", f"{message}")
+    sys.excepthook = _show_traceback
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end)
     try:
@@ -104,6 +107,10 @@ def main() -> None:
     except OSError as error:
         _drop_output()
         _fail(": ".join(filter(None, (error.filename, error.strerror or str(error)))), 1)
+    except ImportError as error:
+        if "cannot allocate memory" not in str(error).lower() and "failed to map segment" not in str(error):
+            raise
+        _fail(f"memory is full: {error.name or 'a library'} cannot be loaded", 1)
     except MemoryError as error:
         _fail(f"memory is full: {error}" if str(error) else "memory is full", 1)
 
@@ -111,6 +118,11 @@ def main() -> None:
 def _fail(message: str, status: int) -> NoReturn:
     remark("error", "bold red", message)
     sys.exit(status)
+
+
+def _show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A traceback, which may have other people's text in it, as the streams show all such."""
+    notes.print(Text("".join(traceback.format_exception(kind, error, trace)).rstrip()), soft_wrap=True)
 
 
 def _end(*_: object) -> NoReturn:

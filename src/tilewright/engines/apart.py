@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from types import TracebackType
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from tilewright.engines.side_by_side import ended_by
 from tilewright.errors import EngineUnavailableError, MemoryFullError, TilewrightError
@@ -24,6 +25,9 @@ _late = threading.Event()
 
 _START_S = 300.0
 """A new process has this long to be ready."""
+
+_MOST_S = 1e6
+"""More than anybody waits, and no more than the system counts."""
 
 _FORKED = sys.platform == "linux"
 """Whether processes are forked from one that has imported what the first of them runs, and does nothing else: it has
@@ -43,6 +47,12 @@ class LostError(Exception):
         self.fate: Fate = fate
         self.answer = answer
         """What it said when it was late, if anything."""
+
+
+class _Failure(NamedTuple):
+    """An exception that a function in another process did not expect."""
+
+    trace: str
 
 
 class Apart:
@@ -105,7 +115,7 @@ class Apart:
         """
         try:
             with ended_by(self._process.kill):
-                if self.connection.poll(allowed_s):
+                if self.connection.poll(min(allowed_s, _MOST_S)):
                     return self._received()
                 answer = self._late_answer(grace_s) if grace_s else None
         except (EOFError, ConnectionResetError):
@@ -124,6 +134,8 @@ class Apart:
         answer = self.connection.recv()
         if isinstance(answer, MemoryFullError):
             raise answer
+        if isinstance(answer, _Failure):
+            raise RuntimeError(f"the process to {self._name} in failed:\n{answer.trace}")
         return answer
 
     def end(self) -> None:
@@ -193,6 +205,8 @@ def _run(
             function(connection, *arguments)
         except MemoryError as error:
             connection.send(MemoryFullError(f"{error or type(error).__name__}"))
+        except Exception:  # a fault of this package, which is not to be taken for the kernel's
+            connection.send(_Failure(traceback.format_exc()))
 
 
 def _end_with_parent() -> None:

@@ -39,7 +39,7 @@ _Choice = tuple[str, tuple[tuple[str, int], ...]]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class _Measured(_Model):
