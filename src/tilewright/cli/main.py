@@ -20,6 +20,7 @@ from typer.main import get_command
 from tilewright import version
 from tilewright.cli.streams import notes, out, remark
 from tilewright.errors import TilewrightError
+from tilewright.report.visible import visible
 
 COMMANDS = ("list", "info", "bench", "check", "report", "explain", "sass", "tune", "new")
 """In the order of the help. `run_NAME` of the module NAME is the command."""
@@ -122,7 +123,8 @@ def _fail(message: str, status: int) -> NoReturn:
 
 def _show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """A traceback, which may have other people's text in it, as the streams show all such."""
-    notes.print(Text("".join(traceback.format_exception(kind, error, trace)).rstrip()), soft_wrap=True)
+    text = visible("".join(traceback.format_exception(kind, error, trace)).rstrip())
+    notes.print(Text(text), soft_wrap=True)
 
 
 def _end(*_: object) -> NoReturn:

@@ -17,7 +17,7 @@ from tilewright.files import Kind, Output, as_json, save_json
 from tilewright.kernels import KERNELS
 from tilewright.problem import DTYPES, FAST, FLOAT8, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
 from tilewright.report.fitted import wrapped
-from tilewright.report.visible import visible_text
+from tilewright.report.visible import visible, visible_text
 
 STDOUT = Path("-")
 """Stands for standard output, among the paths that JSON can be written to."""
@@ -123,8 +123,12 @@ def say(*parts: str | Text | tuple[str, str], indent: int = 0, to: Console | Non
         to: where; None for `out`.
     """
     console = to or out
-    for line in wrapped(visible_text(Text.assemble(*parts)), console.width, indent):
+    for line in wrapped(Text.assemble(*map(_visible_part, parts)), console.width, indent):
         console.print(line, highlight=False, soft_wrap=True)
+
+
+def _visible_part(part: str | Text | tuple[str, str]) -> Text:
+    return Text(visible(part[0]), part[1]) if isinstance(part, tuple) else visible_text(part)
 
 
 def finite_scalars(alpha: float, beta: float) -> Scalars:

@@ -18,8 +18,9 @@ SUFFIX = ".so"
 
 
 _NO_MEMORY = re.compile(
-    r"^[^\n]*?(?:out of memory|virtual memory exhausted|memory exhausted|Cannot allocate memory|std::bad_alloc"
-    r"|Killed signal terminated program)",
+    r"^(?:virtual memory exhausted|terminate called after throwing an instance of 'std::bad_alloc'"
+    r"|(?:LLVM ERROR|[\w./+-]*(?:cc1plus|g\+\+|c\+\+|clang|as|ld|collect2)[\w.+-]*): [^\n]*"
+    r"(?:out of memory|memory exhausted|Cannot allocate memory|Killed signal terminated program))",
     re.MULTILINE,
 )
 """In what compilers and linkers print where memory is full, or the system has ended them."""

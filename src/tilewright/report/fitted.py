@@ -60,7 +60,8 @@ class FittedTable:
             names: how many of the first columns name a row.
             most_gap: terminal columns between two columns where there is room.
         """
-        self._columns, self._names = columns, names
+        self._columns = [one._replace(heading=visible(one.heading)) for one in columns]
+        self._names = names
         self._title, self._caption = visible(title), visible(caption)
         self._gaps = range(most_gap, _LEAST_GAP - 1, -1)
         self._rows: list[_Row] = []
