@@ -32,6 +32,7 @@ def temporary(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", None)
     cache._sweep.cache_clear()
     cache._planted.clear()
+    monkeypatch.setenv("_TILEWRIGHT_SPARE_CACHE", "")
     yield tmp_path
     cache._sweep.cache_clear()
     monkeypatch.undo()

@@ -23,6 +23,9 @@ from tilewright.files import put
 FOLDER_VARIABLE = "TILEWRIGHT_CACHE"
 """Environment variable that names another cache folder."""
 
+_SPARE_VARIABLE = "_TILEWRIGHT_SPARE_CACHE"
+"""Environment variable by which processes that this one starts know of the folder that serves for the cache's."""
+
 _SCRATCH = "tilewright-build-"
 """How the names of temporary folders begin."""
 
@@ -266,6 +269,11 @@ def _spare(place: Path, error: OSError | None = None) -> OwnFolder:
     """Have a folder of this process serve for one that cannot be used, with a warning, and return it."""
     if place in _spares and _spares[place].is_there():
         return _spares[place]
+    of, _, inherited = os.environ.get(_SPARE_VARIABLE, "").partition("\n")
+    if of == str(place):
+        with contextlib.suppress(OSError):
+            _spares[place] = open_own(Path(inherited))
+            return _spares[place]
     if error:
         warnings.warn(
             f"cannot use the cache folder {place} ({error.strerror}); compiled kernels will not outlive this process. "
@@ -276,4 +284,5 @@ def _spare(place: Path, error: OSError | None = None) -> OwnFolder:
     spare = Path(tempfile.mkdtemp(prefix=_SCRATCH))
     atexit.register(shutil.rmtree, spare, ignore_errors=True)
     _spares[place] = open_own(spare)
+    os.environ[_SPARE_VARIABLE] = f"{place}\n{spare}"
     return _spares[place]
