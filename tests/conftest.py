@@ -27,6 +27,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jo
 os.environ.setdefault("TILEWRIGHT_EMULATOR_OPTIMIZE", "1")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
+# A console that is made while these are set keeps that size, whatever a test sets.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 # Tests start Python many times, each of which would compile all of tilewright, and the next run rewrites no assertions.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

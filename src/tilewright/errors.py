@@ -110,6 +110,10 @@ class LaunchError(TilewrightError, RuntimeError):
     """A launch that a GPU would refuse, or a kernel that failed while it ran."""
 
 
+class MemoryFullError(TilewrightError, MemoryError):
+    """There is less memory than what was asked for takes."""
+
+
 class EngineNotFoundError(TilewrightError, ValueError):
     """No engine has this name."""
 

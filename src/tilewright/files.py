@@ -46,7 +46,7 @@ def parsed(content: bytes) -> Any:
     """What a file holds as JSON, not to be changed; None where it is no JSON."""
     try:
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):  # the second of brackets in brackets, thousands of them
         return None
 
 
@@ -129,6 +129,11 @@ def write_whole(path: Path, data: bytes) -> None:
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
+    put(path, data)
+
+
+def put(path: Path, data: bytes) -> None:
+    """The same in a folder that is there, where a link of this name is replaced."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -431,7 +431,7 @@ class Problem:
         Raises:
             ProblemError: the text is not three sizes, or a size is out of range.
         """
-        match = re.fullmatch(r"(\d+)(?:[xX*](\d+)[xX*](\d+))?", shape.strip())
+        match = re.fullmatch(r"(\d{1,99})(?:[xX*](\d{1,99})[xX*](\d{1,99}))?", shape.strip())
         if match is None:
             raise ProblemError(f"shape must read MxNxK, as in 4096x4096x4096, got {shape!r}")
         m, n, k = (int(size or match[1]) for size in match.groups())

@@ -141,7 +141,7 @@ def test_a_failed_save_leaves_the_earlier_file_and_nothing_else(tmp_path, make_r
     Run(environment={}, records=[make_record()]).save(path)
     before = path.read_bytes()
     with pytest.raises(ValueError, match="Out of range float"):
-        Run(environment={}, records=[make_record(gflops=float("nan"))]).save(path)
+        Run(environment={"clock": float("nan")}, records=[make_record()]).save(path)
     assert path.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 

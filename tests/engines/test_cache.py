@@ -1,14 +1,18 @@
-"""The cache on disk: what processes that were killed leave behind is removed."""
+"""The cache on disk: what killed processes leave behind is removed, and only what is this user's alone is loaded."""
 
+import hashlib
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
 from tilewright.engines import cache
+from tilewright.engines.host_compiler import find_compiler
+from tilewright.errors import CompileError
 
 KILLED = """
 import os, signal
@@ -27,6 +31,8 @@ def temporary(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     cache._sweep.cache_clear()
+    cache._planted.clear()
+    monkeypatch.setenv("_TILEWRIGHT_SPARE_CACHE", "")
     yield tmp_path
     cache._sweep.cache_clear()
     monkeypatch.undo()
@@ -54,3 +60,111 @@ def test_what_a_killed_process_left_is_removed_after_a_day(temporary, hours, rem
     entry = cache.store("kernel-ab", ".so", b"code")
     assert (left.exists(), half.exists(), others.exists()) == (remain, remain, True)
     assert cache.find("kernel-ab", ".so") == entry
+
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+ANOTHER = 12345
+"""Number of a user who is neither root nor the one who runs the tests."""
+
+
+def planted(temporary, name="kernel-ab"):
+    """An entry, and its file in the cache folder."""
+    return cache.store(name, ".so", b"code").resolve()
+
+
+def test_folders_are_made_for_this_user_alone(temporary):
+    file = planted(temporary)
+    assert [oct(folder.stat().st_mode & 0o777) for folder in file.parents[:2]] == ["0o700", "0o700"]
+
+
+@AS_ROOT
+@pytest.mark.parametrize("of", ["entry", "folder of the entry", "cache folder"])
+def test_what_another_user_could_have_written_is_compiled_anew(temporary, of):
+    file = planted(temporary)
+    os.chown({"entry": file, "folder of the entry": file.parent, "cache folder": file.parents[1]}[of], ANOTHER, -1)
+    with pytest.warns(RuntimeWarning, match=rf"it belongs to user .*{ANOTHER}") as said:
+        assert cache.find("kernel-ab", ".so") is None
+        anew = cache.store("kernel-ab", ".so", b"new code")
+        assert cache.find("kernel-ab", ".so") == anew
+        cache.store("kernel-ba", ".so", b"other code")
+    assert len(said) == 1, "it is said once"
+    assert anew.read_bytes() == b"new code"
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_folder_that_others_may_write_to_is_said_with_what_helps(temporary, mode):
+    file = planted(temporary)
+    file.parents[1].chmod(mode)
+    with pytest.warns(RuntimeWarning, match=rf"mode 0{mode:o}\); chmod -R go-w .*yours alone"):
+        assert cache.find("kernel-ab", ".so") is None
+    file.parents[1].chmod(0o755)
+    assert cache.find("kernel-ab", ".so").resolve() == file
+
+
+def test_a_file_that_others_may_write_to_and_a_link_are_removed(temporary):
+    for name, plant in {"kernel-ab": lambda file: file.chmod(0o666), "kernel-cd": lambda file: link(file)}.items():
+        file = planted(temporary, name)
+        plant(file)
+        cache._planted.clear()
+        with pytest.warns(RuntimeWarning, match="is not loaded but compiled anew"):
+            assert cache.find(name, ".so") is None
+        assert not os.path.lexists(file)
+
+
+def link(file):
+    """Have a link lead to a file, in its place."""
+    file.rename(file.with_name("elsewhere"))
+    file.symlink_to(file.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o777, 0o1777])
+def test_a_link_to_the_cache_counts_where_others_could_not_have_made_it(temporary, monkeypatch, mode):
+    file = planted(temporary)
+    above = temporary / "above"
+    above.mkdir()
+    above.chmod(mode)
+    (above / "link").symlink_to(temporary / "cache")
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(above / "link"))
+    if mode == 0o777:
+        with pytest.warns(RuntimeWarning, match=r"the link .*link may be another user's"):
+            assert cache.find("kernel-ab", ".so") is None
+    else:
+        assert cache.find("kernel-ab", ".so").resolve() == file
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="open folders have no paths")
+def test_a_folder_in_the_place_of_the_cache_is_not_loaded_from(temporary):
+    found = planted(temporary) and cache.find("kernel-ab", ".so")
+    (temporary / "cache").rename(temporary / "away")
+    other = temporary / "cache" / found.parent.name
+    other.mkdir(parents=True)
+    (other / found.name).write_bytes(b"another's")
+    assert found.read_bytes() == b"code"
+
+
+def test_damaged_entries_go_and_of_doubles_the_oldest_stays(temporary):
+    file = planted(temporary)
+    double, damaged = (file.parent / f"kernel-ab-{name}.so" for name in (DIGEST_OF_OTHER, "0123456789abcdef"))
+    double.write_bytes(b"other")
+    damaged.write_bytes(b"half")
+    for path, hours in ((file, 2), (double, 1)):
+        age(path, hours)
+    assert cache.find("kernel-ab", ".so").resolve() == file
+    assert list(file.parent.iterdir()) == [file]
+
+
+DIGEST_OF_OTHER = hashlib.sha256(b"other").hexdigest()[:16]
+
+
+def test_two_that_compile_the_same_get_one_file(temporary):
+    assert cache.store("kernel-ab", ".so", b"one") == cache.store("kernel-ab", ".so", b"another")
+
+
+def test_compilers_write_their_own_files_to_a_folder_that_is_removed(temporary, monkeypatch):
+    monkeypatch.setenv(
+        "CXX", "sh -c 'case $* in *-dM*) exec g++ \"$@\";; esac; touch $TMPDIR/cc.s; echo $TMPDIR >&2; exit 1' sh"
+    )
+    with pytest.raises(CompileError) as error:
+        find_compiler().run([])
+    folder = Path(str(error.value).splitlines()[-1])
+    assert folder.parent == temporary and folder.name.startswith("tilewright-build-") and not folder.exists()

@@ -1,6 +1,7 @@
 """Finding the C++ compiler, compiling with it, and the cache of what it made."""
 
 import ctypes
+import hashlib
 import secrets
 import shlex
 import shutil
@@ -219,11 +220,27 @@ def test_a_compiler_that_cannot_compile_the_runtime(monkeypatch, tmp_path):
 
 def test_a_damaged_kernel_is_compiled_anew(fresh_cache):
     kernel = compile_kernel(SOURCE, "kernel", {"VALUE": 3})
-    assert fresh_cache in kernel.parents
+    assert fresh_cache in kernel.resolve().parents
     whole = kernel.read_bytes()
     kernel.write_bytes(whole[: len(whole) // 2])
     run(3)
     assert kernel.read_bytes() == whole
+
+
+def test_code_of_another_kind_in_the_cache_is_compiled_anew(fresh_cache, tmp_path):
+    (tmp_path / "empty.cpp").touch()
+    library = tmp_path / "empty.so"
+    find_compiler().run(["-shared", str(tmp_path / "empty.cpp"), "-o", str(library)])
+    elf = library.read_bytes()
+    # No code, code of a machine that is none, and a library without the kernel.
+    for value, content in enumerate((b"code", elf[:18] + b"\xff\xff" + elf[20:], elf), 40):
+        kernel = compile_kernel(SOURCE, "kernel", {"VALUE": value})
+        kernel.unlink()
+        digest = hashlib.sha256(content).hexdigest()[:16]
+        planted = kernel.with_name(f"{kernel.stem.rpartition('-')[0]}-{digest}.so")
+        planted.write_bytes(content)
+        run(value)
+        assert kernel.exists() and not planted.exists()
 
 
 @pytest.mark.parametrize("build", [FAST, CHECKED, COUNTED], ids=["fast", "checked", "counted"])

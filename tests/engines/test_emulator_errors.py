@@ -4,6 +4,8 @@ import ctypes
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -12,8 +14,8 @@ import pytest
 from emulator_helpers import launch
 
 from tilewright.engines.emulator.compiler import compile_kernel
-from tilewright.engines.emulator.program import load
-from tilewright.errors import LaunchError
+from tilewright.engines.emulator.program import THREADS_VARIABLE, load
+from tilewright.errors import LaunchError, MemoryFullError
 
 DOUBLE = """
 extern "C" __global__ void kernel(int* cells) {
@@ -188,6 +190,36 @@ def test_an_interrupt_ends_a_launch(case):
         launch(body(ENDLESS[case]), cells, grid=(2**31 - 1, 1, 1), block=(64, 1, 1))
     assert time.monotonic() - start < 5
     assert_the_emulator_works()
+
+
+def test_too_little_memory_of_a_thread_is_no_fault_of_the_kernel():
+    source = f"#include <new>\n{body(['if (threadIdx.x == 3) throw std::bad_alloc();'])}"
+    with pytest.raises(MemoryFullError, match="too little memory: kernel: "):
+        launch(source, np.zeros(1, np.int32), block=(32, 1, 1))
+    assert_the_emulator_works()
+
+
+LITTLE_MEMORY = """
+import resource
+import numpy as np
+from emulator_helpers import launch
+SOURCE = 'extern "C" __global__ void kernel(int* cells) { __syncthreads(); }'
+launch(SOURCE, np.zeros(1, np.int32))
+mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (mapped + 2**25, resource.RLIM_INFINITY))
+try:
+    launch(SOURCE, np.zeros(1, np.int32), grid=(64, 1, 1), block=(64, 1, 1))
+except MemoryError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+def test_too_little_memory_for_blocks_is_no_fault_of_the_kernel():
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), THREADS_VARIABLE: "1"}
+    command = [sys.executable, "-c", LITTLE_MEMORY.replace("grid=(64", "cluster=8, grid=(64")]
+    done = subprocess.run(command, env=paths, capture_output=True, text=True, check=False)
+    assert "too little memory: kernel: the emulator cannot run it: no memory for stacks" in done.stdout, done.stderr
 
 
 def test_threads_of_python_launch_at_the_same_time():

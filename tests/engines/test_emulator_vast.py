@@ -21,7 +21,7 @@ from tilewright.engines.emulator.program import GRID_LIMITS, Watch, load
 from tilewright.engines.emulator.repeating import Repeating
 from tilewright.engines.emulator.sampled import chosen_blocks
 from tilewright.engines.emulator.zero_pages import zeros
-from tilewright.errors import ConfigError, LaunchError, ProblemError
+from tilewright.errors import ConfigError, MemoryFullError, ProblemError
 from tilewright.kernels import find
 from tilewright.kernels.sources import from_source
 from tilewright.problem import ITEM_BYTES, LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
@@ -383,5 +383,5 @@ def test_kernels_are_checked_on_far_lines_where_there_are_addresses(monkeypatch)
 
 
 def test_address_space_that_is_not_there_is_said():
-    with pytest.raises(LaunchError, match=r"no room for 4,194,304 GiB .*ulimit -v.*overcommit"):
+    with pytest.raises(MemoryFullError, match=r"no room for 4,194,304 GiB .*ulimit -v.*overcommit"):
         zeros(2**52)

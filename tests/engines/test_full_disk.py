@@ -10,29 +10,29 @@ from tilewright.errors import EngineUnavailableError
 
 @pytest.fixture
 def full(tmp_path, monkeypatch):
-    """Have no file be written below the folders in a set; the cache folder is one."""
+    """Have no file be written below the folders in a set, links resolved; the cache folder is one."""
     monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_serving", {})
-    folders, write_whole = {tmp_path / "cache"}, cache.write_whole
+    folders, put = {tmp_path / "cache"}, cache.put
 
     def write(path, data):
-        if folders & set(path.parents):
+        if folders & set(path.resolve().parents):
             raise OSError(errno.ENOSPC, "No space left on device")
-        write_whole(path, data)
+        put(path, data)
 
-    monkeypatch.setattr(cache, "write_whole", write)
+    monkeypatch.setattr(cache, "put", write)
     return folders
 
 
 def test_where_the_disk_is_full_another_folder_serves(full, tmp_path):
-    with pytest.warns(RuntimeWarning, match=r"cannot write the cache folder .*cache \(No space left on device\)"):
+    with pytest.warns(RuntimeWarning, match=r"cannot use the cache folder .*cache \(No space left on device\)"):
         path = cache.store("name", ".so", b"code")
-    assert tmp_path / "cache" not in path.parents
+    assert tmp_path / "cache" not in path.resolve().parents
     assert cache.find("name", ".so") == path
     assert path.parents[1] == cache.store("other", ".so", b"code").parents[1], "and it goes on to, without a warning"
 
 
 def test_where_all_disks_are_full_it_says_what_helps(full, tmp_path, monkeypatch):
+    (tmp_path / "spare").mkdir()
     monkeypatch.setattr(cache.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "spare"))
     full.add(tmp_path / "spare")
     message = (

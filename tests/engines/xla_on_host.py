@@ -28,9 +28,9 @@ def build():
     source, included = Path(__file__).with_name("host_handler.cpp"), xla_handler._SOURCE
     include = [f"-isystem{jax.ffi.include_dir()}", f"-I{included.parent}"]
     versions = [jax.__version__, included.read_text(encoding="utf-8")]
-    path = extension.built(source, [*include, "-O1", "-fvisibility=default"], versions)
-    handler = extension.imported("tilewright.engines._xla_handler", path)
-    target = jax.ffi.pycapsule(ctypes.CDLL(str(path)).on_host)
+    options = [*include, "-O1", "-fvisibility=default"]
+    handler = extension.built("tilewright.engines._xla_handler", source, options, versions)
+    target = jax.ffi.pycapsule(ctypes.CDLL(handler.__file__).on_host)
     jax.ffi.register_ffi_target(xla_handler.TARGET, target, platform="cpu")
     return handler
 

@@ -21,7 +21,7 @@ def table():
         Column("kernel"), Column("config", wraps=" "), Column("time", "right"), title="16x16x16", caption="a caption"
     )
     made.add_row("naive", "BM=128 BN=128 MIN_BLOCKS=2", "1.25 ms")
-    made.add_row("[bold]split_k[/]", Text("WORKERS=[2]"), "")
+    made.add_row(Text("split_k", "bold"), "WORKERS=[2]", "")
     return made
 
 

@@ -104,7 +104,7 @@ def test_speeds_that_are_no_numbers_are_refused(saved, field):
     facts = json.loads(path.read_text())
     facts["records"][1][field] = float("nan")
     path.write_text(json.dumps(facts))
-    with pytest.raises(RecordsError, match="naive on 2048x2048x2048 has a NaN in it"):
+    with pytest.raises(RecordsError, match=r"records\.1\.\w+: Input should be a finite number"):
         load([path])
 
 

@@ -37,7 +37,20 @@ def test_trials_are_kept_over_openings(tmp_path):
     assert read(journal.path) == [trial(), trial(config={"BLOCK": 16})]
 
 
-@pytest.mark.parametrize("rest", ['{"device": "GP', "\x00\xff", "{}", "[1]"])
+NO_TRIALS = {
+    "half of one": '{"device": "GP',
+    "bytes": "\x00\xff",
+    "nothing in it": "{}",
+    "a list": "[1]",
+    "deep": '{"note": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    **{
+        f"{field} {value}": trial().model_dump_json().replace(f'"{field}":{old}', f'"{field}":{value}')
+        for field, old, value in (("time_us", 2.0, "1e999"), ("at_s", 0.0, "NaN"), ("m", 64, f"1{'0' * 400}"))
+    },
+}
+
+
+@pytest.mark.parametrize("rest", NO_TRIALS.values(), ids=NO_TRIALS)
 def test_a_truncated_line_is_passed_over_and_spoils_no_later_one(tmp_path, rest):
     path = tmp_path / "journal.jsonl"
     path.write_text(trial().model_dump_json() + "\n" + rest)

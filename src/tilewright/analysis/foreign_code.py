@@ -102,7 +102,10 @@ def read_code(place: str, arch: str | None = None) -> ForeignCode:
     found = made_for[1] if made_for else "an unknown architecture"
     if arch and arch != found:
         raise ConfigError(f"{path} has code for {found}, got --arch {arch}")
-    sections = _sections(content)
+    try:
+        sections = _sections(content)
+    except (struct.error, ValueError, IndexError):
+        raise CompileError(f"{path} is no whole cubin") from None
     name = _chosen(path, [one.removeprefix(".text.") for one in sections if one.startswith(".text.")], entry)
     attributes = _attributes(sections.get(f".nv.info.{name}", b""))
     shared = len(sections.get(f".nv.shared.{name}", b""))

@@ -62,8 +62,8 @@ class Way(Facts):
     tflops: float
     host_us: float | None
     """The host's time in a call; None where that was not measured."""
-    error: float
-    """Relative Frobenius error against float64."""
+    error: float | None
+    """Relative Frobenius error against float64; None where the result holds NaN or infinity."""
 
 
 class Grouped(Facts):
@@ -86,7 +86,7 @@ class Grouped(Facts):
     @property
     def verified(self) -> bool:
         """Whether every result was right."""
-        return all(way.error <= self.limit for way in self.ways)
+        return all(way.error is not None and way.error <= self.limit for way in self.ways)
 
     def over(self, name: str) -> float:
         """Another way's time over ours, from the medians."""
@@ -194,8 +194,8 @@ def measure(
     )
 
 
-def _errors(torch: Any, a: Any, b: Any, sizes: Sequence[int], calls: dict[str, Call]) -> dict[str, float]:
-    """Relative Frobenius error of each way's result; infinite where it holds NaN or infinity."""
+def _errors(torch: Any, a: Any, b: Any, sizes: Sequence[int], calls: dict[str, Call]) -> dict[str, float | None]:
+    """Relative Frobenius error of each way's result; None where it holds NaN or infinity."""
     results: dict[str, Any] = {name: call() for name, call in calls.items()}
     squares, whole = dict.fromkeys(calls, 0.0), 0.0
     begin = 0
@@ -205,7 +205,7 @@ def _errors(torch: Any, a: Any, b: Any, sizes: Sequence[int], calls: dict[str, C
         for name, result in results.items():
             squares[name] += float(((result[begin : begin + rows].double() - exact) ** 2).sum())
         begin += rows
-    return {name: math.sqrt(square / whole) if math.isfinite(square) else math.inf for name, square in squares.items()}
+    return {name: math.sqrt(square / whole) if math.isfinite(square) else None for name, square in squares.items()}
 
 
 class GraphTimer:

@@ -25,7 +25,7 @@ not known are left out. Files of format 1 say none, and are read alike."""
 class Facts(BaseModel):
     """What a file of measurements is made of."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
 class RunFile(Facts):

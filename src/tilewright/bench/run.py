@@ -1,7 +1,6 @@
 """A bench run: which kernels, which problems, next to which library."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple, TypeVar
@@ -14,6 +13,7 @@ from tilewright.bench.records import Record, Result
 from tilewright.bench.verify import Operands
 from tilewright.engines.base import Engine
 from tilewright.engines.emulator.host import cores
+from tilewright.engines.side_by_side import Workers
 from tilewright.kernels import BEST
 from tilewright.kernels.spec import Choice
 from tilewright.problem import Problem, Scalars
@@ -124,19 +124,16 @@ def verify(
         one, problem = asked[index]
         engine.plan(*picked[index], problem if scalars.alpha else problem.without_products, kept=one.kept)
 
-    with ThreadPoolExecutor(cores(), thread_name_prefix="tilewright-compile") as threads:
+    with Workers(cores()) as threads:
         compiled = [threads.submit(compile_one, index) for index in order]
-        try:
-            for problem, indices in groupby(zip(order, compiled, strict=True), key=lambda one: asked[one[0]][1]):
-                operands = Operands.draw(problem, scalars)
-                for index, ready in indices:
-                    ready.result()
-                    (one, _), choice = asked[index], picked[index]
-                    _, error = measure.verify(engine, *choice, operands, one.kept)
-                    results[index] = one.noted(measure.result_of(engine, choice, operands, error, bool(one.kept)))
-                    on_step(f"{problem.shape}: verified {choice.kernel.name}", len(results), len(asked))
-        finally:
-            threads.shutdown(cancel_futures=True)
+        for problem, indices in groupby(zip(order, compiled, strict=True), key=lambda one: asked[one[0]][1]):
+            operands = Operands.draw(problem, scalars)
+            for index, ready in indices:
+                ready.result()
+                (one, _), choice = asked[index], picked[index]
+                _, error = measure.verify(engine, *choice, operands, one.kept)
+                results[index] = one.noted(measure.result_of(engine, choice, operands, error, bool(one.kept)))
+                on_step(f"{problem.shape}: verified {choice.kernel.name}", len(results), len(asked))
     return [results[index] for index in range(len(asked))]
 
 

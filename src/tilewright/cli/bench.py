@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tilewright.bench import suites
 from tilewright.bench.end_to_end import TorchCalls
@@ -20,7 +21,7 @@ from tilewright.bench.verify import READS_C, Operands, check_memory
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words, own_orders
 from tilewright.cli.progress import Steps
 from tilewright.cli.recording import Recording
-from tilewright.cli.streams import invoked, notes
+from tilewright.cli.streams import invoked, remark
 from tilewright.cli.tasks import COURSE, LIBRARY, Rounds, Task, by_arithmetic, is_asked, named_kernels, rounds_of, taken
 from tilewright.cli.terminal import (
     Batch,
@@ -199,9 +200,7 @@ def run_bench(
     library = _library(where) if timed else None
     shown.print(_headline(where, library, timed), highlight=False)
     if show_baseline_kernel and emulated:
-        notes.print(
-            "[yellow]no baseline kernel:[/] without a GPU the baseline is NumPy, which runs none", soft_wrap=True
-        )
+        remark("no baseline kernel", "yellow", "without a GPU the baseline is NumPy, which runs none")
     with Recording(json_path, where) as kept:
         if timed:
             run_one = partial(
@@ -219,11 +218,11 @@ def run_bench(
     if not emulated:
         for line in fastest(kept.records):
             shown.print(line, highlight=False)
-    shown.print(f"\n[bold]{count(kept.results)}[/]", highlight=False)
+    shown.print(Text(f"\n{count(kept.results)}", "bold"), highlight=False)
     wrong = [one for one in kept.results if not one.verified]
     for record in wrong:
         why = _why(where, choices, record)
-        notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}{why}", soft_wrap=True)
+        remark("wrong result", "bold red", f"{record.kernel} on {record.shape}{why}")
     if emulated and not kernels and not every:
         shown.print(_next())
     raise typer.Exit(1 if wrong else 0)
@@ -283,7 +282,7 @@ def _library(engine: Engine) -> BaselineLibrary | None:
     try:
         return baseline_library(engine)
     except EngineUnavailableError as error:
-        notes.print(f"[yellow]no baseline:[/] {error}", soft_wrap=True)
+        remark("no baseline", "yellow", f"{error}")
         return None
 
 

@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -12,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 from threadpoolctl import threadpool_limits
 
 from tilewright.bench import suites
@@ -38,6 +36,7 @@ from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, is_vast, telling_shapes
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
+from tilewright.engines.side_by_side import Workers
 from tilewright.errors import DtypeError, NotSampledError, ProblemError, TilewrightError
 from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS, examples
@@ -197,15 +196,13 @@ def run_check(
         if isinstance(found, NotSampledError):
             if named_some:
                 raise found
-            _say_of(job.kernel, f"left out: {found}", shown)
+            _say_of(job.kernel, shown, f"left out: {found}")
             continue
         faulty += not _show(job.kernel, job.config, found, shown)
         facts.append(_facts(job, found))
-    shown.print(_summary(len(facts), faulty, time.monotonic() - started), highlight=False)
+    say(*_summary(len(facts), faulty, time.monotonic() - started), to=shown)
     for path in (examples()[job.kernel.name] for job in jobs if job.kernel.name in examples()):
-        shown.print(
-            f"The source is {path}: copy it, mend it, check the copy.", markup=False, highlight=False, soft_wrap=True
-        )
+        shown.print(f"The source is {path}: copy it, mend it, check the copy.", highlight=False, soft_wrap=True)
     if json_path:
         write_json(json_path, {"checked": facts}, f"what was found to {json_path}")
     raise typer.Exit(1 if faulty else 0)
@@ -231,7 +228,7 @@ def _one_thread() -> AbstractContextManager[Any]:
 def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[Outcome] | NotSampledError]]:
     """Check kernels side by side, and give their outcomes in their order, or why there are none."""
     total, done = sum(len(job.cases) for job in jobs), itertools.count(1)
-    with _one_thread(), Steps() as steps, ThreadPoolExecutor(worker_count()) as workers:
+    with _one_thread(), Steps() as steps, Workers(worker_count()) as workers:
         steps.begin("checking", total=total)
 
         def run(job: _Job) -> list[Outcome]:
@@ -243,17 +240,14 @@ def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[Outcome
             return results
 
         pending = [(job, workers.submit(run, job)) for job in jobs]
-        try:
-            for job, results in pending:
-                found: list[Outcome] | NotSampledError
-                try:
-                    found = results.result()
-                except NotSampledError as error:
-                    found = error
-                with steps.aside():
-                    yield job, found
-        finally:
-            workers.shutdown(cancel_futures=True)
+        for job, results in pending:
+            found: list[Outcome] | NotSampledError
+            try:
+                found = results.result()
+            except NotSampledError as error:
+                found = error
+            with steps.aside():
+                yield job, found
 
 
 def _apart(job: _Job, deadline: float) -> Iterator[Outcome]:
@@ -283,23 +277,22 @@ def _answer(connection: Connection, kernel: Kernel, cases: list[Case], rows: boo
         connection.send(error)
 
 
-def _say_of(kernel: Kernel, words: str, shown: Console) -> None:
+def _say_of(kernel: Kernel, shown: Console, *words: str | tuple[str, str]) -> None:
     """A line that begins with a kernel's rung and name."""
-    say(f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {words}", indent=5, to=shown)
+    say(f"{kernel.rung or '':>3}  ", (f"{kernel.name:<16}", "bold"), "  ", *words, indent=5, to=shown)
 
 
 def _show(kernel: Kernel, config: Config, results: list[Outcome], shown: Console) -> bool:
     """Print what came of one kernel; says whether all is well."""
     clean = all(outcome.clean for outcome in results)
-    verdict = "[green]nothing found[/]" if clean else "[bold red]faulty[/]"
-    _say_of(kernel, f"{verdict}  [dim]{config}[/]", shown)
+    _say_of(kernel, shown, launches.verdict(clean), "  ", (f"{config}", "dim"))
     notes = {note.key: note for outcome in reversed(results) for note in outcome.checked.notes}
     launches.show_notes(reversed(notes.values()), shown)
     if not clean:
         table = FittedTable(*(Column(heading, wraps=" ") for heading in ("fault", "on", "first seen")))
         for fault, what, seen in _faults(results):
             others = f"\nand {len(seen) - 1} more" if len(seen) > 1 else ""
-            table.add_row(fault, f"{_on(seen[0].case, kernel, config)}{others}", Text(what))
+            table.add_row(fault, f"{_on(seen[0].case, kernel, config)}{others}", what)
         shown.print(table)
     return clean
 
@@ -364,7 +357,7 @@ def _faults(results: list[Outcome]) -> list[tuple[str, str, list[Outcome]]]:
     return list(faults.values())
 
 
-def _summary(kernels: int, faulty: int, seconds: float) -> str:
+def _summary(kernels: int, faulty: int, seconds: float) -> tuple[str, tuple[str, str]]:
     subject = "1 kernel" if kernels == 1 else f"{kernels} kernels"
-    outcome = f"[bold red]{faulty} faulty[/]" if faulty else "[bold green]nothing found[/]"
-    return f"{subject} checked in {seconds:.1f} s: {outcome}"
+    outcome = (f"{faulty} faulty", "bold red") if faulty else ("nothing found", "bold green")
+    return f"{subject} checked in {seconds:.1f} s: ", outcome

@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from tilewright.analysis.cost import predict
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
@@ -19,7 +18,7 @@ from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu, profiles
 from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared
-from tilewright.cli.streams import notes
+from tilewright.cli.streams import notes, remark
 from tilewright.cli.terminal import (
     Factors,
     Order,
@@ -173,7 +172,7 @@ def run_explain(
         expected = partial(predict, chosen, values, gpu=where)
         shares = scaling(expected, problem, Links(link, network, per_host), counts)
         shown = results(json_path)
-        say(f"[bold]{chosen.name}[/] {values}\n{problem.shape} {problem.case}, on {where.name}s", to=shown)
+        say((chosen.name, "bold"), f" {values}\n{problem.shape} {problem.case}, on {where.name}s", to=shown)
         shown.print(scaling_tables.terminal(shares))
         if json_path:
             facts = {"kernel": chosen.name, "shape": problem.shape, "gpu": where.name, "link_gb_s": link}
@@ -200,7 +199,7 @@ def run_explain(
         write_json(json_path, facts, f"the explanation to {json_path}")
     if figure_path:
         run(figure.write, explained, figure_path)
-        notes.print(f"wrote {figure_path}", markup=False, soft_wrap=True)
+        notes.print(f"wrote {figure_path}", soft_wrap=True)
 
 
 def _here(function: Callable[..., T], *arguments: Any) -> T:
@@ -210,7 +209,7 @@ def _here(function: Callable[..., T], *arguments: Any) -> T:
 def _show(explained: Explanation, out: Console) -> None:
     say(tables.heading(explained), to=out)
     out.print()
-    say(f"[bold green]{escape(verdict(explained))}[/]", to=out)
+    say((verdict(explained), "bold green"), to=out)
     if not explained.waves.blocks:
         return
     out.print()
@@ -225,16 +224,16 @@ def _show(explained: Explanation, out: Console) -> None:
         exactly = "The pattern repeats, so they are exact." if explained.traffic.exact else "They are an estimate."
         say(f"\nThe counts are extrapolated from {explained.traffic.blocks_run} runs of a block. {exactly}", to=out)
     for note in explained.notes:
-        notes.print(f"[dim]note:[/] {note}", soft_wrap=True)
+        remark("note", "dim", note)
 
 
 def _explain_launch(launch: Launch, gpu: Gpu, deadline: float, json_path: Path | None) -> None:
     """Explain a kernel that is no matrix product."""
     one = launches.explain_apart(explain_launch, launch, gpu, deadline=deadline)
     shown = results(json_path)
-    say(f"{tables.launch_heading(one)}\n[dim]{launches.arguments(launch)}[/]", to=shown)
+    say(tables.launch_heading(one), "\n", (launches.arguments(launch), "dim"), to=shown)
     shown.print()
-    say(f"[bold green]{escape(launch_verdict(one))}[/]", to=shown)
+    say((launch_verdict(one), "bold green"), to=shown)
     shown.print()
     for table in (tables.traffic_table(one), tables.lines_table(one), tables.launch_roofline_table(one)):
         shown.print(table)
@@ -243,7 +242,7 @@ def _explain_launch(launch: Launch, gpu: Gpu, deadline: float, json_path: Path |
     shown.print(tables.occupancy_table(one))
     say(tables.occupancy_words(one), to=shown)
     for note in one.notes:
-        notes.print(f"[dim]note:[/] {escape(note)}", soft_wrap=True)
+        remark("note", "dim", note)
     if json_path:
         write_json(json_path, launches.launch_facts(launch) | launch_json(one), f"the explanation to {json_path}")
 
@@ -257,15 +256,15 @@ def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path
         raise ConfigError(f"{place} does not say how many threads a block has: give --block")
     (dynamic,) = Extents("shared", shared, {})({})[:1]
     one = held(found, gpu, math.prod(extents), dynamic)
-    say(f"[bold]{found.name}[/] for {found.arch}, on one {gpu.name}: blocks of {one.threads} threads", to=shown)
-    say(summary(found.code, dynamic), markup=False, to=shown)
+    say((found.name, "bold"), f" for {found.arch}, on one {gpu.name}: blocks of {one.threads} threads", to=shown)
+    say(summary(found.code, dynamic), to=shown)
     shown.print()
     shown.print(tables.occupancy_table(one))
     say(tables.warps_words(one.occupancy), to=shown)
     if not found.arch.startswith("sm_{}{}".format(*gpu.capability)):
         has = "{}.{}".format(*gpu.capability)
-        notes.print(f"[dim]note:[/] the code is for {found.arch}, and {gpu.name} has compute capability {has}")
-    notes.print("[dim]note:[/] what it asks of memory is counted where there is a source", soft_wrap=True)
+        remark("note", "dim", f"the code is for {found.arch}, and {gpu.name} has compute capability {has}")
+    remark("note", "dim", "what it asks of memory is counted where there is a source")
     if json_path:
         facts = {"kernel": found.name, "arch": found.arch, "gpu": gpu.name, "threads": one.threads}
         facts |= {"registers": one.report.registers, "spill_bytes": one.report.spill_bytes}

@@ -9,8 +9,6 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.text import Text
 
 from tilewright.bench.references import Compared, Reference
 from tilewright.cli.terminal import say
@@ -237,8 +235,8 @@ def explain_apart(function: Callable[..., T], *arguments: Any, deadline: float) 
 def show(outcome: LaunchOutcome, shown: Console) -> None:
     """Print what came of one launch."""
     launch = outcome.launch
-    verdict = "[green]nothing found[/]" if outcome.clean else "[bold red]faulty[/]"
-    say(f"     [bold]{launch.name:<16}[/]  {verdict}  [dim]{arguments(launch)}[/]", indent=5, to=shown)
+    given = (arguments(launch), "dim")
+    say("     ", (f"{launch.name:<16}", "bold"), "  ", verdict(outcome.clean), "  ", given, indent=5, to=shown)
     show_notes(outcome.notes, shown)
     if outcome.clean:
         for one in outcome.compared:
@@ -246,14 +244,19 @@ def show(outcome: LaunchOutcome, shown: Console) -> None:
         return
     table = FittedTable(*(Column(heading, wraps=" ") for heading in ("fault", "first seen")))
     for fault, what in _faults(outcome):
-        table.add_row(fault, Text(what))
+        table.add_row(fault, what)
     shown.print(table)
+
+
+def verdict(clean: bool) -> tuple[str, str]:
+    """What is said of a kernel, and its style."""
+    return ("nothing found", "green") if clean else ("faulty", "bold red")
 
 
 def show_notes(notes: Iterable[Finding], shown: Console) -> None:
     """Print what was found and is no fault, a line for each."""
     for one in notes:
-        say(f"     [bold]note[/]  {escape(in_words(one))}", indent=11, to=shown)
+        say("     ", ("note", "bold"), f"  {in_words(one)}", indent=11, to=shown)
 
 
 def in_words(finding: Finding) -> str:
@@ -276,7 +279,7 @@ def finding_facts(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 def arguments(launch: Launch) -> str:
     """Arguments, macros and geometry in a line."""
-    words = {one.name: str(one).replace("[", "\\[") for one in launch.given} | {**launch.macros}
+    words = {one.name: str(one) for one in launch.given} | {**launch.macros}
     words |= {"grid": _extents(launch.grid), "block": _extents(launch.block)}
     words |= {"shared": launch.shared_bytes} if launch.shared_bytes else {}
     words |= {"cluster": launch.cluster} if launch.cluster > 1 else {}

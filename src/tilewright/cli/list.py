@@ -26,7 +26,7 @@ def run_list(
     for kernel, _ in map(resolve, kernels):
         out.print(kernel_table(kernel))
         for constraint in kernel.constraints:
-            say(f"  - {constraint.reason}", markup=False, indent=4)
+            say(f"  - {constraint.reason}", indent=4)
         for name, overrides in kernel.presets.items():
             pairs = ",".join(f"{parameter}={value}" for parameter, value in overrides.items())
             say(f"  {kernel.name}:{name} is {pairs}", indent=4)

@@ -27,4 +27,4 @@ def run_new(
     if path.exists():
         raise PathError(f"{path} is there already")
     write_whole(path, re.sub(r"\bstart\b", name, START.read_text(encoding="utf-8")).encode())
-    out.print(f"wrote {path}: next, tilewright check {path}", markup=False, soft_wrap=True)
+    out.print(f"wrote {path}: next, tilewright check {path}", soft_wrap=True)

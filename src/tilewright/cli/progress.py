@@ -19,11 +19,11 @@ class Steps:
     def __init__(self) -> None:
         live = all(console.file.isatty() and console.is_interactive for console in (out, notes))
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[left]}", markup=False),
         )
         self._bar = Progress(*columns, console=notes, transient=True) if live else None
         self._pause_s = FIRST_LINE_S
@@ -66,7 +66,7 @@ class Steps:
             self._bar.update(self._task, description=what, completed=done, total=total, left=about)
         elif now - self._printed >= self._pause_s:
             facts = (what, f"{done} of {total} after {_clock(elapsed)}", about)
-            notes.print(", ".join(filter(None, facts)), markup=False, soft_wrap=True)
+            notes.print(", ".join(filter(None, facts)), soft_wrap=True)
             self._printed, self._pause_s = now, min(2 * self._pause_s, MOST_BETWEEN_S)
 
     @contextlib.contextmanager

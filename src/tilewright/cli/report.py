@@ -58,7 +58,7 @@ def run_report(
     for path in [*records, *(journal or ())]:
         _refuse_others(path)
     page.write(sources.load(records, journal or ()), output)
-    notes.print(f"wrote {output}", markup=False, soft_wrap=True)
+    notes.print(f"wrote {output}", soft_wrap=True)
 
 
 def _refuse_others(path: Path) -> None:

@@ -108,19 +108,19 @@ def run_sass(
     if show_ptx or not code:
         from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load
 
-        out.print(nvrtc.ptx(chosen, values, variant, target), markup=False, highlight=False, soft_wrap=True)
+        out.print(nvrtc.ptx(chosen, values, variant, target), highlight=False, soft_wrap=True)
         return
-    say(f"[bold]{chosen.name}[/] {values} for {target}: {_guards(chosen, variant)}", to=out)
+    say((chosen.name, "bold"), f" {values} for {target}: {_guards(chosen, variant)}", to=out)
     _show(code, chosen.shared_bytes(values, variant.layout), out, show_listing)
 
 
 def _show(code: MachineCode, shared: int, out: Console, show_listing: bool) -> None:
-    say(summary(code, shared), markup=False, to=out)
+    say(summary(code, shared), to=out)
     out.print(mix_table(code))
     out.print(widths_table(code))
     if show_listing:
         for line in listing(code):
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
+            out.print(line, highlight=False, soft_wrap=True)
 
 
 def _show_unit(
@@ -132,10 +132,10 @@ def _show_unit(
     _check_known(arch)
     if show_ptx:
         text = nvrtc.foreign_ptx(unit.file, unit.entry, unit.macros, arch)
-        out.print(text, markup=False, highlight=False, soft_wrap=True)
+        out.print(text, highlight=False, soft_wrap=True)
         return
     code = code_of(nvrtc.compile_foreign(unit.file, unit.entry, unit.macros, arch))
-    say(f"[bold]{unit.name}[/] for {arch}", to=out)
+    say((unit.name, "bold"), f" for {arch}", to=out)
     _show(code, shared, out, show_listing)
     if json_path:
         facts = {"kernel": unit.name, "config": dict(unit.macros), "arch": arch}
@@ -144,7 +144,7 @@ def _show_unit(
 
 def _show_foreign(found: ForeignCode, out: Console, show_listing: bool, json_path: Path | None) -> None:
     """Show a kernel of which there is no source here."""
-    say(f"[bold]{found.name}[/] for {found.arch}", to=out)
+    say((found.name, "bold"), f" for {found.arch}", to=out)
     _show(found.code, 0, out, show_listing)
     if json_path:
         facts = {"kernel": found.name, "arch": found.arch, "block": found.block, **_code_facts(found.code, 0)}

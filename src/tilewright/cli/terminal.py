@@ -17,6 +17,7 @@ from tilewright.files import Kind, Output, as_json, save_json
 from tilewright.kernels import KERNELS, examples
 from tilewright.problem import DTYPES, FAST, FLOAT8, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
 from tilewright.report.fitted import wrapped
+from tilewright.report.visible import visible, visible_text
 
 STDOUT = Path("-")
 """Stands for standard output, among the paths that JSON can be written to."""
@@ -114,14 +115,21 @@ def kernel_names(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def say(text: str, markup: bool = True, indent: int = 0, to: Console | None = None) -> None:
+def say(*parts: str | Text | tuple[str, str], indent: int = 0, to: Console | None = None) -> None:
     """Print lines of results, wrapped between words and between the parameters of a config, then indented.
 
-    to: where; None for `out`.
+    Args:
+        parts: texts, and texts with a style behind each.
+        indent: spaces before what continues a line.
+        to: where; None for `out`.
     """
     console = to or out
-    for line in wrapped(Text.from_markup(text) if markup else Text(text), console.width, indent):
+    for line in wrapped(Text.assemble(*map(_visible_part, parts)), console.width, indent):
         console.print(line, highlight=False, soft_wrap=True)
+
+
+def _visible_part(part: str | Text | tuple[str, str]) -> Text:
+    return Text(visible(part[0]), part[1]) if isinstance(part, tuple) else visible_text(part)
 
 
 def finite_scalars(alpha: float, beta: float) -> Scalars:

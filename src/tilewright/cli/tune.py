@@ -16,7 +16,7 @@ from tilewright.bench.verify import READS_C, check_memory
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words, own_orders
 from tilewright.cli.progress import Steps
 from tilewright.cli.recording import Recording
-from tilewright.cli.streams import notes
+from tilewright.cli.streams import notes, remark
 from tilewright.cli.terminal import (
     Batch,
     BatchInvariant,
@@ -163,7 +163,7 @@ def run_tune(
                     say(_interrupted(one, problem), to=shown)
                 raise typer.Exit(130) from None
             if not found:
-                notes.print(f"[bold red]{problem.shape}:[/] {_nothing(one, log)}", soft_wrap=True)
+                remark(problem.shape, "bold red", _nothing(one, log))
                 continue
             kept.add(found)
             with steps.aside():

@@ -7,13 +7,15 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from types import TracebackType
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-from tilewright.errors import EngineUnavailableError, TilewrightError
+from tilewright.engines.side_by_side import ended_by
+from tilewright.errors import EngineUnavailableError, MemoryFullError, TilewrightError
 
 T = TypeVar("T")
 Fate = Literal["hung", "crashed"]
@@ -23,6 +25,9 @@ _late = threading.Event()
 
 _START_S = 300.0
 """A new process has this long to be ready."""
+
+_MOST_S = 1e6
+"""More than anybody waits, and no more than the system counts."""
 
 _FORKED = sys.platform == "linux"
 """Whether processes are forked from one that has imported what the first of them runs, and does nothing else: it has
@@ -42,6 +47,12 @@ class LostError(Exception):
         self.fate: Fate = fate
         self.answer = answer
         """What it said when it was late, if anything."""
+
+
+class _Failure(NamedTuple):
+    """An exception that a function in another process did not expect."""
+
+    trace: str
 
 
 class Apart:
@@ -100,11 +111,13 @@ class Apart:
 
         Raises:
             LostError: there is none in this many seconds, or the process has ended. It is ended then in any case.
+            MemoryFullError: it has too little memory.
         """
         try:
-            if self.connection.poll(allowed_s):
-                return self.connection.recv()
-            answer = self._late_answer(grace_s) if grace_s else None
+            with ended_by(self._process.kill):
+                if self.connection.poll(min(allowed_s, _MOST_S)):
+                    return self._received()
+                answer = self._late_answer(grace_s) if grace_s else None
         except (EOFError, ConnectionResetError):
             note = self._how_it_ended()
             self.end()
@@ -115,7 +128,15 @@ class Apart:
     def _late_answer(self, grace_s: float) -> Any:
         if self._process.pid:
             os.kill(self._process.pid, _LATE)
-        return self.connection.recv() if self.connection.poll(grace_s) else None
+        return self._received() if self.connection.poll(grace_s) else None
+
+    def _received(self) -> Any:
+        answer = self.connection.recv()
+        if isinstance(answer, MemoryFullError):
+            raise answer
+        if isinstance(answer, _Failure):
+            raise RuntimeError(f"the process to {self._name} in failed:\n{answer.trace}")
+        return answer
 
     def end(self) -> None:
         """End the process."""
@@ -126,6 +147,8 @@ class Apart:
     def _how_it_ended(self) -> str:
         self._process.join(10)
         status = self._process.exitcode
+        if status == -signal.SIGKILL:
+            return "ended by SIGKILL, as the system ends processes where memory is full"
         if status is not None and status < 0:
             return f"ended by {signal.Signals(-status).name}"
         return f"ended with exit status {status}"
@@ -178,7 +201,12 @@ def _run(
     signal.signal(_LATE, lambda *_: _late.set())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, ConnectionError):  # the other end may close before it has read an answer
-        function(connection, *arguments)
+        try:
+            function(connection, *arguments)
+        except MemoryError as error:
+            connection.send(MemoryFullError(f"{error or type(error).__name__}"))
+        except Exception:  # a fault of this package, which is not to be taken for the kernel's
+            connection.send(_Failure(traceback.format_exc()))
 
 
 def _end_with_parent() -> None:

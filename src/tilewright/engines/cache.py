@@ -1,10 +1,12 @@
-"""Compiled code on disk, shared by the engines: safe under several processes and against damaged entries."""
+"""Compiled code on disk, shared by the engines: safe under several processes, against damaged entries, and against code
+that others could have written (own_folders.py)."""
 
 import atexit
 import contextlib
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import time
 import warnings
@@ -14,11 +16,15 @@ from pathlib import Path
 
 import platformdirs
 
+from tilewright.engines.own_folders import OwnFolder, UnsafeError, make, open_own, writable_by_others
 from tilewright.errors import EngineUnavailableError
-from tilewright.files import write_whole
+from tilewright.files import put
 
 FOLDER_VARIABLE = "TILEWRIGHT_CACHE"
 """Environment variable that names another cache folder."""
+
+_SPARE_VARIABLE = "_TILEWRIGHT_SPARE_CACHE"
+"""Environment variable by which processes that this one starts know of the folder that serves for the cache's."""
 
 _SCRATCH = "tilewright-build-"
 """How the names of temporary folders begin."""
@@ -27,6 +33,9 @@ _State = tuple[int, ...]
 
 _ABANDONED_S = 24 * 3600.0
 """Temporary files and folders that are older belong to processes that were killed: no compiler takes so long."""
+
+_SETTLED_NS = 60 * 10**9
+"""A file that is older has been loaded by a process that found it."""
 
 
 def key(*parts: object) -> str:
@@ -70,21 +79,19 @@ def folder() -> Path:
 
 
 def find(name: str, suffix: str) -> Path | None:
-    """The file of an entry, or None where there is none that is whole."""
-    for place in {folder(), _writable(folder())}:
-        try:
-            candidates = list(_shelf(place, name).glob(f"{name}-*{suffix}"))
-        except OSError:
-            continue
-        for path in candidates:
-            with contextlib.suppress(OSError):
-                if _is_whole(path, name, suffix, _state(path.stat())):
-                    return path
+    """The file of an entry, or None where there is none that is whole and this user's own.
+
+    The path leads through the open folder, so that nobody can put another file in its place.
+    """
+    for place in _readable(folder()):
+        with contextlib.suppress(OSError):
+            if found := _found(place, name, suffix):
+                return found
     return None
 
 
 def store(name: str, suffix: str, data: bytes) -> Path:
-    """Write an entry and return its file.
+    """Write an entry and return its file; where another process was faster, that one's.
 
     The file's name carries a digest of its content, and it appears under that name only once it is
     whole: a reader never sees half an entry, and a damaged one is not taken for a good one.
@@ -95,18 +102,22 @@ def store(name: str, suffix: str, data: bytes) -> Path:
     file = _file_name(name, data, suffix)
     try:
         place = _writable(folder())
-        _sweep(place)
-        path = _shelf(place, name) / file
+        _sweep(place.path)
         try:
-            write_whole(path, data)
+            return _put(place, name, suffix, file, data)
         except OSError as error:
-            path = _shelf(_spare(folder(), error), name) / file
-            write_whole(path, data)
+            return _put(_spare(folder(), error), name, suffix, file, data)
     except OSError as error:
         raise EngineUnavailableError(
             f"cannot write compiled code: {error.strerror}. Set {FOLDER_VARIABLE} or TMPDIR to a folder with room."
         ) from error
-    return path
+
+
+def drop(entry: Path) -> None:
+    """Remove an entry that is of no use here, as code that does not load. What is no entry stays."""
+    if any(entry.parent.parent == place.path for place in _readable(folder())):
+        with contextlib.suppress(OSError):
+            entry.unlink()
 
 
 @contextlib.contextmanager
@@ -118,53 +129,160 @@ def scratch() -> Iterator[Path]:
 
 @lru_cache
 def _sweep(place: Path) -> None:
-    """Remove what processes that were killed left behind, once in a process."""
+    """Remove what processes of this user that were killed left behind, once in a process."""
     oldest = time.time() - _ABANDONED_S
     for path in (*place.glob("*/.*.part"), *Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*")):
         with contextlib.suppress(OSError):
-            if path.lstat().st_mtime < oldest:
+            state = path.lstat()
+            if state.st_mtime < oldest and state.st_uid == os.geteuid():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _shelf(place: Path, name: str) -> Path:
+def _shelf(name: str) -> str:
     """The folder, one of many, that holds an entry: looking into one with thousands of files takes milliseconds."""
-    return place / name[-2:]
+    return name[-2:]
+
+
+def _found(place: OwnFolder, name: str, suffix: str) -> Path | None:
+    """The file of an entry in a cache folder; what is there under its name and is not whole is removed.
+
+    Raises:
+        OSError: there is no folder for it.
+        UnsafeError: others could have written what lies in that.
+    """
+    shelf = f"{place.path}/{_shelf(name)}"
+    with os.scandir(shelf) as entries:
+        files = [one for one in entries if one.name.endswith(suffix) and one.name.startswith(f"{name}-")]
+    if files and (why := writable_by_others(os.lstat(shelf))):
+        raise UnsafeError(f"{place.place / _shelf(name)}: {why}")
+    found: list[tuple[int, str]] = []
+    for file in files:
+        with contextlib.suppress(OSError):
+            state = file.stat(follow_symlinks=False)
+            if _is_own(file, state, place) and _is_whole(file.path, name, suffix, _state(state)):
+                found.append((state.st_mtime_ns, file.path))
+            else:
+                Path(file.path).unlink()
+    if len(found) > 1:
+        _remove_doubles(found)
+    return Path(min(found)[1]) if found else None
+
+
+def _is_own(file: os.DirEntry[str], state: os.stat_result, place: OwnFolder) -> bool:
+    """Whether nobody else can have written a file; where somebody can, that is said once."""
+    why = writable_by_others(state) if stat.S_ISREG(state.st_mode) else "it is a link, or no file"
+    if why and not _planted:
+        _planted.append(file.name)
+        warnings.warn(
+            f"the cache {place.place} had {file.name}, which is not loaded but compiled anew: {why}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return not why
+
+
+def _remove_doubles(found: list[tuple[int, str]]) -> None:
+    """Leave the oldest of several files of an entry, which processes compiled at the same time."""
+    settled = time.time_ns() - _SETTLED_NS
+    for changed, path in sorted(found)[1:]:
+        if changed < settled:
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
+
+
+def _put(place: OwnFolder, name: str, suffix: str, file: str, data: bytes) -> Path:
+    """Write an entry into a cache folder, if it is not there by now."""
+    shelf = place.path / _shelf(name)
+    with contextlib.suppress(FileExistsError):
+        shelf.mkdir(0o700)
+    if found := _found(place, name, suffix):
+        return found
+    put(shelf / file, data)
+    return shelf / file
 
 
 @lru_cache(maxsize=1024)
-def _is_whole(path: Path, name: str, suffix: str, _of: _State) -> bool:
-    return path.name == _file_name(name, path.read_bytes(), suffix)
+def _is_whole(path: str, name: str, suffix: str, _of: _State) -> bool:
+    return Path(path).name == _file_name(name, Path(path).read_bytes(), suffix)
 
 
 def _file_name(name: str, data: bytes, suffix: str) -> str:
     return f"{name}-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
 
 
-_serving: dict[Path, Path] = {}
-"""For cache folders, the folder that entries are written to in this process."""
+_planted: list[str] = []
+"""The first file that somebody else could have written, once that has been said."""
+
+_opened: dict[Path, OwnFolder] = {}
+"""Cache folders that this process reads."""
+
+_proven: set[OwnFolder] = set()
+"""Those of them that can be written."""
+
+_spares: dict[Path, OwnFolder] = {}
+"""For cache folders that cannot be used, the folder that entries are written to in this process."""
 
 
-def _writable(place: Path) -> Path:
-    """The folder itself where it can be written, else one for this process alone, with a warning."""
-    if place not in _serving:
+def _forget() -> None:
+    """In a process that was forked: paths of open folders are the parent's, which may end."""
+    for known in (_opened, _proven, _spares):
+        known.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _own(place: Path) -> OwnFolder | None:
+    """The folder itself; None where it is missing, and, with a warning, where it cannot be used."""
+    opened = _opened.get(place)
+    if opened is None or not opened.is_there():
         try:
-            place.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=place):
-                _serving[place] = place
+            opened = _opened[place] = open_own(place)
+        except FileNotFoundError:
+            return None
         except OSError as error:
-            return _spare(place, error)
-    return _serving[place]
+            _spare(place, error)
+            return None
+    return opened
 
 
-def _spare(place: Path, error: OSError) -> Path:
-    """Have a folder of this process serve for one that cannot be written, with a warning, and return it."""
-    warnings.warn(
-        f"cannot write the cache folder {place} ({error.strerror}); compiled kernels will not outlive this "
-        f"process. Set {FOLDER_VARIABLE} to a folder that can be written.",
-        RuntimeWarning,
-        stacklevel=2,
-    )
+def _readable(place: Path) -> list[OwnFolder]:
+    """The folders that entries are looked for in."""
+    return [one for one in (_own(place), _spares.get(place)) if one]
+
+
+def _writable(place: Path) -> OwnFolder:
+    """The folder itself where it can be written, else one for this process alone, with a warning."""
+    try:
+        if place not in _spares:
+            make(place)
+        own = None if place in _spares else _own(place)
+        if own and own not in _proven:
+            with tempfile.TemporaryFile(dir=own.path):
+                _proven.add(own)
+    except OSError as error:
+        return _spare(place, error)
+    return own or _spare(place)
+
+
+def _spare(place: Path, error: OSError | None = None) -> OwnFolder:
+    """Have a folder of this process serve for one that cannot be used, with a warning, and return it."""
+    if place in _spares and _spares[place].is_there():
+        return _spares[place]
+    of, _, inherited = os.environ.get(_SPARE_VARIABLE, "").partition("\n")
+    if of == str(place):
+        with contextlib.suppress(OSError):
+            _spares[place] = open_own(Path(inherited))
+            return _spares[place]
+    if error:
+        warnings.warn(
+            f"cannot use the cache folder {place} ({error.strerror}); compiled kernels will not outlive this process. "
+            f"Set {FOLDER_VARIABLE} to a folder that is yours alone and can be written.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     spare = Path(tempfile.mkdtemp(prefix=_SCRATCH))
     atexit.register(shutil.rmtree, spare, ignore_errors=True)
-    _serving[place] = spare
-    return spare
+    _spares[place] = open_own(spare)
+    os.environ[_SPARE_VARIABLE] = f"{place}\n{spare}"
+    return _spares[place]

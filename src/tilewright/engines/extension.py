@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.engines import cache, prebuilt
 from tilewright.engines.host_compiler import SUFFIX, find_compiler, scratch
-from tilewright.errors import CompileError, EngineUnavailableError
+from tilewright.errors import CompileError, EngineUnavailableError, MemoryFullError
 
 _OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 
@@ -31,8 +31,8 @@ def loaded(module: str, source: Path, options: Sequence[str] = ()) -> Any:
     except ImportError:
         pass
     try:
-        return imported(module, built(source, [f'-DSOURCE_DIGEST="{own}"', *options]))
-    except (CompileError, EngineUnavailableError, ImportError, OSError):
+        return built(module, source, [f'-DSOURCE_DIGEST="{own}"', *options])
+    except (CompileError, EngineUnavailableError, ImportError, MemoryFullError, OSError):
         return None
 
 
@@ -41,10 +41,12 @@ def digest(source: Path) -> str:
     return prebuilt.digest((source, *prebuilt.HEADERS))
 
 
-def built(source: Path, options: Sequence[str] = (), versions: Sequence[str] = ()) -> Path:
-    """A module as a shared object, compiled once for each version of Python.
+def built(module: str, source: Path, options: Sequence[str] = (), versions: Sequence[str] = ()) -> Any:
+    """A module, compiled once for each version of Python. What the cache has of it and does not load is removed, and
+    compiled anew.
 
     Args:
+        module: its name.
         source: its one source, which may include the headers in this folder.
         options: for the compiler, besides the usual ones.
         versions: of other things that it is compiled against.
@@ -52,8 +54,18 @@ def built(source: Path, options: Sequence[str] = (), versions: Sequence[str] = (
     Raises:
         CompileError: it does not compile.
         EngineUnavailableError: there is no working C++ compiler.
+        ImportError: it does not load.
         OSError: Python's headers are missing.
     """
+    path = _compiled(source, options, versions)
+    try:
+        return _imported(module, path)
+    except ImportError:
+        cache.drop(path)
+    return _imported(module, _compiled(source, options, versions))
+
+
+def _compiled(source: Path, options: Sequence[str], versions: Sequence[str]) -> Path:
     headers = Path(sysconfig.get_path("include"))
     if not (headers / "Python.h").is_file():
         raise FileNotFoundError(f"there is no Python.h in {headers}")
@@ -68,12 +80,7 @@ def built(source: Path, options: Sequence[str] = (), versions: Sequence[str] = (
     return found
 
 
-def imported(module: str, path: Path) -> Any:
-    """The module that a shared object holds.
-
-    Raises:
-        ImportError: it is none.
-    """
+def _imported(module: str, path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(module, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no extension module")

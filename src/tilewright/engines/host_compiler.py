@@ -11,10 +11,19 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from tilewright.engines import cache, children
-from tilewright.errors import CompileError, EngineUnavailableError
+from tilewright.errors import CompileError, EngineUnavailableError, MemoryFullError
 
 SUFFIX = ".so"
 """Of the shared objects that it makes."""
+
+
+_NO_MEMORY = re.compile(
+    r"^(?:virtual memory exhausted|terminate called after throwing an instance of 'std::bad_alloc'"
+    r"|(?:LLVM ERROR|[\w./+-]*(?:cc1plus|g\+\+|c\+\+|clang|as|ld|collect2)[\w.+-]*): [^\n]*"
+    r"(?:out of memory|memory exhausted|Cannot allocate memory|Killed signal terminated program))",
+    re.MULTILINE,
+)
+"""In what compilers and linkers print where memory is full, or the system has ended them."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +64,12 @@ class Compiler:
 
         Raises:
             CompileError: it fails; the message is the compiler's.
+            MemoryFullError: it has too little memory.
         """
-        result = children.run([*self.command, *arguments])
+        with cache.scratch() as folder:  # for the compiler's own files, which it leaves there where it is killed
+            result = children.run([*self.command, *arguments], {**os.environ, "TMPDIR": str(folder)})
+        if result.returncode != 0 and _NO_MEMORY.search(result.stderr):
+            raise MemoryFullError(f"too little memory to compile: {self.version} says:\n{result.stderr.strip()}")
         if result.returncode != 0:
             raise CompileError(f"{self.version} says:\n{result.stderr.strip()}")
 

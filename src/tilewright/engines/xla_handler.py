@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 from tilewright.engines import extension
 from tilewright.engines.launcher import DRIVER
 from tilewright.engines.plan import Needs, Step
-from tilewright.errors import CompileError, EngineUnavailableError
+from tilewright.errors import CompileError, EngineUnavailableError, MemoryFullError
 
 TARGET = "tilewright_product"
 """What XLA knows the handler by."""
@@ -68,10 +68,11 @@ def load() -> XlaHandler:
     import jaxlib  # noqa: PLC0415
 
     try:
-        path = extension.built(_SOURCE, [f"-isystem{jax.ffi.include_dir()}"], [jaxlib.__version__])
-        handler = cast(XlaHandler, extension.imported("tilewright.engines._xla_handler", path))
+        options = [f"-isystem{jax.ffi.include_dir()}"]
+        built = extension.built("tilewright.engines._xla_handler", _SOURCE, options, [jaxlib.__version__])
+        handler = cast(XlaHandler, built)
         handler.open(DRIVER)
-    except (CompileError, EngineUnavailableError, ImportError, OSError) as error:
+    except (CompileError, EngineUnavailableError, ImportError, MemoryFullError, OSError) as error:
         raise EngineUnavailableError(f"the XLA handler cannot be built or loaded: {error}") from error
     jax.ffi.register_ffi_target(TARGET, handler.HANDLER, platform="CUDA")
     return handler

@@ -17,6 +17,10 @@ _LINE = re.compile(r"^[ \t]*//[ \t]*tilewright:(.*)$", re.MULTILINE)
 _WORD = re.compile(r"(\w+)=((?:\([^()]*(?:\([^()]*\)[^()]*)*\)|<[^<>]*>|\[[^\[\]]*\]|[^\s(<\[])+)")
 
 
+_NAMED = re.compile(r'[^"\\]+')
+"""Names of files that can stand in a source, in quotes."""
+
+
 def read(place: str) -> tuple[Path, str, str]:
     """A source file, its text, and which of its kernels is meant, '' where that is not said.
 
@@ -24,10 +28,15 @@ def read(place: str) -> tuple[Path, str, str]:
         place: the file's path; behind a colon the kernel.
 
     Raises:
-        KernelNotFoundError: there is no such file.
+        KernelNotFoundError: there is no such file, or its name cannot stand in a source.
     """
     path, _, entry = place.partition(f"{SUFFIX}:")
     file = Path(path + SUFFIX if entry else place)
+    if not _NAMED.fullmatch(file.name) or not file.name.isprintable():
+        raise KernelNotFoundError(
+            f"no kernel can be read from {file}: compilers do not take such a name of a file, which has a quote, a "
+            f"backslash or a control character in it, or is no UTF-8"
+        )
     try:
         return file, file.read_text(encoding="utf-8"), entry
     except OSError as error:

@@ -123,7 +123,7 @@ def parse_overrides(text: str) -> dict[str, int]:
     overrides = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, equals, value = (word.strip() for word in part.partition("="))
-        if not equals or not re.fullmatch(r"[+-]?[0-9]+", value):
+        if not equals or not re.fullmatch(r"[+-]?[0-9]{1,99}", value):
             raise ConfigError(f"config must read NAME=INTEGER,..., as in BM=64,BN=64; got {part!r}")
         if name in overrides:
             raise ConfigError(f"config must give each parameter once, got {name} twice in {text!r}")

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from rich.text import Text
+
 from tilewright.analysis.accuracy import error_in_order
 from tilewright.analysis.explanation import Explanation, Waves
 from tilewright.analysis.launch_explanation import LaunchExplanation
@@ -57,7 +59,7 @@ class Launched(Held, Protocol):
     def waves(self) -> Waves: ...
 
 
-def heading(explanation: Explanation) -> str:
+def heading(explanation: Explanation) -> Text:
     """Kernel, config, problem and GPU, in a line or two."""
     one, problem = explanation, explanation.problem
     scalars = (
@@ -66,10 +68,11 @@ def heading(explanation: Explanation) -> str:
         else f", alpha {one.scalars.alpha:g}, beta {one.scalars.beta:g}"
     )
     layout = "" if problem.layout == "NN" else f"{problem.layout} "
-    return (
-        f"[bold]{one.kernel.name}[/] {one.config}\n"
+    return Text.assemble(
+        (one.kernel.name, "bold"),
+        f" {one.config}\n"
         f"{problem.shape}, {layout}{problem.dtype}{scalars}, on one {one.gpu.name}: "
-        f"{one.waves.blocks:,} block{'s' * (one.waves.blocks != 1)} of {one.threads} threads"
+        f"{one.waves.blocks:,} block{'s' * (one.waves.blocks != 1)} of {one.threads} threads",
     )
 
 
@@ -154,11 +157,11 @@ def launch_roofline_table(explanation: LaunchExplanation) -> FittedTable:
     return table
 
 
-def launch_heading(explanation: LaunchExplanation) -> str:
+def launch_heading(explanation: LaunchExplanation) -> Text:
     """Kernel, GPU and geometry."""
     one = explanation
     blocks = f"{one.launch.blocks:,} block{'s' * (one.launch.blocks != 1)} of {one.threads} threads"
-    return f"[bold]{one.launch.name}[/] on one {one.gpu.name}: {blocks}"
+    return Text.assemble((one.launch.name, "bold"), f" on one {one.gpu.name}: {blocks}")
 
 
 def launch_roofline_words(explanation: LaunchExplanation) -> str:

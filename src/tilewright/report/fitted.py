@@ -11,6 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from tilewright.report.visible import visible, visible_text
+
 _LEAST_GAP, _GAP = 2, 3
 """Columns between two columns of a table."""
 _BETWEEN_FACTS = "   "
@@ -61,14 +63,15 @@ class FittedTable:
             names: how many of the first columns name a row.
             most_gap: terminal columns between two columns where there is room.
         """
-        self._columns, self._title, self._caption, self._names = columns, title, caption, names
+        self._columns = [one._replace(heading=visible(one.heading)) for one in columns]
+        self._names = names
+        self._title, self._caption = visible(title), visible(caption)
         self._gaps = range(most_gap, _LEAST_GAP - 1, -1)
         self._rows: list[_Row] = []
 
     def add_row(self, *cells: str | Text, style: str = "", ends_section: bool = False) -> None:
-        """Add a row, in rich's markup where a cell is no Text; one that ends a section has a line below it."""
-        texts = (Text.from_markup(cell) if isinstance(cell, str) else cell for cell in cells)
-        self._rows.append(_Row(tuple(texts), style, ends_section))
+        """Add a row of plain texts and of rich's; one that ends a section has a line below it."""
+        self._rows.append(_Row(tuple(map(visible_text, cells)), style, ends_section))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         shown = list(range(len(self._columns)))
@@ -106,13 +109,15 @@ class FittedTable:
         return max(part.cell_len for part in _parts(Text(self._columns[index].heading), " " if wrapping else ""))
 
     def _table(self, shown: Sequence[int], widths: Iterable[int], gap: int) -> Table:
+        title = Text(self._title, "table.title") if self._title else None
+        caption = Text(self._caption, "table.caption") if self._caption else None
         table = Table(
-            title=self._title or None, caption=self._caption or None, box=box.SIMPLE_HEAD, title_justify="left",
-            caption_justify="left", pad_edge=False, padding=(0, 1, 0, gap - 2),
+            title=title, caption=caption, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left",
+            pad_edge=False, padding=(0, 1, 0, gap - 2),
         )  # fmt: skip
         columns = [self._columns[index] for index in shown]
         for column, width in zip(columns, widths, strict=True):
-            table.add_column(column.heading, justify=column.justify, style=column.style, width=width)
+            table.add_column(Text(column.heading), justify=column.justify, style=column.style, width=width)
         for row in self._rows:
             cells = (
                 Text("\n").join(_filled(_parts(cell, ", "), width, " ")) if column.wraps == ", " else cell

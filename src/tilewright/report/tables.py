@@ -17,8 +17,9 @@ def ladder_table(kernels: Iterable[Kernel]) -> FittedTable:
     table = FittedTable(Column("rung", "right"), Column("kernel", style="bold"), idea, names=2)
     for kernel in kernels:
         defaults = ", ".join(f"{parameter.name}={parameter.default}" for parameter in kernel.parameters)
-        presets = f"\n[dim]presets: {', '.join(kernel.presets)}[/]" if kernel.presets else ""
-        table.add_row(str(kernel.rung or ""), kernel.name, f"{kernel.idea}\n{defaults}{presets}")
+        presets = f"\npresets: {', '.join(kernel.presets)}" if kernel.presets else ""
+        about = Text.assemble(f"{kernel.idea}\n{defaults}", (presets, "dim"))
+        table.add_row(str(kernel.rung or ""), kernel.name, about)
     return table
 
 

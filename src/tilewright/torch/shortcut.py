@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 import torch
 
 from tilewright.engines import extension
-from tilewright.errors import CompileError, EngineUnavailableError
+from tilewright.errors import CompileError, EngineUnavailableError, MemoryFullError
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
 
@@ -81,7 +81,7 @@ def load() -> ShortcutModule | None:
         "-ltorch_cpu",
     )
     try:
-        path = extension.built(_SOURCE, options, [torch.__version__])
-        return cast(ShortcutModule, extension.imported("tilewright.torch._shortcut", path))
-    except (CompileError, EngineUnavailableError, ImportError, OSError):
+        built = extension.built("tilewright.torch._shortcut", _SOURCE, options, [torch.__version__])
+        return cast(ShortcutModule, built)
+    except (CompileError, EngineUnavailableError, ImportError, MemoryFullError, OSError):
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from tilewright.errors import RecordsError, WriteError
 from tilewright.files import Kind
@@ -22,6 +22,9 @@ FORMAT = 2
 
 _HEADERS = Path(spec.__file__).parent / "include"
 
+_MOST = 2**31 - 1
+"""Of sizes."""
+
 Outcome = Literal["timed", "stopped", "wrong", "unfit", "refused", "failed", "hung", "crashed"]
 """What became of a config. timed: measured in full; stopped: so much slower than the best that its first short sample
 was enough; wrong: its result was; unfit: the GPU cannot hold a block of it; refused: by the compiler; failed: its
@@ -31,7 +34,7 @@ launch did; hung: it did not end in time; crashed: it took its process with it."
 class Trial(BaseModel):
     """One config tried on one problem."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     device: str
     """Name of the GPU, or of the CPU that emulated one."""
@@ -39,10 +42,10 @@ class Trial(BaseModel):
     """Of the kernel's source and the headers that it may include: a changed kernel is tried anew."""
     kernel: str
     config: dict[str, int]
-    m: int
-    n: int
-    k: int
-    batch: int = 1
+    m: int = Field(ge=0, le=_MOST)
+    n: int = Field(ge=0, le=_MOST)
+    k: int = Field(ge=0, le=_MOST)
+    batch: int = Field(default=1, ge=0, le=_MOST)
     case: str
     """Orders, element types and epilogue, as `timed_case` has them."""
     alpha: float = 1.0
@@ -116,7 +119,7 @@ def _is_journal(content: bytes) -> bool:
     for line in content.splitlines():
         try:
             fields = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(fields, dict) and {"kernel", "outcome"} <= fields.keys():
             return True

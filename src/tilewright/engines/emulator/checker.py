@@ -18,7 +18,7 @@ from tilewright.engines.emulator.program import Observer, load_runtime
 from tilewright.engines.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
 from tilewright.engines.emulator.symbols import Place, SourceLine, places, shared_variables
 from tilewright.engines.emulator.zero_pages import no_room, zeros
-from tilewright.errors import LaunchError
+from tilewright.errors import MemoryFullError
 from tilewright.kernels.source_lines import arguments_of
 from tilewright.problem import Order
 
@@ -212,7 +212,7 @@ class Checker(Observer):
         size = ctypes.c_size_t
         handle = make(regions, size(len(arrays)), within, size(len(variables)), int(overlaps))
         if handle is None:
-            raise LaunchError(no_room(sum(_SHADOW * one.matrix.lines[0] * one.matrix.ld for one in arrays)))
+            raise MemoryFullError(no_room(sum(_SHADOW * one.matrix.lines[0] * one.matrix.ld for one in arrays)))
         super().__init__(runtime, handle)
         self._library = library
         self._source = source
@@ -295,7 +295,7 @@ def padded(array: NDArray[Any], ld: int, order: Order = "row") -> Matrix:
     misses it by a little does no harm, and finds NaN; where it reaches past 2^31 elements, what misses it by as many.
 
     Raises:
-        LaunchError: the address space has no room for it.
+        MemoryFullError: the address space has no room for it.
     """
     lines = array if order == "row" else array.swapaxes(-1, -2)
     item, length = array.itemsize, lines.shape[-1]

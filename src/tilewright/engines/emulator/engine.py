@@ -6,6 +6,7 @@ import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +18,7 @@ from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
 from tilewright.engines.base import CompileReport, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.emulator import host
 from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
-from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
+from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load_compiled
 from tilewright.engines.host_compiler import find_compiler
 from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Copy, Job, jobs, kept_as, needs, numbers, together
@@ -141,8 +142,8 @@ class EmulatorEngine:
         if executable is None:
             defines = kernel.defines(config, variant)
             entry = kernel.entry_point(config)
-            library = compile_kernel(kernel.source, entry, defines, self.build, kernel.foreign)
-            program = load(library, kernel.name, self.build)
+            compiled = partial(compile_kernel, kernel.source, entry, defines, self.build, kernel.foreign)
+            program = load_compiled(compiled, kernel.name, self.build)
             report = CompileReport(registers=None, spill_bytes=None, shared_bytes=program.static_shared_bytes)
             executable = self._executables[key] = EmulatorExecutable(kernel, config, variant, report, program)
         return executable

@@ -3,8 +3,8 @@
 import ctypes
 import math
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, Source, divided, padded
 from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
 from tilewright.engines.emulator.engine import tensor_map
-from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBlocksError, Watch, load
+from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBlocksError, Watch, load_compiled
 from tilewright.engines.emulator.schedules import BACKWARDS, orders
+from tilewright.engines.side_by_side import Workers
 from tilewright.engines.tensor_maps import of_array
 from tilewright.errors import LaunchError
 from tilewright.kernels.launches import Buffer, Launch, Map, Maps
@@ -80,8 +81,8 @@ def compile_launch(launch: Launch, build: Build) -> Program:
         EngineUnavailableError: there is no C++ compiler.
     """
     filled = [one.name for one in launch.constants]
-    library = compile_kernel(launch.file, launch.entry, launch.defines, build, foreign=True, filled=filled)
-    return load(library, launch.name, build)
+    compiled = partial(compile_kernel, launch.file, launch.entry, launch.defines, build, foreign=True, filled=filled)
+    return load_compiled(compiled, launch.name, build)
 
 
 def compile_for_check(launch: Launch) -> tuple[Program, Program]:
@@ -90,7 +91,7 @@ def compile_for_check(launch: Launch) -> tuple[Program, Program]:
     Raises:
         CompileError, EngineUnavailableError: as `compile_launch`.
     """
-    with ThreadPoolExecutor(2) as threads:
+    with Workers(2) as threads:
         checked, zeroed = threads.map(lambda build: compile_launch(launch, build), (CHECKED, ZEROED))
     return checked, zeroed
 

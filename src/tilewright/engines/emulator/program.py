@@ -7,19 +7,21 @@ import math
 import os
 import re
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from tilewright.engines import cache
 from tilewright.engines.apart import is_late
 from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.host import cores
 from tilewright.engines.emulator.own_names import renamed
 from tilewright.engines.emulator.runtime_library import Runtime, find_runtime
 from tilewright.engines.emulator.symbols import shared_variables
-from tilewright.errors import EngineUnavailableError, LaunchError
+from tilewright.engines.side_by_side import check_stopped
+from tilewright.errors import EngineUnavailableError, LaunchError, MemoryFullError
 from tilewright.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
 
 THREADS_VARIABLE = "TILEWRIGHT_EMULATOR_THREADS"
@@ -54,6 +56,9 @@ _TURNS = (b"__tsan_atomic_thread_fence\0", *(b"__tsan_atomic%d_" % bits for bits
 _WAIT_MS = 50  # between looks at signals
 _LATE_WAIT_MS = 1  # between attempts to stop a kernel in its own code
 _MESSAGE_BYTES = 4096
+
+_WAITS_FOR_OTHERS, _NO_MEMORY = 1, 2
+"""What `simt_finish` says of a launch that failed, besides 0: enum Failure of runtime.cpp."""
 
 
 class _Launch(ctypes.Structure):
@@ -173,6 +178,7 @@ class Program:
         Raises:
             LaunchError: a GPU would refuse the launch, or the kernel made threads wait for ever, or it declares static
                 shared memory for the blocks of clusters.
+            MemoryFullError: this machine, or a limit of this process, leaves too little memory to run it.
         """
         self._check(grid, block, arguments, shared_bytes, watch, cluster)
         pointers = (ctypes.c_void_p * max(len(arguments), 1))(*(ctypes.addressof(value) for value in arguments))
@@ -191,14 +197,18 @@ class Program:
         try:
             self.runtime.simt_start(run)
             while not self.runtime.simt_wait(run, _LATE_WAIT_MS if is_late() else _WAIT_MS):
+                check_stopped()
                 if is_late():
                     self.runtime.simt_interrupt(run)
         finally:
-            waits_for_others = self.runtime.simt_finish(run, message, _MESSAGE_BYTES)
+            failure = self.runtime.simt_finish(run, message, _MESSAGE_BYTES)
         if message.value:
-            kind = WaitsForBlocksError if waits_for_others else LaunchError
-            limit = f"; up to {TOGETHER_LIMIT:,} threads can run together" if waits_for_others else ""
-            raise kind(f"{self.name}: {message.value.decode(errors='replace')}{limit}")
+            why = f"{self.name}: {message.value.decode(errors='replace')}"
+            if failure == _NO_MEMORY:
+                raise MemoryFullError(f"too little memory: {why}")
+            if failure == _WAITS_FOR_OTHERS:
+                raise WaitsForBlocksError(f"{why}; up to {TOGETHER_LIMIT:,} threads can run together")
+            raise LaunchError(why)
 
     def _check(
         self,
@@ -267,10 +277,35 @@ def worker_count() -> int:
     return int(named)
 
 
+def load_compiled(compiled: Callable[[], Path], name: str, build: Build = FAST) -> Program:
+    """A program from a kernel that need not be in the cache.
+
+    Args:
+        compiled: compiles the kernel in this build, or takes it from the cache. Where what lies there does not load, as
+            that of another kind of machine, it is removed, and compiled anew.
+        name: what messages call it.
+        build: the build.
+
+    Raises:
+        EngineUnavailableError: the kernel does not load.
+        Others: as `compiled`.
+    """
+    library = compiled()
+    try:
+        return load(library, name, build)
+    except EngineUnavailableError:
+        cache.drop(library)
+    return load(compiled(), name, build)
+
+
 def load(library: Path, name: str, build: Build = FAST) -> Program:
-    """A program from a kernel, compiled in this build, under the name that messages give it."""
+    """A program from a kernel, compiled in this build, under the name that messages give it.
+
+    Raises:
+        EngineUnavailableError: it does not load.
+    """
     runtime = load_runtime()
-    kernel = _open(library)
+    kernel = _open(library, "simt_parameters", "simt_call")
     kernel.simt_parameters.restype = ctypes.POINTER(ctypes.c_uint32)
     sizes = itertools.takewhile(bool, map(kernel.simt_parameters().__getitem__, itertools.count()))
     call = ctypes.cast(kernel.simt_call, ctypes.c_void_p).value
@@ -299,9 +334,8 @@ def launch_source(
     cluster: int = 1,
 ) -> None:
     """Compile a kernel (a `.cu` file, or the text of one) and launch it: see compile_kernel and Program.launch."""
-    load(compile_kernel(source, entry, defines, build), entry, build).launch(
-        grid, block, arguments, shared_bytes, watch, cluster
-    )
+    program = load_compiled(partial(compile_kernel, source, entry, defines, build), entry, build)
+    program.launch(grid, block, arguments, shared_bytes, watch, cluster)
 
 
 def load_runtime() -> ctypes.CDLL:
@@ -310,12 +344,17 @@ def load_runtime() -> ctypes.CDLL:
     Raises:
         EngineUnavailableError: there is no working C++ compiler.
     """
+    compiled = find_runtime()
+    try:
+        return _load_runtime(compiled)
+    except EngineUnavailableError:
+        cache.drop(compiled.library)
     return _load_runtime(find_runtime())
 
 
 @lru_cache
 def _load_runtime(compiled: Runtime) -> ctypes.CDLL:
-    runtime = _open(compiled.library)
+    runtime = _open(compiled.library, "simt_create")
     runtime.simt_static_shared_bytes.argtypes = (ctypes.c_void_p,)
     runtime.simt_static_shared_bytes.restype = ctypes.c_size_t
     runtime.simt_create.argtypes = (ctypes.POINTER(_Launch), ctypes.c_uint)
@@ -335,8 +374,13 @@ def _load_runtime(compiled: Runtime) -> ctypes.CDLL:
     return runtime
 
 
-def _open(library: Path) -> ctypes.CDLL:
+def _open(library: Path, *functions: str) -> ctypes.CDLL:
+    """A shared object in this process, which has these functions."""
     try:
-        return ctypes.CDLL(str(library))
+        loaded = ctypes.CDLL(str(library))
     except OSError as error:
         raise EngineUnavailableError(f"cannot load compiled code: {error}") from None
+    for name in functions:
+        if not hasattr(loaded, name):
+            raise EngineUnavailableError(f"cannot load compiled code: {library} has no {name}")
+    return loaded

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.zero_pages import no_room, zeros
-from tilewright.errors import LaunchError
+from tilewright.errors import MemoryFullError
 from tilewright.problem import Layout
 
 _PAGES = 2039
@@ -47,7 +47,7 @@ class Repeating:
         behind it are nobody's.
 
         Raises:
-            LaunchError: the address space has no room for it.
+            MemoryFullError: the address space has no room for it.
         """
         size = layout.extent(rows, cols, 1) * self._item
         slack = 2**32 * self._item
@@ -76,4 +76,4 @@ def _map(address: int, size: int, file: int, offset: int) -> None:
     to_memory.restype = ctypes.c_void_p
     to_memory.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
     if to_memory(address, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | _FIXED, file, offset) == _FAILED:
-        raise LaunchError(f"{no_room(size)}: {os.strerror(ctypes.get_errno())}")
+        raise MemoryFullError(f"{no_room(size)}: {os.strerror(ctypes.get_errno())}")

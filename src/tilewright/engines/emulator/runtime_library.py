@@ -2,7 +2,6 @@
 
 import ctypes
 import sysconfig
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from tilewright.engines import cache, prebuilt
 from tilewright.engines.emulator.host import cores
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
+from tilewright.engines.side_by_side import Workers
 from tilewright.errors import CompileError, EngineUnavailableError
 
 _HERE = Path(__file__).parent
@@ -88,8 +88,8 @@ def _compiled(*texts: str) -> Runtime:
                 units[-1].write_text(prebuilt.unit(files), encoding="utf-8")
             objects = {str(unit): str(unit.with_suffix(".o")) for unit in units}
             try:
-                with ThreadPoolExecutor() as threads:  # the compilers run at the same time
-                    list(threads.map(lambda unit: compiler.run([*base, "-c", unit, "-o", objects[unit]]), objects))
+                with Workers() as threads:  # the compilers run at the same time
+                    threads.map(lambda unit: compiler.run([*base, "-c", unit, "-o", objects[unit]]), objects)
                 compiler.run([*base, "-shared", f"-Wl,-soname,{name}", *objects.values(), "-o", str(output)])
             except CompileError as error:
                 raise EngineUnavailableError(f"the emulator's runtime does not compile: {error}") from None

@@ -99,7 +99,8 @@ def points(sources: Iterable[Source]) -> list[Point]:
         for record in source.run.records:
             point = Point(source, series_of(record), record)
             before = fastest.get((point.series, point.shape))
-            if record.prepared or not (record.verified and record.gflops > 0 and record.time_us.median > 0):
+            timed = record.verified and record.gflops > 0 and record.time_us.median > 0
+            if record.prepared or not (timed and work(record)[0]):
                 continue
             if before is None or record.time_us.median < before.record.time_us.median:
                 fastest[point.series, point.shape] = point

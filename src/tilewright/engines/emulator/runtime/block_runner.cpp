@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <new>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -93,7 +94,10 @@ void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop, C
     }
 }
 
-void BlockRunner::run_ready() { hand_over(main_); }
+void BlockRunner::run_ready() {
+    hand_over(main_);
+    if (no_memory_) throw std::bad_alloc();
+}
 
 void BlockRunner::end(bool complete) {
     if (ended() && complete) {
@@ -135,6 +139,16 @@ void BlockRunner::begin(std::uint64_t number, bool chosen) {
 // The life of a fiber: it begins threads while there are any, and rests when others should go on.
 void BlockRunner::run_threads() {
     Fiber* const self = entered_;
+    try {
+        run_threads_on(self);
+    } catch (const std::bad_alloc&) {
+        no_memory_ = true;
+    }
+    Context::switch_to(self->context, main_);
+    __builtin_unreachable();
+}
+
+void BlockRunner::run_threads_on(Fiber* self) {
     for (;;) {
         while (can_begin() && ready_.empty() && !*stop_) {
             GpuThread& thread = threads_[order_[begun_++]];

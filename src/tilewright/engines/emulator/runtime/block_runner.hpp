@@ -285,6 +285,7 @@ class BlockRunner {
     bool all_have_arrived() const { return arrived_ == threads_.size() - returned_; }
     void open_barrier();
     void run_threads();
+    void run_threads_on(Fiber* self);
     void hand_over(Context& from);
     void suspend(GpuThread* self, const Call& call);
     void complete(Warp& warp, const Meeting& meeting, const GpuThread* self);
@@ -351,6 +352,7 @@ class BlockRunner {
     Queue yielded_;  // that go on when no other of any block is ready
     std::uint64_t polls_ = 0;  // since a thread of the block has written
     std::string error_;
+    bool no_memory_ = false;  // a thread has asked for some that there is not
 
     // The block's barrier.
     Queue at_barrier_, at_cluster_barrier_;

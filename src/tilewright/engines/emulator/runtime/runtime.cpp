@@ -58,6 +58,10 @@ Pool& pool() {
 
 }  // namespace
 
+// What is at fault where a launch fails, as Python has it (program.py): the kernel, blocks that do not run at the same time and wait
+// for each other, or too little memory.
+enum Failure : int { OWN, WAITS_FOR_OTHERS, NO_MEMORY };
+
 // One launch.
 class Run {
   public:
@@ -82,7 +86,7 @@ class Run {
                 ++running_;
             }
         } catch (const std::exception& error) {
-            if (threads_.empty()) fail(std::string("the emulator cannot start a thread: ") + error.what());
+            if (threads_.empty()) fail(std::string("the emulator cannot start a thread: ") + error.what(), NO_MEMORY);
         }
         pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
@@ -106,7 +110,7 @@ class Run {
         return error_;
     }
 
-    bool waits_for_others() const { return waits_for_others_; }
+    Failure failure() const { return failure_; }
 
   private:
     struct Chosen {
@@ -139,11 +143,11 @@ class Run {
                 if (turn >= clusters_) break;
                 const Chosen one = launch_.chosen ? chosen_[order_[turn]] : Chosen{order_[turn], {}};
                 const std::string error = cluster->run(one.cluster, one.ranks);
-                if (!error.empty()) fail(error, cluster->waits_for_others());
+                if (!error.empty()) fail(error, cluster->waits_for_others() ? WAITS_FOR_OTHERS : OWN);
             }
             pool().give_back(std::move(cluster));
-        } catch (const std::exception& error) {
-            fail(std::string("the emulator cannot run it: ") + error.what());
+        } catch (const std::exception& error) {  // std::bad_alloc, and where the system refuses stacks or locks
+            fail(std::string("the emulator cannot run it: ") + error.what(), NO_MEMORY);
         }
         std::lock_guard<std::mutex> lock(mutex_);
         --running_;
@@ -151,11 +155,11 @@ class Run {
     }
 
     // The first error is kept.
-    void fail(const std::string& error, bool waits_for_others = false) {
+    void fail(const std::string& error, Failure failure) {
         std::lock_guard<std::mutex> lock(mutex_);
         if (error_.empty()) {
             error_ = error;
-            waits_for_others_ = waits_for_others;
+            failure_ = failure;
         }
         stop_ = true;
     }
@@ -172,7 +176,7 @@ class Run {
     std::vector<std::thread> threads_;
     unsigned running_ = 0;
     std::string error_;
-    bool waits_for_others_ = false;
+    Failure failure_ = OWN;
 };
 
 }  // namespace simt
@@ -204,11 +208,11 @@ SIMT_EXPORT int simt_wait(simt::Run* run, unsigned milliseconds) {
 
 SIMT_EXPORT void simt_interrupt(simt::Run* run) { run->interrupt(); }
 
-// Whether it failed since blocks wait for others, which do not run at the same time.
+// Why it failed, if it did: a `Failure`.
 SIMT_EXPORT int simt_finish(simt::Run* run, char* error, std::size_t size) {
     std::snprintf(error, size, "%s", run->finish().c_str());
     std::fflush(stdout);  // what the kernel has printed
-    const bool waits_for_others = run->waits_for_others();
+    const int failure = run->failure();
     delete run;
-    return waits_for_others;
+    return failure;
 }
