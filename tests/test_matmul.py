@@ -2,6 +2,7 @@
 
 import cProfile
 import itertools
+import math
 import os
 import pstats
 import re
@@ -615,11 +616,11 @@ def test_a_plan_says_what_is_promised_and_what_makes_the_products():
         return tilewright.plan(a, b, engine=NumPyEngine(capability), **options).describe()
 
     on_cuda_cores = "by float32 multiply-adds on CUDA cores"
-    by_two = "by products of 2 float16 terms of each factor on tensor cores"
-    by_three = "by products of 3 bfloat16 terms of each factor on tensor cores"
+    by_two = "by products of 2 float16 parts of each factor on tensor cores"
+    by_three = "by products of 3 bfloat16 parts of each factor on tensor cores"
     assert f"precision: float32, {by_three}" in words()
     assert f"precision: ieee, {on_cuda_cores}" in words(precision="ieee")
-    behind = "what they cannot hold of a and b the GPU finds out"
+    behind = "values of a and b that the parts cannot represent are detected on the GPU"
     assert behind in words()
     assert behind in words(precision="fp16x3")
     assert behind not in words(precision="ieee")
@@ -627,7 +628,7 @@ def test_a_plan_says_what_is_promised_and_what_makes_the_products():
     assert f"precision: fp16x3, {by_two}" in words(precision="fp16x3")
     assert f"precision: fp16x3, {on_cuda_cores}" in words((8, 9), precision="fp16x3")
     assert f"precision: fp16x3, since the kernel was named, {by_two}" in words(kernel="gemm_fp16x3")
-    assert "precision: bf16x3, by products of 3 bfloat16 terms" in words(kernel="gemm_bf16x6", precision="bf16x3")
+    assert "precision: bf16x3, by products of 3 bfloat16 parts" in words(kernel="gemm_bf16x6", precision="bf16x3")
     assert "tf32, since the kernel was named, by products of factors rounded to tf32" in words(kernel="wmma_tf32")
     half = tilewright.plan(a.astype(np.float16), b.astype(np.float16), engine=NumPyEngine((9, 0)))
     assert "precision:" not in half.describe()
@@ -643,6 +644,18 @@ def test_a_precision_on_a_machine_without_a_gpu(monkeypatch, engine):
         tilewright.matmul(a, b, precision="fp16x", engine=engine)
     with pytest.raises(DtypeError, match="precision is for float32 factors"):
         tilewright.matmul(a.astype(np.float16), b.astype(np.float16), precision="ieee", engine=engine)
+
+
+def test_the_readme_s_code_for_machines_without_a_gpu_runs(request, capsys):
+    blocks = re.findall(r"^```python\n(.*?)^```", (request.config.rootpath / "README.md").read_text(), re.M | re.S)
+    (code,) = (block for block in blocks if "numpy" in block)
+    names = {}
+    exec(code, names)
+    a, b = names["a"].astype(np.float64), names["b"].astype(np.float64)
+    sums = a @ b + a[0]
+    expected = sums / 2 * (1 + np.vectorize(math.erf)(sums / math.sqrt(2)))
+    assert np.linalg.norm(names["y"] - expected) <= 1e-6 * np.linalg.norm(expected)
+    assert "NumPy's BLAS multiplies" in capsys.readouterr().out
 
 
 FIRST_PRODUCT = """

@@ -60,15 +60,18 @@ class Bound(NamedTuple):
         if len(self.form.batch) and problem.batch == 1:
             lines.append("the batch is one tall product, since all of it meets the same b")
         lines += [f"{name} is copied first: no layout describes how it lies" for name in sorted(self.form.copied)]
-        lines += [f"{name} is copied to the order and alignment that the kernel wants" for name in self.plan.relaid]
+        made = (
+            "split into its parts first" if kernel.split else "copied to the order and alignment that the kernel wants"
+        )
+        lines += [f"{name} is {made}" for name in self.plan.relaid]
         if kept := self.plan.kept:
             lines.append(f"b is prepared: {kept.bytes} bytes of it are kept as the kernel wants them, and made once")
         elif self.prepared:
             lines.append("b is prepared, and used as it is: the kernel wants no copy of it that can be kept")
         if kernel.notices and problem.k:
             lines.append(
-                f"{kernel.precision}: products of terms; what they cannot hold of a and b the GPU finds out, and the "
-                "same launch computes it in float32 on CUDA cores"
+                "fallback: values of a and b that the parts cannot represent are detected on the GPU, and the same "
+                "launch computes them in float32 on CUDA cores"
             )
         for step in self.plan.steps:
             threads = math.prod(step.block)
@@ -77,9 +80,10 @@ class Bound(NamedTuple):
             )
         needs = self.plan.needs
         if needs.workspace_bytes or needs.relayout_bytes:
-            lines.append(f"workspace: {needs.workspace_bytes} bytes of sums, {needs.relayout_bytes} of copies")
+            copies = "parts" if kernel.split else "copies"
+            lines.append(f"workspace: {needs.workspace_bytes:,} bytes of sums, {needs.relayout_bytes:,} of {copies}")
         if kernel.splits and needs.relayout_bytes:
-            lines.append('where the GPU has no room for the copies, a call takes a kernel for "ieee" instead')
+            lines.append('where the GPU has no room for the parts, a call takes a kernel for "ieee" instead')
         return "\n".join(lines)
 
 
@@ -95,9 +99,9 @@ def _promised(problem: Problem, kernel: Kernel) -> str:
 def _products(kernel: Kernel) -> str:
     """How a kernel multiplies float32 factors, in words."""
     if kernel.split:
-        return f"products of {kernel.split.terms} {kernel.split.dtype} terms of each factor on tensor cores"
+        return f"products of {kernel.split.terms} {kernel.split.dtype} parts of each factor on tensor cores"
     if kernel.multiplies_terms:
-        return f"products of terms of each factor, split as they are read ({kernel.precision}), on tensor cores"
+        return f"products of parts of each factor, split as they are read ({kernel.precision}), on tensor cores"
     if kernel.precision:
         return f"products of factors rounded to {kernel.precision} on tensor cores"
     return "float32 multiply-adds on CUDA cores"
