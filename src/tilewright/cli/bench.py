@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from tilewright.bench import suites
@@ -57,9 +56,9 @@ GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "256x256x256"
 GPU_SAMPLES = 10
 
 _NEXT = (
-    ("check missing_barrier", "a data race: both threads, both lines, the element"),
-    ("explain coalesced", "what a kernel does to a GPU, counted, and what binds"),
-    ("new my_gemm", "a kernel of your own to begin with, for the same tools"),
+    ("check missing_barrier", "Find a data race: both threads, both lines, the element"),
+    ("explain coalesced", "Count what a kernel does to a GPU, and see what binds"),
+    ("new my_gemm", "Begin a kernel of your own, for the same tools"),
 )
 """What a newcomer may type after the course, and what it shows."""
 
@@ -224,7 +223,7 @@ def run_bench(
         why = _why(where, choices, record)
         remark("wrong result", "bold red", f"{record.kernel} on {record.shape}{why}")
     if emulated and not kernels and not every:
-        shown.print(_next())
+        shown.print(_next(), soft_wrap=True)
     raise typer.Exit(1 if wrong else 0)
 
 
@@ -299,13 +298,7 @@ def _headline(engine: Engine, library: BaselineLibrary | None, timed: bool) -> s
     return ", ".join(words)
 
 
-def _next() -> Table:
-    """Commands to go on with."""
-    table = Table(
-        box=None, show_header=False, padding=(0, 0, 0, 2), title="\nNext:", title_justify="left", title_style=""
-    )
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for words, what in _NEXT:
-        table.add_row(f"{invoked()} {words}", what)
-    return table
+def _next() -> Text:
+    """Commands to go on with, each on a line of its own that can be pasted."""
+    lines = (part for words, what in _NEXT for part in ((f"\n{what}:\n", ""), (f"  {invoked()} {words}\n", "bold")))
+    return Text.assemble(*lines, end="")
