@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tilewright.kernels import find
-from tilewright.select.measured import that_count
+from tilewright.select.counted import that_count
 from tilewright.tables.cases import Case
 from tilewright.tables.entry import Entry
 from tilewright.tables.table import Table

@@ -9,8 +9,10 @@ import numpy as np
 from tilewright.analysis.cost import Sizes
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
-from tilewright.select.measured import FAR, LENGTH, Counted, Places, tables_of, that_count
+from tilewright.select.counted import Counted, that_count
+from tilewright.select.measured import tables_of
 from tilewright.select.orders import order_of
+from tilewright.select.places import FAR, LENGTH, Places
 from tilewright.tables.cases import Case
 
 _NEIGHBOURS = 8

@@ -1,15 +1,13 @@
-"""What tables say, as arrays: measured times of kernels and configs by problem, and how far the cost model was off.
+"""What tables say of a case, as arrays: times of kernels and configs by problem, and how far the cost model was off.
 
-Problems are grouped by orders and element types: bias and activation do not matter to the speed. Neither does the
-precision that a problem promises: it decides which kernels' times count. Everything is found for a whole case at once,
-by NumPy: a process waits for it before its first product. Models are asked of few configs near one problem alone.
+The model is asked of few configs near one problem alone, when they are candidates for the first time.
 """
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,270 +17,22 @@ from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.spec import PROMISES, Config
-from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import ITEM_BYTES
+from tilewright.select.counted import Counted, that_count
+from tilewright.select.places import Places
 from tilewright.tables import store
-from tilewright.tables.cases import Case, posed, same_speed_text
+from tilewright.tables.cases import Case
 from tilewright.tables.cover import NEAR, fewest
-from tilewright.tables.entry import ACCURATE_WITHIN, kept_by
-from tilewright.tables.table import Cells, Choice, Table
+from tilewright.tables.table import Table
 
 _FALL = 0.02
 """A config has 1/e of the vote of the fastest on a problem where the logarithm of its time is larger by this much."""
 
-_OTHER_ALIGNMENT = 1 / 3
-"""How far apart aligned and unaligned lines put two problems."""
-
-_ROUNDING = 1e-9
-"""Keeps squares of distances from being negative."""
-
 _UNKNOWN = 0.1
 """Weight of the assumption that the cost model is off by as much as it usually is."""
-
-LENGTH = 0.3
-"""Distance over which a neighbour's weight falls to 1/e."""
-
-FAR = 2.0
-"""Where no tabled problem is as near as this, tables say nothing of a problem."""
 
 _Floats = NDArray[np.float64]
 _Numbers = NDArray[np.intp]
 _Flags = NDArray[np.bool_]
-
-
-class Counted(NamedTuple):
-    """The measurements that count on a case's problems. Arrays but `sizes` and `table` have an element each."""
-
-    tables: tuple[Table, ...]
-    sizes: NDArray[np.int64]
-    """m, n, k and batch, a row a problem."""
-    table: _Numbers
-    """Number of the table that a problem's measurements are of."""
-    row: _Numbers
-    """Number of the problem."""
-    choice: _Numbers
-    """Number in `choices`."""
-    choices: list[Choice]
-    gflops: _Floats
-    baseline_gflops: _Floats
-    """NaN where it was not measured."""
-    accurate: _Flags
-    """`Entry.accurate`."""
-    rounds: _Flags
-    """Whether kernel and baseline round factors to TF32."""
-
-    @property
-    def times_us(self) -> _Floats:
-        """Microseconds of a run."""
-        work: _Floats = self.sizes.astype(np.float64).prod(axis=1)[self.row]
-        return 2 * work / self.gflops / 1e3
-
-
-def that_count(
-    tables: Iterable[Table],
-    case: Case,
-    promise: str | None = None,
-    order: str | None = None,
-    rounding: bool | None = None,
-) -> Counted | None:
-    """The measurements that count on problems of a case, of kernels that keep a promise; None where there are none.
-
-    On a problem that is in several tables those of one count, of kernels that round to TF32 and of all others. That is
-    the first table; or the first that has kernels of a weaker precision that is promised, if one does; and of these the
-    first that has times after other work: times back to back alone mislead more than those of another GPU of the same
-    compute capability, or of the case with the same speed (`Case.same_speed`), which counts as the same problem. Of
-    that table kernels count that have no other times: none is forgotten because another was timed anew. Problems of the
-    case with the same speed count where the case itself lacks them.
-
-    order: only configs that have this `Kernel.sum_order`; None for all. rounding: only kernels that round to TF32, or
-    only all others; None for both.
-    """
-    tables = tuple(tables)
-    parts = _parts(tables, case)
-    if not parts:
-        return None
-    choices, numbers = _choices(tables, parts)
-    kernels = list(dict.fromkeys([kernel for kernel, _, _ in choices]))
-    numbered = {kernel: number for number, kernel in enumerate(kernels)}
-    kernel_of = np.array([numbered[kernel] for kernel, _, _ in choices], np.intp)
-    precisions = [find(kernel).precision for kernel in kernels]
-    keeps = np.array([promise in kept_by(kernel) for kernel in kernels])
-
-    # Sizes of all parts' problems, and two numbers of each: that of its sizes, and that of its sizes and epilogue.
-    alike = [same_speed_text(text) for _, text, _, _ in parts]
-    rows = [
-        (text, one)
-        for text, (_, _, cells, _) in zip(alike, parts, strict=True)
-        for one in zip(*cells.sizes.T.tolist(), strict=True)
-    ]
-    sizes = {one: number for number, one in enumerate(dict.fromkeys([one for _, one in rows]))}
-    keys = {row: number for number, row in enumerate(dict.fromkeys(rows))}
-    places, keyed = [sizes[one] for _, one in rows], [keys[row] for row in rows]
-    firsts = np.cumsum([0, *(len(cells.sizes) for _, _, cells, _ in parts)])
-    problem = np.concatenate([cells.problem + first for (_, _, cells, _), first in zip(parts, firsts, strict=False)])
-    counts = [len(cells.gflops) for _, _, cells, _ in parts]
-    table = np.repeat([number for number, *_ in parts], counts)
-    own = np.repeat([is_own for *_, is_own in parts], counts)
-    choice = np.concatenate([numbers[number][cells.choice] for number, _, cells, _ in parts])
-    gflops = np.concatenate([cells.gflops for _, _, cells, _ in parts])
-    baseline = np.concatenate([cells.baseline_gflops for _, _, cells, _ in parts])
-    error = np.concatenate([cells.error_ratio for _, _, cells, _ in parts])
-    runs = [np.array([after for _, after in one.runs], np.bool_) for one in tables]
-    after_other_work = np.concatenate([runs[number][cells.run] for number, _, cells, _ in parts])
-
-    kernel = kernel_of[choice]
-    usable = keeps[kernel]
-    if order is not None:
-        usable &= np.array([_adds_in(one, order) for one in choices])[choice]
-    rounds = np.array([precision == "tf32" for precision in precisions])[kernel]
-    if rounding is not None:
-        usable &= rounds == rounding
-    group = 2 * np.array(keyed, np.intp)[problem] + rounds
-    asked = promise not in (None, "ieee")
-    weaker = np.array([asked and precision != promise for precision in precisions])[kernel]
-    rank = (2 * weaker + ~after_other_work) * len(tables) + table
-    best = np.full(2 * len(keys), 4 * len(tables))
-    np.minimum.at(best, group[usable], rank[usable])
-    counts_here = usable & (best[group] % len(tables) == table)
-    timed = np.zeros((2 * len(keys), len(kernels)), np.bool_)
-    timed[group[counts_here & after_other_work], kernel[counts_here & after_other_work]] = True
-    counts_here &= after_other_work | ~timed[group, kernel]
-
-    place = np.array(places, np.intp)[problem]
-    has_own = np.zeros(len(sizes), np.bool_)
-    has_own[place[counts_here & own]] = True
-    found = np.flatnonzero(counts_here & (own | ~has_own[place]))
-    if not len(found):
-        return None
-    row_of, row = _in_order(place[found])
-    table_of_row = np.zeros(len(row_of), np.intp)
-    table_of_row[row[::-1]] = table[found[::-1]]  # of several the first
-    used, choice_of = _in_order(choice[found])
-    lenient = np.array([None not in kept_by(name) for name in kernels])[kernel[found]]
-    accurate = ~(error[found] > ACCURATE_WITHIN) | lenient
-    return Counted(
-        tables,
-        np.array(list(sizes), np.int64)[row_of],
-        table_of_row,
-        row,
-        choice_of,
-        [choices[number] for number in used.tolist()],
-        gflops[found],
-        baseline[found],
-        accurate,
-        rounds[found],
-    )
-
-
-def _parts(tables: Sequence[Table], case: Case) -> list[tuple[int, str, Cells, bool]]:
-    """By table and case's text, the measurements of a case and of that with the same speed, and whether of its own."""
-    alike = {case.same_speed: False, case: True}
-    return [
-        (number, text, table.cells(text), alike[of])
-        for number, table in enumerate(tables)
-        for text in table.cases
-        if (of := Case.parse(text)) in alike
-    ]
-
-
-def _choices(
-    tables: Sequence[Table], parts: Sequence[tuple[int, str, Cells, bool]]
-) -> tuple[list[Choice], list[_Numbers]]:
-    """The choices that parts of tables name, each once, and by table the numbers that its own have among them."""
-    numbered: dict[tuple[str, tuple[str, ...], tuple[int, ...]], int] = {}
-    numbers = [np.full(len(table.choices), -1) for table in tables]
-    for number, _, cells, _ in parts:
-        for one in np.flatnonzero(np.bincount(cells.choice)).tolist():
-            kernel, names, values = tables[number].choices[one]
-            choice = kernel, tuple(names), tuple(values)
-            if choice not in numbered:
-                numbered[choice] = len(numbered)
-            numbers[number][one] = numbered[choice]
-    return list(numbered), numbers
-
-
-def _adds_in(choice: Choice, order: str) -> bool:
-    kernel, names, values = choice
-    return find(kernel).sum_order(Config(dict(zip(names, values, strict=True)))) == order
-
-
-def _in_order(numbers: _Numbers) -> tuple[_Numbers, _Numbers]:
-    """The different ones of numbers, in the order in which they come first, and of each number its place among them."""
-    different, first, places = np.unique(numbers, return_index=True, return_inverse=True)
-    order = first.argsort()
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return different[order], rank[places]
-
-
-class Places:
-    """Where the tabled problems of a case lie among others."""
-
-    def __init__(self, case: Case, sizes: NDArray[np.int64]) -> None:
-        self._case, self._sizes = case, sizes
-        self._logs = (log_m, log_n, log_k, log_batch) = np.log2(np.maximum(sizes, 1)).T
-        places = np.array(_place(log_m, log_n, log_k, log_batch))
-        self.places = np.vstack((-2 * places, (places * places).sum(axis=0), np.ones(len(sizes))))
-        """A column p for each problem: (x, y, z, 1, x*x + y*y + z*z) @ p is the square of its distance from the place
-        (x, y, z)."""
-        aligned = _aligned(case, sizes)
-        self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
-        self.rows = {tuple(one): row for row, one in enumerate(sizes.tolist())}
-        """By m, n, k and batch."""
-
-    def sizes(self, row: int, kept: str | None = None) -> Sizes:
-        """The sizes of a tabled problem; kept: the operand whose copy is kept."""
-        m, n, k, batch = self._sizes[row].tolist()
-        case = f"{self._case.layout} {self._case.factors}->{self._case.result}"
-        return Sizes.of(posed(m, n, k, case, batch), kept=kept)
-
-    def row(self, sizes: Sizes) -> int | None:
-        """Where a problem is tabled itself, gaps between rows that do not matter aside; None where it is not."""
-        found = self.rows.get((sizes.m, sizes.n, sizes.k, sizes.batch))
-        if found is None:
-            return None
-        form, tabled = sizes.form, self.sizes(found).form
-        return found if (form.aligned, form.starts) == (tabled.aligned, tabled.starts) else None
-
-    def distances(self, sizes: Sizes) -> _Floats:
-        """How far each tabled problem is from a problem."""
-        x, y, z = place(sizes)
-        found: _Floats = np.array((x, y, z, 1.0, x * x + y * y + z * z + _ROUNDING)).dot(self.places)
-        np.sqrt(found, found)
-        found += self.apart[sizes.aligned]
-        return found
-
-
-def place(sizes: Sizes) -> tuple[float, float, float]:
-    """Where a problem lies among others: how many results it has counts most, then k, then how square it is.
-
-    One along an axis is twice the results, 8 times the k, or 32 times as tall or wide.
-    """
-    log2 = math.log2
-    return _place(log2(sizes.m or 1), log2(sizes.n or 1), log2(sizes.k or 1), log2(sizes.batch or 1))
-
-
-def _place(log_m: Any, log_n: Any, log_k: Any, log_batch: Any) -> tuple[Any, Any, Any]:
-    """The same of logarithms, be they numbers or arrays."""
-    return log_m + log_n + log_batch, log_k / 3, (log_m - log_n) / 5
-
-
-def _aligned(case: Case, sizes: NDArray[np.int64]) -> _Flags:
-    """`takes.all_aligned` of problems without gaps."""
-    m, n, k, batch = sizes.T
-
-    def offsets(lines: NDArray[np.int64], length: NDArray[np.int64], item_bytes: int) -> NDArray[np.int64]:
-        length = np.maximum(length, 1)
-        gaps = np.bitwise_or(np.where(lines > 1, length, 0), np.where(batch > 1, length * lines, 0))
-        return gaps * item_bytes
-
-    item, result = ITEM_BYTES[case.factors], ITEM_BYTES[case.result]
-    # Columns of one element each are one row: `Layout.simplest`.
-    of_a = offsets(m, k, item) if case.layout[0] == "N" else np.where(m == 1, offsets(m, k, item), offsets(k, m, item))
-    of_b = offsets(k, n, item) if case.layout[1] == "N" else np.where(k == 1, offsets(k, n, item), offsets(n, k, item))
-    gaps = np.where(k > 0, of_a | of_b, 0) | offsets(m, n, result)
-    aligned: _Flags = gaps % VECTOR_BYTES == 0
-    return aligned
 
 
 class Group:

@@ -16,7 +16,8 @@ from tilewright.kernels.takes import Addresses
 from tilewright.problem import FLOAT8, RESULTS, Problem
 from tilewright.select import orders
 from tilewright.select.activation import unhidden_us
-from tilewright.select.measured import FAR, LENGTH, Measured, nearest_measured, shipped_factors
+from tilewright.select.measured import Measured, nearest_measured, shipped_factors
+from tilewright.select.places import FAR, LENGTH
 from tilewright.tables.cases import Case
 
 _NEIGHBOURS = 16
