@@ -29,7 +29,7 @@ def alone():
 
 
 @needs_make
-def test_make_bench_ends_with_how_to_call_the_command_line(tmp_path):
+def test_make_bench_runs_the_course(tmp_path):
     for name in ("Makefile", "pyproject.toml", "setup.py"):
         shutil.copy(ROOT / name, tmp_path)
     tools = tmp_path / ".venv" / "bin"
@@ -38,16 +38,8 @@ def test_make_bench_ends_with_how_to_call_the_command_line(tmp_path):
     program = tools / "tilewright"
     program.write_text("#!/bin/sh\necho ran $*\n")
     program.chmod(0o755)
-    (tools / "activate").write_text(f"PATH={tools}:$PATH\n")
     make = subprocess.run(["make", "bench"], cwd=tmp_path, env=alone(), capture_output=True, text=True, check=True)
-    ran, told = make.stdout.splitlines()[-2:]
-    assert ran == "ran bench"
-    command, activation = re.fullmatch(
-        r'More: (\S+ --help)\. After "(.*)" its name is tilewright alone.', told
-    ).groups()
-    for line in (command, f"{activation} && tilewright --help"):
-        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True)
-        assert done.stdout == "ran --help\n"
+    assert make.stdout.splitlines()[-1] == "ran bench"
 
 
 @needs_make

@@ -42,17 +42,21 @@ FaultGuard::FaultGuard() : stack_(new char[STACK_BYTES]) {
     stack.ss_sp = stack_.get();
     stack.ss_size = STACK_BYTES;
     sigaltstack(&stack, &before_);
+    {
+        std::lock_guard<std::mutex> lock(mutex);
+        if (guards++ == 0) {
+            struct sigaction action{};
+            action.sa_sigaction = handle;
+            action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+            sigemptyset(&action.sa_mask);
+            for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, END}) sigaction(signal, &action, &before[signal]);
+        }
+    }
+    // Only now: this thread may have been told to end before it had begun.
     sigset_t end;
     sigemptyset(&end);
     sigaddset(&end, END);
     pthread_sigmask(SIG_UNBLOCK, &end, nullptr);
-    std::lock_guard<std::mutex> lock(mutex);
-    if (guards++ != 0) return;
-    struct sigaction action{};
-    action.sa_sigaction = handle;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    sigemptyset(&action.sa_mask);
-    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, END}) sigaction(signal, &action, &before[signal]);
 }
 
 FaultGuard::~FaultGuard() {
