@@ -220,7 +220,9 @@ class Entry<kernel> {
 }  // namespace simt
 
 // Of no bytes: makes static shared memory begin at a multiple of 1024.
-static __shared__ __align__(1024) char simt_shared_begin[0];
+extern "C" {
+__shared__ __align__(1024) char simt_shared_begin[0];
+}
 
 // Where a variable of the source is, for Program.fill, and how many bytes it has.
 #define SIMT_FILLED(name)                                                 \
