@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
+from tilewright.engines.emulator.launch_bounds import with_launch_bounds
 from tilewright.engines.emulator.own_names import as_written, renamed
 from tilewright.engines.emulator.ptx import behind_prelude, lines_of, needs_macros, translated, translated_expanded
 from tilewright.engines.emulator.runtime_library import Runtime, base_options, find_runtime
@@ -207,7 +208,11 @@ def _compiled(
     if foreign:
         macros, behind, entry, *taken = map(renamed, (macros, behind, entry, *taken))
     behind += "".join(f"\nSIMT_FILLED({renamed(name)})" for name in filled)
-    rewritten = with_pointers(*(map(with_exact_values, taken) if exact else taken))
+    first, *others = with_pointers(*(map(with_exact_values, taken) if exact else taken))
+    first, bounds = with_launch_bounds(first, entry)
+    rewritten = first, *others
+    if bounds:
+        behind += f"\nSIMT_LAUNCH_BOUNDS({bounds})"
     names = file, *(name for name, _ in own)
     # Where macros make the PTX, the compiler's preprocessor is asked what it is, once that is not in the cache.
     by_macros = needs_macros(rewritten)

@@ -14,7 +14,7 @@ from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, Source, divided, padded
 from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
 from tilewright.engines.emulator.engine import tensor_map
-from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBlocksError, Watch, load
+from tilewright.engines.emulator.program import ABSENT_LANES, UNWATCHED, Program, WaitsForBlocksError, Watch, load
 from tilewright.engines.emulator.schedules import BACKWARDS, orders
 from tilewright.engines.tensor_maps import of_array
 from tilewright.errors import LaunchError
@@ -168,7 +168,7 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
 
     Where nothing is found, it runs again in other orders of threads and blocks (`orders`). Integers must be the same
     then; of floats a sum may be added up in another order, so these may differ by its rounding. Elements of 'out' that
-    no run writes are a finding too. At last it runs with other contents of local variables that it has not written.
+    no run writes are a finding too. Where shuffles read lanes that take no part, it runs with other values of these. At last it runs with other contents of local variables that it has not written.
 
     Args:
         launch: what is checked.
@@ -191,6 +191,9 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
     findings, notes = divided(checker.findings())
     if error and not findings:
         findings.append(Finding("launch", None, message=error))
+    if absent := checker.absent_lanes():
+        seen = error, checker.findings(), outputs
+        findings += absent if _reads_absent_lanes(launch, inputs, program, together, seen) else ()
     if findings:
         return CheckedLaunch(findings, inputs, outputs, notes)
     poisoned = {one.name: _poisoned(one, _POISONS[1]) for one in launch.buffers if one.role == "out"}
@@ -209,6 +212,25 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         kind, words = "uninitialized read", "others when local variables hold zeros before they are written"
         findings += [one for name in outputs if (one := _differing(kind, name, outputs[name], again[name], words))]
     return CheckedLaunch(findings, inputs, outputs, notes)
+
+
+def _reads_absent_lanes(
+    launch: Launch, inputs: Arrays, program: Program, together: bool, seen: tuple[str, list[Finding], Arrays]
+) -> bool:
+    """Whether a launch does something else where shuffles get other bits of lanes that take no part.
+
+    seen: its error, what was found, and its outputs.
+    """
+    error, findings, outputs = seen
+    for bits in ABSENT_LANES[1:]:
+        placed = Placed(launch, inputs)
+        checker = Checker(program.library, placed.checked_arrays(), source=Source(launch.file, launch.macros))
+        failure = _run(placed, program, Watch(checker, together=together, absent_lanes=bits))
+        again = placed.written()
+        same = all(again[name].tobytes() == outputs[name].tobytes() for name in outputs)
+        if not same or str(failure or "") != error or checker.findings() != findings:
+            return True
+    return False
 
 
 def _run(placed: Placed, program: Program, watch: Watch) -> LaunchError | None:
