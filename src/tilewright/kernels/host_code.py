@@ -4,7 +4,8 @@ nvcc compiles such a file for both; the compilers of kernels here take what runs
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -99,6 +100,34 @@ def reached(text: str, entry: str) -> str:
         return kept
     parts = [(one.begin, one.end) for one in used] + list(bodies.values())
     return "\n".join(kept[begin:end] for begin, end in parts)
+
+
+class DeviceCode(NamedTuple):
+    """What of a source and its headers is for the GPU, or is used there."""
+
+    lines: tuple[frozenset[int], ...]
+    """Of each of the texts, from 1 on."""
+    words: Counter[str]
+    """How often each name is there."""
+
+
+def device_code(texts: Sequence[str]) -> DeviceCode | None:
+    """What of these texts, a source's and its headers', is for the GPU; None where that is not understood."""
+    source = _read("\n".join(texts))
+    used = source.used([one for one in source.items if one.on_gpu])
+    if not used:
+        return None
+    words, lines, first = Counter[str](), set[int](), 1
+    for one in (one for one in source.items if id(one) in used):
+        words.update(_WORD.findall(source.code[one.begin : one.end]))
+        begin = source.code.count("\n", 0, one.begin) + 1
+        lines.update(range(begin, begin + source.code.count("\n", one.begin, one.end) + 1))
+    of_texts = []
+    for text in texts:
+        count = text.count("\n") + 1
+        of_texts.append(frozenset(line - first + 1 for line in lines if first <= line < first + count))
+        first += count
+    return DeviceCode(tuple(of_texts), words)
 
 
 class _Source(NamedTuple):

@@ -1,5 +1,5 @@
-"""`__launch_bounds__`, worked out by the compiler: no C++ of a host's has a place for it, so that a source gets a constant
-with its numbers behind the kernel that it is of, where all names mean the same.
+"""`__launch_bounds__`, worked out by the compiler: a host's has no place for it, so that a source gets a constant with
+its numbers behind the kernel that it is of, where all names mean the same.
 """
 
 import re
@@ -16,8 +16,8 @@ _NAME = "simt_launch_bounds_of_"
 
 
 def with_launch_bounds(text: str, entry: str) -> tuple[str, str]:
-    """A source with a constant of its kernel's launch bounds, and what C++ calls that; '' where it has none: an array of
-    three numbers, of which 0 says nothing.
+    """A source with a constant of its kernel's launch bounds, three numbers of which 0 says nothing, and what C++ calls
+    that; '' where it has none.
 
     Args:
         text: the source; its lines stay where they are.

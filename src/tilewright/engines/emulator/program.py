@@ -79,8 +79,8 @@ class _Launch(ctypes.Structure):
 
 
 ABSENT_LANES = 2**64 - 1, 0x5A5A5A5A5A5A5A5A, 0xDADADADADADADADA
-"""What shuffles give of lanes that take no part: NaN or -1, large numbers, and such below 0. No minimum, maximum or sum of
-numbers that people use is the same with all of them."""
+"""What shuffles give of lanes that take no part: NaN or -1, large numbers, and such below 0. No minimum, maximum or sum
+of numbers that people use is the same with all of them."""
 
 
 class Observer:
@@ -150,8 +150,8 @@ class Program:
     meets: bool
     """Whether its threads have ways to meet: turns, static shared memory, or calls of the runtime's operations."""
     launch_bounds: Extents = _NO_BOUNDS
-    """By its `__launch_bounds__`, threads of a block at most, blocks of a multiprocessor at least, blocks of a cluster at
-    most: 0 where it does not say."""
+    """By its `__launch_bounds__`: threads of a block at most, blocks of a multiprocessor at least, and blocks of a
+    cluster at most; 0 where it does not say."""
 
     def fill(self, name: str, content: bytes) -> None:
         """Give a variable that the kernel was compiled to have filled this content; what is left of it is zeros.
