@@ -23,6 +23,7 @@ _HOST_FUNCTION = "is considered a host function"
 _HOST_VARIABLE = re.compile(r"is considered a host variable|was inferred to be __host__")
 _USE_OF_VARIABLE = re.compile(r"host (?:variable|member) .* cannot be directly")
 """A warning, where NVRTC refuses the declaration."""
+_WARNING = re.compile(r": warning #[\w-]+: ")
 _END = re.compile(r"\n+(?:Remark: |\d+ errors? detected in ).*", re.DOTALL)
 _IN_JIT_MODE = re.compile(r", and host \w+ are not allowed in JIT mode\. Consider using [^\n]*")
 """What only those can do about it who call NVRTC."""
@@ -98,7 +99,7 @@ def _read(log: str) -> Iterator[_Error]:
     begins = [*_DIAGNOSTIC.finditer(log)]
     for one, end in zip(begins, [*(other.start() for other in begins[1:]), len(log)], strict=True):
         if one[3].endswith("error") or _USE_OF_VARIABLE.search(log, one.start(), end):
-            words = _END.sub("", log[one.start() : end])
+            words = _WARNING.sub(": error: ", _END.sub("", log[one.start() : end]), count=1)
             yield _Error(one[1], int(one[2]), words.rstrip(), one[3].startswith("catastrophic"))
 
 

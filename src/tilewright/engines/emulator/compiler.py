@@ -208,18 +208,15 @@ def _compiled(
     if foreign:
         macros, behind, entry, *taken = map(renamed, (macros, behind, entry, *taken))
     behind += "".join(f"\nSIMT_FILLED({renamed(name)})" for name in filled)
-    first, *others = with_pointers(*(map(with_exact_values, taken) if exact else taken))
-    first, bounds = with_launch_bounds(first, entry)
-    rewritten = first, *others
-    if bounds:
-        behind += f"\nSIMT_LAUNCH_BOUNDS({bounds})"
+    rewritten = with_pointers(*(map(with_exact_values, taken) if exact else taken))
     names = file, *(name for name, _ in own)
     # Where macros make the PTX, the compiler's preprocessor is asked what it is, once that is not in the cache.
     by_macros = needs_macros(rewritten)
     ptx = translated([] if by_macros else zip(names, rewritten, strict=True))
     text, *contents = rewritten if by_macros else ptx.texts
     macros = ptx.ahead + macros
-    unit = f'{macros}#line 1 "{file}"\n{text}{behind}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
+    bounded = with_launch_bounds(text, entry)
+    unit = f'{macros}#line 1 "{file}"\n{bounded}{behind}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
     options = [*base, *_SECTIONS, *_build_options(compiler, build)]
     if build.traced:
         options.append("-O2")  # counts are those of -O3, and it compiles in two thirds of the time
