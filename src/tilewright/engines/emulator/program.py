@@ -47,7 +47,7 @@ _GRID_SYNC = b"simt_grid_sync\0"
 """Among the symbols of a library whose kernel calls it."""
 
 _CALLED = re.compile(rb"(?<=\0)simt_\w+(?=\0)")
-_ALONE = frozenset((b"simt_thread", b"simt_call", b"simt_parameters"))
+_ALONE = frozenset((b"simt_thread", b"simt_call", b"simt_parameters", b"simt_launch_bounds", b"simt_shared_begin"))
 """Of the runtime's functions and the library's own, those at which no thread meets another."""
 
 _TURNS = (b"__tsan_atomic_thread_fence\0", *(b"__tsan_atomic%d_" % bits for bits in (16, 32, 64)))
