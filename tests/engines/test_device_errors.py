@@ -1,15 +1,16 @@
 """What GPUs cannot run and a host's compiler takes: functions and variables of the host."""
 
-import pytest
+import re
 
-from tilewright.bench.checking import Case, outcomes
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli import main
 from tilewright.engines import nvrtc
 from tilewright.engines.device_errors import check_for_gpu
 from tilewright.engines.emulator.launches import check_launch
 from tilewright.errors import CompileError
 from tilewright.kernels.launches import read_launch
-from tilewright.kernels.sources import from_source
-from tilewright.problem import Problem, Scalars
 
 KERNEL = """
 // tilewright: grid=1 block=32 x=float32[32] y=out:float32[32]
@@ -93,6 +94,6 @@ __global__ void product(const float* A, const float* B, float* C, int M, int N, 
     C[blockIdx.y * N + blockIdx.x] = sum + 0 * clip(sum);
 }}
 """)
-    kernel = from_source(str(file))
-    with pytest.raises(CompileError, match=r"product\.cu\(2\): error: "):
-        list(outcomes(kernel, [Case(Problem(4, 4, 4), Scalars(), kernel.config())]))
+    result = CliRunner().invoke(main.app, ["check", str(file), "--shape", "4"])
+    assert result.exit_code == 1
+    assert re.search(r"product\.cu\(2\): error: .* write __device__ ahead of it", str(result.exception))

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tilewright.bench.vast import judge, vast_problems, with_far_lines
 from tilewright.bench.verify import Operands, limit
-from tilewright.engines.device_errors import check_kernel_for_gpu
 from tilewright.engines.emulator.check import Checked, check, telling_shapes
 from tilewright.engines.emulator.engine import MULTIPROCESSORS, Executables
 from tilewright.engines.emulator.rows import check_rows
@@ -246,11 +245,7 @@ def other_configs(kernel: Kernel, config: Config) -> list[Config]:
 def outcomes(kernel: Kernel, cases: Iterable[Case], rows: bool = False) -> Iterator[Outcome]:
     """Check a kernel on cases; if asked, also whether a row's bits depend on the other rows."""
     executables: Executables = {}
-    for case in cases:
-        outcome = _outcome(kernel, case, rows, executables)
-        if kernel.foreign:  # what the emulator's compiler has against it has been raised
-            check_kernel_for_gpu(kernel, kernel.config(case.config))
-        yield outcome
+    return (_outcome(kernel, case, rows, executables) for case in cases)
 
 
 def _outcome(kernel: Kernel, case: Case, rows: bool, executables: Executables) -> Outcome:

@@ -35,10 +35,11 @@ from tilewright.cli.terminal import (
     write_json,
 )
 from tilewright.engines.apart import Apart, LostError
+from tilewright.engines.device_errors import check_kernel_for_gpu
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, is_vast, telling_shapes
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
-from tilewright.errors import DtypeError, NotSampledError, ProblemError, TilewrightError
+from tilewright.errors import CompileError, DtypeError, NotSampledError, ProblemError, TilewrightError
 from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS, examples
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
@@ -273,7 +274,15 @@ def _apart(job: _Job, deadline: float) -> Iterator[Outcome]:
 
 
 def _answer(connection: Connection, kernel: Kernel, cases: list[Case], rows: bool) -> None:
-    """Check a kernel in another process: sends outcomes, and an error in the place of one."""
+    """Check a kernel in another process: sends that it begins, once a GPU's compiler has read the source, and outcomes;
+    an error in the place of one."""
+    try:
+        for config in dict.fromkeys(kernel.config(case.config) for case in cases):
+            check_kernel_for_gpu(kernel, config)
+    except CompileError as error:
+        connection.send("")
+        connection.send(error)
+        return
     connection.send("")
     try:
         with _one_thread():

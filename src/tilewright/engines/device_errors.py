@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.engines import nvrtc
 from tilewright.engines.included import included
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.host_code import DeviceCode, device_code
@@ -62,7 +61,7 @@ def check_for_gpu(file: Path, entry: str, macros: Mapping[str, int | str]) -> No
     """
     text = file.read_text(encoding="utf-8")
     if words := _errors(file, text, tuple(included(text, file.parent)), entry, tuple(sorted(macros.items()))):
-        raise CompileError(f"{file.name} compiles for no GPU, as NVRTC says\n{words}")
+        raise CompileError(f"{file.name} does not compile for a GPU, says NVRTC:\n{words}")
 
 
 def check_kernel_for_gpu(kernel: Kernel, config: Config) -> None:
@@ -79,6 +78,8 @@ def check_kernel_for_gpu(kernel: Kernel, config: Config) -> None:
 def _errors(
     file: Path, text: str, headers: tuple[tuple[str, str], ...], entry: str, macros: tuple[tuple[str, int | str], ...]
 ) -> str:
+    from tilewright.engines import nvrtc  # noqa: PLC0415 it takes a tenth of a second, which not all checks have to wait
+
     try:
         log = nvrtc.foreign_errors(file, entry, dict(macros), _ARCHITECTURE)
     except EngineUnavailableError:
