@@ -2,11 +2,12 @@
 
 import pytest
 
+from tilewright.analysis.launch_explanation import explain_launch
 from tilewright.engines import nvrtc
 from tilewright.engines.emulator.compiler import CHECKED, FAST
 from tilewright.engines.emulator.launches import check_launch, compile_launch
 from tilewright.engines.emulator.symbols import shared_variables
-from tilewright.gpus import STATIC_SHARED_LIMIT
+from tilewright.gpus import STATIC_SHARED_LIMIT, gpu_named
 from tilewright.kernels.launches import read_launch
 
 SOURCE = """
@@ -121,6 +122,8 @@ def test_shared_memory_is_of_what_a_kernel_reaches(source):
     report = nvrtc.compile_foreign(launch.file, launch.entry, launch.defines, "sm_90a").report
     assert report.shared_bytes == program.static_shared_bytes
     assert check_launch(launch).findings == []
+    explained = explain_launch(launch, gpu_named("H200")).traffic.groups
+    assert min(explained[f"shared_{kind}"].requests for kind in ("load", "store")) == 64 * len(REACHED)
 
 
 def test_what_is_wrong_there_is_found_with_its_line(source):

@@ -134,9 +134,10 @@ def run_check(
     order that barriers give and not the one that threads happened to run in; asynchronous copies that nobody waited
     for; tiles that change while a warpgroup's products read them; stores that the copy engine or the tensor cores may
     not see yet; accesses outside of arrays or off their alignment; reads of uninitialised memory; barriers that part of
-    a block skips; and that C is right, and the same whatever order threads run in. With --batch-invariant also that
-    rows have the same bits when they are multiplied alone, and when the other rows hold NaN or large elements; where no
-    kernel is named, of those that promise it.
+    a block skips; shuffles that read lanes that take no part; source files that NVRTC refuses; and that C is right, and
+    the same whatever order threads run in. With --batch-invariant also that rows have the same bits when they are
+    multiplied alone, and when the other rows hold NaN or large elements; where no kernel is named, of those that
+    promise it.
 
     The exit status is 0 only if no fault was found. Stores of one value by several threads, with nothing that orders
     them, are a note and no fault.
