@@ -385,12 +385,15 @@ def test_types_may_have_names_of_the_source_s_own(alias):
         ('// "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"', None),
         ('asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(to) : "f"(from));', None),
         ("helper();", "tf32"),
+        ("void (*pointer)() = helper;", "tf32"),
+        ("PASTED(hel, per)();", "tf32"),
         ("MULTIPLY;", "tf32"),
         ("other_helper();", None),
     ],
 )
 def test_the_precision_is_that_of_the_instructions_that_a_kernel_reaches(text, precision):
     helpers = """#define MULTIPLY asm("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 ...")
+    #define PASTED(a, b) a##b
     __device__ void other_helper() {}
     __device__ void helper() { MULTIPLY; }
     __global__ void another() { MULTIPLY; }

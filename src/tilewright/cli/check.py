@@ -33,11 +33,12 @@ from tilewright.cli.terminal import (
     write_json,
 )
 from tilewright.engines.apart import Apart, LostError
+from tilewright.engines.device_errors import check_kernel_for_gpu
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, is_vast, telling_shapes
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.side_by_side import Workers
-from tilewright.errors import DtypeError, NotSampledError, ProblemError, TilewrightError
+from tilewright.errors import CompileError, DtypeError, NotSampledError, ProblemError, TilewrightError
 from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS, examples
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
@@ -132,9 +133,10 @@ def run_check(
     order that barriers give and not the one that threads happened to run in; asynchronous copies that nobody waited
     for; tiles that change while a warpgroup's products read them; stores that the copy engine or the tensor cores may
     not see yet; accesses outside of arrays or off their alignment; reads of uninitialised memory; barriers that part of
-    a block skips; and that C is right, and the same whatever order threads run in. With --batch-invariant also that
-    rows have the same bits when they are multiplied alone, and when the other rows hold NaN or large elements; where no
-    kernel is named, of those that promise it.
+    a block skips; shuffles that read lanes that take no part; source files that NVRTC refuses; and that C is right, and
+    the same whatever order threads run in. With --batch-invariant also that rows have the same bits when they are
+    multiplied alone, and when the other rows hold NaN or large elements; where no kernel is named, of those that
+    promise it.
 
     The exit status is 0 only if no fault was found. Stores of one value by several threads, with nothing that orders
     them, are a note and no fault.
@@ -267,7 +269,15 @@ def _apart(job: _Job, deadline: float) -> Iterator[Outcome]:
 
 
 def _answer(connection: Connection, kernel: Kernel, cases: list[Case], rows: bool) -> None:
-    """Check a kernel in another process: sends outcomes, and an error in the place of one."""
+    """Check a kernel in another process: sends that it begins, once a GPU's compiler has read the source, and outcomes;
+    an error in the place of one."""
+    try:
+        for config in dict.fromkeys(kernel.config(case.config) for case in cases):
+            check_kernel_for_gpu(kernel, config)
+    except CompileError as error:
+        connection.send("")
+        connection.send(error)
+        return
     connection.send("")
     try:
         with _one_thread():

@@ -128,15 +128,26 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
     return _ptx(source, _options(str(kernel.source), defines, arch, folder, lineinfo=False), "")
 
 
+def foreign_errors(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
+    """What the compiler says against a kernel of anybody's source with these macros, which it reads and makes no code
+    of; '' where it takes the source."""
+    options = _options(str(file), {}, arch, file.parent, lineinfo=False)
+    try:
+        _ptx(_with_macros(file, macros), options, entry, b"-fdevice-syntax-only")
+    except CompileError as error:
+        return str(error)
+    return ""
+
+
 def foreign_ptx(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
     """The PTX of a kernel of anybody's source with these macros, as `ptx`."""
     return _ptx(_with_macros(file, macros), _options(str(file), {}, arch, file.parent, lineinfo=False), entry)
 
 
-def _ptx(source: str, options: ProgramOptions, entry: str) -> str:
-    """entry: the kernel's name where it is that of a template's with arguments."""
+def _ptx(source: str, options: ProgramOptions, entry: str, *others: bytes) -> str:
+    """entry: the kernel's name where it is that of a template's with arguments; others: further options."""
     version()  # raises where there is no NVRTC
-    flags = options.as_bytes("nvrtc", "ptx")
+    flags = [*options.as_bytes("nvrtc", "ptx"), *others]
     # cuda.core asks the driver whether it could load the PTX, and fails where there is none.
     program = _value(nvrtc.nvrtcCreateProgram(source.encode(), options.name.encode(), 0, None, None))
     try:

@@ -5,9 +5,8 @@ nvcc compiles such a file for both; the compilers of kernels here take what runs
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.kernels.signature import (
@@ -45,10 +44,6 @@ _FOR_HOSTS = re.compile(
     r"|helper_(?:cuda|functions|timer|string|image|math_host)\.h|exception\.h)"
 )
 """Headers that kernels have no use for: of C++'s library, of the system, of CUDA's libraries and samples."""
-_SHARED = re.compile(
-    r"(?<![^;{}])(?P<before>\s*(?:(?:static|volatile|const)\s+)*)(?P<word>\b__shared__\b)(?P<variables>(?!\s*extern\b)[^;{}]*;)"
-)
-"""A declaration in shared memory whose size is known, without initial values."""
 
 
 @dataclass
@@ -91,7 +86,7 @@ def without_host_code(text: str, functions_alone: bool = False) -> str:
 
 def reached(text: str, entry: str) -> str:
     """The text of a source's kernel, of what it uses, and so on, macros too; without comments, and all of it where that
-    is not understood."""
+    is not understood, as where macros paste names."""
     source = _read(text)
     kept = _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else " " * len(found[0]), text)
     used = source.used_by(entry)
@@ -100,39 +95,39 @@ def reached(text: str, entry: str) -> str:
     named = {word for one in used for word in one.words}
     while more := {word for name in named & source.macros.keys() for word in source.macros[name]} - named:
         named |= more
-    bodies = {one[1]: one.span(2) for one in _MACRO.finditer(source.code)}
-    parts = [(one.begin, one.end) for one in used] + [bodies[name] for name in bodies if name in named]
+    bodies = {one[1]: one.span(2) for one in _MACRO.finditer(source.code) if one[1] in named}
+    if any("##" in kept[begin:end] for begin, end in bodies.values()):
+        return kept
+    parts = [(one.begin, one.end) for one in used] + list(bodies.values())
     return "\n".join(kept[begin:end] for begin, end in parts)
 
 
-@lru_cache(maxsize=64)
-def without_idle_arrays(text: str, entry: str, others: tuple[str, ...] = ()) -> str:
-    """A source whose `__shared__` variables take no shared memory where a kernel does not use them: those of functions
-    that it does not call, and those that nothing names. They are `static` there; lines stay where they are.
+class DeviceCode(NamedTuple):
+    """What of a source and its headers is for the GPU, or is used there."""
 
-    Args:
-        text: the source.
-        entry: the kernel.
-        others: texts of its headers, which may name functions of the source too.
-    """
-    if "__shared__" not in text:
-        return text
-    source = _read(text)
-    used = source.used_by(entry)
-    ids = set(map(id, used))
-    named_by_macros = frozenset[str]().union(*source.macros.values(), source.macros)
-    named = {word for one in used for word in one.words} | named_by_macros
-    named.update(word for other in others for word in _WORD.findall(other))
-    pieces, place = [], 0
-    for one in (one for one in source.items if used and one.function and one.names):
-        idle = id(one) not in ids and not one.names & named
-        words = Counter(_WORD.findall(source.plain[one.begin : one.end]))
-        for found in _SHARED.finditer(source.plain, one.begin, one.end):
-            names = _declared(_without_attributes(found["variables"]))
-            if idle or (names and all(words[name] == 1 and name not in named_by_macros for name in names)):
-                pieces += [text[place : found.start("word")], "" if "static" in found["before"] else "static"]
-                place = found.end("word")
-    return "".join([*pieces, text[place:]])
+    lines: tuple[frozenset[int], ...]
+    """Of each of the texts, from 1 on."""
+    words: Counter[str]
+    """How often each name is there."""
+
+
+def device_code(texts: Sequence[str]) -> DeviceCode | None:
+    """What of these texts, a source's and its headers', is for the GPU; None where that is not understood."""
+    source = _read("\n".join(texts))
+    used = source.used([one for one in source.items if one.on_gpu])
+    if not used:
+        return None
+    words, lines, first = Counter[str](), set[int](), 1
+    for one in (one for one in source.items if id(one) in used):
+        words.update(_WORD.findall(source.code[one.begin : one.end]))
+        begin = source.code.count("\n", 0, one.begin) + 1
+        lines.update(range(begin, begin + source.code.count("\n", one.begin, one.end) + 1))
+    of_texts = []
+    for text in texts:
+        count = text.count("\n") + 1
+        of_texts.append(frozenset(line - first + 1 for line in lines if first <= line < first + count))
+        first += count
+    return DeviceCode(tuple(of_texts), words)
 
 
 class _Source(NamedTuple):
@@ -140,15 +135,14 @@ class _Source(NamedTuple):
 
     code: str
     """It without comments."""
-    plain: str
-    """Without directives too."""
     macros: dict[str, frozenset[str]]
     """Names that the macros' bodies have."""
     items: list[_Item]
     """Its declarations."""
 
     def used(self, first: Iterable[_Item]) -> set[int]:
-        """These items, those that they name, and so on: functions where they are called."""
+        """These items, those that they name, and so on; of functions that do not say that the GPU has them, those that
+        they call."""
         waiting, used = list(first), set[int]()
         words, calls = set[str](), set[str]()
         while waiting:
@@ -161,7 +155,7 @@ class _Source(NamedTuple):
                     words |= body
                     calls |= body
             left = (one for one in self.items if id(one) not in used and not one.on_host)
-            waiting = [one for one in left if one.names & (calls if one.function else words)]
+            waiting = [one for one in left if one.names & (calls if one.function and not one.on_gpu else words)]
         return used
 
     def used_by(self, entry: str) -> list[_Item]:
@@ -172,9 +166,8 @@ class _Source(NamedTuple):
 
 def _read(text: str) -> _Source:
     code = without_comments(text)
-    plain = without_directives(code)
     macros = {one[1]: frozenset(_WORD.findall(one[2])) for one in _MACRO.finditer(code)}
-    return _Source(code, plain, macros, list(_items(plain, macros)))
+    return _Source(code, macros, list(_items(without_directives(code), macros)))
 
 
 def _items(code: str, macros: dict[str, frozenset[str]]) -> Iterator[_Item]:

@@ -12,7 +12,7 @@ from tilewright.engines.base import run
 from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, checker_of, divided, padded
 from tilewright.engines.emulator.compiler import CHECKED, OVERFLOWS
 from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, Executables, LaunchFacts
-from tilewright.engines.emulator.program import WaitsForBlocksError, Watch
+from tilewright.engines.emulator.program import ABSENT_LANES, WaitsForBlocksError, Watch
 from tilewright.engines.emulator.schedules import orders
 from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
@@ -113,6 +113,8 @@ def check(
     findings, notes = divided(finding for checker in session.checkers for finding in checker.findings())
     if error and not findings:
         findings.append(Finding("launch", None, message=error))
+    if absent := [one for checker in session.checkers for one in checker.absent_lanes()]:
+        findings += absent if session.reads_absent_lanes(result, error) else ()
     # Threads that never meet, and have no memory that one of them writes in common, cannot depend on their order.
     if findings or not (session.meets or kernel.foreign):
         return Checked(findings, result, notes)
@@ -164,7 +166,20 @@ class _Session:
         self.meets = False
         """Whether threads of a launch have ways to meet."""
         self._padded_at: dict[int, int] = {}
+        self._absent_lanes = ABSENT_LANES[0]
         self.checkers: list[Checker] = []
+
+    def reads_absent_lanes(self, result: NDArray[Any], error: str) -> bool:
+        """Whether the first run, which gave these, does something else where shuffles get other bits of lanes that take
+        no part."""
+        found = [checker.findings() for checker in self.checkers]
+        for self._absent_lanes in ABSENT_LANES[1:]:
+            self.checkers.clear()
+            other, failure = self.run()
+            again = [checker.findings() for checker in self.checkers]
+            if other.tobytes() != result.tobytes() or failure != error or again != found:
+                return True
+        return False
 
     def run(self, again: Watch | None = None) -> tuple[NDArray[Any], str]:
         """C, and why the launch failed.
@@ -194,7 +209,7 @@ class _Session:
             return self._again
         checker = checker_of(facts, arrays_of(facts, self._padded_at))
         self.checkers.append(checker)
-        return Watch(checker, together=self.together)
+        return Watch(checker, together=self.together, absent_lanes=self._absent_lanes)
 
 
 def _apart(array: NDArray[Any], layout: Layout) -> Layout:

@@ -3,7 +3,7 @@
 import ctypes
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -151,6 +151,7 @@ class Finding:
         return text
 
 
+_ABSENT_LANE = "absent lane"
 _BY_CHANCE = "chance alignment"
 _NOTES = ("same value", "shifted swizzle", _BY_CHANCE)
 
@@ -169,6 +170,7 @@ _WHY = {
     "the tile must exchange its pieces by their addresses, or declare the array with alignas({period})",
     _BY_CHANCE: "which is at a multiple of {period} bytes, where the pattern of its swizzle begins, by how this "
     "source's variables happen to lie: declare the array with alignas({period})",
+    _ABSENT_LANE: "and the result depends on what it gets, which may be anything",
     "unfinished copy": "and nobody has waited for it",
     "early access": "and has not waited for the launch before",
     "ended block": "and that block may have ended before: it does not wait for this one",
@@ -218,12 +220,23 @@ class Checker(Observer):
         self._source = source
 
     def findings(self) -> list[Finding]:
-        """What is wrong, in the order in which it was found.
+        """What is wrong, in the order in which it was found, but for `absent_lanes`.
 
         Raises:
             EngineUnavailableError: binutils, which finds lines of source, is not there.
         """
-        found = self.report()
+        return self._findings(lambda kind: kind != _ABSENT_LANE)
+
+    def absent_lanes(self) -> list[Finding]:
+        """Shuffles that read lanes that take no part in them: wrong if anything depends on what they get.
+
+        Raises:
+            EngineUnavailableError: as `findings`.
+        """
+        return self._findings(lambda kind: kind == _ABSENT_LANE)
+
+    def _findings(self, of: Callable[[str], bool]) -> list[Finding]:
+        found = [one for one in self.report() if of(one["kind"])]
         if any(one["kind"] == _BY_CHANCE for one in found):
             asked = alignments(*self._source) if self._source else {}
             found = [one for one in found if not _is_asked(one, asked)]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
+from tilewright.engines.emulator.launch_bounds import with_launch_bounds
 from tilewright.engines.emulator.own_names import as_written, renamed
 from tilewright.engines.emulator.ptx import behind_prelude, lines_of, needs_macros, translated, translated_expanded
 from tilewright.engines.emulator.runtime_library import Runtime, base_options, find_runtime
@@ -21,7 +22,6 @@ from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, sc
 from tilewright.engines.included import included, reaches
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.device_text import device_text
-from tilewright.kernels.host_code import without_idle_arrays
 
 _HERE = Path(__file__).parent
 _RUNTIME = _HERE / "runtime"
@@ -51,6 +51,17 @@ _PARSED_SUFFIX = ".hpp.gch"
 
 _ALIGNED = re.compile(r"\b__shared__\s+alignas\b")
 """What C++ has before the type alone, and CUDA behind `__shared__`."""
+
+_SECTIONS = ("-ffunction-sections", "-fdata-sections")
+"""Compiler's options by which every function and variable can be left out by itself, as `_REACHED` has it."""
+
+_REACHED = ("-Wl,--gc-sections", "-Wl,--undefined=simt_shared_begin")
+"""Linker's options: of the source there is only what the kernel reaches, by whatever way, and so only the `__shared__`
+variables that a GPU's code would have too. The begin of static shared memory is named by nobody."""
+
+_BEHIND_LEFT_OUT = "-Wl,-Ttext=0x4000000"
+"""The same of code that has lines: what is left out has addresses from 0 on in the debug information, where nothing
+else may be then."""
 
 _OF_VARIABLES = ("\t.section", "\t.text", "\t.data", "\t.bss", "\t.zero", "_ZGV")
 """How lines of assembly begin that say where variables are and how large."""
@@ -195,7 +206,6 @@ def _compiled(
     own = included(text, folder)
     taken = [_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own))]
     if foreign:
-        taken[0] = without_idle_arrays(taken[0], entry.partition("<")[0], tuple(taken[1:]))
         macros, behind, entry, *taken = map(renamed, (macros, behind, entry, *taken))
     behind += "".join(f"\nSIMT_FILLED({renamed(name)})" for name in filled)
     rewritten = with_pointers(*(map(with_exact_values, taken) if exact else taken))
@@ -205,8 +215,9 @@ def _compiled(
     ptx = translated([] if by_macros else zip(names, rewritten, strict=True))
     text, *contents = rewritten if by_macros else ptx.texts
     macros = ptx.ahead + macros
-    unit = f'{macros}#line 1 "{file}"\n{text}{behind}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
-    options = [*base, *_build_options(compiler, build)]
+    bounded = with_launch_bounds(text, entry)
+    unit = f'{macros}#line 1 "{file}"\n{bounded}{behind}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
+    options = [*base, *_SECTIONS, *_build_options(compiler, build)]
     if build.traced:
         options.append("-O2")  # counts are those of -O3, and it compiles in two thirds of the time
     elif (level := _optimization()) != "3":
@@ -256,7 +267,7 @@ def _compiled(
                 if build.bounded:
                     written = with_arrays(written, texts, (_RUNTIME, _INCLUDE[0]))
                 assembly.write_text(written, encoding="utf-8")
-                _link(compiler, [*base, str(assembly), str(runtime.library)], output)
+                _link(compiler, [*base, _BEHIND_LEFT_OUT, str(assembly), str(runtime.library)], output)
             else:
                 compiler.run([*options, "-c", "-x", "c++", str(unit_file), "-o", unlinked])
                 _link(compiler, [*base, unlinked, str(runtime.library)], output)
@@ -289,7 +300,7 @@ def _place(folder: Path, file: str, headers: Sequence[tuple[str, str]], contents
 def _link(compiler: Compiler, arguments: Sequence[str], output: Path) -> None:
     """Make a shared object of a kernel, with as few libraries as it needs: the linker would spend half of its time
     on C's and C++'s. Most kernels call nothing but the runtime."""
-    shared = [*arguments, "-shared", "-Wl,-z,defs", "-o", str(output)]
+    shared = [*arguments, "-shared", "-Wl,-z,defs", *_REACHED, "-o", str(output)]
     if not compiler.is_clang:
         for libraries in (["-nostdlib", *_thread_local_library()], ["-nodefaultlibs", "-lm", "-lgcc", "-lc"]):
             with contextlib.suppress(CompileError):

@@ -5,16 +5,24 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.engines.base import Matrix
+from tilewright.engines.device_errors import check_for_gpu
 from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, Source, divided, padded
 from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
 from tilewright.engines.emulator.engine import tensor_map
-from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBlocksError, Watch, load_compiled
+from tilewright.engines.emulator.program import (
+    ABSENT_LANES,
+    UNWATCHED,
+    Program,
+    WaitsForBlocksError,
+    Watch,
+    load_compiled,
+)
 from tilewright.engines.emulator.schedules import BACKWARDS, orders
 from tilewright.engines.side_by_side import Workers
 from tilewright.engines.tensor_maps import of_array
@@ -89,10 +97,12 @@ def compile_for_check(launch: Launch) -> tuple[Program, Program]:
     """The same for `check_launch`, compiled side by side: in the CHECKED build, and in the ZEROED one.
 
     Raises:
-        CompileError, EngineUnavailableError: as `compile_launch`.
+        CompileError, EngineUnavailableError: as `compile_launch`, or no GPU's compiler takes the source.
     """
-    with Workers(2) as threads:
+    with Workers(3) as threads:
+        on_gpu = threads.submit(check_for_gpu, launch.file, launch.entry, launch.defines)
         checked, zeroed = threads.map(lambda build: compile_launch(launch, build), (CHECKED, ZEROED))
+        on_gpu.result()
     return checked, zeroed
 
 
@@ -167,9 +177,10 @@ def _placed(array: NDArray[Any]) -> Matrix:
 def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
     """Run a launch, and look for what is wrong, as `check` does of matrix products.
 
-    Where nothing is found, it runs again in other orders of threads and blocks (`orders`). Integers must be the same
-    then; of floats a sum may be added up in another order, so these may differ by its rounding. Elements of 'out' that
-    no run writes are a finding too. At last it runs with other contents of local variables that it has not written.
+    Where shuffles read lanes that take no part, it runs with other values of these. Where nothing is found, it runs
+    again in other orders of threads and blocks (`orders`). Integers must be the same then; of floats a sum may be added
+    up in another order, so these may differ by its rounding. Elements of 'out' that no run writes are a finding too. At
+    last it runs with other contents of local variables that it has not written.
 
     Args:
         launch: what is checked.
@@ -180,18 +191,17 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
     (program, zeroed), inputs = compile_for_check(launch), draw(launch, seed)
-    source = Source(launch.file, {**launch.macros, **launch.template})
     for together in (False, True):
-        placed = Placed(launch, inputs)
-        checker = Checker(program.library, placed.checked_arrays(), source=source)
-        failure = _run(placed, program, Watch(checker, together=together))
-        if not isinstance(failure, WaitsForBlocksError):
+        first = _watched(launch, inputs, program, together)
+        if not first.waits:
             break  # else once more with all blocks together, which takes more memory
-    error = str(failure or "")
-    outputs = placed.written()
-    findings, notes = divided(checker.findings())
-    if error and not findings:
-        findings.append(Finding("launch", None, message=error))
+    outputs = first.outputs
+    findings, notes = divided(first.findings)
+    if first.error and not findings:
+        findings.append(Finding("launch", None, message=first.error))
+    if first.absent_lanes:
+        others = (_watched(launch, inputs, program, together, bits) for bits in ABSENT_LANES[1:])
+        findings += () if all(map(first.is_like, others)) else first.absent_lanes
     if findings:
         return CheckedLaunch(findings, inputs, outputs, notes)
     poisoned = {one.name: _poisoned(one, _POISONS[1]) for one in launch.buffers if one.role == "out"}
@@ -210,6 +220,34 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         kind, words = "uninitialized read", "others when local variables hold zeros before they are written"
         findings += [one for name in outputs if (one := _differing(kind, name, outputs[name], again[name], words))]
     return CheckedLaunch(findings, inputs, outputs, notes)
+
+
+class _Watched(NamedTuple):
+    """What a checker has seen of a run."""
+
+    error: str
+    findings: list[Finding]
+    outputs: Arrays
+    absent_lanes: list[Finding]
+    waits: bool
+    """Whether blocks wait for others that did not run at the same time."""
+
+    def is_like(self, other: "_Watched") -> bool:
+        """Whether the other run did the same."""
+        same = all(of.tobytes() == other.outputs[name].tobytes() for name, of in self.outputs.items())
+        return same and (self.error, self.findings) == (other.error, other.findings)
+
+
+def _watched(
+    launch: Launch, inputs: Arrays, program: Program, together: bool, absent_lanes: int = ABSENT_LANES[0]
+) -> _Watched:
+    """Run a launch under a checker."""
+    placed = Placed(launch, inputs)
+    source = Source(launch.file, {**launch.macros, **launch.template})
+    checker = Checker(program.library, placed.checked_arrays(), source=source)
+    failure = _run(placed, program, Watch(checker, together=together, absent_lanes=absent_lanes))
+    seen = checker.findings(), placed.written(), checker.absent_lanes()
+    return _Watched(str(failure or ""), *seen, isinstance(failure, WaitsForBlocksError))
 
 
 def _run(placed: Placed, program: Program, watch: Watch) -> LaunchError | None:

@@ -29,6 +29,8 @@ THREADS_VARIABLE = "TILEWRIGHT_EMULATOR_THREADS"
 
 Extents = tuple[int, int, int]
 
+_NO_BOUNDS: Extents = (0, 0, 0)
+
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _BLOCK_LIMITS = (1024, 1024, 64)
 _THREADS_LIMIT = 1024
@@ -47,7 +49,7 @@ _GRID_SYNC = b"simt_grid_sync\0"
 """Among the symbols of a library whose kernel calls it."""
 
 _CALLED = re.compile(rb"(?<=\0)simt_\w+(?=\0)")
-_ALONE = frozenset((b"simt_thread", b"simt_call", b"simt_parameters"))
+_ALONE = frozenset((b"simt_thread", b"simt_call", b"simt_parameters", b"simt_launch_bounds", b"simt_shared_begin"))
 """Of the runtime's functions and the library's own, those at which no thread meets another."""
 
 _TURNS = (b"__tsan_atomic_thread_fence\0", *(b"__tsan_atomic%d_" % bits for bits in (16, 32, 64)))
@@ -77,7 +79,13 @@ class _Launch(ctypes.Structure):
         ("cluster", ctypes.c_uint64),
         ("cooperative", ctypes.c_uint64),
         ("takes_turns", ctypes.c_uint64),
+        ("absent_lanes", ctypes.c_uint64),
     )
+
+
+ABSENT_LANES = 2**64 - 1, 0x5A5A5A5A5A5A5A5A, 0xDADADADADADADADA
+"""What shuffles give of lanes that take no part: NaN or -1, large numbers, and such below 0. No minimum, maximum or sum
+of numbers that people use is the same with all of them."""
 
 
 class Observer:
@@ -115,6 +123,8 @@ class Watch:
     takes_turns: bool = False
     """Whether a thread lets others go on before each atomic operation, and behind each fence: with all blocks together,
     what one has read there others change before it goes on."""
+    absent_lanes: int = ABSENT_LANES[0]
+    """The bits that a shuffle gives of a lane that takes no part in it: GPUs give any."""
 
     @property
     def in_turn(self) -> bool:
@@ -144,6 +154,9 @@ class Program:
     """Whether it has atomic operations or fences, at which threads can take turns. Known of observable builds."""
     meets: bool
     """Whether its threads have ways to meet: turns, static shared memory, or calls of the runtime's operations."""
+    launch_bounds: Extents = _NO_BOUNDS
+    """By its `__launch_bounds__`: threads of a block at most, blocks of a multiprocessor at least, and blocks of a
+    cluster at most; 0 where it does not say."""
 
     def fill(self, name: str, content: bytes) -> None:
         """Give a variable that the kernel was compiled to have filled this content; what is left of it is zeros.
@@ -189,7 +202,7 @@ class Program:
         cooperative = self.cooperative or (watch.together and fits)
         together = math.prod(grid) if cooperative else cluster
         where = self.call, pointers, grid, block, shared_bytes
-        ways = together, cooperative, watch.takes_turns
+        ways = together, cooperative, watch.takes_turns, watch.absent_lanes
         launch = _Launch(*where, observer, watch.schedule, chosen, count, *ways)
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         workers = 1 if watch.in_turn else min(worker_count(), math.prod(grid) // together)
@@ -242,6 +255,10 @@ class Program:
             )
         if threads > _THREADS_LIMIT:
             raise LaunchError(f"{self.name}: a block has at most {_THREADS_LIMIT} threads, got {threads}")
+        of_block, _, of_cluster = self.launch_bounds
+        for what, most, got in ("threads of a block", of_block, threads), ("blocks of a cluster", of_cluster, cluster):
+            if 0 < most < got:
+                raise LaunchError(f"{self.name}: {what} are {most} at most by its __launch_bounds__, got {got}")
         if self.static_shared_bytes > STATIC_SHARED_LIMIT:
             raise LaunchError(
                 f"{self.name}: a block has at most {STATIC_SHARED_LIMIT} bytes of static shared memory, "
@@ -310,6 +327,10 @@ def load(library: Path, name: str, build: Build = FAST) -> Program:
     sizes = itertools.takewhile(bool, map(kernel.simt_parameters().__getitem__, itertools.count()))
     call = ctypes.cast(kernel.simt_call, ctypes.c_void_p).value
     assert call is not None
+    bounds = _NO_BOUNDS
+    if hasattr(kernel, "simt_launch_bounds"):
+        kernel.simt_launch_bounds.restype = ctypes.POINTER(ctypes.c_uint32 * len(bounds))
+        bounds = tuple(kernel.simt_launch_bounds().contents)
     shared_bytes = runtime.simt_static_shared_bytes(call)
     if build.spacing:
         shared_bytes = sum(variable.bytes for variable in shared_variables(library))
@@ -317,7 +338,8 @@ def load(library: Path, name: str, build: Build = FAST) -> Program:
     has_turns = any(symbol in code for symbol in _TURNS)
     meets = has_turns or shared_bytes > 0 or not _ALONE.issuperset(_CALLED.findall(code))
     together = _GRID_SYNC in code
-    return Program(name, call, tuple(sizes), shared_bytes, library, build, runtime, together, has_turns, meets)
+    facts = tuple(sizes), shared_bytes, library, build, runtime, together, has_turns, meets
+    return Program(name, call, *facts, bounds)
 
 
 def launch_source(

@@ -30,6 +30,10 @@ bool is_reduction(Operation operation) {
     return Operation::reduce_add <= operation && operation <= Operation::reduce_xor;
 }
 
+bool is_shuffle(Operation operation) {
+    return Operation::shuffle <= operation && operation <= Operation::shuffle_xor;
+}
+
 unsigned bit(unsigned lane) { return 1u << lane; }
 
 }  // namespace
@@ -319,11 +323,17 @@ void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* 
                     thread.result = std::uint64_t(total);
                     break;
                 }
-                // a shuffle; what comes from a lane that takes no part is undefined
-                thread.result = meeting.arrived & bit(thread.source) ? warp.threads[thread.source].value : ~0ull;
+                thread.result = shuffled(warp, meeting, thread);
         }
         if (&thread != self) ready_.push(&thread);
     }
+}
+
+// What a thread gets by a shuffle, or by an operation without values.
+std::uint64_t BlockRunner::shuffled(const Warp& warp, const Meeting& meeting, const GpuThread& thread) {
+    if (meeting.arrived & bit(thread.source)) return warp.threads[thread.source].value;
+    if (is_shuffle(meeting.call.operation) && observed()) observer_->lane_absent(thread, meeting.call, thread.source);
+    return launch_.absent_lanes;
 }
 
 // What a reduction makes of the values of the lanes that came.

@@ -40,6 +40,7 @@ struct Launch {
     std::uint64_t cluster;  // blocks of one, in a row along x; grid.x is a multiple of it
     std::uint64_t cooperative;  // whether these are all of the grid, which run together, and no cluster
     std::uint64_t takes_turns;  // whether threads let others go on before each atomic operation, and behind each fence
+    std::uint64_t absent_lanes;  // what shuffles get from lanes that take no part, of which GPUs say nothing
 };
 
 // The order in which things begin that have no order, as a schedule has it.
@@ -289,6 +290,7 @@ class BlockRunner {
     void hand_over(Context& from);
     void suspend(GpuThread* self, const Call& call);
     void complete(Warp& warp, const Meeting& meeting, const GpuThread* self);
+    std::uint64_t shuffled(const Warp& warp, const Meeting& meeting, const GpuThread& thread);
     void act_together(const Warp& warp, const Meeting& meeting);
     void leave(Warp& warp, unsigned lane);
     static std::int64_t combined(const Warp& warp, const Meeting& meeting);

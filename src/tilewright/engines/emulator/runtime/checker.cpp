@@ -404,6 +404,20 @@ void Checker::polls_for_ever(const GpuThread& thread) {
     findings_.put(std::move(finding));
 }
 
+void Checker::lane_absent(const GpuThread& thread, const Call& call, unsigned lane) {
+    const std::uint32_t site = findings_.site_of(call);
+    if (!findings_.is_new("absent lane", site, 0)) return;
+    Finding finding{};
+    finding.kind = "absent lane";
+    finding.party = party(thread.actor, thread.block->index, site, "reads");
+    finding.has_place = true;
+    const bool in_mask = thread.mask >> lane & 1;
+    const bool was = thread.number / WARP_SIZE * WARP_SIZE + lane < layout_.threads;
+    const std::string why = !in_mask ? "is not in the mask " + hexadecimal(thread.mask) : was ? "has returned" : "the block does not have";
+    finding.place = {"lane " + std::to_string(lane) + ", which " + why + ",", false, {}, {}, 1};
+    findings_.put(std::move(finding));
+}
+
 void Checker::ended(bool endless, bool overflowed, const GpuThread& thread, std::uintptr_t address) {
     const char* const kind = endless ? "hung" : "crashed";
     const std::uint32_t site = std::uint32_t(address - layout_.library);

@@ -48,6 +48,7 @@ class Checker : public Observer {
     }
     void cluster_barrier(const Call&) override { order_.cluster_barrier(); }
     void warp_exchange(const Warp& warp, unsigned lanes, const Call& call) override;
+    void lane_absent(const GpuThread& thread, const Call& call, unsigned lane) override;
     void fragment(const Warp& warp, const Call& call, const FragmentAccess& access) override;
     void fence(const GpuThread& thread) override { order_.fence(thread.actor); }
     void waited_for_grid(const GpuThread& thread) override;

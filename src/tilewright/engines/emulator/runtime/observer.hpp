@@ -24,6 +24,8 @@
 //       sync().
 //   warp_exchange
 //       Lanes have arrived together: __syncwarp, shuffles, votes, by call.operation.
+//   lane_absent
+//       A thread gets what a shuffle finds in a lane that takes no part: it is not in the mask, has returned, or never was.
 //   fragment
 //       A warp loads or stores a matrix fragment (wmma). No `access` comes for it.
 //   fence
@@ -172,6 +174,7 @@ class Observer {
     virtual void block_barrier(const Block&, const Call&) {}
     virtual void cluster_barrier(const Call&) {}
     virtual void warp_exchange(const Warp&, unsigned /*lanes*/, const Call&) {}
+    virtual void lane_absent(const GpuThread&, const Call&, unsigned /*lane*/) {}
     virtual void fragment(const Warp&, const Call&, const FragmentAccess&) {}
     virtual void fence(const GpuThread&) {}
     virtual void waited_for_grid(const GpuThread&) {}

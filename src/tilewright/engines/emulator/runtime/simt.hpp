@@ -47,7 +47,7 @@ extern "C" int memcmp(const void* one, const void* other, std::size_t bytes) noe
 #define __noinline__ __attribute__((noinline))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
-#define __launch_bounds__(...)
+#define __launch_bounds__(...)  // see SIMT_LAUNCH_BOUNDS
 #define __grid_constant__
 #define __builtin_assume(condition) ((void)0)
 #define __cluster_dims__(...)  // the launch says how many blocks a cluster has
@@ -220,7 +220,9 @@ class Entry<kernel> {
 }  // namespace simt
 
 // Of no bytes: makes static shared memory begin at a multiple of 1024.
-static __shared__ __align__(1024) char simt_shared_begin[0];
+extern "C" {
+__shared__ __align__(1024) char simt_shared_begin[0];
+}
 
 // Where a variable of the source is, for Program.fill, and how many bytes it has.
 #define SIMT_FILLED(name)                                                 \
@@ -228,6 +230,10 @@ static __shared__ __align__(1024) char simt_shared_begin[0];
         *at = const_cast<void*>(static_cast<const void*>(&name));         \
         return sizeof name;                                               \
     }
+
+// The constant that launch_bounds.py makes of the kernel's __launch_bounds__, which may be one of a template: a name with commas.
+#define SIMT_LAUNCH_BOUNDS(...) \
+    SIMT_EXPORT const unsigned* simt_launch_bounds() { return __VA_ARGS__; }
 
 // The kernel may be one of a template: a name with commas.
 #define SIMT_ENTRY(...)                                                                                     \
