@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from faulty import faulty
-from tilewright.bench import checking
+from tilewright.bench import check_cases, checking
 from tilewright.cli import check, main
 from tilewright.cli.terminal import kernel_names
 from tilewright.kernels import KERNELS, examples, find
@@ -198,7 +198,7 @@ def test_defaults_are_all_forms_of_a_kernel_and_a_second_config(monkeypatch):
 def test_defaults_have_blocks_that_share_tiles_batches_and_single_steps():
     for name in ("skinny", "split_k", "tma_packed"):
         kernel = find(name)
-        cases = checking.own_cases(kernel, kernel.config(), [Scalars(1.5, 0.5)])
+        cases = check_cases.own_cases(kernel, kernel.config(), [Scalars(1.5, 0.5)])
         shared = [case for case in cases if case.multiprocessors > 4]
         assert shared
         for problem, _, config, multiprocessors, *_ in shared:
@@ -211,7 +211,7 @@ def test_defaults_have_blocks_that_share_tiles_batches_and_single_steps():
 
 def test_other_configs_have_values_on_both_sides_of_a_default():
     kernel = find("promoted")
-    values = [config.PROMOTE for config in checking.other_configs(kernel, kernel.config())]
+    values = [config.PROMOTE for config in check_cases.other_configs(kernel, kernel.config())]
     assert min(values) < kernel.config().PROMOTE < max(values)
 
 
