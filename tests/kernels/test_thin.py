@@ -77,7 +77,9 @@ def test_check_runs_what_follows_where_terms_do_not_hold(number, tmp_path, monke
     shutil.copy(kernel.source, tmp_path)
     faulty = replace(kernel, source=tmp_path / kernel.source.name)
     config = kernel.config({"BM": 16, "BN": 64, "STAGES": 3})
-    cases = [one for one in check_cases.own_cases(kernel, config, [Scalars()], others=False) if not is_vast(one.problem)]
+    cases = [
+        one for one in check_cases.own_cases(kernel, config, [Scalars()], others=False) if not is_vast(one.problem)
+    ]
     compiled = {kernel.variant(one.problem, config) for one in cases if one.unfit}
     cases = [one for one in cases if kernel.variant(one.problem, config) in compiled]
     assert len(cases) > len(check_cases.UNFIT)

@@ -221,7 +221,7 @@ def feature_cases(
     factors: Sequence[str],
     layouts: Sequence[str],
 ) -> list[Case]:
-    """Cases that together have everything that a kernel takes, in few launches (`cover`): each value of a parameter that
+    """Cases that together have all that a kernel takes, in few launches (`cover`): each value of a parameter that
     some config has, each element type, order, alignment, kind of scales, way of a batch, scalars, bias and activation,
     C in place and apart from D, and elements of `VALUES`. Results that the copy engine stores come with each epilogue.
     """
@@ -263,9 +263,9 @@ def _few(configs: Sequence[Config]) -> list[Config]:
 
 def _types(kernel: Kernel, factors: Sequence[str]) -> list[Arithmetic]:
     """Each element type of A, of another type of B, and of D, once at least."""
-    of_factors = [(one, None) for one in factors]
+    of_factors: list[tuple[str, str | None]] = [(one, None) for one in factors]
     if set(FLOAT8) <= set(factors):
-        of_factors += [FLOAT8, FLOAT8[::-1]]
+        of_factors += [(FLOAT8[0], FLOAT8[1]), (FLOAT8[1], FLOAT8[0])]
     results = kernel.takes.results
     count = max(len(of_factors), len(results))
     pairs = [(of_factors[i % len(of_factors)], results[-1 - i % len(results)]) for i in range(count)]
@@ -294,23 +294,21 @@ def _has_box(kernel: Kernel, config: Config) -> bool:
 def _fits(kernel: Kernel, axes: frozenset[str], row: Row) -> bool:
     """Whether values of some axes can come together."""
     types, values = row.get("types"), row.get("values", "")
-    result = "" if types is None else types.result
+    narrow = types is not None and ITEM_BYTES[types.result] == _NARROW_BYTES
+    has_box = "config" in row and _has_box(kernel, row["config"])
+    apart, epilogue = row.get("apart", True), row.get("bias") or row.get("activation")
     if row.get("stored"):
-        if "config" in row and not _has_box(kernel, row["config"]):
+        stored = (has_box or "config" not in row) and (narrow or types is None) and row.get("aligned", True)
+    else:
+        stored = "stored" not in row or not (has_box and narrow and row.get("aligned"))
+    if not stored or (row.get("batch") == _BATCHES[-1] and not apart):
+        return False
+    if values and types is not None and types.result in FLOAT8:
+        return False
+    if values == TINY and types is not None:
+        types_hold = types.factors in ("float32", "bfloat16") and types.result == "float32"
+        if not types_hold or epilogue:
             return False
-        if (result and ITEM_BYTES[result] != _NARROW_BYTES) or not row.get("aligned", True):
-            return False
-    elif row.get("stored") is False and "config" in row and _has_box(kernel, row["config"]):
-        if result and ITEM_BYTES[result] == _NARROW_BYTES and row.get("aligned", False):
-            return False
-    if values and result in FLOAT8:
-        return False
-    if values == TINY and (row.get("bias") or row.get("activation") or result not in ("", "float32")):
-        return False
-    if values == TINY and types is not None and types.factors not in ("float32", "bfloat16"):
-        return False
-    if row.get("batch") == _BATCHES[-1] and not row.get("apart", True):
-        return False
     return axes > set(row) or kernel.refusal(_posed(kernel, row)) is None
 
 

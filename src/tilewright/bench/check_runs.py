@@ -101,7 +101,7 @@ def run_jobs(
                 for number, outcome in zip(numbers, run(running.job, [stage[i] for i in numbers]), strict=False):
                     found[number] = outcome
                     ended(running.job)
-            except BaseException as error:  # noqa: BLE001 - the caller is told
+            except BaseException as error:
                 running.error = error
             with changed:
                 running.end_group()

@@ -83,7 +83,9 @@ def _outcome(kernel: Kernel, case: Case, rows: bool, executables: Executables) -
     if case.values == TINY:
         allowed += _LEAST * (problem.k + 8) * math.sqrt(checked.result.size) / of.norm
     cut = kernel.precision == "tf32" and allowed < error < _CUT * allowed
-    return Outcome(case, checked, error, error <= allowed, CUT if cut else "" if error == error else _other(of, checked))
+    return Outcome(
+        case, checked, error, error <= allowed, CUT if cut else "" if error == error else _other(of, checked)
+    )
 
 
 def _other(of: Operands, checked: Checked) -> str:

@@ -1,4 +1,4 @@
-"""Few combinations of values that together have every value, and most pairs: what a check runs of a kernel's features."""
+"""Few combinations of values that together have every value, and most pairs: for what a check runs of a kernel."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright import activations
 from tilewright.analysis.accuracy import LEFT
 from tilewright.errors import ProblemError
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, SCALED_BLOCK, Layout, Problem, Scalars
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, SCALED_BLOCK, Layout, Problem, Scalars, Scale
 
 _ACTIVATION_UNITS = 8
 """Units of 2**-23 of a sum that computing an activation of it may err by."""
@@ -79,18 +79,15 @@ class Operands:
         c = uniform(of_c, problem.result) if scalars.beta else np.full(of_c, np.nan, dtype=problem.result)
         side = problem.epilogue.bias
         bias = uniform((n if side == "row" else m,), problem.result) if side else None
-        scales: list[NDArray[np.float32] | None] = []
-        for side, (scale, sides) in {"A": (problem.scaling.a, m), "B": (problem.scaling.b, n)}.items():
-            if scale is None:
-                scales.append(None)
-                continue
-            count = 1 if scale.kind == "tensor" else -(-sides // scale.sides)
-            deep = -(-k // SCALED_BLOCK) if scale.of_blocks else 1
-            if problem.grouped and side == "B" and scale.kind == "line":
-                deep = problem.batch  # each matrix has its own
-            drawn = random.uniform(0.5, 2, (count, deep)).astype(np.float32)
-            scales.append(drawn if side == "A" or problem.grouped else drawn.T.copy())
-        return cls(problem, a, b, c, scalars, bias, *scales, ends=_ends(problem) if problem.grouped else None)
+        scaling, steps = problem.scaling, -(-k // SCALED_BLOCK)
+        # Of a grouped product each matrix of B has scales of its columns.
+        deep = problem.batch if problem.grouped and scaling.b and scaling.b.kind == "line" else 1
+        scale_a = _scales(random, scaling.a, m, steps)
+        scale_b = _scales(random, scaling.b, n, steps, deep)
+        if scale_b is not None and not problem.grouped:
+            scale_b = scale_b.T.copy()
+        ends = _ends(problem) if problem.grouped else None
+        return cls(problem, a, b, c, scalars, bias, scale_a, scale_b, ends)
 
     @cached_property
     def sums(self) -> NDArray[np.float64]:
@@ -162,6 +159,16 @@ class Operands:
     @cached_property
     def _all_finite(self) -> bool:
         return bool(np.isfinite(self.reference).all())
+
+
+def _scales(
+    random: np.random.Generator, scale: Scale | None, sides: int, steps: int, deep: int = 1
+) -> NDArray[np.float32] | None:
+    """Scales of so many rows (or columns, or blocks of them), and of so many steps along k or `deep` others."""
+    if scale is None:
+        return None
+    count = 1 if scale.kind == "tensor" else -(-sides // scale.sides)
+    return random.uniform(0.5, 2, (count, steps if scale.of_blocks else deep)).astype(np.float32)
 
 
 def _ends(problem: Problem) -> NDArray[np.int32]:

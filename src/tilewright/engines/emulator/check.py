@@ -171,12 +171,13 @@ class _Session:
             count = (problem.batch,) if problem.batch > 1 else ()
             self._held = np.full((*count, problem.m, problem.n), np.nan, c.dtype)
         of_a, of_b, of_d = lay(a, problem.a), lay(b, problem.b), lay(self._held, problem.d)
-        laid = [_scales(one, scale, side, problem) for one, scale, side in zip(scales, problem.scaling, "AB", strict=True)]
+        of_factors = zip(scales, problem.scaling, "AB", strict=True)
+        laid = [_scales(one, scale, side, problem) for one, scale, side in of_factors]
         scaling = Scaling(*(scale for _, scale in laid))
         self._problem = replace(problem, a=of_a, b=of_b, c=layout_c, d=of_d, scaling=scaling)
         self._factors = padded(a, of_a.ld, of_a.order), padded(b, of_b.ld, of_b.order)
         self._bias = None if bias is None else padded(bias[np.newaxis], bias.size)
-        self._scales = [None if lines is None else self._engine.upload(lines, lines.shape[1] + 1) for lines, _ in laid]
+        self._scales = [None if lines is None else self._engine.upload(lines, _with_gap(lines)) for lines, _ in laid]
         self._ends = None if ends is None else self._engine.upload(ends[np.newaxis])
         self._again: Watch | None = None
         self.has_turns = False
@@ -199,8 +200,8 @@ class _Session:
         self._padded_at = {matrix.pointer: matrix.owner.slack for matrix in (a, b, c, d, self._bias) if matrix}
         error = ""
         try:
-            what, besides = (self._engine, self._kernel, self._config, problem), {"scales": self._scales}
-            run(*what, a, b, d, self._scalars, c=c, bias=self._bias, offsets=self._ends, **besides)
+            what = self._engine, self._kernel, self._config, problem, a, b, d, self._scalars
+            run(*what, c=c, bias=self._bias, scales=self._scales, offsets=self._ends)
         except LaunchError as failure:
             if isinstance(failure, WaitsForBlocksError) and not self.together:
                 self.together = True
@@ -231,6 +232,11 @@ def _together(array: NDArray[Any], layout: Layout) -> Layout:
     return Layout(layout.order, array.shape[-1 if layout.order == "row" else -2], None if array.ndim == 3 else 0)
 
 
+def _with_gap(lines: NDArray[Any]) -> int:
+    """Elements from one line to the next, one of them between the lines."""
+    return lines.shape[1] + 1 if lines.size else 0
+
+
 def _scales(
     scales: NDArray[np.float32] | None, scale: Scale | None, side: str, problem: Problem
 ) -> tuple[NDArray[np.float32] | None, Scale | None]:
@@ -240,7 +246,7 @@ def _scales(
     """
     if scales is None or scale is None:
         return None, None
-    if scale.kind == "tensor":
+    if scale.kind == "tensor" or scales.size == 0:
         return scales, scale
     if problem.grouped and side == "B":  # each matrix has a line of them
         return scales.T, Scale(scale.kind, 1, scales.shape[0] + 1)

@@ -259,8 +259,8 @@ class Checker(Observer):
 
 
 def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyType({})) -> list[CheckedArray]:
-    """What a kernel may use in a launch, as its source calls it. Nothing may write to A, B and the bias, nor to C where D
-    is another array.
+    """What a kernel may use in a launch, as its source calls it. Nothing may write to A, B and the bias, nor to C
+    where D is another array.
 
     Args:
         facts: of the launch.
