@@ -75,6 +75,8 @@ class Case(NamedTuple):
     """Whether some of the blocks run, on matrices that no memory holds (`check_sample`)."""
     unfit: int | None = None
     """The exponent of an element that terms may not hold, one of `UNFIT`."""
+    kept: str | None = None
+    """The operand, A or B, whose copy is made by a launch of its own."""
     values: str = ""
     """What some elements are, one of `VALUES`; else all are random numbers."""
 
@@ -103,6 +105,8 @@ def in_words(case: Case, kernel: Kernel, config: Config) -> str:
         words.append(UNFIT[case.unfit])
     if case.values:
         words.append(VALUES[case.values])
+    if case.kept:
+        words.append(f"a copy of {case.kept} that is kept")
     if case.multiprocessors != MULTIPROCESSORS:
         words.append(f"{case.multiprocessors} multiprocessors")
     words += [f"{name}={value}" for name, value in case.config.items() if config[name] != value]
@@ -227,23 +231,27 @@ def feature_cases(
     """
     axes: dict[str, Sequence[Any]] = {
         "config": _few(configs),
-        "types": _types(kernel, factors),
+        "factors": _factors(factors),
+        "result": kernel.takes.results[::-1],
         "values": _values(kernel),
         "aligned": (True,) if kernel.takes.aligned else (False, True) if kernel.takes.gaps else (False,),
         "layout": [layout for layout in layouts if layout in kernel.takes.layouts],
         "scaling": _scalings(kernel),
         "batch": _BATCHES if kernel.takes.batches and not kernel.takes.grouped else _BATCHES[:1],
         "apart": (False, True) if kernel.takes.separate_c else (False,),
+        "kept": (None, "A", "B") if _copies(kernel, configs) else (None,),
         "scalars": scalars,
         "activation": (None, *ACTIVATIONS) if kernel.takes.epilogue else (None,),
         "bias": (None, "row", "column") if kernel.takes.epilogue else (None,),
     }
     stores = [by_engine for by_engine in (False, True) if any(_has_box(kernel, one) == by_engine for one in configs)]
     axes = {"stored": stores, **axes}
-    of_epilogue = ("types", "apart", "scalars", "batch", "activation", "bias")
+    of_epilogue = ("result", "apart", "scalars", "batch", "activation", "bias")
     pairs = [("stored", axis) for axis in of_epilogue] if len(stores) > 1 else []
     rows = cover(axes, partial(_fits, kernel, frozenset(axes)), pairs)
-    return [Case(_posed(kernel, row), row["scalars"], row["config"], values=row["values"]) for row in rows]
+    return [
+        Case(_posed(kernel, row), row["scalars"], row["config"], kept=row["kept"], values=row["values"]) for row in rows
+    ]
 
 
 _BATCHES = "one", "each", "one A", "one B", "one C"
@@ -261,15 +269,10 @@ def _few(configs: Sequence[Config]) -> list[Config]:
     return found
 
 
-def _types(kernel: Kernel, factors: Sequence[str]) -> list[Arithmetic]:
-    """Each element type of A, of another type of B, and of D, once at least."""
-    of_factors: list[tuple[str, str | None]] = [(one, None) for one in factors]
-    if set(FLOAT8) <= set(factors):
-        of_factors += [(FLOAT8[0], FLOAT8[1]), (FLOAT8[1], FLOAT8[0])]
-    results = kernel.takes.results
-    count = max(len(of_factors), len(results))
-    pairs = [(of_factors[i % len(of_factors)], results[-1 - i % len(results)]) for i in range(count)]
-    return [Arithmetic(a, result, of_b=b) for (a, b), result in pairs]
+def _factors(types: Sequence[str]) -> list[tuple[str, str]]:
+    """Element types of A and of B."""
+    found = [(one, one) for one in types]
+    return found + ([(FLOAT8[0], FLOAT8[1]), (FLOAT8[1], FLOAT8[0])] if set(FLOAT8) <= set(types) else [])
 
 
 def _values(kernel: Kernel) -> list[str]:
@@ -286,6 +289,11 @@ def _scalings(kernel: Kernel) -> list[Scaling]:
     return [UNSCALED, Scaling(tensor, tensor), Scaling(line, line), Scaling(line, tensor), Scaling(tensor, line)]
 
 
+def _copies(kernel: Kernel, configs: Sequence[Config]) -> bool:
+    """Whether some config reads copies of A and B, which callers may keep."""
+    return not kernel.takes.grouped and any(kernel.relayouts(config) is not None for config in configs)
+
+
 def _has_box(kernel: Kernel, config: Config) -> bool:
     """Whether the copy engine stores results of 16 bits, whose rows are whole pieces of 16 bytes."""
     return bool(kernel.stored_box and kernel.stored_box(config, _NARROW_BYTES))
@@ -293,38 +301,39 @@ def _has_box(kernel: Kernel, config: Config) -> bool:
 
 def _fits(kernel: Kernel, axes: frozenset[str], row: Row) -> bool:
     """Whether values of some axes can come together."""
-    types, values = row.get("types"), row.get("values", "")
-    narrow = types is not None and ITEM_BYTES[types.result] == _NARROW_BYTES
+    result, (factors, _) = row.get("result"), row.get("factors", (None, None))
+    narrow = result is not None and ITEM_BYTES[result] == _NARROW_BYTES
     has_box = "config" in row and _has_box(kernel, row["config"])
-    apart, epilogue = row.get("apart", True), row.get("bias") or row.get("activation")
     if row.get("stored"):
-        stored = (has_box or "config" not in row) and (narrow or types is None) and row.get("aligned", True)
+        fits = (has_box or "config" not in row) and (narrow or result is None) and row.get("aligned", True)
     else:
-        stored = "stored" not in row or not (has_box and narrow and row.get("aligned"))
-    if not stored or (row.get("batch") == _BATCHES[-1] and not apart):
+        fits = "stored" not in row or not (has_box and narrow and row.get("aligned"))
+    if row.get("batch") == _BATCHES[-1]:
+        fits &= row.get("apart", True)
+    if row.get("values"):
+        fits &= result not in FLOAT8
+    if row.get("values") == TINY:
+        fits &= factors in (None, "float32", "bfloat16") and result in (None, "float32")
+        fits &= row.get("bias") is None and row.get("activation") is None
+    if not fits:
         return False
-    if values and types is not None and types.result in FLOAT8:
-        return False
-    if values == TINY and types is not None:
-        types_hold = types.factors in ("float32", "bfloat16") and types.result == "float32"
-        if not types_hold or epilogue:
-            return False
     return axes > set(row) or kernel.refusal(_posed(kernel, row)) is None
 
 
 def _posed(kernel: Kernel, row: Row) -> Problem:
     """The problem of a combination of features: of a few tiles, two of each block where blocks go on from tile to tile,
     with parts of tiles at the ends, and k that fills each stage of a pipeline and begins anew."""
-    config, types, aligned, batch = row["config"], row["types"], row["aligned"], row["batch"]
+    config, aligned, batch, result = row["config"], row["aligned"], row["batch"], row["result"]
+    factors, of_b = row["factors"]
     tile, steps = kernel.tile(config), steps_in_flight(kernel, config) + 1
     rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] else tile.m
     beyond = VECTOR_BYTES if aligned else 5
     m, n = rows + tile.m // 2 + 3, tile.n + -(-tile.n // 2 // VECTOR_BYTES) * VECTOR_BYTES + beyond
-    k = max(steps * tile.k + tile.k // 2, SCALED_BLOCK if types.factors in FLOAT8 else 0) + 5
+    k = max(steps * tile.k + tile.k // 2, SCALED_BLOCK if factors in FLOAT8 else 0) + 5
     count = 1 if batch == _BATCHES[0] else _MATRICES
     problem = replace(
-        _problem(kernel, (m, n, k), types.factors, row["layout"], batch=count),
-        arithmetic=types,
+        _problem(kernel, (m, n, k), factors, row["layout"], batch=count),
+        arithmetic=Arithmetic(factors, result, of_b=of_b),
         epilogue=Epilogue(row["bias"], row["activation"]),
         scaling=row["scaling"],
         d=Layout(),
@@ -332,8 +341,8 @@ def _posed(kernel: Kernel, row: Row) -> Problem:
     )
     a, b, c, d = problem.a, problem.b, problem.d, problem.d
     if aligned:
-        a, b = _aligned(a, types.factors), _aligned(b, types.second)
-        c = d = _aligned(d, types.result)
+        a, b, c = _aligned(a, factors), _aligned(b, of_b), _aligned(d, result)
+        d = c
     if row["apart"]:
         c = d._replace(ld=d.ld + 2 * VECTOR_BYTES + (0 if aligned else 1), batch_stride=None)
     a, b, c = (

@@ -91,6 +91,7 @@ def check(
     bias: NDArray[Any] | None = None,
     scales: Sequence[NDArray[np.float32] | None] = (None, None),
     ends: NDArray[np.int32] | None = None,
+    kept: str | None = None,
     multiprocessors: int = MULTIPROCESSORS,
     executables: Executables | None = None,
 ) -> Checked:
@@ -109,6 +110,7 @@ def check(
         scales: of a and b, where it has some: of rows of a (columns of b), or of blocks, by 128 of k; of b of a grouped
             product columns by groups.
         ends: of a grouped product, the row where each group ends.
+        kept: the operand, A or B, whose copy is made by a launch of its own, where the kernel wants one.
         multiprocessors: for how many of them the launch is made.
         executables: of other checks, to be used and added to.
 
@@ -117,7 +119,7 @@ def check(
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
     launched = multiprocessors, executables
-    session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, ends, *launched)
+    session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, ends, kept, *launched)
     result, error = session.run()
     findings, notes = divided(finding for checker in session.checkers for finding in checker.findings())
     if error and not findings:
@@ -151,13 +153,14 @@ class _Session:
         scalars: Scalars,
         scales: Sequence[NDArray[np.float32] | None],
         ends: NDArray[np.int32] | None,
+        kept: str | None,
         multiprocessors: int,
         executables: Executables | None,
     ) -> None:
         self.together = False
         """Whether all blocks have to run together."""
         self._kernel, self._config = kernel, config
-        self._scalars = scalars
+        self._scalars, self._kept = scalars, kept
         build = OVERFLOWS if is_vast(problem) else CHECKED
         self._engine = EmulatorEngine(build, self._watch, multiprocessors, executables)
         a, b, c = operands
@@ -201,7 +204,7 @@ class _Session:
         error = ""
         try:
             what = self._engine, self._kernel, self._config, problem, a, b, d, self._scalars
-            run(*what, c=c, bias=self._bias, scales=self._scales, offsets=self._ends)
+            run(*what, c=c, bias=self._bias, scales=self._scales, offsets=self._ends, kept=self._kept)
         except LaunchError as failure:
             if isinstance(failure, WaitsForBlocksError) and not self.together:
                 self.together = True
