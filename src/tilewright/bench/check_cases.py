@@ -247,7 +247,8 @@ def feature_cases(
     stores = [by_engine for by_engine in (False, True) if any(_has_box(kernel, one) == by_engine for one in configs)]
     axes = {"stored": stores, **axes}
     of_epilogue = ("result", "apart", "scalars", "batch", "activation", "bias")
-    pairs = [("stored", axis) for axis in of_epilogue] if len(stores) > 1 else []
+    pairs = [("aligned", axis) for axis in ("result", "apart", "scalars", "bias")] + [("result", "bias")]
+    pairs += [("stored", axis) for axis in of_epilogue] if len(stores) > 1 else []
     rows = cover(axes, partial(_fits, kernel, frozenset(axes)), pairs)
     return [
         Case(_posed(kernel, row), row["scalars"], row["config"], kept=row["kept"], values=row["values"]) for row in rows
