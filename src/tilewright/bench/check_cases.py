@@ -193,9 +193,8 @@ def stages(
     add(second, tile)
     if kernel.takes.batches:
         add(second, (tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), batch=_MATRICES)
-    shared = tile.m + tile.m // 2 + 1, max(tile.n - 3, 1), (_MANY + 1) * tile.k - 5
-    if kernel.workspace_bytes and kernel.workspace_bytes(_problem(kernel, shared, dtype, "NN"), config, _MANY):
-        add(second, shared, multiprocessors=_MANY)
+    if _shares(kernel, config):
+        add(second, _shared(kernel, config), multiprocessors=_MANY)
     if kernel.notices:
         add(second, odd, scalars[:1], unfit=INFINITE)
         add(second, odd, unfit=_NEAR_OVERFLOW)
@@ -238,6 +237,7 @@ def feature_cases(
         "layout": [layout for layout in layouts if layout in kernel.takes.layouts],
         "scaling": _scalings(kernel),
         "batch": _BATCHES if kernel.takes.batches and not kernel.takes.grouped else _BATCHES[:1],
+        "multiprocessors": (MULTIPROCESSORS, _MANY) if kernel.workspace_bytes else (MULTIPROCESSORS,),
         "apart": (False, True) if kernel.takes.separate_c else (False,),
         "kept": (None, "A", "B") if _copies(kernel, configs) else (None,),
         "scalars": scalars,
@@ -248,10 +248,19 @@ def feature_cases(
     axes = {"stored": stores, **axes}
     of_epilogue = ("result", "apart", "scalars", "batch", "activation", "bias")
     pairs = [("aligned", axis) for axis in ("result", "apart", "scalars", "bias")] + [("result", "bias")]
+    pairs += [("multiprocessors", "aligned")]
     pairs += [("stored", axis) for axis in of_epilogue] if len(stores) > 1 else []
     rows = cover(axes, partial(_fits, kernel, frozenset(axes)), pairs)
     return [
-        Case(_posed(kernel, row), row["scalars"], row["config"], kept=row["kept"], values=row["values"]) for row in rows
+        Case(
+            _posed(kernel, row),
+            row["scalars"],
+            row["config"],
+            row["multiprocessors"],
+            kept=row["kept"],
+            values=row["values"],
+        )
+        for row in rows
     ]
 
 
@@ -311,6 +320,11 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Row) -> bool:
         fits = "stored" not in row or not (has_box and narrow and row.get("aligned"))
     if row.get("batch") == _BATCHES[-1]:
         fits &= row.get("apart", True)
+    if row.get("multiprocessors") == _MANY:
+        fits &= row.get("batch", _BATCHES[0]) == _BATCHES[0]
+        if "config" in row:
+            fits &= _shares(kernel, row["config"])
+            fits &= not row.get("aligned") or _shared(kernel, row["config"])[1] >= VECTOR_BYTES
     if row.get("values"):
         fits &= result not in FLOAT8
     if row.get("values") == TINY:
@@ -319,6 +333,18 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Row) -> bool:
     if not fits:
         return False
     return axes > set(row) or kernel.refusal(_posed(kernel, row)) is None
+
+
+def _shares(kernel: Kernel, config: Config) -> bool:
+    """Whether so many multiprocessors share two tiles."""
+    shared = _problem(kernel, _shared(kernel, config), "", "NN")
+    return bool(kernel.workspace_bytes and kernel.workspace_bytes(shared, config, _MANY))
+
+
+def _shared(kernel: Kernel, config: Config) -> tuple[int, int, int]:
+    """Sizes of two tiles, neither of which is whole, with a step for each of many blocks."""
+    tile = kernel.tile(config)
+    return tile.m + tile.m // 2 + 1, max(tile.n - 3, 1), (_MANY + 1) * tile.k - 5
 
 
 def _posed(kernel: Kernel, row: Row) -> Problem:
@@ -332,6 +358,9 @@ def _posed(kernel: Kernel, row: Row) -> Problem:
     m, n = rows + tile.m // 2 + 3, tile.n + -(-tile.n // 2 // VECTOR_BYTES) * VECTOR_BYTES + beyond
     k = max(steps * tile.k + tile.k // 2, SCALED_BLOCK if factors in FLOAT8 else 0) + 5
     count = 1 if batch == _BATCHES[0] else _MATRICES
+    if row["multiprocessors"] == _MANY:
+        m, n, k = _shared(kernel, config)
+        n = n // VECTOR_BYTES * VECTOR_BYTES if aligned else n
     problem = replace(
         _problem(kernel, (m, n, k), factors, row["layout"], batch=count),
         arithmetic=Arithmetic(factors, result, of_b=of_b),
