@@ -233,7 +233,7 @@ def feature_cases(
         "factors": _factors(factors),
         "result": kernel.takes.results[::-1],
         "values": _values(kernel),
-        "aligned": (True,) if kernel.takes.aligned else (False, True) if kernel.takes.gaps else (False,),
+        "lines": _lines(kernel),
         "layout": [layout for layout in layouts if layout in kernel.takes.layouts],
         "scaling": _scalings(kernel),
         "batch": _BATCHES if kernel.takes.batches and not kernel.takes.grouped else _BATCHES[:1],
@@ -247,8 +247,8 @@ def feature_cases(
     stores = [by_engine for by_engine in (False, True) if any(_has_box(kernel, one) == by_engine for one in configs)]
     axes = {"stored": stores, **axes}
     of_epilogue = ("result", "apart", "scalars", "batch", "activation", "bias")
-    pairs = [("aligned", axis) for axis in ("result", "apart", "scalars", "bias")] + [("result", "bias")]
-    pairs += [("multiprocessors", "aligned")]
+    pairs = [("lines", axis) for axis in ("result", "apart", "scalars", "bias")] + [("result", "bias")]
+    pairs += [("multiprocessors", "lines")]
     pairs += [("stored", axis) for axis in of_epilogue] if len(stores) > 1 else []
     rows = cover(axes, partial(_fits, kernel, frozenset(axes)), pairs)
     return [
@@ -266,6 +266,19 @@ def feature_cases(
 
 _BATCHES = "one", "each", "one A", "one B", "one C"
 """One product; a batch, of which every matrix is its own, or one serves all."""
+
+
+_ANYWHERE, _ALIGNED, _WHOLE = "anywhere", "aligned", "whole"
+"""Where lines of A, B, C and D begin: anywhere; at multiples of 16 bytes; and those of D are whole pieces of these."""
+
+
+def _lines(kernel: Kernel) -> Sequence[str]:
+    takes = kernel.takes
+    if takes.aligned_result:
+        return (_WHOLE,)
+    if takes.aligned:
+        return (_ALIGNED, _WHOLE)
+    return (_ANYWHERE, _ALIGNED, _WHOLE) if takes.gaps else (_ANYWHERE,)
 
 
 def _few(configs: Sequence[Config]) -> list[Config]:
@@ -315,16 +328,16 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Row) -> bool:
     narrow = result is not None and ITEM_BYTES[result] == _NARROW_BYTES
     has_box = "config" in row and _has_box(kernel, row["config"])
     if row.get("stored"):
-        fits = (has_box or "config" not in row) and (narrow or result is None) and row.get("aligned", True)
+        fits = (has_box or "config" not in row) and (narrow or result is None) and row.get("lines", _WHOLE) == _WHOLE
     else:
-        fits = "stored" not in row or not (has_box and narrow and row.get("aligned"))
+        fits = "stored" not in row or not (has_box and narrow and row.get("lines") == _WHOLE)
     if row.get("batch") == _BATCHES[-1]:
         fits &= row.get("apart", True)
     if row.get("multiprocessors") == _MANY:
         fits &= row.get("batch", _BATCHES[0]) == _BATCHES[0]
         if "config" in row:
             fits &= _shares(kernel, row["config"])
-            fits &= not row.get("aligned") or _shared(kernel, row["config"])[1] >= VECTOR_BYTES
+            fits &= row.get("lines") != _WHOLE or _shared(kernel, row["config"])[1] >= VECTOR_BYTES
     if row.get("values"):
         fits &= result not in FLOAT8
     if row.get("values") == TINY:
@@ -350,17 +363,17 @@ def _shared(kernel: Kernel, config: Config) -> tuple[int, int, int]:
 def _posed(kernel: Kernel, row: Row) -> Problem:
     """The problem of a combination of features: of a few tiles, two of each block where blocks go on from tile to tile,
     with parts of tiles at the ends, and k that fills each stage of a pipeline and begins anew."""
-    config, aligned, batch, result = row["config"], row["aligned"], row["batch"], row["result"]
+    config, lines, batch, result = row["config"], row["lines"], row["batch"], row["result"]
     factors, of_b = row["factors"]
     tile, steps = kernel.tile(config), steps_in_flight(kernel, config) + 1
     rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] else tile.m
-    beyond = VECTOR_BYTES if aligned else 5
+    beyond = VECTOR_BYTES if lines == _WHOLE else 5
     m, n = rows + tile.m // 2 + 3, tile.n + -(-tile.n // 2 // VECTOR_BYTES) * VECTOR_BYTES + beyond
     k = max(steps * tile.k + tile.k // 2, SCALED_BLOCK if factors in FLOAT8 else 0) + 5
     count = 1 if batch == _BATCHES[0] else _MATRICES
     if row["multiprocessors"] == _MANY:
         m, n, k = _shared(kernel, config)
-        n = n // VECTOR_BYTES * VECTOR_BYTES if aligned else n
+        n = n // VECTOR_BYTES * VECTOR_BYTES if lines == _WHOLE else n
     problem = replace(
         _problem(kernel, (m, n, k), factors, row["layout"], batch=count),
         arithmetic=Arithmetic(factors, result, of_b=of_b),
@@ -370,11 +383,11 @@ def _posed(kernel: Kernel, row: Row) -> Problem:
         c=None,
     )
     a, b, c, d = problem.a, problem.b, problem.d, problem.d
-    if aligned:
+    if lines != _ANYWHERE:
         a, b, c = _aligned(a, factors), _aligned(b, of_b), _aligned(d, result)
         d = c
     if row["apart"]:
-        c = d._replace(ld=d.ld + 2 * VECTOR_BYTES + (0 if aligned else 1), batch_stride=None)
+        c = d._replace(ld=d.ld + 2 * VECTOR_BYTES + (lines == _ANYWHERE), batch_stride=None)
     a, b, c = (
         one._replace(batch_stride=0) if batch == serves_all else one
         for one, serves_all in zip((a, b, c), _BATCHES[2:], strict=True)
