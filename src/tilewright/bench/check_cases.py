@@ -135,11 +135,11 @@ def stages(
 ) -> list[list[Case]]:
     """The cases of a kernel that nobody gave any for, each once. What finds most in the least time comes first:
 
-    1. odd sizes, and such that tiles divide (`telling_shapes`);
-    2. the same with other scalars, and with rows that are aligned though their width is no multiple of 4. Of a source
-       file also odd sizes with other configs. Of our own kernels lines far apart (`vast_cases`), where the address
-       space has room for them, one step of one tile, a batch, two tiles that all blocks share, where blocks share
-       tiles, elements that terms may not hold (`UNFIT`), where it multiplies terms, and k = 0;
+    1. odd sizes, and such that tiles divide (`telling_shapes`), with the last of the scalars;
+    2. of a source file rows that are aligned though their width is no multiple of 4, and odd sizes with other configs.
+       Of our own kernels a step of one tile and a tile and a half, with the other scalars, lines far apart
+       (`vast_cases`), where the address space has room for them, a batch, two tiles that all blocks share, where blocks
+       share tiles, elements that terms may not hold (`UNFIT`), where it multiplies terms, and k = 0;
     3. of our own kernels every feature, and every value of a parameter that ships (`feature_cases`).
 
     Args:
@@ -175,31 +175,33 @@ def stages(
             if kernel.refusal(problem) is None and _has_grid(kernel, problem, config):
                 found.extend(Case(problem, of, config, multiprocessors, unfit=unfit) for of in scalars)
 
-    add(first, odd)
-    add(first, divided)
-    add(second, odd, scalars[:-1])
-    add(second, divided, scalars[:-1])
-    if kernel.takes.gaps:
-        add(second, odd, aligned=True)
     if kernel.foreign:
+        add(first, divided, scalars)
+        add(first, odd, scalars)
+        if kernel.takes.gaps:
+            add(second, odd, aligned=True)
         for other in other_configs(kernel, config) if others else ():
             add(second, telling_shapes(kernel, other)[1], config=other)
         if not first and not second and usual:
             kernel.grid(_problem(kernel, divided, dtype, usual[0]), config, MULTIPROCESSORS)  # says what it wants
         return _distinct([*first, *second])
+    add(first, odd)
+    add(first, divided)
     if has_room():
         second += vast_cases(kernel, config, one, dtype, usual)
     tile = kernel.tile(config)
-    add(second, tile)
+    small = tile.m + tile.m // 2 + 3, tile.n // 2 + 5, odd[2]
+    add(second, tile, scalars)
+    add(second, small, scalars[:-1])
     if kernel.takes.batches:
         add(second, (tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), batch=_MATRICES)
     if _shares(kernel, config):
         add(second, _shared(kernel, config), multiprocessors=_MANY)
     if kernel.notices:
-        add(second, odd, scalars[:1], unfit=INFINITE)
-        add(second, odd, unfit=_NEAR_OVERFLOW)
+        add(second, small, scalars[:1], unfit=INFINITE)
+        add(second, small, unfit=_NEAR_OVERFLOW)
         if kernel.constants(config).get("SCALED"):
-            add(second, odd, unfit=_FAR_ABOVE)
+            add(second, small, unfit=_FAR_ABOVE)
     for m, n, _ in (divided, odd):
         add(second, (m, n, 0))
     configs = [config, *(shipped_configs(kernel) if others else ()), *(other_configs(kernel, config) if others else ())]
@@ -368,9 +370,10 @@ def _posed(kernel: Kernel, row: Row) -> Problem:
     tile, steps = kernel.tile(config), steps_in_flight(kernel, config) + 1
     rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] else tile.m
     beyond = VECTOR_BYTES if lines == _WHOLE else 5
-    m, n = rows + tile.m // 2 + 3, tile.n + -(-tile.n // 2 // VECTOR_BYTES) * VECTOR_BYTES + beyond
+    columns = tile.n if batch == _BATCHES[0] or kernel.cluster(config) > 1 else 0
+    m, n = rows + tile.m // 2 + 3, columns + -(-tile.n // 2 // VECTOR_BYTES) * VECTOR_BYTES + beyond
     k = max(steps * tile.k + tile.k // 2, SCALED_BLOCK if factors in FLOAT8 else 0) + 5
-    count = 1 if batch == _BATCHES[0] else _MATRICES
+    count = 1 if batch == _BATCHES[0] else 2
     if row["multiprocessors"] == _MANY:
         m, n, k = _shared(kernel, config)
         n = n // VECTOR_BYTES * VECTOR_BYTES if lines == _WHOLE else n
