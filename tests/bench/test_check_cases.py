@@ -104,13 +104,16 @@ def test_everything_that_a_kernel_takes_is_run(kernel):
     assert {problem.result for problem in problems} == set(takes.results)
     assert {problem.layout for problem in problems} == set(takes.layouts)
     assert {case.scalars.beta for case in cases(kernel.name)} == set(BETAS if "beta" in kernel.scalars else BETAS[:1])
-    aligned = {kernel.variant(problem, kernel.config(case.config)).aligned for case, problem in _pairs(kernel)}
+    variants = [kernel.variant(problem, kernel.config(case.config)) for case, problem in _pairs(kernel)]
+    aligned = {variant.aligned for variant in variants}
     assert aligned == (
         {True} if takes.aligned and kernel.vectorized else {False, True} if kernel.vectorized else {False}
     )
     if takes.epilogue:
         assert {problem.epilogue.bias for problem in problems} == {None, "row", "column"}
         assert {problem.epilogue.activation for problem in problems} == {None, *ACTIVATIONS}
+        forms = {(variant.edges, variant.aligned, variant.epilogue.bias) for variant in variants}
+        assert forms >= {(edges, True, bias) for edges in (False, True) for bias in (None, "row", "column")}
     if takes.separate_c:
         assert any(problem.addend != problem.d and case.scalars.beta for case, problem in _pairs(kernel))
     if takes.batches and not takes.grouped:

@@ -46,8 +46,8 @@ def _exchange(name: str, pattern: str, *pairs: tuple[str, str]) -> Operator:
     return Operator(name, re.compile(pattern % "|".join(other)), lambda match: other[match[0]], needs_name=True)
 
 
-_USED = r"(?:(?<=\.)|(?<=[*/] )|(?<=\b[ABCD], ))(?:%s)\b"
-"""A member or a factor of an address, and no declaration."""
+_USED = r"(?:(?<=\.)|(?<=[*/] )|(?<=\b[ABCD], ))(?:%s)\b(?!, 0, )"
+"""A member or a factor of an address, and no declaration; not the length of lines of which the first begins there."""
 
 _CALL = r"(?:<[^;<>]*>)?\([^;{]*\);"
 

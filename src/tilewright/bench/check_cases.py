@@ -270,17 +270,18 @@ _BATCHES = "one", "each", "one A", "one B", "one C"
 """One product; a batch, of which every matrix is its own, or one serves all."""
 
 
-_ANYWHERE, _ALIGNED, _WHOLE = "anywhere", "aligned", "whole"
-"""Where lines of A, B, C and D begin: anywhere; at multiples of 16 bytes; and those of D are whole pieces of these."""
+_ANYWHERE, _ALIGNED, _WHOLE, _DIVIDED = "anywhere", "aligned", "whole", "divided"
+"""Where lines of A, B, C and D begin: anywhere; at multiples of 16 bytes; and those of D are whole pieces of these; and
+tiles divide all sizes."""
 
 
 def _lines(kernel: Kernel) -> Sequence[str]:
     takes = kernel.takes
     if takes.aligned_result:
-        return (_WHOLE,)
+        return (_WHOLE, _DIVIDED)
     if takes.aligned:
-        return (_ALIGNED, _WHOLE)
-    return (_ANYWHERE, _ALIGNED, _WHOLE) if takes.gaps else (_ANYWHERE,)
+        return (_ALIGNED, _WHOLE, _DIVIDED)
+    return (_ANYWHERE, _ALIGNED, _WHOLE, _DIVIDED) if takes.gaps else (_ANYWHERE, _DIVIDED)
 
 
 def _few(configs: Sequence[Config]) -> list[Config]:
@@ -330,9 +331,13 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Row) -> bool:
     narrow = result is not None and ITEM_BYTES[result] == _NARROW_BYTES
     has_box = "config" in row and _has_box(kernel, row["config"])
     if row.get("stored"):
-        fits = (has_box or "config" not in row) and (narrow or result is None) and row.get("lines", _WHOLE) == _WHOLE
+        fits = (
+            (has_box or "config" not in row)
+            and (narrow or result is None)
+            and row.get("lines", _WHOLE) in (_WHOLE, _DIVIDED)
+        )
     else:
-        fits = "stored" not in row or not (has_box and narrow and row.get("lines") == _WHOLE)
+        fits = "stored" not in row or not (has_box and narrow and row.get("lines") in (_WHOLE, _DIVIDED))
     if row.get("batch") == _BATCHES[-1]:
         fits &= row.get("apart", True)
     if row.get("multiprocessors") == _MANY:
@@ -340,6 +345,7 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Row) -> bool:
         if "config" in row:
             fits &= _shares(kernel, row["config"])
             fits &= row.get("lines") != _WHOLE or _shared(kernel, row["config"])[1] >= VECTOR_BYTES
+        fits &= row.get("lines") != _DIVIDED
     if row.get("values"):
         fits &= result not in FLOAT8
     if row.get("values") == TINY:
@@ -373,6 +379,8 @@ def _posed(kernel: Kernel, row: Row) -> Problem:
     columns = tile.n if batch == _BATCHES[0] or kernel.cluster(config) > 1 else 0
     m, n = rows + tile.m // 2 + 3, columns + -(-tile.n // 2 // VECTOR_BYTES) * VECTOR_BYTES + beyond
     k = max(steps * tile.k + tile.k // 2, SCALED_BLOCK if factors in FLOAT8 else 0) + 5
+    if lines == _DIVIDED:
+        m, n, k = rows + tile.m, columns or tile.n, -(-steps // 2) * 2 * tile.k
     count = 1 if batch == _BATCHES[0] else 2
     if row["multiprocessors"] == _MANY:
         m, n, k = _shared(kernel, config)
