@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from faulty import faulty
-from tilewright.bench import checking
+from tilewright.bench import check_cases, checking
 from tilewright.cli import check, main
 from tilewright.cli.terminal import kernel_names
-from tilewright.kernels import KERNELS, examples, find
+from tilewright.kernels import GROUPED, KERNELS, examples, find
 from tilewright.kernels.sources import START
 from tilewright.problem import Scalars
 
@@ -131,7 +131,9 @@ def test_only_rungs_that_take_an_element_type_are_checked(monkeypatch):
     checked = []
     monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
     assert run("--dtype", "bfloat16").exit_code == 0
-    assert {job.kernel.name for job in checked} == {one.name for one in KERNELS if "bfloat16" in one.takes.factors}
+    assert {job.kernel.name for job in checked} == {
+        one.name for one in (*KERNELS, *GROUPED) if "bfloat16" in one.takes.factors
+    }
 
 
 def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
@@ -142,7 +144,9 @@ def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
     checked = []
     monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
     assert run("--layout", "TT").exit_code == 0
-    assert {job.kernel.name for job in checked} == {one.name for one in KERNELS if "TT" in one.takes.layouts}
+    assert {job.kernel.name for job in checked} == {
+        one.name for one in (*KERNELS, *GROUPED) if "TT" in one.takes.layouts
+    }
     problems = [case.problem for job in checked for case in job.cases]
     assert {one.layout for one in problems if min(one.m, one.n) > 1} == {"TT"}  # one row is the same in both orders
     result = run("naive", "--layout", "TN")
@@ -198,7 +202,7 @@ def test_defaults_are_all_forms_of_a_kernel_and_a_second_config(monkeypatch):
 def test_defaults_have_blocks_that_share_tiles_batches_and_single_steps():
     for name in ("skinny", "split_k", "tma_packed"):
         kernel = find(name)
-        cases = checking.own_cases(kernel, kernel.config(), [Scalars(1.5, 0.5)])
+        cases = check_cases.own_cases(kernel, kernel.config(), [Scalars(1.5, 0.5)])
         shared = [case for case in cases if case.multiprocessors > 4]
         assert shared
         for problem, _, config, multiprocessors, *_ in shared:
@@ -211,7 +215,7 @@ def test_defaults_have_blocks_that_share_tiles_batches_and_single_steps():
 
 def test_other_configs_have_values_on_both_sides_of_a_default():
     kernel = find("promoted")
-    values = [config.PROMOTE for config in checking.other_configs(kernel, kernel.config())]
+    values = [config.PROMOTE for config in check_cases.other_configs(kernel, kernel.config())]
     assert min(values) < kernel.config().PROMOTE < max(values)
 
 

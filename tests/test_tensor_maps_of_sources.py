@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from behind_pointers import behind_one_pointer
 from tilewright import matmul
 from tilewright.analysis.launch_explanation import explain_launch
-from tilewright.bench.checking import outcomes, own_cases
+from tilewright.bench.check_cases import own_cases
+from tilewright.bench.checking import outcomes
 from tilewright.cli import main
 from tilewright.engines import nvrtc
 from tilewright.engines.arguments import MAP_BYTES, shape_of

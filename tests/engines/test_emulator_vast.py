@@ -11,8 +11,9 @@ from emulator_helpers import launch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.bench import checking
-from tilewright.bench.checking import Case, outcomes, own_cases, vast_cases
+from tilewright.bench import check_cases
+from tilewright.bench.check_cases import Case, own_cases, vast_cases
+from tilewright.bench.checking import outcomes
 from tilewright.bench.vast import REACH, vast_problems, with_far_lines
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker
@@ -378,7 +379,7 @@ def test_elements_that_are_changed_are_nobody_elses():
 def test_kernels_are_checked_on_far_lines_where_there_are_addresses(monkeypatch):
     of = find("naive")
     known = len(own_cases(of, of.config(), [Scalars()]))
-    monkeypatch.setattr(checking, "has_room", lambda: False)
+    monkeypatch.setattr(check_cases, "has_room", lambda: False)
     assert len(own_cases(of, of.config(), [Scalars()])) == known - 2
 
 

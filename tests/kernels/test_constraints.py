@@ -256,6 +256,7 @@ VIOLATIONS["gemm_mma_bf16x6"] = [
     ({"BK": 48}, "BK must be 16, 32 or 64"),
     ({"WN": 64}, "WM*WN/32 must be at most 64"),
     ({"PROMOTE": 64}, "PROMOTE must be 16, 32 or 64, and divide BK"),
+    ({"BM": 64, "BN": 64}, "(BM/WM)*(BN/WN)*32 must be at least 128"),
     ({"WM": 32}, "(BM/WM)*(BN/WN)*32 must be at most 256"),
     ({"BM": 16, "BN": 128, "WM": 16, "WN": 16, "BK": 16}, "BM*BK and BN*BK must be multiples of 8*threads"),
     ({"STAGES": 1}, "STAGES must be at least 2"),

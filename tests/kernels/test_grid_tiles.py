@@ -4,7 +4,7 @@ import pytest
 
 from tilewright.analysis.explanation import explain
 from tilewright.analysis.traffic import count
-from tilewright.bench.checking import own_cases
+from tilewright.bench.check_cases import own_cases
 from tilewright.errors import ConfigError
 from tilewright.gpus import gpu_named
 from tilewright.kernels.sources import from_source

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright
-from tilewright.bench.checking import other_configs
+from tilewright.bench.check_cases import other_configs
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, ProblemError
 from tilewright.kernels import find, resolve
 from tilewright.kernels.source_lines import is_source

@@ -9,9 +9,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.bench.checking import UNFIT, Case, more_cases, outcomes, own_cases
+from tilewright.bench.check_cases import Case, in_words, more_cases, stages
+from tilewright.bench.checking import outcomes
 from tilewright.cli.check import DEFAULT_ALPHA, DEFAULT_BETAS
-from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.errors import CompileError, TilewrightError
 from tilewright.kernels.spec import Kernel
 from tilewright.problem import Scalars
@@ -112,40 +112,38 @@ def _answer(connection: Connection, subject: Subject, mutant: Mutant, fully: boo
 
 
 def _verdicts(kernels: Sequence[Kernel], fully: bool) -> Iterator[Verdict]:
-    """What is known of a mutant, more and more; the last one is the verdict."""
+    """What is known of a mutant, more and more; the last one is the verdict. As `check` does, no stage of a kernel's
+    cases is begun behind one that has found something."""
     verdict = Verdict(CHECK)
     yield verdict
-    for outcome in (one for kernel in kernels for one in outcomes(kernel, _defaults(kernel))):
-        if not outcome.clean and not verdict.how:
-            verdict = verdict._replace(how=_kind(outcome), where=_words(outcome.case))
-        verdict = verdict._replace(wrong=verdict.wrong or not outcome.right)
-        yield verdict
-        if verdict.how and (verdict.wrong or not fully):
-            return
-    if verdict.how:
-        return
+    for kernel in kernels:
+        for stage in _defaults(kernel):
+            for outcome in outcomes(kernel, stage):
+                if not outcome.clean and not verdict.how:
+                    words = in_words(outcome.case, kernel, kernel.config())
+                    verdict = verdict._replace(how=_kind(outcome), where=f"{kernel.name}: {words}")
+                verdict = verdict._replace(wrong=verdict.wrong or not outcome.right)
+                yield verdict
+                if verdict.how and (verdict.wrong or not fully):
+                    return
+            if verdict.how:
+                return
     yield Verdict(MORE)
-    for outcome in (one for kernel in kernels for one in outcomes(kernel, more_cases(kernel, kernel.config()))):
-        if not outcome.clean:
-            yield Verdict(MORE, _kind(outcome), _words(outcome.case))
-            return
-        yield Verdict(MORE)
+    for kernel in kernels:
+        for outcome in outcomes(kernel, more_cases(kernel, kernel.config())):
+            if not outcome.clean:
+                yield Verdict(MORE, _kind(outcome), in_words(outcome.case, kernel, kernel.config()))
+                return
+            yield Verdict(MORE)
     yield Verdict(SURVIVED)
 
 
-def _defaults(kernel: Kernel) -> list[Case]:
+def _defaults(kernel: Kernel) -> list[list[Case]]:
     alpha = DEFAULT_ALPHA if "alpha" in kernel.scalars else 1.0
     betas = DEFAULT_BETAS if "beta" in kernel.scalars else (0.0,)
-    return own_cases(kernel, kernel.config(), [Scalars(alpha, beta) for beta in betas])
+    return stages(kernel, kernel.config(), [Scalars(alpha, beta) for beta in betas])
 
 
 def _kind(outcome) -> str:
     found = outcome.checked.findings
     return found[0].kind if found else "wrong result"
-
-
-def _words(case: Case) -> str:
-    aligned = ", aligned rows" if case.problem.d.ld != case.problem.n else ""
-    many = f", {case.multiprocessors} multiprocessors" if case.multiprocessors != MULTIPROCESSORS else ""
-    unfit = "" if case.unfit is None else f", {UNFIT[case.unfit]}"
-    return f"{case.problem.shape}, beta {case.scalars.beta:g}{aligned}{many}{unfit}"

@@ -30,6 +30,8 @@ class Operator:
     name: str
     pattern: re.Pattern[str]
     changed: Callable[[re.Match[str]], str]
+    needs_name: bool = False
+    """Whether what it becomes is a name, which the file must have."""
 
 
 def _operator(name: str, pattern: str, replacement: str | dict[str, str]) -> Operator:
@@ -38,7 +40,21 @@ def _operator(name: str, pattern: str, replacement: str | dict[str, str]) -> Ope
     return Operator(name, re.compile(pattern), lambda match: replacement[match[0]])
 
 
+def _exchange(name: str, pattern: str, *pairs: tuple[str, str]) -> Operator:
+    """One name in the place of another, either way."""
+    other = {one: two for pair in pairs for one, two in (pair, pair[::-1])}
+    return Operator(name, re.compile(pattern % "|".join(other)), lambda match: other[match[0]], needs_name=True)
+
+
+_USED = r"(?:(?<=\.)|(?<=[*/] )|(?<=\b[ABCD], ))(?:%s)\b(?!, 0, )"
+"""A member or a factor of an address, and no declaration; not the length of lines of which the first begins there."""
+
 _CALL = r"(?:<[^;<>]*>)?\([^;{]*\);"
+
+
+def _compared(match: re.Match[str]) -> str:
+    return "true" if "!=" in match[0] else "false"
+
 
 OPERATORS = (
     _operator(
@@ -71,6 +87,35 @@ OPERATORS = (
     _operator("phase", r"\b(parity \^= .*) & 1\b", r"\1 & 0"),
     _operator("ticket", r"\b(atomic\w+)\(([^,]+), ([\w ]+) - 1\) == ", r"\1(\2, \3) == "),
     _operator("ticket", r" == (?!STAGES)([\w.]+) - 1\b(?!\))", r" == \1 - 2"),
+    _operator("epilogue", r"__fadd_rn\(x, (of_\w+)\)", r"__fadd_rn(ACTIVATION::of<T>(x), \1)"),
+    _operator("epilogue", r"(?<=return )ACTIVATION::of<T>\(x\)", "x"),
+    _operator("epilogue", r"(?<=if \()BIAS::OF_(?:ROWS|COLUMNS)(?=\) x)", "false"),
+    _exchange("epilogue", r"(?<=bias\.)(?:%s)(?=\()", ("of_row", "of_column")),
+    _exchange("lines and steps", _USED, ("ldd", "ldc"), ("lda", "ldb"), ("step_a", "step_b")),
+    _exchange("lines and steps", _USED, ("batch_stride_d", "batch_stride_c"), ("batch_stride_a", "batch_stride_b")),
+    _exchange("lines and steps", _USED, ("step_k_a", "step_k_b")),
+    _operator("no scale", r"\b(?:alpha|beta) \* (?=[*\w(])", ""),
+    _operator("no scale", r"(?<=\*= )(?:of_\w+(?:\[[^\]]*\])?|__uint_as_float\([^;]*\))(?=;)", "1.0f"),
+    _operator("no scale", r"__fmul_rn\(alpha, (\w+)\)", r"\1"),
+    _operator("no scale", r"fmaf\(beta, (\w+), (\w+)\)", r"(\1 + \2)"),
+    _operator("no scale", r"\b(?:result\.)?scale\(((?:sum|pair)s?(?:\[[^\]]*\])*)\)", r"\1"),
+    _operator("no scale", r"\bsum_scales\.scale\([^;]*\);", ";"),
+    _operator("no scale", r"(?<=scale_of\()(?:scales\.)?[ab](?=, )", "nullptr"),
+    _operator("no scale", r"(?<=[\w\]]) \* now\.of_columns", ""),
+    _operator("NaN and infinity", r"(\w+) < 0\.0f \? 0\.0f : \1", r"\1 > 0.0f ? \1 : 0.0f"),
+    _operator("NaN and infinity", r"!\((fabsf\([^()]*\)) >= (\w+)\)", r"(\1 < \2)"),
+    Operator("NaN and infinity", re.compile(r"(?:\w+\.)?(?:beta|alpha) (?:== |!= )0\.0f"), _compared),
+    _operator("NaN and infinity", r"0x7f800000\b", "0x7f800001"),
+    _operator("swizzle width", r"\bswizzled\((?=\w+, )", "swizzled<LINE_BYTES / 2>("),
+    _operator("swizzle width", r"(?<=[\w)] )% \(BYTES / 16\)", "% (BYTES / 32)"),
+    _operator("swizzle width", r"(?<=\^ )\(?(\w+) / (4|PIECE)\b(?!\))", r"(\1 / (2 * \2)"),
+    _operator("swizzle width", r"(?<=% )EXCHANGED\b", "(EXCHANGED / 2)"),
+    _operator("swizzle width", r">> 3 & \(BK / 4 - 1\)", ">> 3 & (BK / 8 - 1)"),
+    _operator("off by one", r"\b(barrier_init\(&[^,]+, )1\)", r"\g<1>2)"),
+    _operator("off by one", r"\b(barrier_init\(&[^,]+, )(?!1\))([^;]+)\);", r"\1\2 - 1);"),
+    _operator("off by one", r"\b(barrier_expect_bytes\([^;]*, )([^;,]+)\);", r"\1\2 - 16);"),
+    _operator("off by one", r"(?<=wait_turn\()number\b", "number + 1"),
+    _operator("off by one", r"(?<=release\()(?:turn\.)?before\b", "(turn.stage)"),
 )
 
 _SKIPPED = re.compile(r"^\s*(?:#|static_assert|template\b|//)|asm volatile")
@@ -84,4 +129,7 @@ def mutants_of(text: str, file: str) -> Iterator[Mutant]:
             continue
         for operator in OPERATORS:
             for match in operator.pattern.finditer(code):
-                yield Mutant(file, operator.name, number, match.start(), match[0], operator.changed(match))
+                after = operator.changed(match)
+                if operator.needs_name and not re.search(rf"\b{after}\b", text):
+                    continue
+                yield Mutant(file, operator.name, number, match.start(), match[0], after)

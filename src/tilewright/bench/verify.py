@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright import activations
 from tilewright.analysis.accuracy import LEFT
 from tilewright.errors import ProblemError
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, SCALED_BLOCK, Layout, Problem, Scalars
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, SCALED_BLOCK, Layout, Problem, Scalars, Scale
 
 _ACTIVATION_UNITS = 8
 """Units of 2**-23 of a sum that computing an activation of it may err by."""
@@ -44,9 +44,10 @@ class Operands:
 
     a is m x k and b k x n, column-major where the problem says so. c is m x n: what D holds before the run, random
     where beta is not 0 and NaN where it is, so that an element that is left unwritten, or read though beta = 0, shows.
-    In a batch, each has one more dimension, the first; a factor that serves the whole batch does not. bias has the
-    elements of a row or a column, None where the problem has no bias. scale_a and scale_b are between 0.5 and 2, of
-    the kinds of `Scaling.dense`; None where it has none.
+    In a batch, each has one more dimension, the first; a matrix that serves the whole batch does not. bias has the
+    elements of a row or a column, None where the problem has no bias. scale_a and scale_b are between 0.5 and 2: one
+    number, or one for each row of a (column of b), or for each block; None where the problem has none. ends is None
+    but for a grouped product: the row where each group ends, one group being empty, and some rows being of no group.
     """
 
     problem: Problem
@@ -57,6 +58,7 @@ class Operands:
     bias: NDArray[Any] | None = None
     scale_a: NDArray[np.float32] | None = None
     scale_b: NDArray[np.float32] | None = None
+    ends: NDArray[np.int32] | None = None
 
     @classmethod
     def draw(cls, problem: Problem, scalars: Scalars = Scalars(), seed: int = 0) -> "Operands":
@@ -73,26 +75,27 @@ class Operands:
 
         m, n, k = problem.m, problem.n, problem.k
         a, b = factor(problem.a, m, k, problem.dtype), factor(problem.b, k, n, problem.dtype_b)
-        of_c = (m, n) if problem.batch == 1 else (problem.batch, m, n)
+        of_c = (problem.batch, m, n) if problem.addend.batch_stride else (m, n)
         c = uniform(of_c, problem.result) if scalars.beta else np.full(of_c, np.nan, dtype=problem.result)
         side = problem.epilogue.bias
         bias = uniform((n if side == "row" else m,), problem.result) if side else None
-        scales = []
-        for scale, sides in ((problem.scaling.a, m), (problem.scaling.b, n)):
-            count = 0 if scale is None else 1 if scale.kind == "tensor" else -(-sides // scale.sides)
-            deep = -(-k // SCALED_BLOCK) if scale is not None and scale.of_blocks else 1
-            scales.append(random.uniform(0.5, 2, (count, deep)).astype(np.float32) if count else None)
-        return cls(problem, a, b, c, scalars, bias, scales[0], None if scales[1] is None else scales[1].T.copy())
+        scaling, steps = problem.scaling, -(-k // SCALED_BLOCK)
+        # Of a grouped product each matrix of B has scales of its columns.
+        deep = problem.batch if problem.grouped and scaling.b and scaling.b.kind == "line" else 1
+        scale_a = _scales(random, scaling.a, m, steps)
+        scale_b = _scales(random, scaling.b, n, steps, deep)
+        if scale_b is not None and not problem.grouped:
+            scale_b = scale_b.T.copy()
+        ends = _ends(problem) if problem.grouped else None
+        return cls(problem, a, b, c, scalars, bias, scale_a, scale_b, ends)
 
     @cached_property
     def sums(self) -> NDArray[np.float64]:
-        """alpha * a @ b + beta * c + bias in float64, of the rounded operands."""
+        """alpha * a @ b + beta * c + bias in float64, of the rounded operands. Of a grouped product c where rows are of
+        no group."""
         alpha, beta = self.scalars
-        factors = [self.a.astype(np.float64), self.b.astype(np.float64)]
-        for index, scale in enumerate((self.scale_a, self.scale_b)):
-            if scale is not None:
-                factors[index] *= spread(scale, factors[index].shape)
-        sums: NDArray[np.float64] = np.matmul(*factors)
+        with np.errstate(invalid="ignore"):  # an infinity times 0 is NaN
+            sums = self._products()
         if alpha != 1:
             sums *= alpha
         if beta:
@@ -100,7 +103,25 @@ class Operands:
         if self.bias is not None:
             values = self.bias.astype(np.float64)
             sums += values if self.problem.epilogue.bias == "row" else values[:, np.newaxis]
+        if self.ends is not None:
+            sums[self.ends[-1] :] = self.c[self.ends[-1] :]
         return sums
+
+    def _products(self) -> NDArray[np.float64]:
+        """a @ b, of scaled factors."""
+        a, b = self.a.astype(np.float64), self.b.astype(np.float64)
+        if self.scale_a is not None:
+            a *= spread(self.scale_a, a.shape)
+        if self.ends is None:
+            if self.scale_b is not None:
+                b *= spread(self.scale_b, b.shape)
+            return np.asarray(np.matmul(a, b))
+        if self.scale_b is not None:
+            b *= self.scale_b.T[:, np.newaxis]
+        products = np.zeros((self.problem.m, self.problem.n))
+        for begin, end, matrix in zip((0, *self.ends), self.ends, b, strict=False):
+            products[begin:end] = a[begin:end] @ matrix
+        return products
 
     @cached_property
     def reference(self) -> NDArray[np.float64]:
@@ -108,7 +129,8 @@ class Operands:
         return activations.apply(self.problem.epilogue.activation, self.sums)
 
     def error(self, result: NDArray[Any]) -> float:
-        """Relative Frobenius norm ||result - reference|| / ||sums||; NaN where the result holds one.
+        """Relative Frobenius norm ||result - reference|| / ||sums||, of elements whose sums are finite; NaN where an
+        element is no finite number that should be one, or is another infinity or NaN than it should be.
 
         The sums and the reference are one where there is no activation. Where there is, it may make any number small,
         but no error much larger.
@@ -119,18 +141,51 @@ class Operands:
         chunks = [slice(row, row + rows) for row in range(0, lines[0], rows)]
 
         def square(chunk: slice) -> float:
-            return _square(ours[chunk].astype(np.float64) - exact[chunk])
+            return _square(_difference(ours[chunk].astype(np.float64), exact[chunk], self._all_finite))
 
         if len(chunks) == 1:
             difference = math.sqrt(square(chunks[0]))
         else:
             with ThreadPoolExecutor() as threads:  # NumPy works outside of Python's lock
                 difference = math.sqrt(sum(threads.map(square, chunks)))
-        return difference / self._norm if self._norm else difference
+        return difference / self.norm if self.norm else difference
 
     @cached_property
-    def _norm(self) -> float:
-        return math.sqrt(_square(self.sums))
+    def norm(self) -> float:
+        """Frobenius norm of the sums that are finite."""
+        squares = _square(self.sums)
+        return math.sqrt(squares if math.isfinite(squares) else _square(self.sums[np.isfinite(self.sums)]))
+
+    @cached_property
+    def _all_finite(self) -> bool:
+        return bool(np.isfinite(self.reference).all())
+
+
+def _scales(
+    random: np.random.Generator, scale: Scale | None, sides: int, steps: int, deep: int = 1
+) -> NDArray[np.float32] | None:
+    """Scales of so many rows (or columns, or blocks of them), and of so many steps along k or `deep` others."""
+    if scale is None:
+        return None
+    count = 1 if scale.kind == "tensor" else -(-sides // scale.sides)
+    return random.uniform(0.5, 2, (count, steps if scale.of_blocks else deep)).astype(np.float32)
+
+
+def _ends(problem: Problem) -> NDArray[np.int32]:
+    """Where the groups of a grouped product end: the second is empty, the third has one row, a ninth is of no group."""
+    rows, groups = problem.m, problem.batch
+    ends = np.linspace(0, rows - rows // 9, groups + 1)[1:].astype(np.int32)
+    if groups > 3:
+        ends[1], ends[2] = ends[0], ends[0] + 1
+    return ends
+
+
+def _difference(ours: NDArray[np.float64], exact: NDArray[np.float64], all_finite: bool) -> NDArray[np.float64]:
+    """What elements are off by; 0 where both are the same infinity, or NaN."""
+    if all_finite:
+        return ours - exact
+    with np.errstate(invalid="ignore"):
+        return np.where((ours == exact) | (np.isnan(ours) & np.isnan(exact)), 0.0, ours - exact)
 
 
 def spread(scale: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:

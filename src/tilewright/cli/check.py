@@ -2,9 +2,8 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,9 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from tilewright.bench import suites
-from tilewright.bench.checking import NOTHING, UNFIT, Case, Outcome, outcomes, own_cases, vast_cases
+from tilewright.bench.check_cases import Case, in_words, problem_of, stages, vast_cases
+from tilewright.bench.check_runs import Job, run_jobs
+from tilewright.bench.checking import NOTHING, Outcome, outcomes
 from tilewright.bench.verify import READS_C, check_memory
 from tilewright.cli import launches
 from tilewright.cli.launches import GRACE_S, Args, Block, Define, Grid, RefersTo, Shared
@@ -35,13 +36,11 @@ from tilewright.cli.terminal import (
 from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.device_errors import check_kernel_for_gpu
 from tilewright.engines.emulator import load_runtime, worker_count
-from tilewright.engines.emulator.check import Checked, is_vast, telling_shapes
-from tilewright.engines.emulator.engine import MULTIPROCESSORS
-from tilewright.engines.side_by_side import Workers
+from tilewright.engines.emulator.check import Checked, telling_shapes
 from tilewright.errors import CompileError, DtypeError, NotSampledError, ProblemError, TilewrightError
 from tilewright.files import check_outputs, json_kind
-from tilewright.kernels import KERNELS, examples
-from tilewright.kernels.spec import Config, Kernel, parse_overrides
+from tilewright.kernels import GROUPED, KERNELS, examples
+from tilewright.kernels.spec import Kernel, parse_overrides
 from tilewright.problem import Scalars
 from tilewright.report.fitted import Column, FittedTable
 
@@ -49,17 +48,6 @@ KIND = json_kind("findings of a check", "checked")
 
 DEFAULT_ALPHA = 1.5
 DEFAULT_BETAS = (0.0, 0.5)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A kernel that is checked, and on what."""
-
-    kernel: Kernel
-    config: Config
-    cases: list[Case]
-    rows: bool = False
-    """Whether rows are to have the same bits whatever m is."""
 
 
 def run_check(
@@ -150,7 +138,9 @@ def run_check(
         kernels = [name for name in kernels or [] if name.strip() not in others]
     named_some = bool(kernels or others)
     overrides = {} if others and not kernels else parse_overrides(config)
-    named = [words.resolve(name) for name in kernels or []] if named_some else [(kernel, {}) for kernel in KERNELS]
+    named = [words.resolve(name) for name in kernels or []]
+    if not named_some:
+        named = [(kernel, {}) for kernel in (*KERNELS, *GROUPED)]
     if not named_some and dtype is not None:
         named = [(kernel, preset) for kernel, preset in named if dtype in kernel.takes.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
@@ -173,18 +163,20 @@ def run_check(
         usual = "NN" if "NN" in takes.layouts else takes.layouts[0]
         own = [f"{m}x{n}x{k}" for m, n, k in telling_shapes(kernel, setting)]
         problems = named_problems or suites.problems(own, [], layouts=layout or [usual])
-        typed = [takes.scaled(replace(problem, arithmetic=takes.arithmetic(dtype or ""))) for problem in problems]
+        typed = [problem_of(kernel, problem, dtype or "") for problem in problems]
         if kernels:
             for problem in typed:
                 kernel.check(problem)
         if named_problems:
             taken = [problem for problem in typed if kernel.refusal(problem) is None]
-            cases = [Case(problem, one, setting, sampled=vast) for one in of for problem in taken]
+            cases = [[Case(problem, one, setting, sampled=vast) for one in of for problem in taken]]
         elif vast:
-            cases = vast_cases(kernel, setting, of[-1:], dtype or "", layout or [usual])
+            cases = [vast_cases(kernel, setting, of[-1:], dtype or "", layout or [usual])]
         else:
-            cases = own_cases(kernel, setting, of, dtype or "", layout or [usual], setting == kernel.config())
-        jobs.append(_Job(kernel, setting, cases, batch_invariant))
+            cases = stages(kernel, setting, of, dtype or "", layout or (), setting == kernel.config())
+            if batch_invariant:
+                cases = cases[:2]  # the others are of configs that may promise nothing
+        jobs.append(Job(kernel, setting, cases, batch_invariant))
     jobs = [job for job in jobs if job.cases]
     started, shown = time.monotonic(), results(json_path)
     faulty, facts = 0, []
@@ -200,7 +192,7 @@ def run_check(
                 raise found
             _say_of(job.kernel, shown, f"left out: {found}")
             continue
-        faulty += not _show(job.kernel, job.config, found, shown)
+        faulty += not _show(job, found, shown)
         facts.append(_facts(job, found))
     say(*_summary(len(facts), faulty, time.monotonic() - started), to=shown)
     for path in (examples()[job.kernel.name] for job in jobs if job.kernel.name in examples()):
@@ -227,36 +219,30 @@ def _one_thread() -> AbstractContextManager[Any]:
     return limited
 
 
-def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[Outcome] | NotSampledError]]:
+def _run(jobs: list[Job], deadline: float) -> Iterator[tuple[Job, list[Outcome] | NotSampledError]]:
     """Check kernels side by side, and give their outcomes in their order, or why there are none."""
     total, done = sum(len(job.cases) for job in jobs), itertools.count(1)
-    with _one_thread(), Steps() as steps, Workers(worker_count()) as workers:
+
+    def run(job: Job, cases: Sequence[Case]) -> Iterator[Outcome]:
+        if job.kernel.foreign:
+            return _apart(job, cases, deadline)
+        return outcomes(job.kernel, cases, job.rows)
+
+    with _one_thread(), Steps() as steps:
         steps.begin("checking", total=total)
-
-        def run(job: _Job) -> list[Outcome]:
-            results = []
-            one = job.kernel
-            for outcome in _apart(job, deadline) if one.foreign else outcomes(one, job.cases, job.rows):
-                results.append(outcome)
-                steps.update(f"checked {job.kernel.name}", next(done), total)
-            return results
-
-        pending = [(job, workers.submit(run, job)) for job in jobs]
-        for job, results in pending:
-            found: list[Outcome] | NotSampledError
-            try:
-                found = results.result()
-            except NotSampledError as error:
-                found = error
+        ended = lambda job: steps.update(f"checked {job.kernel.name}", next(done), total)  # noqa: E731
+        for job, found, error in run_jobs(jobs, run, worker_count(), ended):
+            if error is not None and not isinstance(error, NotSampledError):
+                raise error
             with steps.aside():
-                yield job, found
+                yield job, error or found
 
 
-def _apart(job: _Job, deadline: float) -> Iterator[Outcome]:
+def _apart(job: Job, cases: Sequence[Case], deadline: float) -> Iterator[Outcome]:
     """The same in a process of its own, since a kernel that is not ours may end it, or never end itself."""
-    with Apart(_answer, job.kernel, job.cases, job.rows, name="check") as process:
+    with Apart(_answer, job.kernel, cases, job.rows, name="check") as process:
         process.wait_for_start()
-        for case in job.cases:
+        for case in cases:
             try:
                 answer = process.receive(deadline, GRACE_S)
             except LostError as lost:
@@ -268,7 +254,7 @@ def _apart(job: _Job, deadline: float) -> Iterator[Outcome]:
             yield answer
 
 
-def _answer(connection: Connection, kernel: Kernel, cases: list[Case], rows: bool) -> None:
+def _answer(connection: Connection, kernel: Kernel, cases: Sequence[Case], rows: bool) -> None:
     """Check a kernel in another process: sends that it begins, once a GPU's compiler has read the source, and outcomes;
     an error in the place of one."""
     try:
@@ -292,8 +278,9 @@ def _say_of(kernel: Kernel, shown: Console, *words: str | tuple[str, str]) -> No
     say(f"{kernel.rung or '':>3}  ", (f"{kernel.name:<16}", "bold"), "  ", *words, indent=5, to=shown)
 
 
-def _show(kernel: Kernel, config: Config, results: list[Outcome], shown: Console) -> bool:
+def _show(job: Job, results: list[Outcome], shown: Console) -> bool:
     """Print what came of one kernel; says whether all is well."""
+    kernel, config = job.kernel, job.config
     clean = all(outcome.clean for outcome in results)
     _say_of(kernel, shown, launches.verdict(clean), "  ", (f"{config}", "dim"))
     notes = {note.key: note for outcome in reversed(results) for note in outcome.checked.notes}
@@ -302,34 +289,24 @@ def _show(kernel: Kernel, config: Config, results: list[Outcome], shown: Console
         table = FittedTable(*(Column(heading, wraps=" ") for heading in ("fault", "on", "first seen")))
         for fault, what, seen in _faults(results):
             others = f"\nand {len(seen) - 1} more" if len(seen) > 1 else ""
-            table.add_row(fault, f"{_on(seen[0].case, kernel, config)}{others}", what)
+            table.add_row(fault, f"{in_words(seen[0].case, kernel, config)}{others}", what)
         shown.print(table)
+        if left := _left_out(job, results):
+            say(f"cases that run once these faults are mended: {left}", indent=5, to=shown)
     return clean
 
 
-def _on(case: Case, kernel: Kernel, config: Config) -> str:
-    """A case in words; its config and the type of its results only where that is not what all others have."""
-    problem = case.problem
-    words = [problem.shape, *([problem.layout] if problem.layout != "NN" else []), f"beta {case.scalars.beta:g}"]
-    if problem.result != kernel.takes.arithmetic(problem.dtype).result:
-        words.append(f"results of {problem.result}")
-    if is_vast(problem) and problem.d.ld != problem.n:
-        words.append(f"{problem.d.ld} elements from row to row")
-    elif problem.d.ld != problem.n:
-        words.append("aligned rows")
-    if case.unfit is not None:
-        words.append(UNFIT[case.unfit])
-    if case.multiprocessors != MULTIPROCESSORS:
-        words.append(f"{case.multiprocessors} multiprocessors")
-    words += [f"{name}={value}" for name, value in case.config.items() if config[name] != value]
-    return ", ".join(words)
+def _left_out(job: Job, results: list[Outcome]) -> int:
+    """Cases of stages that did not begin, since one before them has found a fault."""
+    return len(job.cases) - len(results) if len(job.stages) > 1 else 0
 
 
-def _facts(job: _Job, results: list[Outcome]) -> dict[str, Any]:
+def _facts(job: Job, results: list[Outcome]) -> dict[str, Any]:
     """What the JSON file holds of a kernel: of each problem its error, faults and notes."""
     return {
         "kernel": job.kernel.name,
         "config": dict(job.config),
+        "left_out": _left_out(job, results),
         "problems": [
             {
                 "shape": one.case.problem.shape,
@@ -344,6 +321,7 @@ def _facts(job: _Job, results: list[Outcome]) -> dict[str, Any]:
                 "some_blocks": one.case.sampled,
                 "multiprocessors": one.case.multiprocessors,
                 "unfit": one.case.unfit,
+                "values": one.case.values,
                 "relative_error": one.error,
                 "right": one.right,
                 "findings": launches.finding_facts(one.checked.findings),

@@ -202,19 +202,21 @@ def run(
     c: Matrix | None = None,
     bias: Matrix | None = None,
     scales: Sequence[Matrix | None] = (None, None),
+    offsets: Matrix | None = None,
     stream: Any = None,
     kept: str | None = None,
 ) -> Plan:
     """Plan a problem for these operands and start it; returns the plan. C is D, updated in place, if left out.
 
     scales: of A and B.
+    offsets: the row where each group of a grouped product ends.
     kept: the operand, A or B, whose copy is made apart from the product, where the kernel wants one.
     """
     if scalars.alpha == 0:
         problem = problem.without_products
     pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
     of_a, of_b = (one.pointer if one else 0 for one in scales)
-    pointers = pointers._replace(scale_a=of_a, scale_b=of_b)
+    pointers = pointers._replace(scale_a=of_a, scale_b=of_b, offsets=offsets.pointer if offsets else 0)
     plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), kept=kept)
     copy = engine.keep(plan.kept, (a if kept == "A" else b).pointer, stream) if plan.kept else None
     engine.start(plan, pointers._replace(kept=copy.pointer if copy else 0), scalars, stream)

@@ -44,6 +44,7 @@ from tilewright.kernels.library import (
     gemm_sm90,
     gemm_tf32,
     gemm_wmma,
+    grouped_sm90,
     skinny,
     split_k,
     thin_bf16x6,
@@ -115,10 +116,13 @@ KERNELS: tuple[Kernel, ...] = (
 )
 """The ladder, and what of the library is no rung of it: those have the number 0."""
 
+GROUPED: tuple[Kernel, ...] = grouped_sm90.KERNEL, grouped_sm90.FP8
+"""Kernels for grouped products, which `grouped_matmul` alone calls."""
+
 BEST = "best"
 """Stands for what the selector picks for a problem, where a command takes it."""
 
-_BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in KERNELS}
+_BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in (*KERNELS, *GROUPED)}
 
 
 @lru_cache

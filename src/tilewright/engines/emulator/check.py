@@ -18,7 +18,7 @@ from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
+from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars, Scale, Scaling
 
 _SIDE = 256
 """Rows and columns of C that most tiles divide."""
@@ -43,8 +43,7 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     up to four tiles of the first problem. Of the second there are three more than multiples of 4 and 8, so that
     stream-K's blocks have parts of two tiles.
     """
-    tile, cost = kernel.tile(config), kernel.cost
-    stages = cost.stages(config) if isinstance(cost, Copying | Warpgroups | Warps) else 1
+    tile, stages = kernel.tile(config), steps_in_flight(kernel, config)
     steps = max(stages + 1, -(-128 // tile.k))
     depth = max(2 * stages * tile.k + tile.k // 2 + 5, 45)
     if kernel.foreign:  # whose tiles may be of any size
@@ -52,6 +51,12 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     if not kernel.blocks:
         return (_SIDE, _SIDE, steps * tile.k), (131, 77, depth)
     return (7 * tile.m, 2 * tile.n, steps * tile.k), (10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5, depth)
+
+
+def steps_in_flight(kernel: Kernel, config: Config) -> int:
+    """Steps along k whose tiles are in shared memory or on their way, 1 where a kernel does not say."""
+    cost = kernel.cost
+    return cost.stages(config) if isinstance(cost, Copying | Warpgroups | Warps) else 1
 
 
 def is_vast(problem: Problem) -> bool:
@@ -85,22 +90,27 @@ def check(
     scalars: Scalars = Scalars(),
     bias: NDArray[Any] | None = None,
     scales: Sequence[NDArray[np.float32] | None] = (None, None),
+    ends: NDArray[np.int32] | None = None,
+    kept: str | None = None,
     multiprocessors: int = MULTIPROCESSORS,
     executables: Executables | None = None,
 ) -> Checked:
     """Run a kernel on a problem, and look for what is wrong however right the result may be.
 
-    There are gaps between the rows (or columns) of A, B and C, where the kernel takes them, so that an access past the
-    end of one shows. Lines begin at multiples of 16 bytes where the problem's do. Where nothing is found, and threads
-    have ways to meet, the kernel runs again, its threads and blocks backwards and shuffled, and in turns at atomic
-    operations and fences, and must give the same bits.
+    There are gaps between the rows (or columns) of A, B, C and D, and between scales, where the kernel takes them, so
+    that an access past the end of one shows. Lines begin at multiples of 16 bytes where the problem's do. Where nothing
+    is found, and threads have ways to meet, the kernel runs again, its threads and blocks backwards and shuffled, and
+    in turns at atomic operations and fences, and must give the same bits.
 
     Args:
-        kernel, config, problem, scalars: what runs.
-        a, b, c: of 2 dimensions, or of 3 where there is a batch and the matrix does not serve all of it. C is updated
-            in place.
+        kernel, config, problem, scalars: what runs. Where the problem has another layout of C than of D, C is another
+            array, and nothing may write to it; else C is updated in place.
+        a, b, c: of 2 dimensions, or of 3 where there is a batch and the matrix does not serve all of it.
         bias: where the problem has one.
-        scales: of a and b, where it has some.
+        scales: of a and b, where it has some: of rows of a (columns of b), or of blocks, by 128 of k; of b of a grouped
+            product columns by groups.
+        ends: of a grouped product, the row where each group ends.
+        kept: the operand, A or B, whose copy is made by a launch of its own, where the kernel wants one.
         multiprocessors: for how many of them the launch is made.
         executables: of other checks, to be used and added to.
 
@@ -108,7 +118,8 @@ def check(
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, multiprocessors, executables)
+    launched = multiprocessors, executables
+    session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, ends, kept, *launched)
     result, error = session.run()
     findings, notes = divided(finding for checker in session.checkers for finding in checker.findings())
     if error and not findings:
@@ -143,23 +154,36 @@ class _Session:
         bias: NDArray[Any] | None,
         scalars: Scalars,
         scales: Sequence[NDArray[np.float32] | None],
+        ends: NDArray[np.int32] | None,
+        kept: str | None,
         multiprocessors: int,
         executables: Executables | None,
     ) -> None:
         self.together = False
         """Whether all blocks have to run together."""
         self._kernel, self._config = kernel, config
-        self._scalars = scalars
+        self._scalars, self._kept = scalars, kept
         build = OVERFLOWS if is_vast(problem) else CHECKED
         self._engine = EmulatorEngine(build, self._watch, multiprocessors, executables)
-        self._operands = operands
+        a, b, c = operands
         lay = _apart if kernel.takes.gaps else _together
-        lines = problem.a, problem.b, problem.d
-        a, b, d = (lay(array, layout) for array, layout in zip(operands, lines, strict=True))
-        self._problem = replace(problem, a=a, b=b, d=d, c=None)
-        self._factors = padded(operands[0], a.ld, a.order), padded(operands[1], b.ld, b.order)
+        self._c = c
+        self._held = c
+        """What D holds before a launch."""
+        layout_c = None
+        if problem.addend != problem.d:
+            layout_c = lay(c, problem.addend)
+            count = (problem.batch,) if problem.batch > 1 else ()
+            self._held = np.full((*count, problem.m, problem.n), np.nan, c.dtype)
+        of_a, of_b, of_d = lay(a, problem.a), lay(b, problem.b), lay(self._held, problem.d)
+        of_factors = zip(scales, problem.scaling, "AB", strict=True)
+        laid = [_scales(one, scale, side, problem) for one, scale, side in of_factors]
+        scaling = Scaling(*(scale for _, scale in laid))
+        self._problem = replace(problem, a=of_a, b=of_b, c=layout_c, d=of_d, scaling=scaling)
+        self._factors = padded(a, of_a.ld, of_a.order), padded(b, of_b.ld, of_b.order)
         self._bias = None if bias is None else padded(bias[np.newaxis], bias.size)
-        self._scales = [None if one is None else self._engine.upload(one) for one in scales]
+        self._scales = [None if lines is None else self._engine.upload(lines, _with_gap(lines)) for lines, _ in laid]
+        self._ends = None if ends is None else self._engine.upload(ends[np.newaxis])
         self._again: Watch | None = None
         self.has_turns = False
         """Whether a launch has atomic operations or fences."""
@@ -188,19 +212,21 @@ class _Session:
         """
         self._again = again
         a, b = self._factors
-        c = padded(self._operands[2], self._problem.d.ld)
-        self._padded_at = {matrix.pointer: matrix.owner.slack for matrix in (a, b, c, self._bias) if matrix}
+        problem = self._problem
+        d = padded(self._held, problem.d.ld)
+        c = d if problem.addend == problem.d else padded(self._c, problem.addend.ld)
+        self._padded_at = {matrix.pointer: matrix.owner.slack for matrix in (a, b, c, d, self._bias) if matrix}
         error = ""
         try:
-            what = self._engine, self._kernel, self._config, self._problem
-            run(*what, a, b, c, self._scalars, bias=self._bias, scales=self._scales)
+            what = self._engine, self._kernel, self._config, problem, a, b, d, self._scalars
+            run(*what, c=c, bias=self._bias, scales=self._scales, offsets=self._ends, kept=self._kept)
         except LaunchError as failure:
             if isinstance(failure, WaitsForBlocksError) and not self.together:
                 self.together = True
                 self.checkers.clear()
                 return self.run(again and replace(again, together=True))
             error = str(failure)
-        return self._engine.download(c), error
+        return self._engine.download(d), error
 
     def _watch(self, facts: LaunchFacts) -> Watch:
         self.has_turns |= facts.executable.program.has_turns
@@ -222,3 +248,28 @@ def _apart(array: NDArray[Any], layout: Layout) -> Layout:
 def _together(array: NDArray[Any], layout: Layout) -> Layout:
     """A layout without gaps."""
     return Layout(layout.order, array.shape[-1 if layout.order == "row" else -2], None if array.ndim == 3 else 0)
+
+
+def _with_gap(lines: NDArray[Any]) -> int:
+    """Elements from one line to the next, one of them between the lines."""
+    return lines.shape[1] + 1 if lines.size else 0
+
+
+def _scales(
+    scales: NDArray[np.float32] | None, scale: Scale | None, side: str, problem: Problem
+) -> tuple[NDArray[np.float32] | None, Scale | None]:
+    """Scales as lines in memory, to have one element between them, and the layout that says so.
+
+    side: A or B, which they are of; of B they are columns by their other dimension.
+    """
+    if scales is None or scale is None:
+        return None, None
+    if scale.kind == "tensor" or scales.size == 0:
+        return scales, scale
+    if problem.grouped and side == "B":  # each matrix has a line of them
+        return scales.T, Scale(scale.kind, 1, scales.shape[0] + 1)
+    if side == "A":
+        return scales, Scale(scale.kind, scales.shape[1] + 1, 1)
+    if scale.kind == "line":
+        return scales.T, Scale(scale.kind, 2)
+    return scales, Scale(scale.kind, 1, scales.shape[1] + 1)

@@ -272,7 +272,8 @@ class Checker(Observer):
 
 
 def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyType({})) -> list[CheckedArray]:
-    """What a kernel may use in a launch, as its source calls it. Nothing may write to A, B and the bias.
+    """What a kernel may use in a launch, as its source calls it. Nothing may write to A, B and the bias, nor to C
+    where D is another array.
 
     Args:
         facts: of the launch.
@@ -280,9 +281,14 @@ def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyTyp
     """
     arrays: dict[int, CheckedArray] = {}
     as_source = {"A": "B", "B": "A"} if facts.executable.kernel.exchanged else {}
+    constant = {"A", "B", "bias"}
+    if not {one.matrix.pointer for one in facts.arrays if one.name == "D"} & {
+        one.matrix.pointer for one in facts.arrays if one.name == "C"
+    }:
+        constant.add("C")
     for name, matrix, written in ((one.name, one.matrix, one.written) for one in facts.arrays):
         slack, name = padded_at.get(matrix.pointer, 0), as_source.get(name, name)
-        arrays.setdefault(matrix.pointer, CheckedArray(name, matrix, name in ("A", "B", "bias"), written, slack))
+        arrays.setdefault(matrix.pointer, CheckedArray(name, matrix, name in constant, written, slack))
     return list(arrays.values())
 
 

@@ -78,6 +78,10 @@ def _of_type(
                 lambda c: c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0,
                 "PROMOTE must be 16, 32 or 64, and divide BK",
             ),
+            Constraint(
+                lambda c: _threads(c) >= splitting.GROUP,
+                f"(BM/WM)*(BN/WN)*32 must be at least {splitting.GROUP}, threads that split a square of a factor",
+            ),
         )
     else:
         constants["PROMOTE"] = promote if anew else 0

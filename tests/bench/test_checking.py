@@ -1,0 +1,91 @@
+"""What the results of a check are judged by: NaN, infinities, products that underflow, C apart from D, groups."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from tilewright.bench.check_cases import INFINITY, NAN, TINY, Case, stages
+from tilewright.bench.checking import outcomes
+from tilewright.engines.included import included
+from tilewright.kernels import find
+from tilewright.problem import ITEM_BYTES, Arithmetic, Epilogue, Layout, Problem, Scalars
+
+SCALARS = Scalars(1.5, 0.5)
+
+
+def planted(name, folder, file, before, after):
+    """A kernel with a text of its source, or of a header, replaced."""
+    kernel = find(name)
+    shutil.copy(kernel.source, folder)
+    include = kernel.source.parents[1] / "include"
+    for header, text in included(kernel.source.read_text(), include):
+        (folder / header).parent.mkdir(parents=True, exist_ok=True)
+        (folder / header).write_text(text)
+    path = folder / file
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after))
+    return replace(kernel, source=folder / kernel.source.name)
+
+
+def outcome(kernel, problem, scalars=SCALARS, **named):
+    (found,) = outcomes(kernel, [Case(problem, scalars, kernel.config(), **named)])
+    return found
+
+
+RELU = Problem(70, 45, 30, Arithmetic("float16"), epilogue=Epilogue(activation="relu"))
+PLAIN = Problem(70, 45, 30)
+FAULTS = {
+    "NaN becomes 0": ("gemm_wmma", "epilogue/activations.cuh", "x < 0.0f ? 0.0f : x", "x > 0.0f ? x : 0.0f", RELU, NAN),
+    "infinity becomes NaN": ("naive", "naive.cu", "sum, beta", "sum + 0 * sum, beta", PLAIN, INFINITY),
+    "infinity becomes a number": ("naive", "naive.cu", "sum, beta", "fminf(sum, 1e30f), beta", PLAIN, INFINITY),
+    "small sums become 0": ("naive", "naive.cu", "sum, beta", "(fabsf(sum) < 1e-37f ? 0 : sum), beta", PLAIN, TINY),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_becomes_another_value_is_found_where_elements_have_such_and_nowhere_else(fault, tmp_path):
+    *change, problem, values = FAULTS[fault]
+    kernel = planted(change[0], tmp_path, *change[1:])
+    assert outcome(kernel, problem).clean
+    assert not outcome(kernel, problem, values=values).right
+    assert outcome(find(change[0]), problem, values=values).clean
+
+
+def test_an_element_that_is_another_than_it_should_be_is_named(tmp_path):
+    kernel = planted("naive", tmp_path, "naive.cu", "sum, beta", "sum + 0 * sum, beta")
+    assert outcome(kernel, PLAIN, values=INFINITY).wrong.endswith("by float64")
+
+
+def test_c_apart_from_d_has_lines_of_its_own_and_is_not_written(tmp_path):
+    problem = Problem(70, 45, 30, Arithmetic("float16"), c=Layout("row", 61))
+    assert outcome(find("gemm_wmma"), problem).clean
+    change = "epilogue/result.cuh", "*at(D, ldd, row, col) =", "*at(const_cast<T*>(C), ldc, row, col) ="
+    found = outcome(planted("gemm_wmma", tmp_path, *change), problem)
+    assert "write to an input" in {one.kind for one in found.checked.findings}
+
+
+def test_groups_are_multiplied_with_their_own_matrices(tmp_path):
+    kernel = find("grouped_sm90")
+    problem = Problem(150, 24, 40, kernel.takes.arithmetic(), 4, grouped=True)
+    config = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1}
+    faulty = planted("grouped_sm90", tmp_path, "grouped_sm90.cu", "tile.group * sizes.step_b", "0")
+    for one, right in ((kernel, True), (faulty, False)):
+        (found,) = outcomes(one, [Case(problem, Scalars(), kernel.config(config))])
+        assert found.right == right
+
+
+def test_what_the_copy_engine_stores_without_a_fence_is_found(tmp_path):
+    """By a case that check has of its own."""
+    kernel = find("gemm_sm90")
+    cases = [
+        case
+        for stage in stages(kernel, kernel.config(), [SCALARS])
+        for case in stage
+        if kernel.stored_box(case.config, ITEM_BYTES[case.problem.result])
+        and kernel.variant(case.problem, case.config).aligned
+    ]
+    least = min(cases, key=lambda one: one.problem.flops)
+    faulty = planted("gemm_sm90", tmp_path, "epilogue/stored_tiles.cuh", "fence_async_shared();", ";")
+    (found,) = outcomes(faulty, [least])
+    assert "missing fence" in {one.kind for one in found.checked.findings}
