@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.bench.check_cases import Case
 from tilewright.bench.checking import Outcome
+from tilewright.engines.side_by_side import Workers
 from tilewright.kernels.spec import Config, Kernel
 
 
