@@ -92,7 +92,7 @@ class Guard:
             raise SelectionError(f"pytest {' '.join(selection)} selects no test")
         if without != 0:
             raise SelectionError(f"{' '.join(again)} fails without {fault.name!r} too:\n{more}")
-        return Verdict(failed[1] if failed else "the tests do not run", seconds)
+        return Verdict(failed[1] if failed else _ended(status), seconds)
 
     def _pytest(self, selection: Sequence[str], jobs: str, cache_folder: Path) -> tuple[int | None, str]:
         """Exit status, None past the deadline, and what was printed."""
@@ -129,6 +129,11 @@ class Guard:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.communicate()
             self._process = None
+
+
+def _ended(status: int) -> str:
+    """How pytest ended that has named no test."""
+    return f"the tests are ended by {signal.Signals(-status).name}" if status < 0 else "the tests do not start"
 
 
 @contextlib.contextmanager
