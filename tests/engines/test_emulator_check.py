@@ -611,6 +611,15 @@ def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
     assert_named(checked, kind, words)
 
 
+@pytest.mark.parametrize(("operand", "statement"), [("bias", "output.bias"), ("A", "A.data"), ("B", "B.data")])
+def test_writes_to_inputs_are_named(operand, statement, tmp_path):
+    kernel = find("skinny")
+    write = f"if (threadIdx.x == 0) const_cast<float*>({statement})[0] = 1;"
+    writing = planted(kernel, tmp_path, {"wait_for_grid_before();": f"wait_for_grid_before(); {write}"})
+    checked, _ = run(writing, Problem(4, 64, 64, epilogue=Epilogue("row")))
+    assert_named(checked, "write to an input", rf"writes {operand}\[0(, 0)?\]")
+
+
 BY_DEFAULT = {
     "specialised": ("specialised.cu", {"(step / STAGES - 1) % 2": "0"}),
     "persistent": ("persistent.cu", {"parity ^= 1;": ";"}),
