@@ -101,8 +101,8 @@ def small(tmp_path):
     (checkout / "src" / "tilewright" / "__init__.py").write_text("def sign(x):\n    return -1 if x < 0 else 1\n")
     (checkout / "tests").mkdir()
     (checkout / "tests" / "test_it.py").write_text(
-        "from tilewright import sign\n\n"
-        "def test_sign():\n    assert sign(3) == 1\n\n"
+        "import pytest\n\nfrom tilewright import sign\n\n"
+        "@pytest.mark.parametrize('x', [3], ids=['3 - 0'])\ndef test_sign(x):\n    assert sign(x) == 1\n\n"
         "def test_wrong():\n    assert sign(-1) == 1\n"
     )
     subprocess.run(["git", "init", "-q", str(checkout)], check=True)
@@ -120,7 +120,7 @@ def test_the_test_that_finds_a_fault_is_recorded_and_the_checkout_stays(small, t
     host.run([SIGN, unseen], "-k 'not wrong'", "0", 60, record, path, small)
     found = host.read(path)["-k 'not wrong'"]
     assert {name: one["found_by"] for name, one in found.items()} == {
-        "no minus": "tests/test_it.py::test_sign",
+        "no minus": "tests/test_it.py::test_sign[3 - 0]",
         "other minus": None,
     }
     assert {path: path.read_bytes() for path in small.rglob("*") if path.is_file()} == before

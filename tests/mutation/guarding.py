@@ -19,7 +19,8 @@ from tilewright.engines import cache
 from .faults import Fault
 from .planting import Sources, copy_checkout
 
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*?\])?)(?= - |$)", re.MULTILINE)
+"""A line of pytest's summary: a test, whose parameters may have spaces, and why."""
 _NONE_COLLECTED = 5
 """Exit status of pytest where the selection has no test."""
 
@@ -101,7 +102,6 @@ class Guard:
             **os.environ,
             "PYTHONPATH": str(self._copy / "src"),
             cache.FOLDER_VARIABLE: str(cache_folder),
-            "COLUMNS": "1000",  # pytest cuts lines of its summary
         }
         self._process = subprocess.Popen(
             command,
