@@ -676,6 +676,14 @@ def test_only_threads_that_can_meet_run_in_other_orders(name, runs, monkeypatch)
     assert len(launched) == runs
 
 
+def test_a_result_of_nan_is_the_same_in_every_order():
+    kernel, of = find("shared_tiled"), Operands.draw(Problem(40, 33, 20))
+    of.a[3] = np.nan
+    checked = check(kernel, kernel.config(), of.problem, of.a, of.b, of.c)
+    assert checked.findings == []
+    assert np.isnan(checked.result[3]).all()
+
+
 @pytest.mark.parametrize(
     ("statement", "meets"),
     [

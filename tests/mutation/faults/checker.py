@@ -55,7 +55,7 @@ FAULTS = (
         "an index that wraps and comes back",
         "        if (exact_ == (long long)value_) operation_ = 0;\n",
         "",
-        "a false alarm at i - 1u + 1u",
+        "a false alarm at (unsigned)(wide + 2), of a wide that is i - 2u",
     ),
     Fault(
         "faults of one line merged",
