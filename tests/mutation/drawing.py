@@ -4,6 +4,7 @@ import ast
 import itertools
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -26,8 +27,8 @@ _CLEANUPS = (
     *("cancel", "cleanup", "clear", "close", "drop", "end", "flush", "forget", "free", "join", "kill"),
     *("release", "remove", "rmtree", "settle", "shutdown", "stop", "terminate", "unlink"),
 )
-_ONLY_ON_GPUS = ("cuda.bindings", "cuda.core", "nvmath", "pynvml", "triton")
-"""Modules that import these run on a GPU alone, and tests/gpu guards them."""
+_DRIVER = re.compile(r"^(?:from|import) (?:cuda\.core|cuda\.bindings\.driver|nvmath|pynvml|triton)\b", re.MULTILINE)
+"""What modules import that talk to a GPU's driver: most of them run on a GPU alone, where tests/gpu guards them."""
 
 
 class Site(NamedTuple):
@@ -187,10 +188,7 @@ def drawn(checkout: Path, seed: int) -> dict[str, list[Drawn]]:
     """Every change that there is, by operator, in an order that follows from the seed."""
     sources = Sources(checkout)
     of_file = {
-        path: text
-        for path, text in texts(checkout).items()
-        if path.suffix == ".py"
-        and not any(f"from {name}" in text or f"import {name}" in text for name in _ONLY_ON_GPUS)
+        path: text for path, text in texts(checkout).items() if path.suffix == ".py" and not _DRIVER.search(text)
     }
     found: dict[str, list[tuple[str, Site]]] = {}
     for text in of_file.values():
