@@ -124,6 +124,7 @@ def test_arrays_on_a_gpu_are_multiplied_there_on_the_current_stream(gpu, make):
     assert again is result
     grouped_matmul(make(A), make(B), make(ENDS), out=result, config=CONFIG)
     assert len(gpu.planned) == 2, "a plan is made once for arrays of a kind"
+    check(grouped_matmul(make(A), make(B), make(ENDS), out_dtype="float32", config=CONFIG).values, tolerance=2e-5)
 
 
 class Launcher:

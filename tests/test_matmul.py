@@ -152,6 +152,27 @@ def test_c_is_not_read_in_any_shape_where_beta_is_zero(engine, a, b, dtype):
             np.testing.assert_allclose(result.astype(np.float32), expected, rtol=2**-7, atol=1e-2)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_sums_of_16_bit_factors_are_float32(engine, dtype):
+    a, b = (draw(*shape).astype(dtype) for shape in ((5, 300), (300, 3)))
+    check(tilewright.matmul(a, b, out_dtype="float32", engine=engine), reference(a, b), 300)
+    large = np.full((2, 256), 256, dtype)  # whose sums no float16 holds
+    assert (tilewright.matmul(large, large.T, alpha=2**-10, engine=engine) == 2**14).all()
+
+
+@pytest.mark.parametrize(("a", "b"), PRODUCTS.values(), ids=PRODUCTS)
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_a_bias_of_columns_in_any_shape(engine, a, b):
+    a, b = (np.random.default_rng(1).standard_normal(shape, np.float32) for shape in (a, b))
+    rows = a.shape[-2] if a.ndim > 1 else 1
+    bias = np.arange(rows, dtype=np.float32)[:, None]
+    of_rows = bias[:, 0] if a.ndim > 1 else bias[0, 0]  # of the result's
+    expected = np.matmul(a, b) + (of_rows[:, None] if a.ndim > 1 and b.ndim > 1 else of_rows)
+    result = tilewright.matmul(a, b, bias=bias, engine=engine)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(("a", "b"), PRODUCTS.values(), ids=PRODUCTS)
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)

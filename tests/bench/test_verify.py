@@ -19,8 +19,9 @@ def test_plain_float32_arithmetic_is_within_the_limit(k):
     assert 0 <= operands.error(one_by_one) <= limit(operands.problem)
 
 
-def test_reduced_precision_is_over_the_limit():
-    operands = Operands.draw(Problem(64, 64, 1024))
+@pytest.mark.parametrize("k", [1024, 20000])
+def test_reduced_precision_is_over_the_limit(k):
+    operands = Operands.draw(Problem(64, 64, k))
     shortened = operands.a.view(np.uint32) & 0xFFFFE000  # 10 bits of mantissa, as in TF32
     assert operands.error(shortened.view(np.float32) @ operands.b) > limit(operands.problem)
 

@@ -611,6 +611,15 @@ def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
     assert_named(checked, kind, words)
 
 
+@pytest.mark.parametrize(("operand", "statement"), [("bias", "output.bias"), ("A", "A.data"), ("B", "B.data")])
+def test_writes_to_inputs_are_named(operand, statement, tmp_path):
+    kernel = find("skinny")
+    write = f"if (threadIdx.x == 0) const_cast<float*>({statement})[0] = 1;"
+    writing = planted(kernel, tmp_path, {"wait_for_grid_before();": f"wait_for_grid_before(); {write}"})
+    checked, _ = run(writing, Problem(4, 64, 64, epilogue=Epilogue("row")))
+    assert_named(checked, "write to an input", rf"writes {operand}\[0(, 0)?\]")
+
+
 BY_DEFAULT = {
     "specialised": ("specialised.cu", {"(step / STAGES - 1) % 2": "0"}),
     "persistent": ("persistent.cu", {"parity ^= 1;": ";"}),
@@ -665,6 +674,14 @@ def test_only_threads_that_can_meet_run_in_other_orders(name, runs, monkeypatch)
     operands = Operands.draw(Problem(40, 33, 20))
     assert not check(kernel, kernel.config(), Problem(40, 33, 20), operands.a, operands.b, operands.c).findings
     assert len(launched) == runs
+
+
+def test_a_result_of_nan_is_the_same_in_every_order():
+    kernel, of = find("shared_tiled"), Operands.draw(Problem(40, 33, 20))
+    of.a[3] = np.nan
+    checked = check(kernel, kernel.config(), of.problem, of.a, of.b, of.c)
+    assert checked.findings == []
+    assert np.isnan(checked.result[3]).all()
 
 
 @pytest.mark.parametrize(

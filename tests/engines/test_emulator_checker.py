@@ -258,6 +258,10 @@ RACES = {
         ["if (self == 0)", "tickets[0] = 1;", "else atomicAdd(&tickets[0], 1);"],
         {("race", 1, 2)},
     ),
+    "an atomic operation and a read": (
+        ["if (self == 0) atomicAdd(&tickets[0], 1);", "if (self == 40) out[0] = tickets[0];"],
+        {("race", 0, 1)},
+    ),
     "parts of words, one of them twice": (["halves[self / 2] = self;"], {("race", 0)}),
     "blocks": (["if (self == 0) C[0] = block;"], {("race", 0)}),
 }

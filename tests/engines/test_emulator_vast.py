@@ -137,6 +137,8 @@ __global__ void kernel(const float* in, float* out, unsigned large, int n, const
     const unsigned hash = (row + 7) * 2654435761u, before = i - 2u, mixed = (hash ^ hash >> 15) * 2246822519u;
     sums[0] += in[hash >> 26] + in[hash % 61] + in[mixed & 63u] + in[before + 2] + in[(i - 2u) % 64];
     sums[1] += in[row ? hash / 67108864u : 0u] + in[(uint)(i - 1 + 1)] + first(whole) + in[min(hash, 9u)];
+    const size_t wide = i - 2u;
+    sums[3] += in[(unsigned)(wide + 2)];
     for (unsigned k = COUNT; k-- > 0;) sums[2] += in[k] + in[(k - 1u) & (COUNT - 1)];
     unsigned seed = row;
     for (int k = 0; k < 9; ++k) seed = seed * 1664525u + 1013904223u;

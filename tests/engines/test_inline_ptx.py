@@ -118,6 +118,8 @@ FLOATS = [
     ("tanh.approx.f32 %0, %1;", np.tanh(X)),
     ("mul.sat.f32 %0, %1, %2;", np.clip(X * Y, 0, 1)),
     ("{ .reg .pred p; setp.ltu.f32 p, %1, %2; selp.f32 %0, %1, %2, p; }", np.minimum(X, Y)),
+    ("{ .reg .pred p; .reg .f32 t; mov.f32 t, 0f7FC00000; setp.ltu.f32 p, t, %2; selp.f32 %0, %1, %2, p; }", X),
+    ("{ .reg .pred p; .reg .f32 t; mov.f32 t, 0f7FC00000; setp.lt.f32 p, t, %2; selp.f32 %0, %1, %2, p; }", Y),
     ("cvt.rni.f32.f32 %0, %1;", np.rint(X)),
     ("{ .reg .s32 t; cvt.rzi.s32.f32 t, %1; cvt.rn.f32.s32 %0, t; }", np.trunc(X)),
     ("{ .reg .f64 t; cvt.f64.f32 t, %1; add.f64 t, t, 0d3FF0000000000000; cvt.rn.f32.f64 %0, t; }", X + 1.0),

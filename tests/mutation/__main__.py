@@ -5,11 +5,13 @@ python -m tests.mutation naive wgmma            these; the record's others stay
 python -m tests.mutation --list naive           mutants, not run
 python -m tests.mutation --survivors wgmma      only mutants that the record says survive
 python -m tests.mutation --operator guard       only mutants of this operator; may be given several times
+python -m tests.mutation --host ...             what the tests find of faults anywhere: see --host --help
 """
 
 import argparse
 import json
 import os
+import sys
 import tempfile
 import time
 
@@ -19,13 +21,16 @@ os.environ.setdefault("TILEWRIGHT_EMULATOR_OPTIMIZE", "1")
 from tilewright.engines.cache import FOLDER_VARIABLE
 from tilewright.engines.emulator import load_runtime
 
-from . import record
+from . import host, record
 from .judge import SURVIVED, judge
 from .operators import OPERATORS
 from .subjects import SUBJECTS, subject
 
 
 def main() -> None:
+    if "--host" in sys.argv[1:]:
+        host.main([argument for argument in sys.argv[1:] if argument != "--host"])
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=SUBJECTS, metavar="NAME")
     parser.add_argument("--list", action="store_true", help="print mutants and run none")
