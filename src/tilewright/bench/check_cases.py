@@ -395,12 +395,13 @@ def _shared(kernel: Kernel, config: Config) -> tuple[int, int, int]:
 
 
 def _posed(kernel: Kernel, row: Row) -> Problem:
-    """The problem of a combination of features: of a few tiles, two of each block where blocks go on from tile to tile,
-    with parts of tiles at the ends, and k that fills each stage of a pipeline and begins anew."""
+    """The problem of a combination of features: of a few tiles, with parts of tiles at the ends, and k that fills each
+    stage of a pipeline and begins anew. Where blocks go on from tile to tile, each has two, but for products of parts of
+    factors, which take several times as long."""
     config, lines, batch, result = row["config"], row["lines"], row["batch"], row["result"]
     factors, of_b = row["factors"]
     tile, steps = kernel.tile(config), steps_in_flight(kernel, config) + 1
-    rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] else tile.m
+    rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] and not kernel.multiplies_terms else tile.m
     beyond = VECTOR_BYTES if lines == _WHOLE else 5
     columns = tile.n if batch == _BATCHES[0] or kernel.cluster(config) > 1 else 0
     m, n = rows + tile.m // 2 + 3, columns + -(-tile.n // 2 // VECTOR_BYTES) * VECTOR_BYTES + beyond
