@@ -58,6 +58,13 @@ HEADERS = {
 }
 """Headers that are mutated, and the kernels that are checked with each mutant: what one of them shows is found."""
 
+OTHERS = {
+    "gemm_mma": ("gemm_mma_fp8", "gemm_mma_bf16x3"),
+    "gemm_sm90": ("gemm_fp8", "gemm_bf16x3"),
+    "grouped_sm90": ("grouped_fp8",),
+}
+"""Kernels of the same source that are checked with each mutant too."""
+
 SUBJECTS = (*RUNGS, *HEADERS)
 
 _KERNELS = find("naive").source.parents[1]
@@ -88,7 +95,7 @@ def subject(name: str) -> Subject:
     """By its name."""
     if name in HEADERS:
         return Subject(name, INCLUDE / name, HEADERS[name])
-    return Subject(name, find(name).source, (name,))
+    return Subject(name, find(name).source, (name, *OTHERS.get(name, ())))
 
 
 def mutated(name: str, mutant: Mutant, folder: Path) -> Kernel:

@@ -395,7 +395,7 @@ def _shared(kernel: Kernel, config: Config) -> tuple[int, int, int]:
 
 
 def _posed(kernel: Kernel, row: Row) -> Problem:
-    """The problem of a combination of features: of a few tiles, with parts of tiles at the ends, and k that fills each
+    """The problem of a combination of features: of a few tiles, with parts of tiles at the ends, and k that fills every
     stage of a pipeline and begins anew. Where blocks go on from tile to tile, each has two, but for products of parts
     of factors, which take several times as long."""
     config, lines, batch, result = row["config"], row["lines"], row["batch"], row["result"]
