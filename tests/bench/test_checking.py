@@ -9,7 +9,7 @@ from tilewright.bench.check_cases import INFINITY, NAN, TINY, Case, stages
 from tilewright.bench.checking import outcomes
 from tilewright.engines.included import included
 from tilewright.kernels import find
-from tilewright.problem import ITEM_BYTES, Arithmetic, Epilogue, Layout, Problem, Scalars
+from tilewright.problem import ITEM_BYTES, Arithmetic, Epilogue, Layout, Problem, Scalars, Scale, Scaling
 
 SCALARS = Scalars(1.5, 0.5)
 
@@ -89,3 +89,14 @@ def test_what_the_copy_engine_stores_without_a_fence_is_found(tmp_path):
     faulty = planted("gemm_sm90", tmp_path, "epilogue/stored_tiles.cuh", "fence_async_shared();", ";")
     (found,) = outcomes(faulty, [least])
     assert "missing fence" in {one.kind for one in found.checked.findings}
+
+
+def test_blocks_of_a_cluster_that_have_nothing_of_d_read_no_scales():
+    """Where tiles divide all sizes, so that accesses are not checked against them, and clusters do not."""
+    kernel = find("gemm_fp8")
+    config = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER": 2, "CLUSTER_N": 2}
+    scaling = Scaling(Scale("line"), Scale("line"))
+    problem = Problem(64, 32, 128, kernel.takes.arithmetic(), scaling=scaling)
+    assert not kernel.variant(problem, kernel.config(config)).edges
+    (found,) = outcomes(kernel, [Case(problem, SCALARS, kernel.config(config))])
+    assert found.clean, found.checked.findings

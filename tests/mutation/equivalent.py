@@ -20,6 +20,15 @@ ONE_VALUE = "all threads but one do what one did, and store one value; a note of
 WHOLE_PIECES = "rows of whole pieces of 16 bytes, so that what is left is even and no odd number"
 OWN_MEMORY = "the only block of a cluster has the same memory by either address"
 
+THREADS_STORE = "threads store what the copy engine would"
+BANKS = "lines lie elsewhere in shared memory, for all who store and load there: banks conflict"
+
+BY_ENGINE = "if constexpr (SLOTS > 0 && ALIGNED && sizeof(T) == 2) {"
+PLAIN = "if (ALIGNED && COMPUTES_NOTHING<ACTIVATION> && result.beta == 0.0f && result.n % 8 == 0) {"
+PLACE = (
+    "static __device__ __forceinline__ int place(int line, int piece) "
+    "{ return piece ^ line / (8 / EXCHANGED) % EXCHANGED; }"
+)
 PART = "constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits"
 GROUP = "constexpr int GROUP = THREADS_WIDE > 32 ? THREADS_WIDE : 32;"
 LOAD_FOUR = "if (ALIGNED && (!EDGES || (row < rows && col + 4 <= cols))) {"
@@ -61,6 +70,10 @@ OWN_TILE = "if (number % CONSUMERS != warpgroup) {"
 REASONS = {
     ("epilogue/stored_tiles.cuh", "comparison", WAIT_STORED): NOTHING_STORED,
     ("epilogue/stored_tiles.cuh", "guard", WAIT_STORED): NOTHING_STORED,
+    ("epilogue/stored_tiles.cuh", "comparison", BY_ENGINE): THREADS_STORE,
+    ("epilogue/stored_tiles.cuh", "NaN and infinity", "if (result.beta == 0.0f) {"): FOR_SPEED,
+    ("epilogue/warpgroup.cuh", "NaN and infinity", PLAIN): FOR_SPEED,
+    ("fragment_tile.cuh", "swizzle width", PLACE): BANKS,
     ("double_buffered.cu", "comparison", "if (k0 < K) put(next, As[buffer ^ 1], Bs[buffer ^ 1]);"): NOBODY_READS,
     ("persistent.cu", "comparison", LAST_RELEASE): NO_STEPS,
     ("clusters.cu", "comparison", LAST_RELEASE): NO_STEPS,

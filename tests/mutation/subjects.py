@@ -38,13 +38,13 @@ HEADERS = {
     "epilogue/result.cuh": ("gemm_wmma", "gemm_mma", "split_k"),
     "epilogue/activations.cuh": ("gemm_wmma",),
     "epilogue/warpgroup.cuh": ("gemm_mma",),
-    "epilogue/exchanged.cuh": ("gemm_fp8_nn", "gemm_tf32_nn", "gemm_tf32_tt"),
+    "epilogue/exchanged.cuh": ("gemm_tf32_nn", "gemm_tf32_tt"),
     "epilogue/warp_biases.cuh": ("gemm_mma",),
     "epilogue/tile.cuh": ("split_k",),
     "epilogue/fragments.cuh": ("gemm_wmma",),
-    "factor_scales.cuh": ("gemm_mma_fp8", "gemm_mma_fp8_blocks", "skinny_fp8"),
+    "factor_scales.cuh": ("skinny_fp8", "gemm_mma_fp8", "gemm_mma_fp8_blocks"),
     "matrix_descriptor.cuh": ("wgmma",),
-    "operands.cuh": ("gemm_mma", "split_k"),
+    "operands.cuh": ("gemm_fp8_nn",),
     "direct_load.cuh": ("skinny",),
     "fragment_tile.cuh": ("gemm_mma",),
     "term_range.cuh": ("gemm_mma_fp16x3",),
@@ -57,6 +57,13 @@ HEADERS = {
     "tile_sums.cuh": ("thin_bf16x6", "thin_fp16x3"),
 }
 """Headers that are mutated, and the kernels that are checked with each mutant: what one of them shows is found."""
+
+OTHERS = {
+    "gemm_mma": ("gemm_mma_fp8", "gemm_mma_bf16x3"),
+    "gemm_sm90": ("gemm_fp8", "gemm_bf16x3"),
+    "grouped_sm90": ("grouped_fp8",),
+}
+"""Kernels of the same source that are checked with each mutant too."""
 
 SUBJECTS = (*RUNGS, *HEADERS)
 
@@ -88,7 +95,7 @@ def subject(name: str) -> Subject:
     """By its name."""
     if name in HEADERS:
         return Subject(name, INCLUDE / name, HEADERS[name])
-    return Subject(name, find(name).source, (name,))
+    return Subject(name, find(name).source, (name, *OTHERS.get(name, ())))
 
 
 def mutated(name: str, mutant: Mutant, folder: Path) -> Kernel:

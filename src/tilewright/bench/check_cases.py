@@ -12,6 +12,7 @@ from tilewright.engines.emulator.check import is_vast, steps_in_flight, telling_
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.emulator.zero_pages import has_room
 from tilewright.errors import ConfigError
+from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import (
@@ -32,6 +33,12 @@ from tilewright.tables.shipped import shipped_configs
 
 _MANY = 12
 """Multiprocessors that share two tiles: more than the emulator has, so that partial sums are added in several steps."""
+
+_LAPS = 9
+"""How often each stage of a pipeline is filled: what is one arrival of eight off shows then."""
+
+_FEW, _TILES = 2, 8
+"""Multiprocessors, and tiles of each of their blocks, where warpgroups take turns."""
 
 _MATRICES = 3
 """Of a batch."""
@@ -137,9 +144,10 @@ def stages(
 
     1. odd sizes, and such that tiles divide (`telling_shapes`), with the last of the scalars;
     2. of a source file rows that are aligned though their width is no multiple of 4, and odd sizes with other configs.
-       Of our own kernels a step of one tile and a tile and a half, with the other scalars, lines far apart
+       Of our own kernels a step of one tile, a tile and a half with the other scalars, a deep tile, lines far apart
        (`vast_cases`), where the address space has room for them, a batch, two tiles that all blocks share, where blocks
-       share tiles, elements that terms may not hold (`UNFIT`), where it multiplies terms, and k = 0;
+       share tiles, elements that terms may not hold (`UNFIT`), where it multiplies terms, many tiles, where warpgroups
+       take turns at them, and k = 0;
     3. of our own kernels every feature, and every value of a parameter that ships (`feature_cases`).
 
     Args:
@@ -193,6 +201,7 @@ def stages(
     small = tile.m + tile.m // 2 + 3, tile.n // 2 + 5, odd[2]
     add(second, tile, scalars)
     add(second, small, scalars[:-1])
+    add(second, (tile.m - tile.m // 8, max(tile.n - 3, 1), _LAPS * steps_in_flight(kernel, config) * tile.k - 3))
     if kernel.takes.batches:
         add(second, (tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), batch=_MATRICES)
     if _shares(kernel, config):
@@ -205,6 +214,9 @@ def stages(
     for m, n, _ in (divided, odd):
         add(second, (m, n, 0))
     configs = [config, *(shipped_configs(kernel) if others else ()), *(other_configs(kernel, config) if others else ())]
+    for alternating in itertools.islice(filter(partial(_alternates, kernel), configs), 1):
+        shape = _turns(kernel, alternating, _problem(kernel, divided, dtype, "NN"))
+        add(second, shape, config=alternating, multiprocessors=_FEW)
     types = [dtype] if dtype else kernel.takes.factors
     return _distinct(first, second, feature_cases(kernel, configs, scalars, types, layouts or kernel.takes.layouts))
 
@@ -356,6 +368,20 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Row) -> bool:
     return axes > set(row) or kernel.refusal(_posed(kernel, row)) is None
 
 
+def _alternates(kernel: Kernel, config: Config) -> bool:
+    """Whether two warpgroups of a block take turns at tiles."""
+    return isinstance(kernel.cost, Warpgroups) and kernel.cost.alternates(config)
+
+
+def _turns(kernel: Kernel, config: Config, problem: Problem) -> tuple[int, int, int]:
+    """Sizes of which each block has tiles for some turns of both of its warpgroups: what is one arrival of four off
+    shows in the third."""
+    assert isinstance(kernel.cost, Warpgroups)
+    tile, across = kernel.tile(config), kernel.cost.across(config)
+    blocks = kernel.grid(replace(problem, m=2**20, a=Layout(problem.a.order), d=Layout(), c=None), config, _FEW)
+    return _TILES * blocks // across * tile.m - 3, across * tile.n - 3, 2 * tile.k - 3
+
+
 def _shares(kernel: Kernel, config: Config) -> bool:
     """Whether so many multiprocessors share two tiles."""
     shared = _problem(kernel, _shared(kernel, config), "", "NN")
@@ -369,12 +395,13 @@ def _shared(kernel: Kernel, config: Config) -> tuple[int, int, int]:
 
 
 def _posed(kernel: Kernel, row: Row) -> Problem:
-    """The problem of a combination of features: of a few tiles, two of each block where blocks go on from tile to tile,
-    with parts of tiles at the ends, and k that fills each stage of a pipeline and begins anew."""
+    """The problem of a combination of features: of a few tiles, with parts of tiles at the ends, and k that fills every
+    stage of a pipeline and begins anew. Where blocks go on from tile to tile, each has two, but for products of parts
+    of factors, which take several times as long."""
     config, lines, batch, result = row["config"], row["lines"], row["batch"], row["result"]
     factors, of_b = row["factors"]
     tile, steps = kernel.tile(config), steps_in_flight(kernel, config) + 1
-    rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] else tile.m
+    rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] and not kernel.multiplies_terms else tile.m
     beyond = VECTOR_BYTES if lines == _WHOLE else 5
     columns = tile.n if batch == _BATCHES[0] or kernel.cluster(config) > 1 else 0
     m, n = rows + tile.m // 2 + 3, columns + -(-tile.n // 2 // VECTOR_BYTES) * VECTOR_BYTES + beyond

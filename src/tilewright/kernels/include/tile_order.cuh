@@ -72,6 +72,9 @@ class TileOrder {
         return true;
     }
 
+    // Whether the tile has rows and columns.
+    __device__ __forceinline__ bool exists(const Sizes& sizes) const { return row < sizes.m && col < sizes.n; }
+
   private:
     int tiles_m, tiles_n;  // of a matrix
     int tiles;             // of all

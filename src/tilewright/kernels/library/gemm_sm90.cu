@@ -65,7 +65,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
     const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
-
     let_grid_after_start();
     const auto tiles_from = [](const Sizes& sizes, int number) { return Order::of_block(sizes, BLOCKS, number); };
     Order tile = tiles_from(sizes, 0);
@@ -115,7 +114,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
         const int row = here.row + first, col = here.col + rank * COLS;
         const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
-        const SumScales<PARTS, COLS, 64, held.APART> sum_scales{scales_of_factors, sizes.m, sizes.n, row + held.row(), col, depth > 0};
+        const SumScales<PARTS, COLS, 64, held.APART> sum_scales{
+            scales_of_factors, sizes.m, sizes.n, row + held.row(), col, depth > 0 && here.exists(sizes)};
         shared->consumers.wait_turn(number, warpgroup);
         float sums[PARTS][BN / 2] = {};
         auto scales = step_scales<PARTS>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps, first_step, row, here.col);
@@ -133,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         };
         multiply_steps<BN / 2>(steps, multiply, finish);
         if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(turn.before, grid, lane);
-        if (here.row >= sizes.m || here.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
+        if (!here.exists(sizes)) continue;  // a cluster's last blocks may have nothing of D
         const Result<RESULT> result(output, of_d, here.matrix);
         auto& parts = reinterpret_cast<float (&)[PARTS][COLS / 2]>(sums);  // 64 rows each
         if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], parts[0]);
