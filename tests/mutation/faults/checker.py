@@ -17,8 +17,8 @@ FAULTS = (
     ),
     Fault(
         "the bias may be written",
-        'CheckedArray(name, matrix, name in ("A", "B", "bias"), written, slack)',
-        'CheckedArray(name, matrix, name in ("A", "B"), written, slack)',
+        'constant = {"A", "B", "bias"}',
+        'constant = {"A", "B"}',
         "a kernel that overwrites the caller's bias is not reported",
     ),
     Fault(
