@@ -468,17 +468,17 @@ SM90 = {
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({", m - 1) / scales.rows": ", m + 8) / scales.rows"}, r"reads scale_a\[\d+\], outside of its 786 elements"),
+        ({", m - 1) / scales.rows": ", m + 8) / scales.rows"}, r"reads scale_a\[\d+\], outside of its 916 elements"),
         (
             {"step) * scales.step_k_b": "step + 5) * scales.step_k_b"},
-            r"reads scale_b\[\d+\], outside of its 6 elements",
+            r"reads scale_b\[\d+\], outside of its 11 elements",
         ),
-        ({"a += step_a;": "a += step_a + 1;"}, r"reads scale_a\[\d+\], outside of its 786 elements"),
+        ({"a += step_a;": "a += step_a + 1;"}, r"reads scale_a\[\d+\], outside of its 916 elements"),
     ],
     ids=("rows past the last", "steps past the last", "a wrong step along k"),
 )
 def test_scales_of_blocks_are_read_within_their_arrays(changes, words, tmp_path):
-    """Of 131 rows, 77 columns and 6 steps along k."""
+    """Of 131 rows, 77 columns and 6 steps along k: scales of rows lie 7 apart, those of steps of B 2."""
     kernel = find("gemm_fp8_blocks")
     include = kernel.source.parents[1] / "include"
     shutil.copytree(include, tmp_path, dirs_exist_ok=True)  # so that headers next to it find the changed one too
