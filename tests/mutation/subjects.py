@@ -42,7 +42,7 @@ HEADERS = {
     "epilogue/warp_biases.cuh": ("gemm_mma",),
     "epilogue/tile.cuh": ("split_k",),
     "epilogue/fragments.cuh": ("gemm_wmma",),
-    "factor_scales.cuh": ("skinny_fp8", "gemm_mma_fp8", "gemm_mma_fp8_blocks"),
+    "factor_scales.cuh": ("skinny_fp8", "gemm_mma_fp8", "gemm_mma_fp8_blocks", "gemm_fp8_blocks"),
     "matrix_descriptor.cuh": ("wgmma",),
     "operands.cuh": ("gemm_fp8_nn",),
     "direct_load.cuh": ("skinny",),

@@ -360,6 +360,8 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Row) -> bool:
         fits &= row.get("lines") != _DIVIDED
     if row.get("values"):
         fits &= result not in FLOAT8
+        if kernel.multiplies_terms:  # the way of float32 takes long
+            fits &= row.get("batch", _BATCHES[0]) == _BATCHES[0]
     if row.get("values") == TINY:
         fits &= factors in (None, "float32", "bfloat16") and result in (None, "float32")
         fits &= row.get("bias") is None and row.get("activation") is None
