@@ -20,11 +20,15 @@ ONE_VALUE = "all threads but one do what one did, and store one value; a note of
 WHOLE_PIECES = "rows of whole pieces of 16 bytes, so that what is left is even and no odd number"
 OWN_MEMORY = "the only block of a cluster has the same memory by either address"
 
+OUT_OF_RANGE = "an infinity that is on no list is out of range, and all is multiplied in float32"
+LISTED = "a sum is no number where an element is on a list alone, and is stored anew"
 THREADS_STORE = "threads store what the copy engine would"
 BANKS = "lines lie elsewhere in shared memory, for all who store and load there: banks conflict"
 
 BY_ENGINE = "if constexpr (SLOTS > 0 && ALIGNED && sizeof(T) == 2) {"
 PLAIN = "if (ALIGNED && COMPUTES_NOTHING<ACTIVATION> && result.beta == 0.0f && result.n % 8 == 0) {"
+SMALL = "small |= inside && !(fabsf(sums[i]) >= least);"
+FIRST_LISTED = "static constexpr unsigned FIRST = 0x7f800000;  // bits, without the sign"
 PLACE = (
     "static __device__ __forceinline__ int place(int line, int piece) "
     "{ return piece ^ line / (8 / EXCHANGED) % EXCHANGED; }"
@@ -74,6 +78,9 @@ REASONS = {
     ("epilogue/stored_tiles.cuh", "NaN and infinity", "if (result.beta == 0.0f) {"): FOR_SPEED,
     ("epilogue/warpgroup.cuh", "NaN and infinity", PLAIN): FOR_SPEED,
     ("fragment_tile.cuh", "swizzle width", PLACE): BANKS,
+    ("term_range.cuh", "NaN and infinity", FIRST_LISTED): OUT_OF_RANGE,
+    ("term_range.cuh", "NaN and infinity", SMALL): LISTED,
+    ("tile_sums.cuh", "NaN and infinity", LOOKS): LISTED,
     ("double_buffered.cu", "comparison", "if (k0 < K) put(next, As[buffer ^ 1], Bs[buffer ^ 1]);"): NOBODY_READS,
     ("persistent.cu", "comparison", LAST_RELEASE): NO_STEPS,
     ("clusters.cu", "comparison", LAST_RELEASE): NO_STEPS,
