@@ -468,12 +468,12 @@ SM90 = {
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({", m - 1) / scales.rows": ", m + 8) / scales.rows"}, r"reads scale_a\[\d+\], outside of its 786 elements"),
+        ({", m - 1) / scales.rows": ", m + 8) / scales.rows"}, r"reads scale_a\[\d+\], outside of its 916 elements"),
         (
             {"step) * scales.step_k_b": "step + 5) * scales.step_k_b"},
-            r"reads scale_b\[\d+\], outside of its 6 elements",
+            r"reads scale_b\[\d+\], outside of its 11 elements",
         ),
-        ({"a += step_a;": "a += step_a + 1;"}, r"reads scale_a\[\d+\], outside of its 786 elements"),
+        ({"a += step_a;": "a += step_a + 1;"}, r"reads scale_a\[\d+\], outside of its 916 elements"),
     ],
     ids=("rows past the last", "steps past the last", "a wrong step along k"),
 )
