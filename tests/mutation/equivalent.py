@@ -29,6 +29,8 @@ BY_ENGINE = "if constexpr (SLOTS > 0 && ALIGNED && sizeof(T) == 2) {"
 PLAIN = "if (ALIGNED && COMPUTES_NOTHING<ACTIVATION> && result.beta == 0.0f && result.n % 8 == 0) {"
 SMALL = "small |= inside && !(fabsf(sums[i]) >= least);"
 FIRST_LISTED = "static constexpr unsigned FIRST = 0x7f800000;  // bits, without the sign"
+HOLD = "const bool terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);"
+WIDE = "if (TERMS > 1 && (!terms.hold || (stores_anew && output.beta != 0.0f))) return compute_wide();  // D may be C"
 PLACE = (
     "static __device__ __forceinline__ int place(int line, int piece) "
     "{ return piece ^ line / (8 / EXCHANGED) % EXCHANGED; }"
@@ -77,6 +79,8 @@ REASONS = {
     ("epilogue/stored_tiles.cuh", "comparison", BY_ENGINE): THREADS_STORE,
     ("epilogue/stored_tiles.cuh", "NaN and infinity", "if (result.beta == 0.0f) {"): FOR_SPEED,
     ("epilogue/warpgroup.cuh", "NaN and infinity", PLAIN): FOR_SPEED,
+    ("gemm_sm90.cu", "NaN and infinity", HOLD): FOR_SPEED,
+    ("gemm_mma.cu", "NaN and infinity", WIDE): FOR_SPEED,
     ("fragment_tile.cuh", "swizzle width", PLACE): BANKS,
     ("term_range.cuh", "NaN and infinity", FIRST_LISTED): OUT_OF_RANGE,
     ("term_range.cuh", "NaN and infinity", SMALL): LISTED,
