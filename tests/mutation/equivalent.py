@@ -22,6 +22,7 @@ OWN_MEMORY = "the only block of a cluster has the same memory by either address"
 
 OUT_OF_RANGE = "an infinity that is on no list is out of range, and all is multiplied in float32"
 LISTED = "a sum is no number where an element is on a list alone, and is stored anew"
+NO_BLOCKS = "no kernel that exchanges A and B has scales of blocks, which alone lie along k"
 THREADS_STORE = "threads store what the copy engine would"
 BANKS = "lines lie elsewhere in shared memory, for all who store and load there: banks conflict"
 
@@ -31,6 +32,10 @@ SMALL = "small |= inside && !(fabsf(sums[i]) >= least);"
 FIRST_LISTED = "static constexpr unsigned FIRST = 0x7f800000;  // bits, without the sign"
 HOLD = "const bool terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);"
 WIDE = "if (TERMS > 1 && (!terms.hold || (stores_anew && output.beta != 0.0f))) return compute_wide();  // D may be C"
+EXCHANGED_SCALES = (
+    "return {scales.b, scales.a, scales.step_b, scales.step_k_b, scales.cols, "
+    "scales.step_a, scales.step_k_a, scales.rows};"
+)
 PLACE = (
     "static __device__ __forceinline__ int place(int line, int piece) "
     "{ return piece ^ line / (8 / EXCHANGED) % EXCHANGED; }"
@@ -79,6 +84,7 @@ REASONS = {
     ("epilogue/stored_tiles.cuh", "comparison", BY_ENGINE): THREADS_STORE,
     ("epilogue/stored_tiles.cuh", "NaN and infinity", "if (result.beta == 0.0f) {"): FOR_SPEED,
     ("epilogue/warpgroup.cuh", "NaN and infinity", PLAIN): FOR_SPEED,
+    ("operands.cuh", "lines and steps", EXCHANGED_SCALES): NO_BLOCKS,
     ("gemm_sm90.cu", "NaN and infinity", HOLD): FOR_SPEED,
     ("gemm_mma.cu", "NaN and infinity", WIDE): FOR_SPEED,
     ("fragment_tile.cuh", "swizzle width", PLACE): BANKS,
