@@ -1,7 +1,7 @@
 """What a check runs where nobody says: problems, values and configs, in stages."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.emulator.zero_pages import has_room
 from tilewright.errors import ConfigError
 from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Config, Kernel, valid_configs
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import (
     ACTIVATIONS,
@@ -479,7 +479,7 @@ def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[Case]:
     tile = kernel.tile(config)
     shapes = [(tile.m + 1, tile.n - 1, 9 * tile.k), (tile.m, tile.n, tile.k), (1, 67, 50), (67, 1, 50), (5, 7, 1)]
     named = [(config, shape) for shape in shapes]
-    for preset in _valid(kernel, kernel.presets.values()):
+    for preset in valid_configs(kernel, kernel.presets.values()):
         named += [(preset, shape) for shape in telling_shapes(kernel, preset)]
     problems = [(config, _problem(kernel, shape, dtype, "NN")) for config, shape in named]
     return [Case(problem, scalars, config) for config, problem in problems if kernel.refusal(problem) is None]
@@ -496,12 +496,12 @@ def other_configs(kernel: Kernel, config: Config) -> list[Config]:
     """Other configs of a kernel: its first preset that differs; one of which every parameter differs as far as the
     constraints allow, with the first such values; and one of the same tile, with the last."""
     compiled = kernel.compiled(config)
-    presets = (other for other in _valid(kernel, kernel.presets.values()) if kernel.compiled(other) != compiled)
+    presets = (other for other in valid_configs(kernel, kernel.presets.values()) if kernel.compiled(other) != compiled)
     first = last = config
     for one in kernel.parameters:
         values = [value for value in one.values if one.compiled and value != config[one.name]]
-        first = next(_valid(kernel, ({**first, one.name: value} for value in values)), first)
-        others = _valid(kernel, ({**last, one.name: value} for value in reversed(values)))
+        first = next(valid_configs(kernel, ({**first, one.name: value} for value in values)), first)
+        others = valid_configs(kernel, ({**last, one.name: value} for value in reversed(values)))
         last = next((other for other in others if kernel.tile(other) == kernel.tile(config)), last)
     found = [*itertools.islice(presets, 1), first, last]
     return [other for i, other in enumerate(found) if other != config and other not in found[:i]]
@@ -538,11 +538,3 @@ def _aligned(layout: Layout, dtype: str) -> Layout:
     """The same with lines that begin at multiples of 16 bytes."""
     vector = VECTOR_BYTES // ITEM_BYTES[dtype]
     return layout._replace(ld=-(-layout.ld // vector) * vector, batch_stride=None)
-
-
-def _valid(kernel: Kernel, overrides: Iterable[Mapping[str, int]]) -> Iterator[Config]:
-    for one in overrides:
-        try:
-            yield kernel.config(one)
-        except ConfigError:
-            continue

@@ -17,10 +17,10 @@ from tilewright.bench.measure import measure
 from tilewright.bench.records import Run
 from tilewright.bench.run import baseline_library
 from tilewright.engines.registry import resolve_engine
-from tilewright.errors import ConfigError, RecordsError, TilewrightError
+from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import Output, check_outputs
 from tilewright.kernels import LADDER, find, resolve
-from tilewright.kernels.spec import Choice, Config, Kernel
+from tilewright.kernels.spec import Choice, Kernel, valid_configs
 from tilewright.problem import Arithmetic, Problem
 
 SAMPLES = 15
@@ -54,12 +54,10 @@ def swept() -> Iterator[Choice]:
     for name, thread_tiles in _SWEPT.items():
         kernel, preset = resolve(f"{name}:rtx3060")
         for side, (rows, cols) in itertools.product(_SWEPT_TILES, thread_tiles):
-            try:
-                config = kernel.config({**preset, "BM": side, "BN": side, "BK": side, "TM": rows, "TN": cols})
-            except ConfigError:
-                continue
-            if kernel.threads(config) >= _WARP:
-                yield Choice(kernel, config)
+            tile = {**preset, "BM": side, "BN": side, "BK": side, "TM": rows, "TN": cols}
+            for config in valid_configs(kernel, [tile]):
+                if kernel.threads(config) >= _WARP:
+                    yield Choice(kernel, config)
 
 
 def presets(source: str) -> dict[str, Choice]:
@@ -91,14 +89,9 @@ def tasks() -> list[Task]:
 
 def _variations(kernel: Kernel, fixed: Mapping[str, int], **varied: Sequence[int]) -> list[Choice]:
     """The configs of a kernel with every combination of some parameters' values that it can have."""
-    found = []
-    for values in itertools.product(*varied.values()):
-        try:
-            config: Config = kernel.config({**fixed, **dict(zip(varied, values, strict=True))})
-        except ConfigError:
-            continue
-        found.append(Choice(kernel, config))
-    return found
+    combined = itertools.product(*varied.values())
+    overrides = ({**fixed, **dict(zip(varied, values, strict=True))} for values in combined)
+    return [Choice(kernel, config) for config in valid_configs(kernel, overrides)]
 
 
 def main() -> int:

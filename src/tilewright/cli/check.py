@@ -230,7 +230,10 @@ def _run(jobs: list[Job], deadline: float) -> Iterator[tuple[Job, list[Outcome] 
 
     with _one_thread(), Steps() as steps:
         steps.begin("checking", total=total)
-        ended = lambda job: steps.update(f"checked {job.kernel.name}", next(done), total)  # noqa: E731
+
+        def ended(job: Job) -> None:
+            steps.update(f"checked {job.kernel.name}", next(done), total)
+
         for job, found, error in run_jobs(jobs, run, worker_count(), ended):
             if error is not None and not isinstance(error, NotSampledError):
                 raise error

@@ -10,9 +10,10 @@ import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import platformdirs
 
@@ -30,6 +31,8 @@ _SCRATCH = "tilewright-build-"
 """How the names of temporary folders begin."""
 
 _State = tuple[int, ...]
+
+T = TypeVar("T")
 
 _ABANDONED_S = 24 * 3600.0
 """Temporary files and folders that are older belong to processes that were killed: no compiler takes so long."""
@@ -118,6 +121,22 @@ def drop(entry: Path) -> None:
     if any(entry.parent.parent == place.path for place in _readable(folder())):
         with contextlib.suppress(OSError):
             entry.unlink()
+
+
+def loaded(make: Callable[[], Path], load: Callable[[Path], T], refused: type[Exception]) -> T:
+    """What an entry holds. One that does not load, as that of another kind of machine, is removed, and made anew.
+
+    Args:
+        make: makes the entry, or finds it.
+        load: loads it.
+        refused: what `load` raises where it cannot.
+    """
+    entry = make()
+    try:
+        return load(entry)
+    except refused:
+        drop(entry)
+    return load(make())
 
 
 @contextlib.contextmanager

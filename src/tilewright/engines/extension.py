@@ -57,12 +57,7 @@ def built(module: str, source: Path, options: Sequence[str] = (), versions: Sequ
         ImportError: it does not load.
         OSError: Python's headers are missing.
     """
-    path = _compiled(source, options, versions)
-    try:
-        return _imported(module, path)
-    except ImportError:
-        cache.drop(path)
-    return _imported(module, _compiled(source, options, versions))
+    return cache.loaded(lambda: _compiled(source, options, versions), lambda path: _imported(module, path), ImportError)
 
 
 def _compiled(source: Path, options: Sequence[str], versions: Sequence[str]) -> Path:

@@ -3,7 +3,7 @@
 import math
 import numbers
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -112,6 +112,15 @@ class Config(Mapping[str, int]):
 
     def __repr__(self) -> str:
         return f"Config({self})"
+
+
+def valid_configs(kernel: "Kernel", overrides: Iterable[Mapping[str, int]]) -> Iterator[Config]:
+    """The configs of a kernel that some overrides make, without those that it refuses: see `Kernel.config`."""
+    for one in overrides:
+        try:
+            yield kernel.config(one)
+        except ConfigError:
+            continue
 
 
 def parse_overrides(text: str) -> dict[str, int]:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.kernels import find
-from tilewright.kernels.spec import Config
 from tilewright.tables.cases import Case, same_speed_text
 from tilewright.tables.entry import ACCURATE_WITHIN, kept_by
-from tilewright.tables.table import Cells, Choice, Table
+from tilewright.tables.table import Cells, Choice, Table, config_of
 
 _Floats = NDArray[np.float64]
 _Numbers = NDArray[np.intp]
@@ -202,8 +201,7 @@ def _choices(tables: Sequence[Table], parts: Sequence[_Part]) -> tuple[list[Choi
 
 
 def _adds_in(choice: Choice, order: str) -> bool:
-    kernel, names, values = choice
-    return find(kernel).sum_order(Config(dict(zip(names, values, strict=True)))) == order
+    return find(choice[0]).sum_order(config_of(choice)) == order
 
 
 def _in_order(numbers: _Numbers) -> tuple[_Numbers, _Numbers]:

@@ -22,7 +22,7 @@ from tilewright.select.places import Places
 from tilewright.tables import store
 from tilewright.tables.cases import Case
 from tilewright.tables.cover import NEAR, fewest
-from tilewright.tables.table import Table
+from tilewright.tables.table import Table, config_of
 
 _FALL = 0.02
 """A config has 1/e of the vote of the fastest on a problem where the logarithm of its time is larger by this much."""
@@ -80,7 +80,7 @@ class Measured(Places):
         of_tables = [find_gpu(table.gpu, table.capability) for table in counted.tables]
         self._gpu_of_row = [of_tables[number] for number in counted.table.tolist()]
         self._models = {one: CostModels(partial(self._model, one), len(self.kernels)) for one in {gpu, *of_tables}}
-        self._gpu, self._kept = gpu, kept
+        self._kept = kept
         self.models = self._models[gpu]
         times_us = counted.times_us / _slow_downs(counted)
         shape = len(counted.sizes), len(self.kernels)
@@ -105,8 +105,7 @@ class Measured(Places):
         """The config of a choice."""
         found = self._configs.get(number)
         if found is None:
-            _, names, values = self._choices[number]
-            found = self._configs[number] = Config(dict(zip(names, values, strict=True)))
+            found = self._configs[number] = config_of(self._choices[number])
         return found
 
     def ranked(self, row: int) -> list[int]:

@@ -32,7 +32,7 @@ class Places:
 
     def __init__(self, case: Case, sizes: NDArray[np.int64]) -> None:
         self._case, self._sizes = case, sizes
-        self._logs = (log_m, log_n, log_k, log_batch) = np.log2(np.maximum(sizes, 1)).T
+        log_m, log_n, log_k, log_batch = np.log2(np.maximum(sizes, 1)).T
         places = np.array(_place(log_m, log_n, log_k, log_batch))
         self.places = np.vstack((-2 * places, (places * places).sum(axis=0), np.ones(len(sizes))))
         """A column p for each problem: (x, y, z, 1, x*x + y*y + z*z) @ p is the square of its distance from the place

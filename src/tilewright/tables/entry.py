@@ -105,12 +105,6 @@ class Entry:
         return order is None or order_of(self.kernel, tuple(self.config.items())) == order
 
     @property
-    def precision(self) -> str | None:
-        """What its kernel keeps of float32, `Kernel.precision`; None of one that no longer exists."""
-        found = found_kernel(self.kernel)
-        return None if found is None else found.precision
-
-    @property
     def time_us(self) -> float:
         """Microseconds of a run."""
         return 2 * self.work / self.gflops / 1e3

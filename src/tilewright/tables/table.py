@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tilewright.errors import RecordsError
 from tilewright.files import json_kind, save
 from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels.spec import Config
 from tilewright.problem import Problem
 from tilewright.tables.cases import Case, timed_case
 from tilewright.tables.entry import Entry
@@ -39,6 +40,13 @@ _SIZES, _NUMBERS = 4, 5
 
 Choice = tuple[str, Sequence[str], Sequence[int]]
 """A kernel's name, its parameters, and a config's values of them."""
+
+
+def config_of(choice: Choice) -> Config:
+    """The config of a choice, in the parameters that its table has."""
+    _, names, values = choice
+    return Config(dict(zip(names, values, strict=True)))
+
 
 _Problems = list[list[Any]]
 """Of a case: sizes of each problem, and behind them its measurements."""
@@ -161,7 +169,7 @@ class Table:
     def entries(self) -> tuple[Entry, ...]:
         """All measurements, one by one."""
         kernels = [kernel for kernel, _, _ in self.choices]
-        configs = [dict(zip(names, values, strict=True)) for _, names, values in self.choices]
+        configs = [dict(config_of(choice)) for choice in self.choices]
         return tuple(
             Entry(m, n, k, case, kernels[choice], configs[choice], gflops, baseline, error, revision, apart, batch)
             for case, problems in self.cases.items()

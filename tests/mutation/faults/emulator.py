@@ -59,8 +59,8 @@ FAULTS = (
     ),
     Fault(
         "code that does not load stays",
-        "        cache.drop(library)\n    return load(compiled(), name, build)\n",
-        "        pass\n    return load(compiled(), name, build)\n",
+        "        drop(entry)\n    return load(make())\n",
+        "        pass\n    return load(make())\n",
         "a home folder of another kind of machine: kernels fail until the cache is removed by hand",
     ),
 )

@@ -342,14 +342,15 @@ def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime:
     GCC takes the text where the file does not suit it, or is gone. (Clang refuses a header that macros differ from.)
     """
     name = "prelude-" + cache.key(compiler.key, options, prelude, runtime.name, cache.texts_key(_INCLUDE[0], *_HEADERS))
-    with _PARSING, scratch() as output:
+    with _PARSING:
         found = cache.find(name, _PARSED_SUFFIX)
         if found is not None:
             return found
-        text, parsed = output.with_name("prelude.hpp"), output.with_name("prelude.gch")
-        text.write_text(prelude, encoding="utf-8")
-        compiler.run([*options, "-x", "c++-header", str(text), "-o", str(parsed)])
-        return cache.store(name, _PARSED_SUFFIX, parsed.read_bytes())
+        with scratch() as output:
+            text, parsed = output.with_name("prelude.hpp"), output.with_name("prelude.gch")
+            text.write_text(prelude, encoding="utf-8")
+            compiler.run([*options, "-x", "c++-header", str(text), "-o", str(parsed)])
+            return cache.store(name, _PARSED_SUFFIX, parsed.read_bytes())
 
 
 def _optimization() -> str:

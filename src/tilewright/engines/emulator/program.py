@@ -307,12 +307,7 @@ def load_compiled(compiled: Callable[[], Path], name: str, build: Build = FAST) 
         EngineUnavailableError: the kernel does not load.
         Others: as `compiled`.
     """
-    library = compiled()
-    try:
-        return load(library, name, build)
-    except EngineUnavailableError:
-        cache.drop(library)
-    return load(compiled(), name, build)
+    return cache.loaded(compiled, lambda library: load(library, name, build), EngineUnavailableError)
 
 
 def load(library: Path, name: str, build: Build = FAST) -> Program:
@@ -375,7 +370,7 @@ def load_runtime() -> ctypes.CDLL:
 
 
 @lru_cache
-def _load_runtime(compiled: Runtime) -> ctypes.CDLL:
+def _load_runtime(compiled: Runtime) -> ctypes.CDLL:  # by its name, wherever its file lies
     runtime = _open(compiled.library, "simt_create")
     runtime.simt_static_shared_bytes.argtypes = (ctypes.c_void_p,)
     runtime.simt_static_shared_bytes.restype = ctypes.c_size_t
