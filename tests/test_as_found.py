@@ -13,7 +13,7 @@ import pytest
 
 from tilewright.analysis.explanation import explain
 from tilewright.analysis.launch_explanation import explain_launch
-from tilewright.bench.check_cases import Case
+from tilewright.bench.case import Case
 from tilewright.bench.checking import outcomes
 from tilewright.bench.measure import verify
 from tilewright.bench.references import Reference

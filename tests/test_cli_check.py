@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from all_stages import own_cases
 from faulty import faulty
 from tilewright.bench import check_cases, checking
 from tilewright.cli import check, main
@@ -202,7 +203,7 @@ def test_defaults_are_all_forms_of_a_kernel_and_a_second_config(monkeypatch):
 def test_defaults_have_blocks_that_share_tiles_batches_and_single_steps():
     for name in ("skinny", "split_k", "tma_packed"):
         kernel = find(name)
-        cases = check_cases.own_cases(kernel, kernel.config(), [Scalars(1.5, 0.5)])
+        cases = own_cases(kernel, kernel.config(), [Scalars(1.5, 0.5)])
         shared = [case for case in cases if case.multiprocessors > 4]
         assert shared
         for problem, _, config, multiprocessors, *_ in shared:

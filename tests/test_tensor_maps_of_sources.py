@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from all_stages import own_cases
 from behind_pointers import behind_one_pointer
 from tilewright import matmul
 from tilewright.analysis.launch_explanation import explain_launch
-from tilewright.bench.check_cases import own_cases
 from tilewright.bench.checking import outcomes
 from tilewright.cli import main
 from tilewright.engines import nvrtc
@@ -38,7 +38,7 @@ def found(text, few=False):
     """What `check` finds on sizes of its own, in words. few: on those alone that no tile divides, which are smaller."""
     kernel = from_source(text)
     config = kernel.config()
-    cases = list(own_cases(kernel, config, [Scalars()], layouts=["NT"]))
+    cases = own_cases(kernel, config, [Scalars()], layouts=["NT"])
     assert len(cases) >= 2
     checked = list(outcomes(kernel, cases[-1:] if few else cases))
     wrong = [] if all(one.right for one in checked) else ["wrong result: "]

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import tilewright
-from tilewright.bench.check_cases import VALUES, feature_cases, stages
+from tilewright.bench.case import VALUES
+from tilewright.bench.check_cases import stages
 from tilewright.bench.covering import cover
+from tilewright.bench.feature_cases import feature_cases
 from tilewright.engines.included import included
 from tilewright.engines.relayouts import jobs
 from tilewright.kernels import GROUPED, KERNELS, find

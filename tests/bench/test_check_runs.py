@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilewright.bench.check_cases import Case
+from tilewright.bench.case import Case
 from tilewright.bench.check_runs import Job, run_jobs
 from tilewright.kernels import find
 from tilewright.problem import Problem, Scalars

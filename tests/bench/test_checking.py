@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.bench.check_cases import INFINITY, NAN, TINY, Case, stages
+from tilewright.bench.case import INFINITY, NAN, TINY, Case
+from tilewright.bench.check_cases import stages
 from tilewright.bench.checking import outcomes
 from tilewright.engines.included import included
 from tilewright.kernels import find

@@ -11,8 +11,10 @@ from emulator_helpers import launch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from all_stages import own_cases
 from tilewright.bench import check_cases
-from tilewright.bench.check_cases import Case, own_cases, vast_cases
+from tilewright.bench.case import Case
+from tilewright.bench.check_cases import vast_cases
 from tilewright.bench.checking import outcomes
 from tilewright.bench.vast import REACH, vast_problems, with_far_lines
 from tilewright.engines.base import Matrix

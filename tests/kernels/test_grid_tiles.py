@@ -2,9 +2,9 @@
 
 import pytest
 
+from all_stages import own_cases
 from tilewright.analysis.explanation import explain
 from tilewright.analysis.traffic import count
-from tilewright.bench.check_cases import own_cases
 from tilewright.errors import ConfigError
 from tilewright.gpus import gpu_named
 from tilewright.kernels.sources import from_source

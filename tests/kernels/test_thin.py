@@ -10,10 +10,12 @@ from test_library_compiles import SHIPPED, config_of, sample
 from test_library_on_emulator import ENGINE, of_size
 from test_what_terms_cannot_hold import MOST, bits, check_float32
 
+from all_stages import own_cases
 from left_out import VARIABLE, switchable
 from library_cases import Operands, findings, multiply
 from sass_cases import of_products
-from tilewright.bench import check_cases, checking
+from tilewright.bench import checking
+from tilewright.bench.case import UNFIT
 from tilewright.engines.emulator.check import is_vast
 from tilewright.errors import LaunchError
 from tilewright.kernels import find
@@ -77,15 +79,11 @@ def test_check_runs_what_follows_where_terms_do_not_hold(number, tmp_path, monke
     shutil.copy(kernel.source, tmp_path)
     faulty = replace(kernel, source=tmp_path / kernel.source.name)
     config = kernel.config({"BM": 16, "BN": 64, "STAGES": 3})
-    cases = [
-        one for one in check_cases.own_cases(kernel, config, [Scalars()], others=False) if not is_vast(one.problem)
-    ]
+    cases = [one for one in own_cases(kernel, config, [Scalars()], others=False) if not is_vast(one.problem)]
     compiled = {kernel.variant(one.problem, config) for one in cases if one.unfit}
     cases = [one for one in cases if kernel.variant(one.problem, config) in compiled]
-    assert len(cases) > len(check_cases.UNFIT)
-    assert [outcome.case.unfit for outcome in checking.outcomes(faulty, cases) if not outcome.clean] == list(
-        check_cases.UNFIT
-    )
+    assert len(cases) > len(UNFIT)
+    assert [outcome.case.unfit for outcome in checking.outcomes(faulty, cases) if not outcome.clean] == list(UNFIT)
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -18,7 +18,7 @@ _EACH = 4
 """Faults of each operator."""
 
 _MOST = 40
-"""Of each operator, those that may have to be looked at until so many have an effect."""
+"""Faults of an operator that are looked at, at most, until enough of them have an effect."""
 
 _SWAPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 _ENDS = (ast.Raise, ast.Return, ast.Continue, ast.Break)

@@ -9,7 +9,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.bench.check_cases import Case, in_words, more_cases, stages
+from tilewright.bench.case import Case, in_words
+from tilewright.bench.check_cases import more_cases, stages
 from tilewright.bench.checking import outcomes
 from tilewright.cli.check import DEFAULT_ALPHA, DEFAULT_BETAS
 from tilewright.errors import CompileError, TilewrightError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.bench.check_cases import Case
+from tilewright.bench.case import Case
 from tilewright.bench.checking import Outcome
 from tilewright.engines.side_by_side import Workers
 from tilewright.kernels.spec import Config, Kernel

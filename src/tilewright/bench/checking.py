@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.bench.check_cases import INFINITE, INFINITY, NAN, TINY, Case
+from tilewright.bench.case import INFINITE, INFINITY, NAN, TINY, Case
 from tilewright.bench.vast import judge
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator.check import Checked, check

@@ -15,7 +15,7 @@ def cover(
 
     A row begins with something that none has yet. Of each other axis, in their order, it then takes the value that
     makes the most new pairs with what it has, and of such the one that fewest rows have: so pairs of all other axes are
-    met too, as far as so many rows go. The same arguments give the same rows.
+    met too, as far as the rows last. The same arguments give the same rows.
 
     Args:
         axes: values of each, by its name; those that come first decide which values of the others fit.

@@ -164,7 +164,8 @@ class Operands:
 def _scales(
     random: np.random.Generator, scale: Scale | None, sides: int, steps: int, deep: int = 1
 ) -> NDArray[np.float32] | None:
-    """Scales of so many rows (or columns, or blocks of them), and of so many steps along k or `deep` others."""
+    """Scales of rows (or columns, or blocks of them) of a side, and of steps along k where they differ there; else
+    `deep` of each."""
     if scale is None:
         return None
     count = 1 if scale.kind == "tensor" else -(-sides // scale.sides)

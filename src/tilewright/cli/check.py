@@ -13,7 +13,8 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from tilewright.bench import suites
-from tilewright.bench.check_cases import Case, in_words, problem_of, stages, vast_cases
+from tilewright.bench.case import Case, in_words, problem_of
+from tilewright.bench.check_cases import stages, vast_cases
 from tilewright.bench.check_runs import Job, run_jobs
 from tilewright.bench.checking import NOTHING, Outcome, outcomes
 from tilewright.bench.verify import READS_C, check_memory

@@ -65,7 +65,7 @@ def check_for_gpu(file: Path, entry: str, macros: Mapping[str, int | str]) -> No
 
 
 def check_kernel_for_gpu(kernel: Kernel, config: Config) -> None:
-    """The same of a kernel that was made of anybody's source.
+    """Have NVRTC read a user kernel with a config, and raise what it has against the source.
 
     Raises:
         CompileError: as `check_for_gpu`.

@@ -1,0 +1,129 @@
+"""A case of a check: a problem, its scalars and values, and the config that it runs with."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from tilewright.engines.emulator.check import is_vast
+from tilewright.engines.emulator.engine import MULTIPROCESSORS
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.problem import ITEM_BYTES, UNSCALED, Layout, Problem, Scalars
+
+MANY = 12
+"""Multiprocessors that share two tiles: more than the emulator has, so that partial sums are added in several steps."""
+
+_GROUPS = 4
+"""Groups of a grouped product."""
+
+NAN, INFINITY, TINY = "NaN", "infinity", "tiny"
+VALUES = {
+    NAN: "NaN in A and in C",
+    INFINITY: "infinities in A and in B",
+    TINY: "products that float32 holds with fewer bits",
+}
+"""What elements are besides random numbers, in words."""
+
+INFINITE, NEAR_OVERFLOW, FAR_ABOVE = 128, 126, 60
+UNFIT = {
+    INFINITE: "an infinity in each factor",
+    NEAR_OVERFLOW: "an element near overflow",
+    FAR_ABOVE: "an element far above all others",
+}
+"""By exponent. Kernels of terms put the first on a list. No term holds the second: they multiply in float32. Next to
+the last, scaled terms lose bits of all others, so that they look for small sums and find them."""
+
+
+class Case(NamedTuple):
+    """One run of a check."""
+
+    problem: Problem
+    scalars: Scalars
+    config: Mapping[str, int]
+    multiprocessors: int = MULTIPROCESSORS
+    """For how many of them the launch is made."""
+    sampled: bool = False
+    """Whether some of the blocks run, on matrices that no memory holds (`check_sample`)."""
+    unfit: int | None = None
+    """The exponent of an element that terms may not hold, one of `UNFIT`."""
+    kept: str | None = None
+    """The operand, A or B, whose copy is made by a launch of its own."""
+    values: str = ""
+    """What some elements are, one of `VALUES`; else all are random numbers."""
+
+
+def in_words(case: Case, kernel: Kernel, config: Config) -> str:
+    """A case in words, for messages; its config and what else all cases of a kernel may share only where it differs."""
+    problem, usual = case.problem, kernel.takes.arithmetic()
+    words = [problem.shape, *([problem.layout] if problem.layout != "NN" else []), f"beta {case.scalars.beta:g}"]
+    if problem.dtype != usual.factors or problem.dtype_b != problem.dtype:
+        words.append(f"factors of {' and '.join(dict.fromkeys((problem.dtype, problem.dtype_b)))}")
+    if problem.result != kernel.takes.arithmetic(problem.dtype).result:
+        words.append(f"results of {problem.result}")
+    words += filter(None, (str(problem.epilogue).replace("+", " and "),))
+    if problem.scaling != kernel.takes.scaled(replace(problem, scaling=UNSCALED)).scaling:
+        words.append(str(problem.scaling))
+    if problem.batch > 1 and not problem.grouped:
+        sides = {"A": problem.a, "B": problem.b, "C": problem.addend}
+        words += [f"one {name} for all" for name, layout in sides.items() if not layout.batch_stride]
+    if is_vast(problem) and problem.d.ld != problem.n:
+        words.append(f"{problem.d.ld} elements from row to row")
+    elif problem.d.ld != problem.n:
+        words.append("aligned rows")
+    if problem.addend != problem.d:
+        words.append("C apart from D")
+    if case.unfit is not None:
+        words.append(UNFIT[case.unfit])
+    if case.values:
+        words.append(VALUES[case.values])
+    if case.kept:
+        words.append(f"a copy of {case.kept} that is kept")
+    if case.multiprocessors != MULTIPROCESSORS:
+        words.append(f"{case.multiprocessors} multiprocessors")
+    words += [f"{name}={value}" for name, value in case.config.items() if config[name] != value]
+    return ", ".join(words)
+
+
+def problem_of(kernel: Kernel, problem: Problem, dtype: str = "") -> Problem:
+    """A problem of which sizes and orders are given, as a kernel takes it: its element types, its scales and groups."""
+    takes = kernel.takes
+    count = _GROUPS if takes.grouped else problem.batch
+    return takes.scaled(replace(problem, arithmetic=takes.arithmetic(dtype), batch=count, grouped=takes.grouped))
+
+
+def posed(
+    kernel: Kernel,
+    shape: tuple[int, int, int],
+    dtype: str,
+    layout: str,
+    aligned: bool = False,
+    batch: int = 1,
+) -> Problem:
+    """A problem of these sizes and orders, as a kernel takes it: the element types (of the factors, if any is given),
+    scales and groups that it has; aligned: with lines that begin at multiples of 16 bytes."""
+    takes = kernel.takes
+    a, b = (Layout("row" if order == "N" else "column") for order in layout)
+    count = _GROUPS if takes.grouped else batch
+    problem = Problem(*shape, takes.arithmetic(dtype), count, a=a, b=b, grouped=takes.grouped)
+    if aligned:
+        a, b = aligned_lines(problem.a, problem.dtype), aligned_lines(problem.b, problem.dtype_b)
+        problem = replace(problem, a=a, b=b, c=None, d=aligned_lines(problem.d, problem.result))
+    return takes.scaled(problem)
+
+
+def aligned_lines(layout: Layout, dtype: str) -> Layout:
+    """A layout with lines that begin at multiples of 16 bytes."""
+    vector = VECTOR_BYTES // ITEM_BYTES[dtype]
+    return layout._replace(ld=-(-layout.ld // vector) * vector, batch_stride=None)
+
+
+def shares_tiles(kernel: Kernel, config: Config) -> bool:
+    """Whether `MANY` multiprocessors share two tiles."""
+    shared = posed(kernel, shared_sizes(kernel, config), "", "NN")
+    return bool(kernel.workspace_bytes and kernel.workspace_bytes(shared, config, MANY))
+
+
+def shared_sizes(kernel: Kernel, config: Config) -> tuple[int, int, int]:
+    """Sizes of two tiles, neither of which is whole, with a step for each of many blocks."""
+    tile = kernel.tile(config)
+    return tile.m + tile.m // 2 + 1, max(tile.n - 3, 1), (MANY + 1) * tile.k - 5
