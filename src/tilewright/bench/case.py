@@ -80,6 +80,8 @@ def in_words(case: Case, kernel: Kernel, config: Config) -> str:
         words.append(f"a copy of {case.kept} that is kept")
     if case.multiprocessors != MULTIPROCESSORS:
         words.append(f"{case.multiprocessors} multiprocessors")
+    if case.scalars.alpha == 0:
+        words.append("alpha 0")
     words += [f"{name}={value}" for name, value in case.config.items() if config[name] != value]
     return ", ".join(words)
 

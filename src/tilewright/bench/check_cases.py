@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from tilewright.bench.case import FAR_ABOVE, INFINITE, MANY, NEAR_OVERFLOW, Case, posed, shared_sizes, shares_tiles
+from tilewright.bench.case import FAR_ABOVE, INFINITE, MANY, NAN, NEAR_OVERFLOW, Case, posed, shared_sizes, shares_tiles
 from tilewright.bench.feature_cases import feature_cases
 from tilewright.bench.vast import vast_problems, with_far_lines
 from tilewright.engines.emulator.check import steps_in_flight, telling_shapes
@@ -47,9 +47,9 @@ def stages(
     1. odd sizes, and such that tiles divide (`telling_shapes`), with the last of the scalars;
     2. of a source file rows that are aligned though their width is no multiple of 4, and odd sizes with other configs.
        Of our own kernels a step of one tile, a tile and a half with the other scalars, a deep tile, lines far apart
-       (`vast_cases`), where the address space has room for them, a batch, two tiles that all blocks share, where blocks
-       share tiles, elements that terms may not hold (`UNFIT`), where it multiplies terms, many tiles, where warpgroups
-       take turns at them, and k = 0;
+       (`vast_cases`), where the address space has room for them, a batch, alpha = 0 with factors that are not read, two
+       tiles that all blocks share, where blocks share tiles, elements that terms may not hold (`UNFIT`), where it
+       multiplies terms, many tiles, where warpgroups take turns at them, and k = 0;
     3. of our own kernels every feature, and every value of a parameter that ships (`feature_cases`).
 
     Args:
@@ -79,11 +79,12 @@ def stages(
         batch: int = 1,
         multiprocessors: int = MULTIPROCESSORS,
         unfit: int | None = None,
+        values: str = "",
     ) -> None:
         for layout in usual:
             problem = posed(kernel, shape, dtype, layout, aligned, batch)
             if kernel.refusal(problem) is None and _has_grid(kernel, problem, config):
-                found.extend(Case(problem, of, config, multiprocessors, unfit=unfit) for of in scalars)
+                found.extend(Case(problem, of, config, multiprocessors, unfit=unfit, values=values) for of in scalars)
 
     if kernel.foreign:
         add(first, divided, scalars)
@@ -106,6 +107,8 @@ def stages(
     add(second, (tile.m - tile.m // 8, max(tile.n - 3, 1), _LAPS * steps_in_flight(kernel, config) * tile.k - 3))
     if kernel.takes.batches:
         add(second, (tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), batch=_MATRICES)
+    if kernel.takes.separate_c:
+        add(second, small, [scalars[-1]._replace(alpha=0)], values=NAN)
     if shares_tiles(kernel, config):
         add(second, shared_sizes(kernel, config), multiprocessors=MANY)
     if kernel.notices:
@@ -115,7 +118,10 @@ def stages(
             add(second, small, unfit=FAR_ABOVE)
     for m, n, _ in (divided, odd):
         add(second, (m, n, 0))
-    configs = [config, *(shipped_configs(kernel) if others else ()), *(other_configs(kernel, config) if others else ())]
+    configs = [config]
+    if others:
+        configs += [*shipped_configs(kernel), *other_configs(kernel, config)]
+        configs += _of_other_values(kernel, configs)
     for alternating in itertools.islice(filter(partial(_alternates, kernel), configs), 1):
         shape = _turns(kernel, alternating, posed(kernel, divided, dtype, "NN"))
         add(second, shape, config=alternating, multiprocessors=_FEW)
@@ -210,6 +216,19 @@ def other_configs(kernel: Kernel, config: Config) -> list[Config]:
         last = next((other for other in others if kernel.tile(other) == kernel.tile(config)), last)
     found = [*itertools.islice(presets, 1), first, last]
     return [other for i, other in enumerate(found) if other != config and other not in found[:i]]
+
+
+def _of_other_values(kernel: Kernel, configs: Sequence[Config]) -> list[Config]:
+    """For each parameter of which all these configs have the same value, one that differs from some of them in it
+    alone, if the constraints allow any."""
+    found: list[Config] = []
+    for one in kernel.parameters:
+        used = {config[one.name] for config in configs}
+        if one.compiled and len(used) == 1:
+            values = [value for value in one.values if value not in used]
+            candidates = ({**config, one.name: value} for config in configs for value in values)
+            found += itertools.islice(valid_configs(kernel, candidates), 1)
+    return found
 
 
 def _has_grid(kernel: Kernel, problem: Problem, config: Config) -> bool:

@@ -96,7 +96,9 @@ class Operands:
         alpha, beta = self.scalars
         with np.errstate(invalid="ignore"):  # an infinity times 0 is NaN
             sums = self._products()
-        if alpha != 1:
+        if alpha == 0:  # a and b are not read
+            sums[:] = 0
+        elif alpha != 1:
             sums *= alpha
         if beta:
             sums += beta * self.c.astype(np.float64)

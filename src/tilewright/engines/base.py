@@ -212,7 +212,7 @@ def run(
     offsets: the row where each group of a grouped product ends.
     kept: the operand, A or B, whose copy is made apart from the product, where the kernel wants one.
     """
-    if scalars.alpha == 0:
+    if scalars.alpha == 0 and not kernel.takes.separate_c:
         problem = problem.without_products
     pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
     of_a, of_b = (one.pointer if one else 0 for one in scales)

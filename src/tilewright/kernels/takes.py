@@ -51,7 +51,8 @@ class Takes:
     layouts: orders of A and B.
     batches: whether it takes more than one product.
     epilogue: whether it takes a bias and an activation.
-    separate_c: whether C may be another array than D; else C is updated in place.
+    separate_c: whether C may be another array than D; else C is updated in place. Such kernels read neither A nor B
+        where alpha = 0.
     aligned: whether every row of A and B must start at a multiple of 16 bytes.
     aligned_result: whether every row of C and D must too, and be whole pieces of 16 bytes.
     panels: of A, B and D, numbers of elements of which each line must be a multiple.
