@@ -201,6 +201,7 @@ def test_a_product_passes(name):
     assert faults_of_product(PRODUCTS[name], FOUND) == []
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_a_launch_passes(name):
     assert faults_of_launch(name, FOUND) == []
@@ -210,6 +211,7 @@ def test_a_launch_passes(name):
 EXPLAINED = ("naive", "shared", "vectorized", "bfloat16", "inline PTX", "two barriers", "a tensor map's first step")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_a_product_is_explained(name):
     pytest.importorskip("cuda.core")
@@ -253,6 +255,7 @@ def test_tiles_that_ask_for_less_alignment_than_their_swizzle_lie_as_on_a_gpu(tm
     assert outcome.right == (first == "tiles")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["padded transpose", "histogram"])
 def test_a_launch_is_explained(name):
     pytest.importorskip("cuda.core")
@@ -269,6 +272,7 @@ def test_bench_verifies_a_product(name):
     assert error <= limit(problem)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["sums of pairs", "softmax"])
 def test_a_launch_compiles_for_a_gpu(name):
     pytest.importorskip("cuda.core")
@@ -335,6 +339,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize(("name", "before", "after", "words"), FAULTS.values(), ids=FAULTS)
 def test_a_planted_fault_is_named(tmp_path, name, before, after, words):
     place = PRODUCTS[name].place if name in PRODUCTS else LAUNCHES[name][0]

@@ -182,6 +182,7 @@ SCALES = {
 FLOAT8_CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER": 2, "BAND": 2}
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("name", SCALES)
 @pytest.mark.parametrize("named", [{}, {"engine": "emulator", "config": FLOAT8_CONFIG}], ids=str)
 def test_float8_has_scales_of_rows_and_of_each_groups_columns(name, named):

@@ -50,6 +50,7 @@ def python(models, sizes):
     return [math.inf if terms is None else terms[0] for terms in found]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("promise", [None, "ieee", "fp16x3", "tf32"])
 def test_compiled_formulas_are_those_of_python_for_what_tables_have(compiled, promise):
     gpu = find_gpu("NVIDIA H200", (9, 0))

@@ -86,6 +86,7 @@ def test_registers_are_bounded_by_the_blocks_that_a_multiprocessor_shall_hold(bl
     assert footprint(split_k, config, H200, PLAIN).occupancy.by_registers >= blocks
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("name", "config"),
     [

@@ -47,6 +47,7 @@ def explained() -> dict[tuple[int, ...], Explanation]:
     }
 
 
+@pytest.mark.further
 def test_predictions_are_near_what_was_measured(explained):
     off = {}
     for values, us in MEASURED_US.items():

@@ -81,6 +81,7 @@ def test_on_the_command_line(tmp_path):
     assert isinstance(refused.exception, ProblemError)
 
 
+@pytest.mark.further
 def test_the_committed_page_is_what_the_model_says():
     text = Path("docs/scaling.md").read_text()
     assert fill(text, page.sections()) == text

@@ -97,6 +97,7 @@ def test_with_a_precision_and_no_name_it_is_the_kernels_that_keep_it(monkeypatch
     assert {record.promise for record in records} == {"fp16x3"}
 
 
+@pytest.mark.further
 def test_with_b_prepared_each_choice_is_measured_twice_in_one_run(tmp_path, monkeypatch, capsys):
     path = tmp_path / "run.json"
     arguments = ["bench", "best", "gemm_bf16x6", "--prepared", "--shape", "130x90x70", "--engine", "emulator"]

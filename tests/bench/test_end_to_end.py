@@ -195,6 +195,7 @@ def test_operands_fill_the_cache_twice(calls):
     assert (sets[0].c, sets[0].bias) == (None, None)
 
 
+@pytest.mark.one_of_each("scalars", "activation", "bias", "batch")
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("bias", [None, "row"])
 @pytest.mark.parametrize("activation", [None, "relu", "gelu", "gelu_tanh", "silu"])

@@ -35,6 +35,7 @@ STEPS = {
 }
 
 
+@pytest.mark.first(4)
 @BUILDS
 @pytest.mark.parametrize("kind", TYPES)
 def test_one_thread_after_the_other(kind, build):

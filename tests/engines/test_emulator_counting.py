@@ -62,6 +62,7 @@ def sites(counts, pipe):
     return [site for site in counts.sites if site.pipe == pipe]
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize(
     ("width", "stride", "each", "wavefronts", "least"),
     [

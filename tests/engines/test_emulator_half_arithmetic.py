@@ -105,6 +105,7 @@ def elementwise(function, *operands):
     return np.array([function(*one) for one in values])
 
 
+@pytest.mark.first(2)
 @types
 @pytest.mark.parametrize("operands", ["drawn", "ties"])
 def test_results_are_exact_ones_rounded_once(name, operands):
@@ -220,6 +221,7 @@ def test_atomic_sums(name):
     assert (total[0], totals[0], totals[1]) == (50, 50, -50)
 
 
+@pytest.mark.first(1)
 @types
 def test_the_gpus_compiler_takes_the_same_source(name):
     for entry in ("arithmetic", "functions", "comparisons", "integers", "atomics"):

@@ -48,6 +48,7 @@ def check(folder, text, args=""):
     return check_launch(launch), draw(launch)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
 def test_blocks_wait_for_each_other(wait, tmp_path):
     result, _ = check(tmp_path, BARRIER.replace("WAIT", wait))

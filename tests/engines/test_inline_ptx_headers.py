@@ -91,6 +91,7 @@ def test_planted_faults_are_found_by_their_ptx(name, tmp_path):
         assert result.tobytes() == of_stand_ins.tobytes()
 
 
+@pytest.mark.further
 def test_products_whose_instructions_macros_name_are_those_of_the_stand_ins(tmp_path):
     of = find("wgmma")
     kernel = with_headers(of, tmp_path, OF_PRODUCTS)

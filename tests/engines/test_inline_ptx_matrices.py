@@ -239,6 +239,7 @@ BY_HEADER = (
 )
 
 
+@pytest.mark.further
 def test_copies_are_counted_as_those_of_the_headers(tmp_path):
     pytest.importorskip("cuda.core")
     found = []

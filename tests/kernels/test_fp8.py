@@ -44,6 +44,7 @@ def error(result, exact):
     return np.linalg.norm(result.astype(np.float64) - exact) / np.linalg.norm(exact)
 
 
+@pytest.mark.one_of_each("kernel", "layout", "types", "result")
 @pytest.mark.parametrize(
     ("kernel", "config", "layout", "types", "result", "sizes"),
     [
@@ -92,6 +93,7 @@ def spread(scale, shape):
     return scale
 
 
+@pytest.mark.one_of_each("layout")
 @pytest.mark.parametrize(
     ("config", "layout", "rows", "sizes"),
     [
@@ -125,6 +127,7 @@ def test_scales_of_blocks(config, layout, rows, sizes):
     assert error(tilewright.matmul(a, b, scale_a=of_a, scale_b=of_b), exact) < 1e-6, "NumPy"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "config"),
     [
@@ -145,6 +148,7 @@ def test_long_sums_are_those_of_128_k_where_threads_add_them_up(name, config):
     assert found < limit(problem, problem.arithmetic.precision)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_bits_do_not_depend_on_when_sums_are_promoted(steps):
     """64 rows a warpgroup: while the next step is multiplied; 128: after the own. An infinite scale makes no NaN."""

@@ -77,6 +77,7 @@ def test_every_rung_is_tested():
     assert set(CONFIGS) == {kernel.name for kernel in RUNGS}
 
 
+@pytest.mark.one_of_each("kernel")
 @pytest.mark.parametrize(
     ("kernel", "overrides", "arithmetic"), CASES, ids=lambda value: getattr(value, "name", str(value))
 )
@@ -89,6 +90,7 @@ def test_a_drawn_problem_is_right(kernel, overrides, arithmetic, m, n, k, alpha,
 
 
 # Of default configs tests/engines/test_emulator_check.py runs such problems; of the others one of each rung does.
+@pytest.mark.one_of_each("arithmetic")
 @pytest.mark.parametrize(
     ("kernel", "overrides", "arithmetic"),
     [*{kernel.name: (kernel, overrides, *rest) for kernel, overrides, *rest in CASES if overrides}.values()],

@@ -76,6 +76,7 @@ def one_process(monkeypatch):
         yield
 
 
+@pytest.mark.further
 def test_everything_is_compared_with_pytorch_alone(quick, on_the_host, one_process):
     before = len(asked)
     found = [*of_torch.comparisons(SMALL), *of_torch.trainings_in_bf16(SMALL)]

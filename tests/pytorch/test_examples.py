@@ -65,6 +65,7 @@ def printed():
     return dict(zip((*PRINTED, *SOLVERS), map(json.loads, result.stdout.splitlines()), strict=True))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", PRINTED)
 def test_example(printed, name):
     assert "Traceback" not in printed[name], printed[name]

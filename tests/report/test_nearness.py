@@ -51,6 +51,7 @@ def test_it_is_near_the_figures_of_the_sources():
         assert abs(math.log(nearness.worst(rows).ratio)) < math.log(1.4), nearness.worst(rows)
 
 
+@pytest.mark.further
 def test_with_the_registers_of_the_records_compiler_it_is_near_what_other_code_took():
     (row,) = (row for row in RECORDS if (row.kernel, row.shape) in OTHER_CODE)
     kernel, problem = find(row.kernel), Problem.parse(row.shape)
@@ -59,6 +60,7 @@ def test_with_the_registers_of_the_records_compiler_it_is_near_what_other_code_t
     assert 1 / 1.3 < model.predict(Sizes.of(problem)).us / row.measured_us < 1.3
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "shape"),
     [
@@ -92,6 +94,7 @@ def explained():
     ]
 
 
+@pytest.mark.further
 def test_what_is_called_a_least_time_is_no_longer_than_what_was_measured(explained):
     for row, one in explained:
         assert max(one.times_us.values()) <= min(row.measured_us, one.predicted.us), (row, one.times_us)

@@ -82,6 +82,7 @@ def test_it_needs_a_gpu_to_profile(tmp_path, monkeypatch):
         validation.compare(tmp_path / "comparison.json", validation.SHAPES)
 
 
+@pytest.mark.further
 def test_the_committed_comparison_agrees_and_the_emulator_still_counts_so(request):
     """All of it as it was explained when it was made, and some of it explained anew."""
     facts = validation.load(request.config.rootpath / validation.COMPARISON)
