@@ -74,7 +74,7 @@ def multiply(kernel, overrides, problem, scalars):
 
 
 def test_every_rung_is_tested():
-    assert set(CONFIGS) == {kernel.name for kernel in RUNGS}
+    assert set(CONFIGS) == {kernel.name for kernel in RUNGS}, "add a rung's configs to CONFIGS, above"
 
 
 @pytest.mark.one_of_each("kernel")

@@ -285,9 +285,10 @@ def verified(results: Sequence[Result]) -> str:
     """What `tilewright bench` prints of the course without a GPU, and how many kernels there are besides."""
     shown = printed([course_table(results, course.measured()), "", count(results)])
     library = sum(not kernel.rung for kernel in KERNELS)
+    rungs = len({one.kernel for one in results})
     return (
         f"{shown}\n\n`tilewright bench library` verifies the {library} kernels of the library, which are no rungs, and "
-        f"`tilewright bench --all` all {len(KERNELS)}."
+        f"`tilewright bench --all` all {rungs + library}."
     )
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from tilewright.errors import TilewrightError
 from tilewright.files import save_json, write_whole
-from tilewright.kernels import LADDER
-from tilewright.report import profiles
-from tilewright.report.worklog import errors, sources, variations
+from tilewright.report import course, profiles
+from tilewright.report.worklog import errors, rungs, sources, variations
 from tilewright.report.worklog.counted import counted, save
 from tilewright.report.worklog.facts import Facts, problem_of
 from tilewright.report.worklog.pages import Worklog
@@ -29,7 +28,10 @@ def main() -> int:
         runs = Facts.load_runs()
         facts = Facts(runs, {})
         save_json(COURSE, speeds(facts).model_dump(), f"the speeds of rungs to {COURSE}")
-        counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in LADDER]
+        course.measured.cache_clear()  # a rung may be measured now that was not before
+        for sentence in rungs.left_out():
+            print(sentence, file=sys.stderr)
+        counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in rungs.with_page()]
         save(COUNTS, counts)
         samples = list(errors.all_sampled())
         errors.save(ERRORS, samples)
