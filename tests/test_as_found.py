@@ -223,6 +223,7 @@ def test_a_product_is_explained(name):
         assert one.traffic.groups["global_load"].requests == product.loads
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "gpu"), [("a tensor map's first step", "H100"), ("inline PTX", "A100 40GB")])
 def test_tensor_cores_are_predicted_as_such(name, gpu):
     """Faster than threads could multiply, and slower than tensor cores can."""
@@ -255,7 +256,7 @@ def test_tiles_that_ask_for_less_alignment_than_their_swizzle_lie_as_on_a_gpu(tm
     assert outcome.right == (first == "tiles")
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("name", ["padded transpose", "histogram"])
 def test_a_launch_is_explained(name):
     pytest.importorskip("cuda.core")
@@ -272,7 +273,7 @@ def test_bench_verifies_a_product(name):
     assert error <= limit(problem)
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("name", ["sums of pairs", "softmax"])
 def test_a_launch_compiles_for_a_gpu(name):
     pytest.importorskip("cuda.core")

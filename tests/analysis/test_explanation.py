@@ -131,6 +131,7 @@ def test_what_binds_products_of_warpgroups(name, overrides, words):
     assert "sectors" not in facts["product"]
 
 
+@pytest.mark.further
 def test_it_says_one_time_and_no_level_takes_longer():
     for name, shape in (("coalesced", "512"), ("wmma_tf32", "512")):
         one = explained(name, shape)

@@ -243,6 +243,7 @@ def test_code_of_another_kind_in_the_cache_is_compiled_anew(fresh_cache, tmp_pat
         assert kernel.exists() and not planted.exists()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("build", [FAST, CHECKED, COUNTED], ids=["fast", "checked", "counted"])
 def test_what_all_kernels_begin_with_is_parsed_once(build, fresh_cache):
     if find_compiler().is_clang:

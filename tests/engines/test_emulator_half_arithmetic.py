@@ -105,7 +105,7 @@ def elementwise(function, *operands):
     return np.array([function(*one) for one in values])
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @types
 @pytest.mark.parametrize("operands", ["drawn", "ties"])
 def test_results_are_exact_ones_rounded_once(name, operands):

@@ -78,7 +78,7 @@ def bits(values):
     return values.view(f"u{values.itemsize}")
 
 
-@pytest.mark.first(2)
+@pytest.mark.further
 @pytest.mark.parametrize("order", GROUPS)
 @given(data=st.data())
 @settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

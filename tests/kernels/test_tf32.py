@@ -124,6 +124,7 @@ def test_a_drawn_problem_is_right(kernel, config, data):
     check(ENGINE, kernel, config, case, left=LEFT, change=rounding_of(kernel))
 
 
+@pytest.mark.one_of_each("kernel")
 @forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @drawing(5)

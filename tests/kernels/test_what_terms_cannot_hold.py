@@ -95,6 +95,7 @@ def test_one_element_that_terms_cannot_hold_is_enough(name, overrides, data):
     check_float32(case, operands, multiply(ENGINE, kernel, config, case, operands), left)
 
 
+@pytest.mark.first(2)
 @forms
 def test_what_terms_hold_is_theirs(name, overrides):
     kernel, case = find(name), usual(132)
@@ -407,6 +408,7 @@ def changed(kernel, folder, name, right, wrong):
     return replace(kernel, source=folder / kernel.source.name)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_found(fault, tmp_path):
     name, right, wrong, words = FAULTS[fault]

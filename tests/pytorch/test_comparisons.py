@@ -17,6 +17,8 @@ from tilewright.errors import LaunchError  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 from tilewright.torch import routing  # noqa: E402
 
+pytestmark = pytest.mark.further
+
 asked = []
 
 
@@ -76,7 +78,6 @@ def one_process(monkeypatch):
         yield
 
 
-@pytest.mark.further
 def test_everything_is_compared_with_pytorch_alone(quick, on_the_host, one_process):
     before = len(asked)
     found = [*of_torch.comparisons(SMALL), *of_torch.trainings_in_bf16(SMALL)]

@@ -10,6 +10,8 @@ import pytest
 
 from tilewright.engines.registry import cuda_unavailable
 
+pytestmark = pytest.mark.further
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 PRINTED = {
@@ -65,7 +67,6 @@ def printed():
     return dict(zip((*PRINTED, *SOLVERS), map(json.loads, result.stdout.splitlines()), strict=True))
 
 
-@pytest.mark.further
 @pytest.mark.parametrize("name", PRINTED)
 def test_example(printed, name):
     assert "Traceback" not in printed[name], printed[name]

@@ -101,6 +101,7 @@ def test_what_is_called_a_least_time_is_no_longer_than_what_was_measured(explain
         assert max(one.times_us.values()) <= min(row.measured_us, one.predicted.us), (row, one.times_us)
 
 
+@pytest.mark.further
 def test_the_committed_predictions_and_page_are_those_of_today(explained):
     """But for what another version of the compiler does to registers."""
     assert [row.model_dump(exclude={"predicted_us"}) for row in ROWS] == [one.facts() for one in nearness.measured()]
