@@ -2,8 +2,8 @@
 
 import pytest
 
+from studies.first_calls.measuring import measure
 from tilewright.bench.end_to_end import TorchCalls
-from tilewright.bench.first_calls import measure
 from tilewright.engines.registry import resolve_engine
 from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 

@@ -6,10 +6,10 @@ import sys
 import pytest
 import torch
 
-from tilewright.bench import end_to_end, hostile
-from tilewright.bench.precisions import measuring, ways
-from tilewright.bench.precisions.measurements import Precisions
-from tilewright.bench.precisions.measuring import Scale
+from studies.precisions import hostile, measuring, ways
+from studies.precisions.measurements import Precisions
+from studies.precisions.measuring import Scale
+from tilewright.bench import end_to_end
 from tilewright.bench.suites import Shape
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.problem import PRECISIONS
@@ -59,8 +59,8 @@ def test_pytorchs_setting_is_what_it_was():
 
 
 def test_a_library_that_is_missing_is_said(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tilewright.bench.precisions.of_jax", None)
-    monkeypatch.setitem(sys.modules, "tilewright.bench.precisions.of_triton", None)
+    monkeypatch.setitem(sys.modules, "studies.precisions.of_jax", None)
+    monkeypatch.setitem(sys.modules, "studies.precisions.of_triton", None)
     said = []
     assert {way.library.split()[0] for way in measuring.all_ways(said.append)} == {"PyTorch", "tilewright"}
     assert [text.partition(":")[0] for text in said] == ["without jax", "without triton"]
@@ -68,7 +68,7 @@ def test_a_library_that_is_missing_is_said(monkeypatch):
 
 def test_jax():
     pytest.importorskip("jax")
-    from tilewright.bench.precisions import of_jax  # noqa: PLC0415
+    from studies.precisions import of_jax  # noqa: PLC0415
 
     said = []
     found = every(said.append, among=[next(ways.of_torch()), *of_jax.ways()])
@@ -96,7 +96,7 @@ def test_errors_of_what_is_not_finite_are_none():
 
 @pytest.fixture
 def command(monkeypatch):
-    from tilewright.bench.precisions import __main__ as command  # noqa: PLC0415
+    from studies.precisions import __main__ as command  # noqa: PLC0415
 
     monkeypatch.setattr(command, "resolve_engine", lambda name: EmulatorEngine())
     monkeypatch.setattr(measuring, "H200", SMALL)
