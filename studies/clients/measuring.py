@@ -1,4 +1,9 @@
-"""Times and errors of a blocked Cholesky factorisation, of conjugate gradients and of a training, on PyTorch."""
+"""Times and errors of a blocked Cholesky factorisation, of conjugate gradients and of a training, on PyTorch.
+
+The ways take turns in a solver, and train one after the other. The time is that of a solution; of a training, a step's.
+The error of a solver is the relative residual in float64; that of a training is the largest difference of a loss from
+that of the same step in float64, over that.
+"""
 
 import runpy
 import statistics
@@ -12,9 +17,9 @@ from typing import Any, NamedTuple
 import torch
 
 import tilewright.torch
-from studies.clients.outcomes import Outcome
 from studies.frameworks.models import TASKS, Sizes, training
 from studies.precisions.ways import multiplying
+from studies.record import Measurement
 from tilewright.bench.end_to_end import exact
 from tilewright.front import matmul
 
@@ -58,7 +63,7 @@ def ways() -> dict[str, Way]:
     return found
 
 
-def outcomes(examples: Path, scale: Scale = H200) -> Iterator[Outcome]:
+def outcomes(examples: Path, scale: Scale = H200) -> Iterator[Measurement]:
     """Run everything, one after the other.
 
     Args:
@@ -123,7 +128,7 @@ def _definite(scale: Scale, size: int, least: float) -> Any:
     return factor @ factor.T / size + least * torch.eye(size, device=scale.device)
 
 
-def _solved(scale: Scale, program: _Factorisation | _Solution) -> Iterator[Outcome]:
+def _solved(scale: Scale, program: _Factorisation | _Solution) -> Iterator[Measurement]:
     """A solver with each way, which take turns; the first turn compiles, and is not timed."""
     taken: dict[str, list[float]] = {name: [] for name in ways()}
     found: dict[str, tuple[float, int | None]] = {}
@@ -139,7 +144,7 @@ def _solved(scale: Scale, program: _Factorisation | _Solution) -> Iterator[Outco
     yield from _of_each(*program.name, taken, found)
 
 
-def _trained(scale: Scale) -> Iterator[Outcome]:
+def _trained(scale: Scale) -> Iterator[Measurement]:
     """A training with each way, next to the same in float64."""
     with exact(torch):
         expected, _ = _losses(scale, torch.float64)
@@ -154,12 +159,13 @@ def _trained(scale: Scale) -> Iterator[Outcome]:
 
 
 def _of_each(
-    client: str, size: str, taken: Mapping[str, list[float]], found: Mapping[str, tuple[float, int | None]]
-) -> Iterator[Outcome]:
+    program: str, size: str, taken: Mapping[str, list[float]], found: Mapping[str, tuple[float, int | None]]
+) -> Iterator[Measurement]:
     for way, seconds in taken.items():
         error, steps = found[way]
-        median = statistics.median(seconds)
-        yield Outcome(client=client, size=size, way=way, seconds=median, error=error, steps=steps)
+        facts = {} if steps is None else {"steps": steps}
+        us = 1e6 * statistics.median(seconds)
+        yield Measurement(what={"program": program, "size": size}, way=way, us=us, error=error, facts=facts)
 
 
 def _losses(scale: Scale, dtype: torch.dtype) -> tuple[list[float], list[float]]:

@@ -1,24 +1,20 @@
-"""The host's time in first calls of shapes, next to PyTorch's: `python -m studies.first_calls.measuring [--json FILE]`.
+"""The host's time in first calls of shapes, next to PyTorch's.
 
 Sizes are drawn at random. Products of the same kind come first, untimed, until what they run is compiled and loaded; a
 call that loads code after all does not count. No call waits for the GPU, nor for memory.
 """
 
-import argparse
 import random
 import statistics
-import sys
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from studies.record import Measurement
 from tilewright.bench.end_to_end import Call, Tensors, TorchCalls, exact
-from tilewright.bench.environment import environment
-from tilewright.bench.records import Facts, PerCall, RunFile
-from tilewright.engines.registry import resolve_engine
-from tilewright.errors import LaunchError, TilewrightError
-from tilewright.files import Output, check_outputs
+from tilewright.engines.base import Engine
+from tilewright.errors import LaunchError
 from tilewright.problem import Arithmetic, Layout, Problem, Scalars, orders
 
 if TYPE_CHECKING:
@@ -39,28 +35,6 @@ _SPARE_BYTES = 2**30
 KINDS = tuple((dtype, layout) for dtype in ("float32", "bfloat16") for layout in ("NN", "NT"))
 
 
-class FirstCalls(Facts):
-    """Products of one kind. Times are medians over the shapes, of what the host spends in a call."""
-
-    case: str
-    """As of a problem."""
-    framework: str
-    """Name and version."""
-    smallest: int
-    """m, n or k."""
-    largest: int
-    shapes: int
-    first_us: PerCall
-    again_us: PerCall
-    """Of second calls, on the same arrays."""
-
-
-class FirstCallsRun(RunFile):
-    """What one run measured, and where."""
-
-    first_calls: list[FirstCalls]
-
-
 def measure(
     calls: TorchCalls,
     dtype: str,
@@ -71,7 +45,7 @@ def measure(
     loading: int = LOADING,
     largest: int = LARGEST,
     now: Callable[[], float] = time.perf_counter,
-) -> FirstCalls:
+) -> Iterator[Measurement]:
     """Time first and second calls.
 
     Args:
@@ -126,15 +100,17 @@ def measure(
                 break
         else:
             raise LaunchError(f"of {4 * shapes} calls only {len(first)} loaded no code, after {loading} others")
-    return FirstCalls(
-        case=_problem((SMALLEST,) * 3, dtype, layout).case,
-        framework=calls.name,
-        smallest=SMALLEST,
-        largest=largest,
-        shapes=shapes,
-        first_us=PerCall.of(map(statistics.median, zip(*first, strict=True))),
-        again_us=PerCall.of(map(statistics.median, zip(*again, strict=True))),
-    )
+    case = _problem((SMALLEST,) * 3, dtype, layout).case
+    for which, times in (("first", first), ("second", again)):
+        what: dict[str, str | int] = {
+            "case": case,
+            "call": which,
+            "smallest": SMALLEST,
+            "largest": largest,
+            "shapes": shapes,
+        }
+        for way, samples in zip(("tilewright", calls.name), zip(*times, strict=True), strict=True):
+            yield Measurement(what=what, way=way, us=statistics.median(samples))
 
 
 def _zeros(calls: TorchCalls, problem: Problem) -> Tensors:
@@ -156,28 +132,10 @@ def _problem(sizes: Sequence[int], dtype: str, layout: str) -> Problem:
     return Problem(m, n, k, Arithmetic(dtype, dtype), a=a, b=b)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m studies.first_calls.measuring", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured here")
-    options = parser.parse_args(arguments)
-    try:
-        check_outputs([Output("--json", options.json, FirstCallsRun.kind())])
-        engine, calls = resolve_engine("cuda"), TorchCalls.on_gpu()
-        if TYPE_CHECKING:
-            assert isinstance(engine, CudaEngine)
-        found: list[FirstCalls] = []
-        for dtype, layout in KINDS:
-            one = measure(calls, dtype, layout, lambda: engine.loaded)
-            found.append(one)
-            print(f"{one.case}  first {one.first_us}  again {one.again_us}", flush=True)
-            if options.json:
-                FirstCallsRun(environment=environment(engine), first_calls=found).save(options.json)
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """First and second calls of every kind of product."""
+    if TYPE_CHECKING:
+        assert isinstance(engine, CudaEngine)
+    calls = TorchCalls.on_gpu()
+    for dtype, layout in KINDS:
+        yield from measure(calls, dtype, layout, lambda: engine.loaded)

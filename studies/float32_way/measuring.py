@@ -1,27 +1,21 @@
-"""Float32 products of which terms cannot hold all: `python -m studies.float32_way.measuring --out FILE`.
+"""Float32 products of which terms cannot hold all.
 
 A kernel of terms puts the infinities and NaN of its factors on a list, looks at sums where elements are so small that
 terms lose bits of them, and computes in float32 what is left, in the same launch. It takes turns with the kernel for
 precision="ieee", and with itself on factors that terms hold.
 """
 
-import argparse
-import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.bench.environment import environment
-from tilewright.bench.records import Facts, RunFile
+from studies.record import Measurement
 from tilewright.bench.run import pick
 from tilewright.engines.base import Engine, Matrix, Work
 from tilewright.engines.plan import Plan, Pointers
-from tilewright.engines.registry import resolve_engine
-from tilewright.errors import TilewrightError
-from tilewright.files import Output, check_outputs
 from tilewright.kernels.spec import NON_FINITE, Choice
 from tilewright.problem import Arithmetic, Problem, orders
 
@@ -72,23 +66,6 @@ _ROWS = 64
 """Of D, whose error is looked at: the first."""
 
 
-class Product(Facts):
-    """One product, size x size x size."""
-
-    layout: str
-    size: int
-    us: dict[str, float]
-    """Medians of samples that took turns, microseconds: of each case, of the kernel for 'ieee', and of terms."""
-    errors: dict[str, float]
-    """Relative Frobenius error of each case, of what is finite of the first rows."""
-
-
-class Float32Way(RunFile):
-    """What one run measured, and where."""
-
-    products: list[Product]
-
-
 class _Factors(NamedTuple):
     """Of one product."""
 
@@ -96,7 +73,9 @@ class _Factors(NamedTuple):
     b: Matrix
 
 
-def measure(engine: Engine, size: int, layout: str, terms: Choice, ieee: Choice, samples: int = SAMPLES) -> Product:
+def measure(
+    engine: Engine, size: int, layout: str, terms: Choice, ieee: Choice, samples: int = SAMPLES
+) -> list[Measurement]:
     """Time one product in each way, on operands that rotate through twice the last-level cache.
 
     Args:
@@ -147,8 +126,9 @@ def measure(engine: Engine, size: int, layout: str, terms: Choice, ieee: Choice,
             found = engine.download(results[0])[:_ROWS] - exact
         finite = abs(exact) < np.finfo(np.float32).max
         errors[name] = float(np.linalg.norm(found[finite]) / np.linalg.norm(exact[finite]))
+    what: dict[str, str | int] = {"size": size, "layout": layout}
     us = {name: float(np.median(of)) for name, of in zip(works, times, strict=True)}
-    return Product(layout=layout, size=size, us=us, errors=errors)
+    return [Measurement(what=what, way=name, us=us[name], error=errors.get(name)) for name in works]
 
 
 def _copies(engine: Engine, size: int) -> int:
@@ -162,27 +142,9 @@ def _pick(engine: Engine, size: int, layout: str, precision: str | None) -> Choi
     return pick(engine, problem)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m studies.float32_way.measuring", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="where the records are written")
-    options = parser.parse_args(arguments)
-    try:
-        check_outputs([Output("--out", options.out, Float32Way.kind())])
-        engine = resolve_engine("cuda")
-        found: list[Product] = []
-        for size in SIZES:
-            for layout in LAYOUTS:
-                terms, ieee = (_pick(engine, size, layout, precision) for precision in (None, "ieee"))
-                one = measure(engine, size, layout, terms, ieee)
-                found.append(one)
-                print(f"{size} {layout}  {one.us}  {one.errors}", flush=True)
-                Float32Way(environment=environment(engine), products=found).save(options.out)
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """Every case of every product."""
+    for size in SIZES:
+        for layout in LAYOUTS:
+            terms, ieee = (_pick(engine, size, layout, precision) for precision in (None, "ieee"))
+            yield from measure(engine, size, layout, terms, ieee)

@@ -1,4 +1,4 @@
-"""Grouped products next to PyTorch's: `python -m studies.grouped.measuring --out FILE`.
+"""Grouped products next to PyTorch's.
 
 Layers of mixtures of experts, with experts that get equally many rows and with a few that get most. grouped_matmul,
 torch._grouped_mm and a loop of torch.mm take turns on the same bfloat16 tensors. The loop is given the sizes of groups
@@ -6,21 +6,17 @@ beforehand, as no program is whose router runs on the GPU. Calls are captured in
 measured; the host's time in a call is measured apart. The matrices of a layer are many times as large as the L2 cache.
 """
 
-import argparse
 import math
-import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from studies.record import Measurement
 from tilewright.bench.end_to_end import Call, Stopwatch, torch_on_gpu
-from tilewright.bench.environment import environment
-from tilewright.bench.records import Facts, RunFile, Times
+from tilewright.bench.records import Times
 from tilewright.bench.verify import limit
-from tilewright.engines.registry import resolve_engine
-from tilewright.errors import TilewrightError
-from tilewright.files import Output, check_outputs
+from tilewright.engines.base import Engine
 from tilewright.grouped import grouped_matmul
 from tilewright.kernels.library.grouped_sm90 import KERNEL
 from tilewright.problem import Arithmetic, Problem
@@ -50,54 +46,6 @@ LAYERS = (
     Layer("DeepSeek up", 64, 2048, 7168),
     Layer("DeepSeek down", 64, 7168, 2048),
 )
-
-
-class Way(Facts):
-    """One way to make a product, timed in turns with the others."""
-
-    name: str
-    config: dict[str, int] | None
-    """Of our kernel, where it was named."""
-    time_us: Times
-    tflops: float
-    host_us: float | None
-    """The host's time in a call; None where that was not measured."""
-    error: float | None
-    """Relative Frobenius error against float64; None where the result holds NaN or infinity."""
-
-
-class Grouped(Facts):
-    """A grouped product, and the ways to make it."""
-
-    layer: str
-    groups: int
-    rows: int
-    n: int
-    k: int
-    spread: str
-    layout: str
-    dtype: str
-    sizes: list[int]
-    """Rows of each group."""
-    ways: list[Way]
-    limit: float
-    """The largest error that counts as right."""
-
-    @property
-    def verified(self) -> bool:
-        """Whether every result was right."""
-        return all(way.error is not None and way.error <= self.limit for way in self.ways)
-
-    def over(self, name: str) -> float:
-        """Another way's time over ours, from the medians."""
-        times = {way.name: way.time_us.median for way in self.ways}
-        return times[name] / times[OURS]
-
-
-class GroupedRun(RunFile):
-    """What one run measured, and where."""
-
-    grouped: list[Grouped]
 
 
 def sizes_of(spread: str, rows: int, groups: int) -> list[int]:
@@ -145,9 +93,9 @@ def measure(
     b: Any,
     spread: str,
     timer: Timer,
-    host_us: Callable[[Sequence[Call]], list[float]] | None,
+    host_us: Callable[[Sequence[Call]], list[float]],
     presets: bool,
-) -> Grouped:
+) -> list[Measurement]:
     """Verify and time the ways to make one product.
 
     Args:
@@ -155,43 +103,35 @@ def measure(
         layer, spread: what is multiplied.
         a, b: rows x k and groups x k x n elements, b in any order.
         timer: times calls on the GPU.
-        host_us: times the host in calls.
+        host_us: times the host in calls of ours and of torch._grouped_mm.
         presets: whether every preset of our kernel is a way of its own.
     """
     sizes = sizes_of(spread, a.shape[0], layer.groups)
     calls = ways_of(torch, a, b, sizes, presets)
     errors = _errors(torch, a, b, sizes, calls)
-    sampled = dict(zip(calls, timer(list(calls.values())), strict=True))
-    hosts = dict(zip((OURS, THEIRS), host_us([calls[OURS], calls[THEIRS]]), strict=True)) if host_us else {}
+    sampled = dict(zip(calls, map(Times.of, timer(list(calls.values()))), strict=True))
+    hosts = dict(zip((OURS, THEIRS), host_us([calls[OURS], calls[THEIRS]]), strict=True))
     dtype = str(a.dtype).removeprefix("torch.")
     problem = Problem(a.shape[0], layer.n, layer.k, Arithmetic(dtype, dtype), layer.groups, grouped=True)
-    ways = []
-    for name in calls:
-        preset = name.partition(":")[2]
-        time = Times.of(sampled[name])
-        ways.append(
-            Way(
-                name=name,
-                config=dict(KERNEL.config(KERNEL.preset(preset))) if preset else None,
-                time_us=time,
-                tflops=problem.gflops(time.median) / 1e3,
-                host_us=hosts.get(name),
-                error=errors[name],
-            )
+    what = {"layer": layer.name, "groups": layer.groups, "rows": a.shape[0], "n": layer.n, "k": layer.k}
+    what |= {"spread": spread, "layout": "NT" if b.stride(1) == 1 else "NN", "dtype": dtype}
+    return [
+        Measurement(
+            what=what,
+            way=name,
+            us=time.median,
+            error=errors[name],
+            limit=limit(problem),
+            facts={
+                "min_us": time.min,
+                "samples": time.samples,
+                "spread": time.spread,
+                "tflops": problem.gflops(time.median) / 1e3,
+                "host_us": hosts.get(name),
+            },
         )
-    return Grouped(
-        layer=layer.name,
-        groups=layer.groups,
-        rows=a.shape[0],
-        n=layer.n,
-        k=layer.k,
-        spread=spread,
-        layout="NT" if b.stride(1) == 1 else "NN",
-        dtype=dtype,
-        sizes=sizes,
-        ways=ways,
-        limit=limit(problem),
-    )
+        for name, time in sampled.items()
+    ]
 
 
 def _errors(torch: Any, a: Any, b: Any, sizes: Sequence[int], calls: dict[str, Call]) -> dict[str, float | None]:
@@ -258,36 +198,16 @@ def cases(torch: Any, device: str, layers: Sequence[Layer]) -> Iterator[tuple[La
                 yield layer, torch.randn(rows, layer.k, device=device).bfloat16(), lying
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status: 1 where a result was wrong."""
-    parser = argparse.ArgumentParser(prog="python -m studies.grouped.measuring", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the records are written")
+def options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("--samples", type=int, default=SAMPLES, help="timed samples of each way")
     parser.add_argument("--presets", action="store_true", help="time every preset of our kernel too")
-    options = parser.parse_args(arguments)
-    try:
-        check_outputs([Output("--out", options.out, GroupedRun.kind())])
-        engine, torch = resolve_engine("cuda"), torch_on_gpu("the comparison")
-        timer, stopwatch = GraphTimer(torch, options.samples), Stopwatch(torch.cuda.synchronize)
-        found: list[Grouped] = []
-        for layer, a, b in cases(torch, "cuda", LAYERS):
-            for spread in SPREADS:
-                one = measure(torch, layer, a, b, spread, timer, stopwatch.host_us, options.presets)
-                found.append(one)
-                GroupedRun(environment=environment(engine), grouped=found).save(options.out)
-                print(_line(one), flush=True)
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
-    return 0 if all(one.verified for one in found) else 1
 
 
-def _line(one: Grouped) -> str:
-    """What is printed of a product."""
-    times = ", ".join(f"{way.name} {way.time_us.median:,.1f} us ({way.tflops:,.0f} TFLOP/s)" for way in one.ways)
-    wrong = "" if one.verified else "  WRONG"
-    return f"{one.layer}, {one.rows} rows, {one.spread}, {one.layout}: {times}; {one.over(THEIRS):.2f}x{wrong}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """Every way to make every product."""
+    torch = torch_on_gpu("the comparison")
+    timer, stopwatch = GraphTimer(torch, given.samples), Stopwatch(torch.cuda.synchronize)
+    for layer, a, b in cases(torch, "cuda", LAYERS):
+        for spread in SPREADS:
+            yield from measure(torch, layer, a, b, spread, timer, stopwatch.host_us, given.presets)

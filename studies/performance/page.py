@@ -15,18 +15,14 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 
 from studies import published
-from studies.clients import tables as clients
 from studies.counters import nearness, validation
-from studies.first_calls import tables as first_calls
-from studies.float32_way import tables as float32_way
-from studies.grouped import tables as grouped
 from studies.markdown import table
 from studies.pages import redraw
 from studies.performance import calls, changes, picks, prepared, spread, term_products
 from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.precisions import tables as precisions
 from studies.profiles import tables as profiles
-from studies.sustained import tables as sustained
+from studies.templates import section
 from tilewright.bench.records import Record, Result, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
@@ -134,7 +130,7 @@ def main() -> int:
             "glance": picks.glance(picked_by_path),
             "cases": picks.chosen({path: run for path, run in picked_by_path.items() if path != best}),
             "end_to_end": end_to_end(load(filter(Path.exists, END_TO_END))),
-            "first_calls": first_calls.section(),
+            "first_calls": section("first_calls"),
             "emulator": verified(emulated.results),
             "bench": terminal([record for record in run.records if record.shape == HEADLINE]),
             "sizes": sizes([*runs, *load(filter(Path.exists, ELSEWHERE))], gpu),
@@ -150,11 +146,11 @@ def main() -> int:
             "changes": changes.section(),
             **term_products.sections(term_products.load()),
             **precisions.sections(),
-            "float32_way": float32_way.section(),
+            "float32_way": section("float32_way"),
             "prepared": prepared.section(),
-            "sustained": sustained.section(),
-            "grouped": grouped.section(),
-            "clients": clients.section(),
+            "sustained": section("sustained"),
+            "grouped": section("grouped"),
+            "clients": section("clients"),
         }
         for page in PAGES:
             redraw(page, sections)

@@ -1,33 +1,28 @@
-"""What a GPU sustains: `python -m studies.sustained.measuring --out FILE`.
+"""What a GPU sustains.
 
 Each product runs in a row for seconds, by ours and by cuBLAS in turns, and so do the tensor cores' instructions by
 themselves (bare_products.py); clocks and power are read while they run. Samples of a benchmark are too short for the
 clocks to fall to what the power limit leaves.
 """
 
-import argparse
 import statistics
-import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from studies.record import Measurement
 from studies.sustained.bare_products import Bare
-from tilewright.bench.environment import environment, gpu_state
+from tilewright.bench.environment import gpu_state
 from tilewright.bench.measure import BaselineLibrary, OperandSet
-from tilewright.bench.records import Facts, RunFile
 from tilewright.bench.run import baseline_library, pick
 from tilewright.engines.base import Engine, Work
 from tilewright.engines.plan import Plan
-from tilewright.engines.registry import resolve_engine
-from tilewright.errors import TilewrightError
-from tilewright.files import Output, check_outputs
 from tilewright.kernels.spec import Choice
 from tilewright.problem import Arithmetic, Problem, orders
 
@@ -54,27 +49,6 @@ BARE = (
 OURS, BARELY = "tilewright", "tensor cores alone"
 _SETS = 2
 _CALIBRATION = 10
-
-
-class Sustained(Facts):
-    """One work, in a row."""
-
-    who: str
-    """`OURS`, cuBLAS's name for a work, or `BARELY`."""
-    what: str
-    """The product, as '4096x4096x4096 NN bfloat16'; or the form of bare products."""
-    us: float
-    """A launch, in the mean."""
-    tflops: float
-    sm_clock_mhz: float | None
-    """In the mean of its rounds; None where there is nothing to ask."""
-    power_w: float | None
-
-
-class SustainedRun(RunFile):
-    """What one run measured, and where."""
-
-    works: list[Sustained]
 
 
 class State(NamedTuple):
@@ -108,7 +82,7 @@ def sustain(engine: Engine, work: Work, seconds: float = SECONDS) -> State:
     return State(us, found[0].sm_clock_mhz, found[0].power_w) if found[0] else State(us, None, None)
 
 
-def _mean(who: str, what: str, flops: int, states: Sequence[State]) -> Sustained:
+def _mean(who: str, what: str, flops: int, states: Sequence[State]) -> Measurement:
     """Of several times that a work ran."""
 
     def mean(values: Sequence[float | None]) -> float | None:
@@ -117,7 +91,8 @@ def _mean(who: str, what: str, flops: int, states: Sequence[State]) -> Sustained
 
     us = statistics.fmean(state.us for state in states)
     clock, power = mean([state.sm_clock_mhz for state in states]), mean([state.power_w for state in states])
-    return Sustained(who=who, what=what, us=us, tflops=flops / us / 1e6, sm_clock_mhz=clock, power_w=power)
+    facts = {"tflops": flops / us / 1e6, "sm_clock_mhz": clock, "power_w": power}
+    return Measurement(what={"product": what}, way=who, us=us, facts=facts)
 
 
 def of_products(
@@ -126,7 +101,7 @@ def of_products(
     choose: Callable[[Problem], Choice],
     products: Sequence[tuple[str, str, str]] = PRODUCTS,
     seconds: float = SECONDS,
-) -> Iterator[Sustained]:
+) -> Iterator[Measurement]:
     """Each product by the kernel that `choose` returns, and by all works of the library.
 
     Args:
@@ -165,7 +140,7 @@ def _ours(engine: Engine, plan: Plan, sets: Sequence[OperandSet]) -> Work:
     return work
 
 
-def of_bare(engine: Engine, seconds: float = SECONDS, forms: Sequence[Bare] = BARE) -> Iterator[Sustained]:
+def of_bare(engine: Engine, seconds: float = SECONDS, forms: Sequence[Bare] = BARE) -> Iterator[Measurement]:
     """The tensor cores' instructions by themselves, on every multiprocessor; nothing where it is not Hopper's GPU."""
     from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 only where there is a GPU
 
@@ -177,25 +152,6 @@ def of_bare(engine: Engine, seconds: float = SECONDS, forms: Sequence[Bare] = BA
         yield _mean(BARELY, str(bare), bare.flops(blocks), [sustain(engine, work, seconds)])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m studies.sustained.measuring", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="where the records are written")
-    options = parser.parse_args(arguments)
-    try:
-        check_outputs([Output("--out", options.out, SustainedRun.kind())])
-        engine = resolve_engine("cuda")
-        found: list[Sustained] = []
-        for one in chain(of_products(engine, baseline_library(engine), partial(pick, engine)), of_bare(engine)):
-            found.append(one)
-            of_gpu = f"{one.sm_clock_mhz} MHz  {one.power_w} W"
-            print(f"{one.what:60} {one.who:18} {one.tflops:7.1f} TFLOP/s  {of_gpu}", flush=True)
-            SustainedRun(environment=environment(engine), works=found).save(options.out)
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """Every work of every product, and the bare instructions."""
+    yield from chain(of_products(engine, baseline_library(engine), partial(pick, engine)), of_bare(engine))

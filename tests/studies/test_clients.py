@@ -1,13 +1,8 @@
-"""Programs with each way to multiply: on the host, where all ways are NumPy's and PyTorch's; files, and the command."""
+"""Programs with each way to multiply: on the host, where all ways are NumPy's and PyTorch's."""
 
 from pathlib import Path
 
 import pytest
-
-from studies.clients import __main__ as command
-from studies.clients.outcomes import Clients, Outcome
-from tilewright.engines.registry import cuda_unavailable
-from tilewright.errors import RecordsError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WAYS = ["PyTorch float32", "PyTorch TF32", "tilewright float32", "tilewright fp16x3"]
@@ -25,25 +20,6 @@ def test_each_program_runs_with_each_way():
     found = list(measuring.outcomes(EXAMPLES, scale))
     assert torch.backends.cuda.matmul.fp32_precision == before
     programs = ("Cholesky", "48, 16 at a time"), ("conjugate gradients", "40, 3 sides"), ("training of GPT-2", "2 x 8")
-    assert [(one.client, one.size, one.way) for one in found] == [
-        (*program, way) for program in programs for way in WAYS
-    ]
-    assert all(0 < one.error < 1e-5 and one.seconds > 0 for one in found)
-    assert [one.steps is not None for one in found] == [False] * 4 + [True] * 8
-
-
-def test_files_keep_outcomes(tmp_path):
-    one = Outcome(client="a solver", size="3", way="some", seconds=1.5, error=1e-7)
-    run = Clients(environment={"gpu": {"name": "G"}}, outcomes=[one])
-    run.save(tmp_path / "run.json")
-    assert Clients.load(tmp_path / "run.json") == run
-    (tmp_path / "other.json").write_text('{"records": []}')
-    with pytest.raises(RecordsError, match=r"other\.json is not a file of records"):
-        Clients.load(tmp_path / "other.json")
-
-
-@pytest.mark.skipif(not cuda_unavailable(), reason="there is a GPU")
-def test_the_command_says_what_is_missing(capsys, tmp_path):
-    assert command.main([str(EXAMPLES), "--json", str(tmp_path / "run.json")]) == 1
-    assert "error: the cuda engine cannot run here" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert [(*one.what.values(), one.way) for one in found] == [(*program, way) for program in programs for way in WAYS]
+    assert all(0 < one.error < 1e-5 and one.us > 0 for one in found)
+    assert ["steps" in one.facts for one in found] == [False] * 4 + [True] * 8

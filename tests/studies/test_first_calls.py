@@ -3,10 +3,11 @@
 import pytest
 
 from studies.first_calls import measuring as first_calls
-from studies.first_calls.measuring import FirstCallsRun, main, measure
-from studies.first_calls.tables import markdown
+from studies.first_calls.measuring import measure
+from studies.record import Measurements
+from studies.templates import render
 from tilewright.bench.end_to_end import TorchCalls
-from tilewright.errors import LaunchError, RecordsError
+from tilewright.errors import LaunchError
 
 
 class Timed(TorchCalls):
@@ -49,19 +50,24 @@ def torch(monkeypatch):
     return pytest.importorskip("torch", reason="pip install torch")
 
 
-def times(of):
-    return round(of.ours, 6), round(of.baseline, 6)
+def times(found):
+    """Microseconds of first calls, ours and the framework's, and of second calls."""
+    return [round(one.us, 6) for one in found]
 
 
 def run(calls, shapes, loading, layout="NN"):
-    return measure(calls, "float32", layout, lambda: calls.loaded, shapes=shapes, loading=loading, now=calls.now)
+    found = measure(calls, "float32", layout, lambda: calls.loaded, shapes=shapes, loading=loading, now=calls.now)
+    return list(found)
 
 
 def test_first_and_second_calls_are_timed_in_turns(torch):
     calls = Timed(torch)
     found = run(calls, shapes=4, loading=3, layout="NT")
-    assert (found.case, found.framework, found.shapes) == ("NT float32", calls.name, 4)
-    assert [times(found.first_us), times(found.again_us)] == [(100.0, 20.0), (6.0, 15.0)]
+    assert {(one.what["case"], one.what["shapes"]) for one in found} == {("NT float32", 4)}
+    assert [(one.what["call"], one.way) for one in found] == [
+        (call, way) for call in ("first", "second") for way in ("tilewright", calls.name)
+    ]
+    assert times(found) == [100.0, 20.0, 6.0, 15.0]
     assert calls.called == ["ours", "own"] * 3 + (["ours", "own"] * 2 + ["own", "ours"] * 2) * 2
     assert calls.waits == 4 * 4
     assert len(set(calls.shapes)) == 3 + 4
@@ -72,7 +78,7 @@ def test_calls_that_load_code_do_not_count(torch):
     calls = Timed(torch)
     calls.loads = lambda number: number % 2 == 0
     found = run(calls, shapes=4, loading=4)
-    assert times(found.first_us) == (100.0, 20.0)
+    assert times(found)[:2] == [100.0, 20.0]
     assert calls.loaded == len(calls.shapes) // 2 == 5
     calls.loads = lambda number: True
     with pytest.raises(LaunchError, match="of 16 calls only 0 loaded no code, after 1 others"):
@@ -84,34 +90,20 @@ def test_calls_that_load_code_do_not_count(torch):
 def test_calls_of_pytorch_and_ours(torch, monkeypatch, dtype, layout):
     monkeypatch.setattr(first_calls, "SMALLEST", 8)
     calls = TorchCalls(torch, "cpu", 0)
-    found = measure(calls, dtype, layout, lambda: 0, shapes=3, loading=1, largest=64)
-    assert (found.smallest, found.largest) == (8, 64)
-    assert found.case == (f"{layout} float32" if dtype == "float32" else f"{layout} bfloat16->bfloat16")
-    assert min(*times(found.first_us), *times(found.again_us)) > 0
+    found = list(measure(calls, dtype, layout, lambda: 0, shapes=3, loading=1, largest=64))
+    assert {(one.what["smallest"], one.what["largest"]) for one in found} == {(8, 64)}
+    assert found[0].what["case"] == (f"{layout} float32" if dtype == "float32" else f"{layout} bfloat16->bfloat16")
+    assert min(times(found)) > 0
 
 
-def test_a_run_is_written_and_shown(torch, tmp_path):
+def test_a_run_is_shown(torch):
     calls = Timed(torch)
     environment = {"gpu": {"name": "NVIDIA X"}, "date": "2026-11-24T09:47:14+00:00", "revision": "abc1234"}
-    whole = FirstCallsRun(environment=environment, first_calls=[run(calls, 2, 0), run(calls, 2, 0, "NT")])
-    whole.save(tmp_path / "first_calls.json")
-    assert FirstCallsRun.load(tmp_path / "first_calls.json") == whole
-    text = markdown(whole)
+    whole = Measurements(environment=environment, measurements=[*run(calls, 2, 0), *run(calls, 2, 0, "NT")])
+    text = render("first_calls/table.md.j2", run=whole)
     assert f"in the median of 2 products with sizes drawn from 256 to 4096, next to {calls.name} (NVIDIA X, " in text
     assert "(NVIDIA X, 2026-11-24, revision abc1234)." in text
     assert text.splitlines()[-2:] == [
         "| NN float32 | 100.0 | 20.0 | 6.0 | 15.0 |",
         "| NT float32 | 100.0 | 20.0 | 6.0 | 15.0 |",
     ]
-    (tmp_path / "first_calls.json").write_text("{}")
-    with pytest.raises(RecordsError, match="is not a file of records"):
-        FirstCallsRun.load(tmp_path / "first_calls.json")
-
-
-def test_without_a_gpu_it_says_so(monkeypatch, capsys):
-    def missing(name):
-        raise LaunchError("a test has no GPU")
-
-    monkeypatch.setattr(first_calls, "resolve_engine", missing)
-    assert main([]) == LaunchError.status
-    assert "a test has no GPU" in capsys.readouterr().err

@@ -2,8 +2,9 @@
 
 import pytest
 
-from studies.float32_way import tables as float32_way
-from studies.float32_way.measuring import CASES, IEEE, TERMS, Float32Way, measure
+from studies.float32_way.measuring import CASES, IEEE, TERMS, measure
+from studies.record import Measurement, Measurements
+from studies.templates import render
 from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
@@ -23,20 +24,19 @@ def test_every_way_is_timed_and_float32_is_near_float64(layout, monkeypatch):
     monkeypatch.setattr(engine, "start", lambda *given, **named: (started.append(given[1]), start(*given, **named)))
     terms = choice("gemm_bf16x6", BM=128, BN=64, STAGES=2)
     found = measure(engine, 96, layout, terms, choice("split_k"), samples=2)
-    assert (found.size, found.layout) == (96, layout)
-    assert set(found.us) == {*CASES, IEEE, TERMS}
-    assert all(us > 0 for us in found.us.values())
-    assert set(found.errors) == set(CASES)
-    assert all(0 < error < 1e-6 for error in found.errors.values())
+    assert all(one.what == {"size": 96, "layout": layout} and one.us > 0 for one in found)
+    assert {one.way for one in found} == {*CASES, IEEE, TERMS}
+    assert {one.way for one in found if one.error is not None} == set(CASES)
+    assert all(0 < one.error < 1e-6 for one in found if one.way in CASES)
     assert len({pointers.d for pointers in started}) == 2, "two sets are more than twice the cache"
 
 
 def test_the_table_divides_what_it_prints():
     environment = {"gpu": {"name": "NVIDIA H200"}}
     us = dict.fromkeys(CASES, 1382.34) | {next(iter(CASES)): 375.57, IEEE: 329.75, TERMS: 167.67}
-    product = {"layout": "NT", "size": 2048, "us": us, "errors": dict.fromkeys(CASES, 1e-7)}
-    run = Float32Way(environment=environment, products=[product])
-    lines = float32_way.markdown(run).splitlines()
+    product = [Measurement(what={"size": 2048, "layout": "NT"}, way=way, us=of) for way, of in us.items()]
+    run = Measurements(environment=environment, measurements=product)
+    lines = render("float32_way/table.md.j2", run=run).splitlines()
     others = " 1,382.3 / 329.8 = 4.19 |" * (len(CASES) - 1)
     assert lines[0] == "On an NVIDIA H200:"
     assert lines[-1] == f"| 2048 | NT float32 | 167.7 | 375.6 / 329.8 = 1.14 |{others}"

@@ -3,8 +3,10 @@
 import pytest
 
 from studies.grouped import measuring as grouped
-from studies.grouped import tables as page
-from studies.grouped.measuring import LAYERS, LOOP, OURS, THEIRS, GroupedRun, Layer, main, measure, sizes_of
+from studies.grouped.measuring import LAYERS, LOOP, OURS, THEIRS, Layer, measure, sizes_of
+from studies.record import Measurements
+from studies.templates import render
+from tilewright.errors import EngineUnavailableError
 
 torch = pytest.importorskip("torch")
 
@@ -38,36 +40,33 @@ def run(monkeypatch, rows=40, change=None):
     return measure(torch, LAYER, a, b, "skewed", timed, lambda calls: [5.0, 7.0], presets=False)
 
 
-def test_ways_are_verified_and_timed_on_the_same_tensors(monkeypatch, tmp_path):
-    one = run(monkeypatch)
-    assert [way.name for way in one.ways] == [OURS, THEIRS, LOOP]
-    assert [way.time_us.median for way in one.ways] == [10.0, 20.0, 30.0]
-    assert [way.host_us for way in one.ways] == [5.0, 7.0, None]
-    assert (one.over(THEIRS), one.over(LOOP), one.layout, one.verified) == (2.0, 3.0, "NT", True)
-    assert one.ways[0].tflops == pytest.approx(2 * 40 * 24 * 32 / 10e-6 / 1e12)
-    assert all(0 < way.error < one.limit for way in one.ways)
-    path = tmp_path / "grouped.json"
-    GroupedRun(environment={}, grouped=[one]).save(path)
-    assert GroupedRun.load(path).grouped == [one]
+def test_ways_are_verified_and_timed_on_the_same_tensors(monkeypatch):
+    found = run(monkeypatch)
+    assert [one.way for one in found] == [OURS, THEIRS, LOOP]
+    assert [one.us for one in found] == [10.0, 20.0, 30.0]
+    assert [one.facts["host_us"] for one in found] == [5.0, 7.0, None]
+    assert {one.what["layout"] for one in found} == {"NT"}
+    assert found[0].facts["tflops"] == pytest.approx(2 * 40 * 24 * 32 / 10e-6 / 1e12)
+    assert all(0 < one.error < one.limit and one.right for one in found)
 
 
 @pytest.mark.parametrize("change", [lambda result: result * 1.1, lambda result: result * torch.nan], ids=["off", "nan"])
 def test_a_wrong_result_is_no_record_that_looks_right(monkeypatch, change):
-    one = run(monkeypatch, change=change)
-    assert not one.verified
-    assert "WRONG" in grouped._line(one)
+    ours, theirs, _ = run(monkeypatch, change=change)
+    assert not ours.right and theirs.right
+    assert "WRONG" in str(ours) and "WRONG" not in str(theirs)
 
 
-def test_without_a_gpu_it_says_so(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(grouped, "resolve_engine", lambda name: None)
+def test_without_a_gpu_it_says_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert main(["--out", str(tmp_path / "grouped.json")]) == 1
-    assert "the comparison needs a GPU" in capsys.readouterr().err
+    with pytest.raises(EngineUnavailableError, match="the comparison needs a GPU"):
+        next(grouped.measurements(None, None))
 
 
 def test_a_page_shows_what_was_measured(monkeypatch):
     facts = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
-    shown = page.markdown(GroupedRun(environment=facts, grouped=[run(monkeypatch)]))
+    measured = Measurements(environment=facts, measurements=run(monkeypatch))
+    shown = render("grouped/table.md.j2", run=measured)
     assert "(NVIDIA H200, 2026-11-25, revision abc1234)" in shown
     assert (
         shown.splitlines()[-1] == "| small, 24 x 32 | 5 | 40 | skewed | 20.00 / 10.00 = 2.00 | 30.00 / 10.00 = 3.00 |"

@@ -2,10 +2,11 @@
 
 import pytest
 
+from studies.record import Measurement, Measurements
 from studies.sustained import measuring as sustained
-from studies.sustained import tables as reported
 from studies.sustained.bare_products import REPEATS, Bare
-from studies.sustained.measuring import BARE, OURS, State, Sustained, SustainedRun, _mean, of_bare, of_products, sustain
+from studies.sustained.measuring import BARE, OURS, State, _mean, of_bare, of_products, sustain
+from studies.templates import render
 from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
@@ -32,16 +33,16 @@ def test_each_product_runs_by_ours_and_by_the_library(monkeypatch):
     monkeypatch.setattr(engine, "start", lambda *given, **named: (started.append(given[1]), start(*given, **named)))
     products = (("bfloat16", "64x32x64", "NT"), ("bfloat16", "64x32x128", "NT"))
     found = list(of_products(engine, Library(), pick, products, seconds=1e-3))
-    assert [(one.who, one.what) for one in found] == [
+    assert [(one.way, one.what["product"]) for one in found] == [
         (OURS, "64x32x64 NT bfloat16"),
         ("other", "64x32x64 NT bfloat16"),
         (OURS, "64x32x128 NT bfloat16"),
         ("other", "64x32x128 NT bfloat16"),
     ]
-    assert found[0].tflops == pytest.approx(2 * 64 * 32 * 64 / found[0].us / 1e6)
-    assert found[0].sm_clock_mhz is None, "there are no sensors"
-    assert _mean("a", "b", 6, [State(2.0, 1000.0, None), State(4.0, 1200.0, 650.0)]) == Sustained(
-        who="a", what="b", us=3.0, tflops=2e-6, sm_clock_mhz=1100.0, power_w=650.0
+    assert found[0].facts["tflops"] == pytest.approx(2 * 64 * 32 * 64 / found[0].us / 1e6)
+    assert found[0].facts["sm_clock_mhz"] is None, "there are no sensors"
+    assert _mean("a", "b", 6, [State(2.0, 1000.0, None), State(4.0, 1200.0, 650.0)]) == Measurement(
+        way="a", what={"product": "b"}, us=3.0, facts={"tflops": 2e-6, "sm_clock_mhz": 1100.0, "power_w": 650.0}
     )
     assert len({pointers.d for pointers in started}) == 4, "two sets take turns"
     assert list(of_bare(engine)) == []
@@ -72,10 +73,14 @@ def test_what_a_launch_multiplies():
 
 
 def test_the_table_has_clocks_and_power_where_they_are_known():
-    work = {"who": OURS, "what": "1x2x3 NN bfloat16", "us": 1.0, "tflops": 801.4}
-    works = [{**work, "sm_clock_mhz": 1455.0, "power_w": 698.7}, {**work, "sm_clock_mhz": None, "power_w": None}]
+    states = {"sm_clock_mhz": 1455.0, "power_w": 698.7}, {"sm_clock_mhz": None, "power_w": None}
+    works = [
+        Measurement(what={"product": "1x2x3 NN bfloat16"}, way=OURS, us=1.0, facts={"tflops": 801.4, **state})
+        for state in states
+    ]
     gpu = {"name": "NVIDIA H200", "power_limit_w": 700.0}
-    lines = reported.markdown(SustainedRun(environment={"gpu": gpu}, works=works)).splitlines()
+    run = Measurements(environment={"gpu": gpu}, measurements=works)
+    lines = render("sustained/table.md.j2", run=run).splitlines()
     assert lines[0] == "On one NVIDIA H200, whose power limit is 700 W:"
     assert lines[-2:] == [
         "| 1x2x3 NN bfloat16 | tilewright | 801 | 1,455 | 699 |",
