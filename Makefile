@@ -25,7 +25,7 @@ docs: .venv/installed-dev
 	$(BIN)/python -m studies.worklog
 	$(BIN)/python -m studies.performance
 	$(BIN)/python -m studies.tuning
-	$(BIN)/python -m studies.frameworks
+	$(BIN)/python -m studies.frameworks write
 	$(BIN)/python -m studies.scaling
 
 .venv/installed: pyproject.toml setup.py

@@ -9,7 +9,9 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "clients": ("h200/clients",),
     "first_calls": ("h200/first_calls",),
     "float32_way": ("h100/float32_way",),
+    "frameworks": ("h200/frameworks", "h100/frameworks_bf16"),
     "grouped": ("h200/grouped",),
+    "precisions": ("h100/precisions",),
     "sustained": ("h200/sustained", "h100/sustained"),
 }
 

@@ -1,4 +1,4 @@
-"""Sections of pages, made by a study's template `table.md.j2` of what its runs measured."""
+"""Sections of pages, made by templates of what was measured."""
 
 from pathlib import Path
 from typing import Any
@@ -40,3 +40,13 @@ def section(study: str) -> str:
     """
     runs = [Measurements.load(path) for path in paths(study) if path.exists()]
     return "\n\n".join(render(f"{study}/table.md.j2", run=run) for run in runs)
+
+
+def blocks(template: str, **given: Any) -> dict[str, str]:
+    """The sections that a template has as its blocks, by their names.
+
+    Args:
+        template, given: see `render`.
+    """
+    loaded = _ENVIRONMENT.get_template(template)
+    return {name: "".join(block(loaded.new_context(given))).strip() for name, block in loaded.blocks.items()}

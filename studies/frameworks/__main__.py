@@ -1,8 +1,9 @@
-"""Redraws the tables of docs/frameworks.md: `python -m studies.frameworks`."""
+"""tilewright in frameworks, next to these alone: `python -m studies.frameworks measure --out FILE`, or `write`."""
 
 import sys
 
-from studies.frameworks.page import main
+from studies.frameworks import measuring, page
+from studies.runner import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("frameworks", measuring.__doc__, measuring.measurements, page.write, measuring.options))

@@ -1,8 +1,9 @@
-"""Comparisons with frameworks, and the JSON file that holds them."""
+"""What is compared with frameworks."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tilewright.bench.records import Facts, PerCall, RunFile
+from studies.record import Measurement
 from tilewright.errors import LaunchError
 
 # Kinds of comparison: PyTorch's, ...
@@ -24,37 +25,49 @@ WALL = "product, calls back to back"
 HOST = "host time of a product"
 
 
-class Comparison(Facts):
-    """Times of one piece of work, by tilewright and by the framework alone, which took turns."""
+KINDS = (
+    *(
+        COMPILED_CALL,
+        LAYER,
+        LAYER_BY_MATMUL,
+        EAGER,
+        COMPILED,
+        BF16,
+        BF16_COMPILED,
+        SHORT,
+        SHORT_COMPILED,
+        NOTHING_GAINS,
+    ),
+    *(CALL, PROGRAM, WALL, HOST),
+)
 
-    framework: str
-    """Name and version."""
-    kind: str
-    """What was timed: one of the constants above."""
-    what: str
-    """The work: sizes, or a model's name."""
-    us: PerCall
-    """Microseconds."""
-    loss_difference: float | None = None
-    """Of a training: the largest difference of two losses at a step, over the loss."""
-    peak_mib: PerCall | None = None
-    """Of a training: the most that PyTorch's allocator gave out, in MiB; each side in a process of its own."""
-    held_mib: PerCall | None = None
-    """Of a training: memory that the GPU lacked afterwards, whoever held it, in MiB; of the same processes."""
-    control_us: tuple[float, float] | None = None
-    """Of what was timed in blocks: microseconds of the fastest and of the slowest by the framework alone. A time of
-    ours between them shows no difference."""
-
-    @property
-    def ratio(self) -> float:
-        """The framework's time over ours."""
-        return self.us.baseline / self.us.ours
+OURS, ALONE = "tilewright", "alone"
+"""The ways of every comparison: with tilewright, and by the framework alone. They took turns."""
 
 
-class Comparisons(RunFile):
-    """What was compared in one run."""
+def compared(
+    framework: str,
+    kind: str,
+    of: str,
+    us: Iterable[float],
+    ours: Mapping[str, float] | None = None,
+    alone: Mapping[str, float] | None = None,
+) -> list[Measurement]:
+    """Times of one piece of work, with tilewright and by the framework alone.
 
-    comparisons: list[Comparison]
+    Args:
+        framework: name and version.
+        kind: what was timed, one of KINDS.
+        of: the work: sizes, or a model's name.
+        us: microseconds, with tilewright and alone.
+        ours, alone: what else was measured of each. Of a training: peak_mib, the most that PyTorch's allocator gave
+            out; held_mib, memory that the GPU lacked afterwards, whoever held it, each in a process of its own; and of
+            ours loss_difference, the largest difference of two losses at a step, over the loss. Of what is timed in
+            blocks: fastest_us and slowest_us of those alone; a time of ours between them shows no difference.
+    """
+    what: dict[str, str | int] = {"kind": kind, "of": of, "framework": framework}
+    sides = zip((OURS, ALONE), us, (ours, alone), strict=True)
+    return [Measurement(what=what, way=way, us=time, facts=dict(facts or {})) for way, time, facts in sides]
 
 
 def check_difference(what: str, difference: float, allowed: float) -> None:

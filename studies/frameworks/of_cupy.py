@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from studies.frameworks.comparisons import HOST, WALL, Comparison, check_same
+from studies.frameworks.comparisons import HOST, WALL, check_same, compared
+from studies.record import Measurement
 from tilewright.bench.end_to_end import Stopwatch
-from tilewright.bench.records import PerCall
 from tilewright.front import matmul
 
 SQUARES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 
 
-def comparisons(squares: Sequence[int] = SQUARES) -> Iterator[Comparison]:
+def comparisons(squares: Sequence[int] = SQUARES) -> Iterator[Measurement]:
     """Compare float32 products of squares.
 
     Raises:
         LaunchError: results differ by more than rounding explains.
     """
     cupy = importlib.import_module("cupy")
-    return compared(cupy, f"CuPy {cupy.__version__}", cupy.cuda.Device().synchronize, squares)
+    return of_library(cupy, f"CuPy {cupy.__version__}", cupy.cuda.Device().synchronize, squares)
 
 
-def compared(library: Any, name: str, wait: Callable[[], None], squares: Sequence[int]) -> Iterator[Comparison]:
+def of_library(library: Any, name: str, wait: Callable[[], None], squares: Sequence[int]) -> Iterator[Measurement]:
     """The same for a library of NumPy's interface.
 
     Args:
@@ -41,4 +41,4 @@ def compared(library: Any, name: str, wait: Callable[[], None], squares: Sequenc
         check_same(f"{name}, {size}", ours, expected, 1e-5)
         calls = [lambda a=a, b=b: matmul(a, b), lambda a=a, b=b: library.matmul(a, b)]
         for kind, times in ((WALL, stopwatch.wall_us), (HOST, stopwatch.host_us)):
-            yield Comparison(framework=name, kind=kind, what=str(size), us=PerCall.of(times(calls)))
+            yield from compared(name, kind, str(size), times(calls))

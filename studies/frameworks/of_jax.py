@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from studies.frameworks.comparisons import CALL, PROGRAM, Comparison, check_same
+from studies.frameworks.comparisons import CALL, PROGRAM, check_same, compared
+from studies.record import Measurement
 from tilewright.bench.end_to_end import Stopwatch
-from tilewright.bench.records import PerCall
 from tilewright.front import matmul
 
 NAME = f"JAX {jax.__version__}"
@@ -18,7 +18,7 @@ NAME = f"JAX {jax.__version__}"
 SQUARES = (256, 512, 1024, 2048, 4096, 8192)
 
 
-def comparisons(squares: Sequence[int] = SQUARES) -> Iterator[Comparison]:
+def comparisons(squares: Sequence[int] = SQUARES) -> Iterator[Measurement]:
     """Compare float32 products of squares; JAX's own in float32 too, not TF32.
 
     Raises:
@@ -28,7 +28,7 @@ def comparisons(squares: Sequence[int] = SQUARES) -> Iterator[Comparison]:
         yield from _square(size)
 
 
-def _square(size: int) -> Iterator[Comparison]:
+def _square(size: int) -> Iterator[Measurement]:
     rng = np.random.default_rng(size)
     x = jnp.asarray(rng.standard_normal((size, size), np.float32))
     w = jnp.asarray(rng.standard_normal((size, size), np.float32) / np.float32(size**0.5))
@@ -40,8 +40,7 @@ def _square(size: int) -> Iterator[Comparison]:
         last: list[Any] = [None]
         calls = [_kept(function, x, w, last) for function in functions]
         stopwatch = Stopwatch(partial(jax.block_until_ready, last))
-        us = PerCall.of(us / products for us in stopwatch.wall_us(calls))
-        yield Comparison(framework=NAME, kind=kind, what=str(size), us=us)
+        yield from compared(NAME, kind, str(size), (us / products for us in stopwatch.wall_us(calls)))
 
 
 def _stock(x: Any, w: Any) -> Any:

@@ -22,14 +22,14 @@ from studies.frameworks.comparisons import (
     NOTHING_GAINS,
     SHORT,
     SHORT_COMPILED,
-    Comparison,
     check_difference,
     check_same,
+    compared,
 )
 from studies.frameworks.models import TASKS, Sizes, training
+from studies.record import Measurement
 from tilewright.arrays.torch import numpy_name
 from tilewright.bench.end_to_end import WALL_SAMPLES, Context, Stopwatch, exact
-from tilewright.bench.records import PerCall
 from tilewright.front import matmul
 
 NAME = f"PyTorch {torch.__version__}"
@@ -84,7 +84,7 @@ class Scale(NamedTuple):
 H200 = Scale()
 
 
-def comparisons(scale: Scale = H200) -> Iterator[Comparison]:
+def comparisons(scale: Scale = H200) -> Iterator[Measurement]:
     """Compare what is in float32, one after the other; products are not rounded to TF32.
 
     Raises:
@@ -93,16 +93,16 @@ def comparisons(scale: Scale = H200) -> Iterator[Comparison]:
     with exact(torch):
         stopwatch = _stopwatch(scale)
         for size in scale.calls:
-            yield _compiled_call(scale, stopwatch, size)
+            yield from _compiled_call(scale, stopwatch, size)
         for tokens in scale.tokens:
             yield from _layer(scale, stopwatch, tokens)
         for name in scale.models:
             for compiled in (False, True):
                 yield from _training(scale, stopwatch, name, compiled)
-        yield _nothing_gains(scale, stopwatch)
+        yield from _nothing_gains(scale, stopwatch)
 
 
-def trainings_in_bf16(scale: Scale = H200) -> Iterator[Comparison]:
+def trainings_in_bf16(scale: Scale = H200) -> Iterator[Measurement]:
     """Compare training steps of models in bfloat16.
 
     Raises:
@@ -111,14 +111,14 @@ def trainings_in_bf16(scale: Scale = H200) -> Iterator[Comparison]:
     stopwatch = _stopwatch(scale)
     for name in scale.in_bf16:
         for compiled in (False, True):
-            yield _training_in_bf16(scale, stopwatch, name, compiled)
+            yield from _training_in_bf16(scale, stopwatch, name, compiled)
 
 
 def _stopwatch(scale: Scale) -> Stopwatch:
     return Stopwatch(torch.cuda.synchronize if scale.device == "cuda" else lambda: None)
 
 
-def _compiled_call(scale: Scale, stopwatch: Stopwatch, size: int) -> Comparison:
+def _compiled_call(scale: Scale, stopwatch: Stopwatch, size: int) -> list[Measurement]:
     a, b = (torch.randn(size, size, device=scale.device) for _ in "ab")
     torch._dynamo.reset()
     ours = torch.compile(lambda a, b: matmul(a, b), fullgraph=True, backend=scale.backend)
@@ -126,10 +126,10 @@ def _compiled_call(scale: Scale, stopwatch: Stopwatch, size: int) -> Comparison:
     _check(f"compiled, {size}", ours(a, b), stock(a, b))
     with torch.no_grad():
         us = stopwatch.host_us([lambda: ours(a, b), lambda: stock(a, b)])
-    return Comparison(framework=NAME, kind=COMPILED_CALL, what=str(size), us=PerCall.of(us))
+    return compared(NAME, COMPILED_CALL, str(size), us)
 
 
-def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Comparison]:
+def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Measurement]:
     features = scale.features
     shapes = (tokens, features), (features, features), (features,)
     wanted = x, w, bias = tuple(torch.randn(shape, device=scale.device).requires_grad_() for shape in shapes)
@@ -149,41 +149,25 @@ def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Comparis
     within: list[Callable[[], Context]] = [tilewright.torch.enable, nullcontext, nullcontext]
     enabled, by_matmul, alone = stopwatch.wall_us([stock, ours, stock], within)
     what = f"{tokens} tokens"
-    yield Comparison(framework=NAME, kind=LAYER, what=what, us=PerCall.of((enabled, alone)))
-    yield Comparison(framework=NAME, kind=LAYER_BY_MATMUL, what=what, us=PerCall.of((by_matmul, alone)))
+    yield from compared(NAME, LAYER, what, (enabled, alone))
+    yield from compared(NAME, LAYER_BY_MATMUL, what, (by_matmul, alone))
 
 
-def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> Iterator[Comparison]:
+def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> Iterator[Measurement]:
     step, difference = _checked_step(scale, name, compiled, torch.float32, 1e-4)
-    peaks, held = (None, None) if compiled else _memories(scale, name)
-    yield Comparison(
-        framework=NAME,
-        kind=COMPILED if compiled else EAGER,
-        what=name,
-        us=_routed_and_alone(stopwatch, step),
-        loss_difference=difference,
-        peak_mib=peaks,
-        held_mib=held,
-    )
+    ours, alone = ({}, {}) if compiled else _memories(scale, name)
+    us = _routed_and_alone(stopwatch, step)
+    yield from compared(NAME, COMPILED if compiled else EAGER, name, us, ours | {"loss_difference": difference}, alone)
     step = _step(scale, name, compiled, scale.sizes._replace(batch=1, length=scale.short))
     step()  # compiles
-    yield Comparison(
-        framework=NAME,
-        kind=SHORT_COMPILED if compiled else SHORT,
-        what=name,
-        us=_routed_and_alone(stopwatch, step, HOST_BOUND_SAMPLES),
-    )
+    us = _routed_and_alone(stopwatch, step, HOST_BOUND_SAMPLES)
+    yield from compared(NAME, SHORT_COMPILED if compiled else SHORT, name, us)
 
 
-def _training_in_bf16(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> Comparison:
+def _training_in_bf16(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> list[Measurement]:
     step, difference = _checked_step(scale, name, compiled, torch.bfloat16, 3e-2)
-    return Comparison(
-        framework=NAME,
-        kind=BF16_COMPILED if compiled else BF16,
-        what=name,
-        us=_routed_and_alone(stopwatch, step),
-        loss_difference=difference,
-    )
+    us = _routed_and_alone(stopwatch, step)
+    return compared(NAME, BF16_COMPILED if compiled else BF16, name, us, {"loss_difference": difference})
 
 
 def _checked_step(
@@ -214,13 +198,14 @@ class Memory(NamedTuple):
     every process has, is not part of it."""
 
 
-def _memories(scale: Scale, name: str) -> tuple[PerCall, PerCall]:
-    """Peaks and what was held, of processes of their own: nothing that ran before holds memory or has loaded code."""
+def _memories(scale: Scale, name: str) -> list[dict[str, float]]:
+    """Memory with tilewright and alone, in processes of their own: nothing that ran before holds memory or code."""
     found = []
     for routed in (True, False):
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            found.append(process.submit(_memory, scale, name, routed).result())
-    return PerCall.of(one.peak for one in found), PerCall.of(one.held for one in found)
+            one = process.submit(_memory, scale, name, routed).result()
+        found.append({"peak_mib": one.peak, "held_mib": one.held})
+    return found
 
 
 def _memory(scale: Scale, name: str, routed: bool) -> Memory:
@@ -233,8 +218,8 @@ def _memory(scale: Scale, name: str, routed: bool) -> Memory:
         return Memory(scale.peak_bytes() / 2**20, (scale.used_bytes() - before) / 2**20)
 
 
-def _routed_and_alone(stopwatch: Stopwatch, step: Callable[[], Any], samples: int = WALL_SAMPLES) -> PerCall:
-    return PerCall.of(stopwatch.wall_us([step, step], [tilewright.torch.enable, nullcontext], samples))
+def _routed_and_alone(stopwatch: Stopwatch, step: Callable[[], Any], samples: int = WALL_SAMPLES) -> list[float]:
+    return stopwatch.wall_us([step, step], [tilewright.torch.enable, nullcontext], samples)
 
 
 def _step(
@@ -249,19 +234,15 @@ def _step(
     return training(task, model)
 
 
-def _nothing_gains(scale: Scale, stopwatch: Stopwatch) -> Comparison:
+def _nothing_gains(scale: Scale, stopwatch: Stopwatch) -> list[Measurement]:
     """A short sequence keeps the host busy. The control is of the blocks that switch nothing."""
     short = scale.sizes._replace(batch=1, length=scale.short)
     step = _step(scale, scale.left, False, short, torch.float64)
     within: list[Callable[[], Context]] = [tilewright.torch.enable, nullcontext]
     enabled, alone = stopwatch.blocks_us(step, within, scale.turns, scale.untimed, scale.timed)
-    return Comparison(
-        framework=NAME,
-        kind=NOTHING_GAINS,
-        what=f"{scale.left} in float64",
-        us=PerCall.of(map(statistics.median, (enabled, alone))),
-        control_us=(min(alone), max(alone)),
-    )
+    us = map(statistics.median, (enabled, alone))
+    control = {"fastest_us": min(alone), "slowest_us": max(alone)}
+    return compared(NAME, NOTHING_GAINS, f"{scale.left} in float64", us, alone=control)
 
 
 def _check(what: str, ours: Any, expected: Any) -> None:

@@ -22,6 +22,7 @@ from studies.performance import calls, changes, picks, prepared, spread, term_pr
 from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.precisions import tables as precisions
 from studies.profiles import tables as profiles
+from studies.record import Measurements
 from studies.templates import section
 from tilewright.bench.records import Record, Result, Run
 from tilewright.bench.suites import Shape, shapes
@@ -122,8 +123,10 @@ def main() -> int:
         write_whole(PLOT, ladder.render(f"The ladder in float32 on one {gpu}").encode())
         others = tensor_core_ladder(squares).render(f"The ladder on tensor cores on one {gpu}")
         write_whole(TENSOR_CORE_PLOT, others.encode())
+        drawn = precisions.load()
+        precisions.draw(drawn)
         sections = {
-            "chart": chart(picked_by_path[best]),
+            "chart": chart(picked_by_path[best], drawn),
             "device": device(picked_by_path[best]),
             "headline": headline(records),
             "best": picks.every(picked),
@@ -145,7 +148,7 @@ def main() -> int:
             "reading": term_products.reading(term_products.load()),
             "changes": changes.section(),
             **term_products.sections(term_products.load()),
-            **precisions.sections(),
+            **precisions.sections(drawn),
             "float32_way": section("float32_way"),
             "prepared": prepared.section(),
             "sustained": section("sustained"),
@@ -160,15 +163,13 @@ def main() -> int:
     return 0
 
 
-def chart(results: Run) -> str:
-    """The picture that the README opens with: speed over error, or that of the ladder where this was not measured.
+def chart(results: Run, drawn: Measurements) -> str:
+    """The picture that the README opens with: speed over error.
 
     Args:
         results: the run of the speeds below it; where the picture is of another revision, a sentence says so.
+        drawn: the run that the picture is of.
     """
-    drawn = precisions.draw()
-    if not drawn:
-        return f"![A chart of GFLOP/s against size: every float32 rung, what matmul picks, and cuBLAS.]({PLOT})"
     picture = f"![{precisions.described(drawn)}]({precisions.CHART})"
     shown, below = (run.environment for run in (drawn, results))
     if shown["revision"] == below["revision"]:

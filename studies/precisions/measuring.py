@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from studies.precisions import hostile
-from studies.precisions.measurements import Choice, Errors, HostileCase
-from studies.precisions.ways import BASELINE, Round, Way, of_tilewright, of_torch
+from studies.precisions.ways import Round, Way, of_tilewright, of_torch
+from studies.record import Measurement
 from tilewright.bench.end_to_end import Stopwatch
 from tilewright.bench.suites import Shape
 
@@ -54,7 +54,7 @@ def all_ways(say: Say) -> list[Way]:
     return ways
 
 
-def choices(scale: Scale, ways: Sequence[Way], shape: Shape, say: Say) -> list[Choice]:
+def choices(scale: Scale, ways: Sequence[Way], shape: Shape, say: Say) -> list[Measurement]:
     """Every way on one problem; those that their library refuses there are left out.
 
     Operands rotate through sets that fill the GPU's cache twice.
@@ -81,21 +81,10 @@ def choices(scale: Scale, ways: Sequence[Way], shape: Shape, say: Say) -> list[C
             torch.cuda.synchronize()
 
     times = Stopwatch(wait).wall_us(list(rounds.values()), untimed=UNTIMED)
-    us = {way: time / len(pairs) for way, time in zip(rounds, times, strict=True)}
-    baseline = next(way for way in rounds if way.name == BASELINE)
+    what: dict[str, str | int] = {"m": shape.m, "n": shape.n, "k": shape.k}
     return [
-        Choice(
-            way=way.name,
-            library=way.library,
-            m=shape.m,
-            n=shape.n,
-            k=shape.k,
-            us=us[way],
-            error=errors[way],
-            baseline_us=us[baseline],
-            baseline_error=errors[baseline],
-        )
-        for way in rounds
+        Measurement(what=what, way=way.name, us=time / len(pairs), error=errors[way], facts={"library": way.library})
+        for way, time in zip(rounds, times, strict=True)
     ]
 
 
@@ -110,25 +99,25 @@ def _pairs(scale: Scale, shape: Shape) -> list[tuple[Any, Any]]:
     ]
 
 
-def hostile_cases(scale: Scale, k: int) -> Iterator[HostileCase]:
-    """Errors of tilewright's precisions on every class of hostile inputs of this k, next to PyTorch's float32."""
+def hostile_cases(scale: Scale, k: int) -> Iterator[Measurement]:
+    """Errors of PyTorch's float32 and of tilewright's precisions on every class of hostile inputs of this k."""
     for name, make in (hostile.ORDINARY | hostile.EXACT | hostile.EXTREME).items():
         factors = make(np.random.default_rng(k), scale.side, scale.side, k)
         a, b = (torch.from_numpy(factor).to(scale.device) for factor in factors)
         exact, size = a.double() @ b.double(), a.double().abs() @ b.double().abs()
-        baseline, *ours = ((way, _errors(way, a, b, exact, size)) for way in (next(of_torch()), *of_tilewright()))
-        for way, found in ours:
-            yield HostileCase(
-                inputs=name, way=way.name, m=len(a), n=b.shape[1], k=k, errors=found, baseline=baseline[1]
-            )
+        what: dict[str, str | int] = {"inputs": name, "m": len(a), "n": b.shape[1], "k": k}
+        for way in (next(of_torch()), *of_tilewright()):
+            element, frobenius = _errors(way, a, b, exact, size)
+            yield Measurement(what=what, way=way.name, error=frobenius, facts={"element": element})
 
 
-def _errors(way: Way, a: Any, b: Any, exact: Any, size: Any) -> Errors:
+def _errors(way: Way, a: Any, b: Any, exact: Any, size: Any) -> tuple[float | None, float | None]:
+    """The largest error of an element over that of |A| @ |B|, and the relative Frobenius error; None where they are
+    not finite."""
     (result,) = way.bind([(a, b)])()
     difference = (result.double() - exact).abs()
     element = float((difference / size.where(size > 0, torch.ones_like(size))).max())
-    frobenius = float(difference.norm()) / (float(exact.norm()) or 1.0)
-    return Errors(element=_finite(element), frobenius=_finite(frobenius))
+    return _finite(element), _finite(float(difference.norm()) / (float(exact.norm()) or 1.0))
 
 
 def _finite(value: float) -> float | None:

@@ -1,77 +1,76 @@
-"""What a float32 product may be computed in: the chart of speed over error, and the tables, from the records.
+"""What a float32 product may be computed in: the chart of speed over error, and the tables, from the records."""
 
-Without the records there is nothing: no chart, and empty sections.
-"""
-
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from studies.figures.choices import Point, choice_points
-from studies.markdown import table
-from studies.precisions.measurements import Choice, Errors, HostileCase, Precisions
+from studies.precisions import BASELINE, OWN
+from studies.record import Measurement, Measurements
+from studies.results import paths
+from studies.templates import blocks
 from tilewright.files import write_whole
 from tilewright.report.figures.palette import owner_color
 
-RECORDS = Path("results/h100/precisions.json")
 CHART = Path("docs/precisions.svg")
 CHARTED = "4096x4096x4096"
 
-_OWN = "tilewright"
 _LIBRARIES = ("PyTorch", "JAX", "Triton")
 _OWN_COLOR = "#c8102e"
 
-_HEADING = "## What a Hopper user can choose from"
 
-
-def sections() -> dict[str, str]:
-    """Parts of pages, by name; empty where nothing was measured.
+def load() -> Measurements:
+    """The run that pages show.
 
     Raises:
-        RecordsError: the file is none of records.
+        RecordsError: the file cannot be read, or is none of measurements.
     """
-    run = Precisions.load(RECORDS) if RECORDS.exists() else None
-    return {
-        "precisions": f"{_HEADING}\n\n{speeds(run)}" if run and run.choices else "",
-        "hostile": hostile(run.hostile) if run and run.hostile else "",
-    }
+    (path,) = paths("precisions")
+    return Measurements.load(path)
 
 
-def draw() -> Precisions | None:
-    """Redraw the chart; the run that it shows, None where there is no chart.
-
-    Raises:
-        RecordsError: the file is none of records.
-    """
-    if not RECORDS.exists():
-        return None
-    run = Precisions.load(RECORDS)
-    charted = [one for one in run.choices if one.shape == CHARTED and one.error > 0]
-    if not charted:
-        return None
-    drawing = choice_points(
-        [Point(one.way, one.error, one.tflops, _color(one), one.way.startswith(_OWN)) for one in charted],
-        title(run),
-        "relative error of the result (Frobenius norm, against float64)",
-        "TFLOP/s",
+def sections(run: Measurements) -> dict[str, str]:
+    """Parts of pages, by name."""
+    on_hostile = [one for one in run.measurements if "inputs" in one.what]
+    return blocks(
+        "precisions/tables.md.j2",
+        run=run,
+        speeds=_speeds(run),
+        libraries=dict.fromkeys(one.facts["library"] for one in run.measurements if "library" in one.facts),
+        tflops=tflops,
+        baseline=BASELINE,
+        rows=on_hostile[0].what["m"],
+        hostile=_hostile(run),
+        depths=dict.fromkeys(one.what["k"] for one in on_hostile),
+        ways=list(dict.fromkeys(one.way for one in on_hostile if one.way != BASELINE)),
+        own=OWN,
+        worst=_worst,
     )
-    write_whole(CHART, drawing.render(title(run)).encode())
-    return run
 
 
-def title(run: Precisions) -> str:
+def draw(run: Measurements) -> None:
+    """Redraw the chart."""
+    charted = _charted(run)
+    points = [Point(one.way, error, tflops(one), _color(one), one.way.startswith(OWN)) for one, error in charted]
+    axes = "relative error of the result (Frobenius norm, against float64)", "TFLOP/s"
+    write_whole(CHART, choice_points(points, title(run), *axes).render(title(run)).encode())
+
+
+def title(run: Measurements) -> str:
     """What the chart shows, in words."""
     return f"Float32 products of {CHARTED} on one NVIDIA {run.gpu.name}: speed over error, one run"
 
 
-def described(run: Precisions) -> str:
+def described(run: Measurements) -> str:
     """The chart in sentences, for who cannot see it: the baseline, and what of ours is faster with a smaller error."""
-    charted = [one for one in run.choices if one.shape == CHARTED and one.error > 0]
-    better = [one for one in charted if one.way.startswith(_OWN) and one.tflops > one.baseline_tflops]
-    better = sorted((one for one in better if one.error < one.baseline_error), key=lambda one: -one.tflops)
-    reached = [f"PyTorch's float32 reaches {charted[0].baseline_tflops:.1f} TFLOP/s"]
+    charted = _charted(run)
+    ((baseline, most),) = [(one, error) for one, error in charted if one.way == BASELINE]
+    better = [(one, error) for one, error in charted if one.way.startswith(OWN) and tflops(one) > tflops(baseline)]
+    reached = [f"PyTorch's float32 reaches {tflops(baseline):.1f} TFLOP/s"]
     reached += [
-        f"{one.way} reaches {one.tflops:.1f} TFLOP/s with {one.error / one.baseline_error:.2f} times that error"
-        for one in better
+        f"{one.way} reaches {tflops(one):.1f} TFLOP/s with {error / most:.2f} times that error"
+        for one, error in sorted(better, key=lambda pair: -tflops(pair[0]))
+        if error < most
     ]
     return (
         f"A chart of {len(charted)} ways to multiply float32 matrices of {CHARTED} on an NVIDIA {run.gpu.name}: "
@@ -79,59 +78,43 @@ def described(run: Precisions) -> str:
     )
 
 
-def speeds(run: Precisions) -> str:
-    """Every way, by problem: TFLOP/s and times as fast as PyTorch's float32, and errors over its error."""
-    shapes = list(dict.fromkeys(one.shape for one in run.choices))
-    ways = dict.fromkeys((one.way, one.library) for one in run.choices)
-    found = {(one.way, one.shape): one for one in run.choices}
-    heads = ("way", *(text for shape in shapes for text in (shape, "error")))
-    rows = [(way, *(cell for shape in shapes for cell in _cells(found.get((way, shape))))) for way, _ in ways]
-    libraries = ", ".join(dict.fromkeys(library for _, library in ways))
-    text = (
-        f"{libraries}; on an NVIDIA {run.gpu.name}, revision {run.environment.get('revision')}. Each cell: TFLOP/s, "
-        "and in brackets how many times as fast as PyTorch's float32 (cuBLAS) in the same run; then the relative "
-        "Frobenius error on normal inputs, over that of PyTorch's float32. Samples of all ways take turns, each after "
-        "a quarter of a second of the same products."
-    )
-    return f"{text}\n\n{table(heads, rows, 'l' + 'rr' * len(shapes))}"
+def tflops(one: Measurement) -> float:
+    """10^12 operations a second, 2*m*n*k a product."""
+    return 2 * int(one.what["m"]) * int(one.what["n"]) * int(one.what["k"]) / (one.us or 0) / 1e6
 
 
-def hostile(cases: Sequence[HostileCase]) -> str:
-    """Of each class of inputs and precision, the worst over k of the errors over those of PyTorch's float32."""
-    ways = list(dict.fromkeys(case.way for case in cases))
-    heads = ("inputs", *(f"{way.removeprefix(_OWN).strip()}: element, all" for way in ways))
-    rows = []
-    for inputs in dict.fromkeys(case.inputs for case in cases):
-        of_class = [case for case in cases if case.inputs == inputs]
-        rows.append((inputs, *(_worst([case for case in of_class if case.way == way]) for way in ways)))
-    first, depths = cases[0], ", ".join(str(k) for k in dict.fromkeys(case.k for case in cases))
-    text = (
-        f"On hostile inputs, {first.m} rows, k of {depths}: the largest error of an element over |A| @ |B|, and the "
-        "relative Frobenius error, each over that of PyTorch's float32 on the same inputs, the worst over all k."
-    )
-    return f"{text}\n\n{table(heads, rows, 'l' + 'r' * len(ways))}"
+def _speeds(run: Measurements) -> dict[str, Mapping[Any, Measurement]]:
+    """Ways on normal inputs, by sizes."""
+    rows = (row for row in run.rows() if "inputs" not in row.what)
+    return {"x".join(map(str, row.what.values())): row.of for row in rows}
 
 
-def _cells(one: Choice | None) -> tuple[str, str]:
-    if one is None:
-        return "", ""
-    ours, baseline = round(one.tflops, 1), round(one.baseline_tflops, 1)
-    return f"{ours:.1f} ({ours / baseline:.2f}x)", f"{one.error / one.baseline_error:.2f}"
+def _hostile(run: Measurements) -> dict[str, dict[tuple[object, str], Measurement]]:
+    """Measurements on hostile inputs, by their class; by their sizes and the way."""
+    found: dict[str, dict[tuple[object, str], Measurement]] = {}
+    for one in run.measurements:
+        if "inputs" in one.what:
+            sizes = one.what["m"], one.what["n"], one.what["k"]
+            found.setdefault(str(one.what["inputs"]), {})[sizes, one.way] = one
+    return found
 
 
-def _worst(cases: Iterable[HostileCase]) -> str:
-    """The two errors, as in '0.53, 0.22'."""
-    cases = list(cases)
-    if not cases:
-        return ""
-    return ", ".join(_over(cases, read) for read in (lambda errors: errors.element, lambda errors: errors.frobenius))
+def _charted(run: Measurements) -> list[tuple[Measurement, float]]:
+    """Ways and errors that a logarithmic axis has a place for."""
+    return [(one, one.error) for one in _speeds(run).get(CHARTED, {}).values() if one.error]
 
 
-def _over(cases: Sequence[HostileCase], read: Callable[[Errors], float | None]) -> str:
+def _worst(of: Mapping[tuple[object, str], Measurement], way: str) -> str:
+    """The two errors of a way, the worst over k and next to the baseline's, as in '0.53, 0.22'; empty without any."""
+    pairs = [(one, of[sizes, BASELINE]) for (sizes, name), one in of.items() if name == way]
+    elements = [(one.facts["element"], theirs.facts["element"]) for one, theirs in pairs]
+    return ", ".join(map(_over, (elements, [(one.error, theirs.error) for one, theirs in pairs]))) if pairs else ""
+
+
+def _over(pairs: Sequence[tuple[float | None, float | None]]) -> str:
     """The worst error over the baseline's; 'exact' where there is none, and the error where the baseline has none."""
     ratios = []
-    for case in cases:
-        ours, baseline = read(case.errors), read(case.baseline)
+    for ours, baseline in pairs:
         if ours is None and baseline is not None:
             return "not finite"
         if ours and not baseline:
@@ -143,6 +126,6 @@ def _over(cases: Sequence[HostileCase], read: Callable[[Errors], float | None]) 
     return f"{max(ratios):.2f}" if any(ratios) else "exact"
 
 
-def _color(one: Choice) -> str:
-    library = one.library.split()[0]
-    return _OWN_COLOR if library == _OWN else owner_color(_LIBRARIES.index(library))
+def _color(one: Measurement) -> str:
+    library = one.facts["library"].split()[0]
+    return _OWN_COLOR if library == OWN else owner_color(_LIBRARIES.index(library))

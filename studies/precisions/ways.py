@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from studies.precisions import BASELINE, OWN
 from tilewright import version
 from tilewright.front import matmul
 from tilewright.problem import PRECISIONS
@@ -32,10 +33,8 @@ class Way(NamedTuple):
     """Returns when what its rounds started has been handed to the GPU."""
 
 
-BASELINE = "PyTorch float32"
-
 _PYTORCH = f"PyTorch {torch.__version__}"
-_OWN = f"tilewright {version.__version__}"
+_OWN = f"{OWN} {version.__version__}"
 _HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -51,7 +50,7 @@ def of_torch() -> Iterator[Way]:
 def of_tilewright() -> Iterator[Way]:
     """One for each precision of `matmul`."""
     for precision in PRECISIONS:
-        yield of_products(f"tilewright {precision}", _OWN, partial(matmul, precision=precision))
+        yield of_products(f"{OWN} {precision}", _OWN, partial(matmul, precision=precision))
 
 
 def of_products(name: str, library: str, product: Callable[[Any, Any], Any], precision: str = "ieee") -> Way:

@@ -1,16 +1,18 @@
-"""Comparisons with frameworks: JAX and CuPy's interface on the host, files, and the command."""
+"""Comparisons with frameworks: JAX and CuPy's interface on the host, and processes of their own."""
+
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from studies.frameworks import comparisons as kinds
-from studies.frameworks import measuring as command
-from studies.frameworks import of_cupy
-from studies.frameworks.comparisons import Comparison, Comparisons
+from studies.frameworks import measuring, of_cupy
+from studies.record import Measurements
 from tilewright.bench import end_to_end
-from tilewright.bench.records import PerCall
-from tilewright.engines.registry import cuda_unavailable
-from tilewright.errors import LaunchError, RecordsError
+from tilewright.errors import LaunchError, TilewrightError
 
 
 @pytest.fixture(autouse=True)
@@ -24,37 +26,43 @@ def test_jax():
     from studies.frameworks import of_jax  # noqa: PLC0415
 
     found = list(of_jax.comparisons((16,)))
-    assert [(one.kind, one.what) for one in found] == [(kinds.CALL, "16"), (kinds.PROGRAM, "16")]
-    assert all(one.us.ours > 0 and one.us.baseline > 0 for one in found)
+    assert [(one.what["kind"], one.what["of"], one.way) for one in found] == [
+        (kind, "16", way) for kind in (kinds.CALL, kinds.PROGRAM) for way in (kinds.OURS, kinds.ALONE)
+    ]
+    assert all(one.us > 0 for one in found)
 
 
 def test_a_library_of_numpys_interface():
-    found = list(of_cupy.compared(np, "NumPy", lambda: None, (16, 24)))
-    assert [(one.kind, one.what) for one in found] == [
-        (kind, what) for what in ("16", "24") for kind in (kinds.WALL, kinds.HOST)
+    found = list(of_cupy.of_library(np, "NumPy", lambda: None, (16, 24)))
+    assert [(one.what["kind"], one.what["of"]) for one in found[::2]] == [
+        (kind, of) for of in ("16", "24") for kind in (kinds.WALL, kinds.HOST)
     ]
 
 
 def test_results_that_differ_are_an_error(monkeypatch):
     monkeypatch.setattr(of_cupy, "matmul", lambda a, b: 2 * (a @ b))
     with pytest.raises(LaunchError, match=r"NumPy, 16: .* differs from the framework's by 1.0e\+00"):
-        list(of_cupy.compared(np, "NumPy", lambda: None, (16,)))
+        list(of_cupy.of_library(np, "NumPy", lambda: None, (16,)))
 
 
-def test_files_keep_comparisons(tmp_path):
-    us = PerCall(ours=2.0, baseline=3.0)
-    one = Comparison(framework="F 1", kind=kinds.CALL, what="16", us=us, control_us=(2.5, 3.5))
-    run = Comparisons(environment={"gpu": {"name": "G"}}, comparisons=[one])
-    run.save(tmp_path / "run.json")
-    assert Comparisons.load(tmp_path / "run.json") == run
-    assert one.ratio == 1.5
-    (tmp_path / "other.json").write_text('{"records": []}')
-    with pytest.raises(RecordsError, match=r"other\.json is not a file of records"):
-        Comparisons.load(tmp_path / "other.json")
+def test_several_frameworks_run_in_processes_of_their_own(monkeypatch):
+    found = kinds.compared("F 1", kinds.CALL, "16", (2.0, 3.0))
+    started = []
+
+    def start(command, status=0, **named):
+        started.append(command[1:6])
+        Measurements(environment={}, measurements=found).save(Path(command[-1]))
+        return SimpleNamespace(returncode=status)
+
+    monkeypatch.setattr(measuring.subprocess, "run", start)
+    given = Namespace(framework=["jax", "cupy"])
+    assert list(measuring.measurements(None, given)) == [*found, *found]
+    assert started == [["-m", "studies.frameworks", "measure", "--framework", name] for name in ("jax", "cupy")]
+    monkeypatch.setattr(measuring.subprocess, "run", partial(start, status=1))
+    with pytest.raises(TilewrightError, match="the comparison with jax failed"):
+        next(measuring.measurements(None, given))
 
 
-@pytest.mark.skipif(not cuda_unavailable(), reason="there is a GPU")
-def test_the_command_says_what_is_missing(capsys, tmp_path):
-    assert command.main(["--json", str(tmp_path / "run.json")]) == 1
-    assert "error: the cuda engine cannot run here" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+def test_one_framework_runs_in_this_process(monkeypatch):
+    monkeypatch.setattr(of_cupy, "comparisons", lambda: iter([1, 2]))
+    assert list(measuring.measurements(None, Namespace(framework=["cupy"]))) == [1, 2]

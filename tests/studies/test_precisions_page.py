@@ -7,10 +7,10 @@ import pytest
 
 from studies.figures.choices import Point, choice_points
 from studies.performance import page as performance
+from studies.precisions import BASELINE
 from studies.precisions import tables as precisions
-from studies.precisions.measurements import Choice, Errors, HostileCase, Precisions
+from studies.record import Measurement, Measurements
 from tilewright.bench.records import Run
-from tilewright.errors import RecordsError
 from tilewright.report.figures.svg import text_width
 
 WAYS = {
@@ -31,67 +31,57 @@ RESULTS = Run(environment=ENVIRONMENT, records=[])
 
 def choice(way, size=4096, **changes):
     library, us, error = WAYS[way]
-    sizes = {"m": size, "n": size, "k": size}
-    fields = {"us": us, "error": error, "baseline_us": 2680.0, "baseline_error": 1.15e-6}
-    return Choice(way=way, library=library, **(sizes | fields | changes))
+    fields = {"us": us, "error": error, "facts": {"library": library}} | changes
+    return Measurement(what={"m": size, "n": size, "k": size}, way=way, **fields)
 
 
-def case(inputs, k, ours, baseline, way="tilewright float32"):
-    found = [Errors(element=of_element, frobenius=of_all) for of_element, of_all in (ours, baseline)]
-    return HostileCase(inputs=inputs, way=way, m=64, n=64, k=k, errors=found[0], baseline=found[1])
+def case(inputs, k, ours, baseline=None, way="tilewright float32"):
+    """Errors of an element and of all, of a way and of PyTorch's float32 if they are given."""
+    what = {"inputs": inputs, "m": 64, "n": 64, "k": k}
+    pairs = {BASELINE: baseline, way: ours}
+    return [
+        Measurement(what=what, way=name, error=errors[1], facts={"element": errors[0]})
+        for name, errors in pairs.items()
+        if errors
+    ]
+
+
+def run_of(*measurements):
+    return Measurements(environment=ENVIRONMENT, measurements=measurements)
 
 
 @pytest.fixture
 def measured(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run = Precisions(
-        environment=ENVIRONMENT,
-        choices=[*map(choice, WAYS), choice("tilewright float32", 1024, us=30.0, baseline_us=53.0)],
-        hostile=[case("normal", 64, (1e-7, 2e-7), (2e-7, 2e-7))],
-    )
-    run.save(precisions.RECORDS)
     precisions.CHART.parent.mkdir()
-    return run
-
-
-def test_without_records_nothing_is_drawn_or_written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert precisions.sections() == {"precisions": "", "hostile": ""}
-    assert not precisions.draw()
-    assert not precisions.CHART.exists()
-    assert str(performance.PLOT) in performance.chart(RESULTS)
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    precisions.RECORDS.parent.mkdir(parents=True)
-    precisions.RECORDS.write_text('{"records": []}')
-    with pytest.raises(RecordsError, match="is not a file of records"):
-        precisions.sections()
+    small = choice(BASELINE, 1024, us=53.0), choice("tilewright float32", 1024, us=30.0)
+    return run_of(*map(choice, WAYS), *small, *case("normal", 64, (1e-7, 2e-7), (2e-7, 2e-7)))
 
 
 def test_each_way_has_its_speed_over_the_baselines_and_its_error(measured):
-    lines = precisions.sections()["precisions"].splitlines()
+    lines = precisions.sections(measured)["precisions"].splitlines()
     assert lines[0] == "## What a Hopper user can choose from"
     assert "| way | 4096x4096x4096 | error | 1024x1024x1024 | error |" in lines
-    assert "| PyTorch float32 | 51.3 (1.00x) | 1.00 |  |  |" in lines
+    assert "| PyTorch float32 | 51.3 (1.00x) | 1.00 | 40.5 (1.00x) | 1.00 |" in lines
+    assert "| PyTorch TF32 | 399.5 (7.79x) | 252.17 |  |  |" in lines
     assert "| tilewright float32 | 116.3 (2.27x) | 0.22 | 71.6 (1.77x) | 0.22 |" in lines
 
 
-def test_the_readme_opens_with_the_chart_once_it_was_measured(measured):
-    assert str(precisions.CHART) in performance.chart(RESULTS)
+def test_the_readme_opens_with_the_chart(measured):
+    precisions.draw(measured)
+    assert str(precisions.CHART) in performance.chart(RESULTS, measured)
     text = precisions.CHART.read_text()
     assert "<title>Float32 products of 4096x4096x4096 on one NVIDIA H200: speed over error, one run</title>" in text
     for way in WAYS:
         assert f">{way}</text>" in text
     assert "prefers-color-scheme:dark" in text.splitlines()[2]
     assert '<rect width="' in text.splitlines()[3], "paper"
-    precisions.draw()
+    precisions.draw(measured)
     assert precisions.CHART.read_text() == text
 
 
 def test_the_chart_is_described_in_sentences(measured):
-    alt = performance.chart(RESULTS).partition("![")[2].partition("](")[0]
+    alt = performance.chart(RESULTS, measured).partition("![")[2].partition("](")[0]
     assert alt == (
         "A chart of 6 ways to multiply float32 matrices of 4096x4096x4096 on an NVIDIA H200: TFLOP/s against relative "
         "error. PyTorch's float32 reaches 51.3 TFLOP/s; tilewright fp16x3 reaches 188.0 TFLOP/s with 0.20 times that "
@@ -100,16 +90,10 @@ def test_the_chart_is_described_in_sentences(measured):
 
 
 def test_a_chart_of_another_revision_than_the_results_says_so(measured):
-    assert "revision" not in performance.chart(RESULTS)
+    assert "revision" not in performance.chart(RESULTS, measured)
     later = RESULTS.model_copy(update={"environment": {"revision": "def5678", "date": "2026-11-24T22:16:19+00:00"}})
     said = "The chart is of revision abc1234 (2026-11-23), the figures below are of revision def5678 (2026-11-24)"
-    assert said in performance.chart(later)
-
-
-def test_a_run_that_has_not_what_is_charted_has_no_chart(measured):
-    other = measured.model_copy(update={"choices": [choice("tilewright float32", 1024)]})
-    other.save(precisions.RECORDS)
-    assert not precisions.draw()
+    assert said in performance.chart(later, measured)
 
 
 def test_of_hostile_inputs_the_worst_depth_counts():
@@ -120,9 +104,9 @@ def test_of_hostile_inputs_the_worst_depth_counts():
         case("powers", 64, (3e-8, 0.0), (0.0, 0.0)),
         case("huge", 64, (None, 0.0), (1e-8, 0.0)),
         case("huger", 64, (None, None), (None, None)),
-        case("normal", 64, (8e-7, 8e-7), (2e-7, 2e-7), "tilewright fp16x3"),
+        case("normal", 64, (8e-7, 8e-7), way="tilewright fp16x3"),
     ]
-    rows = precisions.hostile(cases).splitlines()
+    rows = precisions.sections(run_of(*itertools.chain(*cases)))["hostile"].splitlines()
     assert rows[2] == "| inputs | float32: element, all | fp16x3: element, all |"
     assert rows[4:] == [
         "| normal | 1.50, 1.00 | 4.00, 4.00 |",
