@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tilewright
+from studies.precisions.hostile import EXACT, ORDINARY
 from this_gpu import CAPABILITY
-from tilewright.bench.hostile import EXACT, ORDINARY
 from tilewright.kernels.spec import NON_FINITE as NON_FINITE_MOST
 from tilewright.problem import LAYOUTS
 

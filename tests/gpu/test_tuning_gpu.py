@@ -1,6 +1,7 @@
 """The autotuner and the selector on a GPU."""
 
 import planted
+from studies.tuning.regret import draw, mean, regrets
 from tilewright.gpus import GPUS, find_gpu
 from tilewright.kernels import find
 from tilewright.problem import Problem
@@ -8,7 +9,6 @@ from tilewright.select.selector import select
 from tilewright.tables import store
 from tilewright.tuning import space
 from tilewright.tuning.journal import Journal
-from tilewright.tuning.regret import draw, mean, regrets
 from tilewright.tuning.search import Search, Settings
 from tilewright.tuning.supervisor import Worker
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilewright.bench.hostile import EXACT, ORDINARY
+from studies.precisions.hostile import EXACT, ORDINARY
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find

@@ -8,7 +8,7 @@ from test_library_on_emulator import ENGINE, drawing, of_size
 
 import tilewright
 from library_cases import Kind, cases, check, findings, kinds
-from tilewright.bench.hostile import EXACT, ORDINARY
+from studies.precisions.hostile import EXACT, ORDINARY
 from tilewright.kernels import find
 from tilewright.problem import Arithmetic
 

@@ -14,11 +14,7 @@ from tilewright.engines.emulator.zero_pages import has_room
 from tilewright.errors import ConfigError
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Kernel, valid_configs
-from tilewright.problem import (
-    Layout,
-    Problem,
-    Scalars,
-)
+from tilewright.problem import Layout, Problem, Scalars
 from tilewright.tables.shipped import shipped_configs
 
 _LAPS = 9

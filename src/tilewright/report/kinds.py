@@ -18,6 +18,8 @@ def _items_kind(name: str, *fields: str, within: str | None = None) -> Kind:
     return Kind(name, holds)
 
 
+COUNTERS = json_kind("a comparison of counters", "environment", "rows")
+
 OF_REPOSITORY = (
     _items_kind("records of several GPUs, or of arrays on the host", "scheme", "devices", "what", within="records"),
     _items_kind("counts of rungs for the worklog", "kernel", "groups", "requested_bytes"),

@@ -1,0 +1,52 @@
+"""Sections of pages, made by templates of what was measured."""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from studies.record import Measurements
+from studies.results import paths
+from tilewright.report.ratios import quotient, speed
+
+
+def shown(value: float | None, form: str) -> str:
+    """A number in a format of Python's, as in ',.1f'; empty where there is none."""
+    return "" if value is None else format(value, form)
+
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+)
+_ENVIRONMENT.filters |= {"shown": shown, "speed": speed}
+_ENVIRONMENT.globals["quotient"] = quotient
+
+
+def render(template: str, **given: Any) -> str:
+    """What a template makes, without lines at its ends that hold nothing.
+
+    Args:
+        template: its path in the folder of studies.
+        given: what its names stand for.
+    """
+    return _ENVIRONMENT.get_template(template).render(**given).strip()
+
+
+def section(study: str) -> str:
+    """The section of a study, of each of its runs one after the other; empty where nothing was measured.
+
+    Raises:
+        RecordsError: a file is none of measurements.
+    """
+    runs = [Measurements.load(path) for path in paths(study) if path.exists()]
+    return "\n\n".join(render(f"{study}/table.md.j2", run=run) for run in runs)
+
+
+def blocks(template: str, **given: Any) -> dict[str, str]:
+    """The sections that a template has as its blocks, by their names.
+
+    Args:
+        template, given: see `render`.
+    """
+    loaded = _ENVIRONMENT.get_template(template)
+    return {name: "".join(block(loaded.new_context(given))).strip() for name, block in loaded.blocks.items()}
