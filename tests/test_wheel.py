@@ -147,7 +147,7 @@ def test_when_its_runtime_is_used(installed, copy, tmp_path, why):
         assert installed("-c", program, package=copy, **variables).strip() == str(library)
     else:
         program = f"""
-from tilewright.errors import EngineUnavailableError
+from tilewright.core.errors import EngineUnavailableError
 try:
     {program}
 except EngineUnavailableError as error:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from studies.record import Measurement, Measurements
+from tilewright.core.errors import TilewrightError
 from tilewright.engines.base import Engine
-from tilewright.errors import TilewrightError
 
 RUNS = {
     "torch": ("of_torch", "comparisons"),

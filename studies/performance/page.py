@@ -26,8 +26,8 @@ from studies.record import Measurements
 from studies.templates import section
 from tilewright.bench.records import Record, Result, Run
 from tilewright.bench.suites import Shape, shapes
-from tilewright.errors import RecordsError, TilewrightError
-from tilewright.files import write_whole
+from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.files import write_whole
 from tilewright.kernels import KERNELS
 from tilewright.kernels.old_configs import completed
 from tilewright.report import course

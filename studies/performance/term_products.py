@@ -11,7 +11,7 @@ from typing import NamedTuple
 from studies.markdown import table
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
-from tilewright.gpus import Gpu
+from tilewright.core.gpus import Gpu
 from tilewright.report.ratios import ratio, speed
 
 _FOLDER = Path("results/h100")

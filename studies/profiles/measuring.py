@@ -15,12 +15,12 @@ from tilewright.bench import ncu
 from tilewright.bench.environment import environment
 from tilewright.bench.profile import Profile, of_launch
 from tilewright.bench.records import RunFile
+from tilewright.core.errors import TilewrightError
+from tilewright.core.files import Output, check_outputs
+from tilewright.core.problem import Problem
 from tilewright.engines.registry import resolve_engine
-from tilewright.errors import TilewrightError
-from tilewright.files import Output, check_outputs
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Kernel
-from tilewright.problem import Problem
 from tilewright.select.selector import select
 
 SHAPE = "4096x4096x4096"

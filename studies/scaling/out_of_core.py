@@ -20,9 +20,9 @@ import numpy as np
 from studies.scaling.records import OUT_OF_CORE, Failure, Scaling, ScalingRun
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Times
+from tilewright.core.errors import LaunchError, TilewrightError
+from tilewright.core.files import Output, check_outputs
 from tilewright.engines.registry import resolve_engine
-from tilewright.errors import LaunchError, TilewrightError
-from tilewright.files import Output, check_outputs
 from tilewright.front import matmul
 from tilewright.tiles import Sizes, tiling
 

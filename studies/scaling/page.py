@@ -10,9 +10,10 @@ from studies.scaling.records import Scaling, ScalingRun
 from tilewright.analysis.cost import Cost, predict
 from tilewright.analysis.dividing import Work, divide, timeline
 from tilewright.analysis.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
-from tilewright.errors import TilewrightError
-from tilewright.gpus import Gpu, gpu_named
-from tilewright.problem import ITEM_BYTES, Arithmetic, Problem
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import TilewrightError
+from tilewright.core.gpus import Gpu, gpu_named
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.report.scaling_table import cells
 from tilewright.select.selector import select
 

@@ -16,8 +16,8 @@ from studies.pages import redraw
 from studies.tuning.plots import Curve, plot_landscape, plot_search
 from studies.tuning.regret import Regret, load, words, words_now
 from tilewright.bench.suites import shapes
-from tilewright.errors import RecordsError, TilewrightError
-from tilewright.gpus import capability_of
+from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.gpus import capability_of
 from tilewright.kernels.spec import Choice
 from tilewright.report.ratios import quotient, speed
 from tilewright.select.selector import select

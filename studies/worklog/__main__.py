@@ -13,8 +13,8 @@ from studies.worklog.counted import counted, save
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.pages import Worklog
 from studies.worklog.speeds import speeds
-from tilewright.errors import TilewrightError
-from tilewright.files import save_json, write_whole
+from tilewright.core.errors import TilewrightError
+from tilewright.core.files import save_json, write_whole
 from tilewright.report import course
 
 COUNTS = Path("results/emulator/counts.json")

@@ -3,7 +3,7 @@
 from studies.profiles.measuring import SHAPE
 from studies.worklog import rungs
 from studies.worklog.facts import Facts, shape_of
-from tilewright.errors import RecordsError
+from tilewright.core.errors import RecordsError
 from tilewright.kernels import LADDER
 from tilewright.report.course import Course, RungSpeed
 

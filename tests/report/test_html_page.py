@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.bench.records import Error, Result, Run
 from tilewright.cli import main, report
-from tilewright.errors import LibraryError, RecordsError
+from tilewright.core.errors import LibraryError, RecordsError
 from tilewright.report.html import charts, page, rows
 from tilewright.report.html.sources import Inputs, Source, load
 

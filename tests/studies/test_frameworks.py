@@ -12,7 +12,7 @@ from studies.frameworks import comparisons as kinds
 from studies.frameworks import measuring, of_cupy
 from studies.record import Measurements
 from tilewright.bench import end_to_end
-from tilewright.errors import LaunchError, TilewrightError
+from tilewright.core.errors import LaunchError, TilewrightError
 
 
 @pytest.fixture(autouse=True)

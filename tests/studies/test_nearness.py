@@ -11,9 +11,9 @@ from studies.pages import fill
 from studies.worklog.rungs import is_measured
 from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.analysis.explanation import explain
-from tilewright.gpus import gpu_named
+from tilewright.core.gpus import gpu_named
+from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find
-from tilewright.problem import Problem
 
 H200 = gpu_named("H200")
 OTHER_CODE = {("padded", "4092x4092x4092")}

@@ -8,7 +8,7 @@ import pytest
 from studies.tuning import page as tuning
 from studies.tuning.plots import landscape, plot_landscape, plot_search
 from studies.tuning.regret import Regret
-from tilewright.errors import RecordsError
+from tilewright.core.errors import RecordsError
 from tilewright.kernels import find
 from tilewright.report.figures.svg import INK, PAPER
 from tilewright.tables.entry import Entry

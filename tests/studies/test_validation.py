@@ -7,8 +7,8 @@ import pytest
 
 from studies.counters import validation
 from tilewright.bench import ncu
-from tilewright.errors import EngineUnavailableError, RecordsError
-from tilewright.gpus import gpu_named
+from tilewright.core.errors import EngineUnavailableError, RecordsError
+from tilewright.core.gpus import gpu_named
 
 COALESCED = {
     "launch": {

@@ -21,7 +21,7 @@ from studies.worklog.speeds import speeds
 from tilewright.bench.ncu import CUBLAS
 from tilewright.bench.profile import Profile
 from tilewright.bench.records import Baseline, Run, Times
-from tilewright.errors import RecordsError
+from tilewright.core.errors import RecordsError
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.report import course, ratios
 from tilewright.report.figures.roofline import DRAM, L2, SHARED
