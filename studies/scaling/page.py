@@ -1,16 +1,15 @@
 """Tables of what products take several GPUs: in a terminal, and in docs/scaling.md (`make docs` redraws it)."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from studies.markdown import table
 from studies.pages import redraw
+from studies.results import paths
 from studies.scaling.records import Scaling, ScalingRun
 from tilewright.analysis.cost import Cost, predict
 from tilewright.analysis.dividing import Work, divide, timeline
 from tilewright.analysis.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
-from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu, gpu_named
 from tilewright.problem import ITEM_BYTES, Arithmetic, Problem
 from tilewright.report.scaling_table import cells
@@ -25,12 +24,6 @@ MEASURED_LINKS = Links(394.0)
 """Of two GPUs of the runs: what copies alone were measured to move over NVLink, one way."""
 
 SHAPES = ((8192, 8192, 8192), (16384, 16384, 16384), (4096, 14336, 4096))
-
-MEASURED = tuple(
-    Path(f"results/h100/{name}.json")
-    for name in ("distributed", "distributed_float32", "split_bf16", "parallel_block", "out_of_core", "link")
-)
-"""Runs of `python -m studies.scaling.several_gpus` and `.out_of_core`, of which there may be some."""
 
 PAYS = 0.8
 """A scheme pays as long as each GPU is at least this fast, over one alone."""
@@ -52,7 +45,7 @@ def sections() -> dict[str, str]:
         heads = ["m x n x k", "scheme", "GPUs", "compute us", "memory us", "link us", "network us", "total us", "binds"]
         found[dtype] = table([*heads, "speedup", "each GPU"], rows, "llrrrrrrlrr")
         found[f"{dtype} pays"] = table(["m x n x k", "scheme", "pays up to", "then binds"], stops, "llrl")
-    measured_runs = [ScalingRun.load(path) for path in MEASURED if path.exists()]
+    measured_runs = [ScalingRun.load(path) for path in paths("scaling")]
     return found | {"schedule": schedule(Problem(*SHAPES[1]), gpu), "measured": measured(measured_runs)}
 
 
@@ -144,11 +137,11 @@ def _expected(problem: Problem, gpu: Gpu, device: str) -> Cost | None:
     return predict(*select(problem, gpu.capability, device), problem, gpu)
 
 
-def main() -> int:
-    """Redraw the page; returns the exit status."""
-    try:
-        redraw(PAGE, sections())
-    except (TilewrightError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+def write() -> None:
+    """Redraw the page.
+
+    Raises:
+        RecordsError: a file of records cannot be read.
+        OSError: the page cannot be read or written.
+    """
+    redraw(PAGE, sections())
