@@ -1,13 +1,16 @@
 """The command of a study: `python -m studies.<study> measure --out FILE`, and `... write` where it has a page."""
 
 import argparse
+import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from studies.record import Measurement, Measurements
 from tilewright.bench.environment import environment
-from tilewright.core.errors import TilewrightError
+from tilewright.core.errors import LaunchError, TilewrightError
 from tilewright.core.files import Output, check_outputs
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import resolve_engine
@@ -63,3 +66,27 @@ def _measured(measure: Measure, given: argparse.Namespace) -> int:
         print(one, flush=True)
         Measurements(environment=environment(engine), measurements=found).save(given.out)
     return 0 if all(one.right for one in found) else 1
+
+
+def in_a_process(study: str, options: Sequence[str], timeout: float | None = None) -> list[Measurement]:
+    """What a command of a study measures in a process of its own, which prints to this one's standard error.
+
+    Args:
+        study: as of `run`.
+        options: of its command `measure`.
+        timeout: seconds that it may take.
+
+    Raises:
+        LaunchError: it failed, or did not end in time.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "measurements.json"
+        command = [sys.executable, "-m", f"studies.{study}", "measure", "--out", str(file), *options]
+        settings = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # JAX would take three quarters of the GPU's memory
+        try:
+            ran = subprocess.run(command, env=os.environ | settings, stdout=sys.stderr, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired:
+            raise LaunchError(f"did not end within {timeout:g} s") from None
+        if ran.returncode:
+            raise LaunchError("failed: see above")
+        return Measurements.load(file).measurements

@@ -7,7 +7,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from studies.record import Measurements
 from studies.results import paths
-from tilewright.report.ratios import quotient, speed
+from tilewright.bench.records import Record
+from tilewright.report.ratios import baseline_speed, quotient, ratio, share, speed
 
 
 def shown(value: float | None, form: str) -> str:
@@ -15,11 +16,23 @@ def shown(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
+def next_to_cublas(record: Record) -> str:
+    """A speed over that of cuBLAS in the same run, with the quotient; alone where cuBLAS has no such product."""
+    if record.baseline is None:
+        return speed(record.gflops)
+    return f"{speed(record.gflops)} / {speed(record.baseline.gflops)} = {ratio(record):.2f}"
+
+
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
 )
 _ENVIRONMENT.filters |= {"shown": shown, "speed": speed}
-_ENVIRONMENT.globals["quotient"] = quotient
+_ENVIRONMENT.globals |= {
+    "baseline_speed": baseline_speed,
+    "next_to_cublas": next_to_cublas,
+    "quotient": quotient,
+    "share": share,
+}
 
 
 def render(template: str, **given: Any) -> str:
@@ -48,5 +61,15 @@ def blocks(template: str, **given: Any) -> dict[str, str]:
     Args:
         template, given: see `render`.
     """
+    return {name: block(template, name, **given) for name in _ENVIRONMENT.get_template(template).blocks}
+
+
+def block(template: str, name: str, **given: Any) -> str:
+    """What one block of a template makes.
+
+    Args:
+        template, given: see `render`.
+        name: the block's.
+    """
     loaded = _ENVIRONMENT.get_template(template)
-    return {name: "".join(block(loaded.new_context(given))).strip() for name, block in loaded.blocks.items()}
+    return "".join(loaded.blocks[name](loaded.new_context(given))).strip()

@@ -1,6 +1,6 @@
 """How near the model is to what was measured: times that `explain` gives next to records and to the sources' figures.
 
-Run as `python -m studies.counters.nearness` to predict everything anew and write it to `PREDICTED`; needs no GPU.
+Run as `python -m studies.counters.nearness` to predict everything anew and write it to a file; needs no GPU.
 Tests hold the model to these, and docs/counters.md has them in a table.
 """
 
@@ -16,6 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from studies import published, saved
 from studies.markdown import table
+from studies.results import H200, path
 from tilewright.analysis.cost import predict
 from tilewright.analysis.explanation import explain
 from tilewright.bench.records import Record, Run
@@ -27,9 +28,6 @@ from tilewright.kernels import find
 from tilewright.kernels.families import Staging, Warpgroups
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
-
-RESULTS = Path("results/h200")
-PREDICTED = Path("results/emulator/predicted.json")
 
 _SOURCES: tuple[tuple[str, str, str, Mapping[int, float], str], ...] = (
     ("the first worklog", "RTX A6000", "4092x4092x4092", published.A6000, "a6000"),
@@ -113,7 +111,7 @@ def _fills(kernel: Kernel, config: Config, gpu: Gpu) -> bool:
     return 2 * kernel.shared_bytes(config, "NN") > gpu.multiprocessor.shared_bytes
 
 
-def measured(results: Path = RESULTS, gpu: str = "H200") -> Iterator[Measured]:
+def measured(results: Path = H200, gpu: str = "H200") -> Iterator[Measured]:
     """All that predictions are compared with: `of_records`, then `of_sources`."""
     yield from of_records(results, gpu)
     yield from of_sources()
@@ -122,15 +120,15 @@ def measured(results: Path = RESULTS, gpu: str = "H200") -> Iterator[Measured]:
 def of_records(results: Path, gpu: str) -> Iterator[Measured]:
     """Every verified record of a square, row-major product without epilogue, of a config that there is today."""
     where = gpu_named(gpu)
-    for path in sorted(results.glob("*.json")):
+    for file in sorted(results.glob("*.json")):
         try:
-            records = Run.load(path).records
+            records = Run.load(file).records
         except RecordsError:
             continue  # a file of another kind
         for record in filter(_judged, records):
             kernel = find(record.picked or record.kernel)
             if (config := upgraded(kernel.name, record.config)) is not None:
-                yield Measured(path.name, where, kernel, config, record.problem, record.time_us.median)
+                yield Measured(file.name, where, kernel, config, record.problem, record.time_us.median)
 
 
 def _judged(record: Record) -> bool:
@@ -163,13 +161,13 @@ def worst(rows: Iterable[Nearness]) -> Nearness:
 _FILE = TypeAdapter(list[Nearness])
 
 
-def load(path: Path = PREDICTED) -> list[Nearness]:
+def load() -> list[Nearness]:
     """What was predicted.
 
     Raises:
         RecordsError: the file cannot be read, or is none of predictions.
     """
-    return saved.load(path, _FILE, "predictions", "a file of predictions")
+    return saved.load(path("predicted"), _FILE, "predictions", "a file of predictions")
 
 
 def section() -> str:
@@ -197,7 +195,7 @@ def main() -> int:
     """Predict everything; returns the exit status."""
     try:
         rows = [Nearness(**one.facts(), predicted_us=one.predicted_us()) for one in measured()]
-        saved.save(PREDICTED, _FILE, rows)
+        saved.save(path("predicted"), _FILE, rows)
     except (TilewrightError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

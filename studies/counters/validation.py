@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from studies.results import path
 from tilewright.analysis.explanation import explain, to_json
 from tilewright.bench import ncu
 from tilewright.bench.environment import environment
@@ -28,7 +29,6 @@ from tilewright.report.kinds import COUNTERS
 SHAPES = ("256x256x256", "197x131x67")
 """One that all tiles divide, one that nothing does."""
 LAST_RUNG = 12
-COMPARISON = Path("results/h200/ncu/comparison.json")
 
 _SHARED = (
     "shared load wavefronts",
@@ -61,7 +61,7 @@ def launches(capability: tuple[int, int], shapes: Sequence[str] = SHAPES) -> lis
     ]
 
 
-def compare(path: Path, shapes: Sequence[str], explain_only: bool = False) -> dict[str, Any]:
+def compare(file: Path, shapes: Sequence[str], explain_only: bool = False) -> dict[str, Any]:
     """Profile and explain; the file is written anew after each launch.
 
     Raises:
@@ -69,7 +69,7 @@ def compare(path: Path, shapes: Sequence[str], explain_only: bool = False) -> di
         RecordsError: the file cannot be read or written.
     """
     if explain_only:
-        facts = load(path)
+        facts = load(file)
     else:
         ncu.check_available()
         engine = resolve_engine("cuda")
@@ -81,12 +81,12 @@ def compare(path: Path, shapes: Sequence[str], explain_only: bool = False) -> di
             for one, counts in zip(listed, counted, strict=True)
         ]
         facts = {"environment": environment(engine), "rows": rows}
-        _save(path, facts)
+        _save(file, facts)
     device = facts["environment"]["gpu"]
     gpu = find_gpu(device["name"], capability_of(device["compute_capability"]))
     for row in facts["rows"]:
         row["explained"] = explained(ncu.Launch(**row["launch"]), gpu)
-        _save(path, facts)
+        _save(file, facts)
         print(_summary(row), flush=True)
     return facts
 
@@ -112,22 +112,22 @@ def _rows(row: dict[str, Any]) -> list[ncu.Row]:
     return ncu.compare(row["explained"], row["ncu"]) if row["explained"] else []
 
 
-def load(path: Path) -> dict[str, Any]:
+def load(file: Path) -> dict[str, Any]:
     """A comparison.
 
     Raises:
         RecordsError: the file cannot be read, or is none.
     """
     try:
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(facts["environment"], dict) or not all(
             "ncu" in row and "launch" in row for row in facts["rows"]
         ):
             raise KeyError("rows")
     except OSError as error:
-        raise RecordsError(f"cannot read the comparison in {path}: {error.strerror}") from error
+        raise RecordsError(f"cannot read the comparison in {file}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise RecordsError(f"{path} is not a comparison of counters: {error}") from error
+        raise RecordsError(f"{file} is not a comparison of counters: {error}") from error
     return facts
 
 
@@ -171,14 +171,14 @@ def _judged(row: dict[str, Any]) -> dict[str, ncu.Row]:
     return found
 
 
-def _save(path: Path, facts: dict[str, Any]) -> None:
-    save_json(path, facts, f"the comparison to {path}")
+def _save(file: Path, facts: dict[str, Any]) -> None:
+    save_json(file, facts, f"the comparison to {file}")
 
 
 def main() -> int:
     """Compare; returns the exit status: 0 where all counters agree as they must."""
     parser = argparse.ArgumentParser(prog="python -m studies.counters.validation", description=__doc__)
-    parser.add_argument("--out", type=Path, default=COMPARISON, help="where the comparison is written")
+    parser.add_argument("--out", type=Path, default=path("counters"), help="where the comparison is written")
     parser.add_argument("--shape", action="append", help=f"MxNxK; {' and '.join(SHAPES)} if left out")
     parser.add_argument("--explain-only", action="store_true", help="explain anew what the file has, without a GPU")
     arguments = parser.parse_args()

@@ -4,16 +4,11 @@ Each framework runs in a process of its own, since they do not share a GPU's mem
 """
 
 import importlib
-import os
-import subprocess
-import sys
-import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from pathlib import Path
 
-from studies.record import Measurement, Measurements
-from tilewright.core.errors import TilewrightError
+from studies.record import Measurement
+from studies.runner import in_a_process
 from tilewright.engines.base import Engine
 
 RUNS = {
@@ -38,15 +33,4 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
         yield from getattr(importlib.import_module(f"studies.frameworks.{module}"), function)()
         return
     for name in names:
-        yield from _in_a_process(name)
-
-
-def _in_a_process(name: str) -> list[Measurement]:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "comparisons.json"
-        command = [sys.executable, "-m", "studies.frameworks", "measure", "--framework", name, "--out", str(file)]
-        settings = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # JAX would take three quarters of the GPU's memory
-        # What it prints as it goes is progress: the command prints all of it when the process has ended.
-        if subprocess.run(command, env=os.environ | settings, stdout=sys.stderr, check=False).returncode:
-            raise TilewrightError(f"the comparison with {name} failed: see above")
-        return Measurements.load(file).measurements
+        yield from in_a_process("frameworks", ["--framework", name])

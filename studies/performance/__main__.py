@@ -1,8 +1,9 @@
-"""Redraws the tables and plots of README.md, docs/performance.md and others: `python -m studies.performance`."""
+"""The tables and plots of README.md, docs/performance.md and other pages: `python -m studies.performance write`."""
 
 import sys
 
-from studies.performance.page import main
+from studies.performance import page
+from studies.runner import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("performance", page.__doc__, write=page.write))

@@ -3,9 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from studies.markdown import table
+from studies.templates import block
 from tilewright.bench.records import Record, Run
-from tilewright.report.ratios import quotient, speed
 
 FEWEST_RUNS = 3
 """Of a problem, for it to be listed."""
@@ -29,13 +28,8 @@ def speeds(runs: Iterable[Run]) -> Speeds:
 
 def markdown(found: Speeds) -> str:
     """A table of the problems that were measured in several runs, those with the most runs first."""
-    rows = [
-        (shape, types, len(of), speed(min(of)), speed(max(of)), f"{quotient(max(of), min(of)):.3f}")
-        for (shape, types), of in sorted(found.items(), key=lambda item: -len(item[1]))
-        if len(of) >= FEWEST_RUNS
-    ]
-    heads = ("m x n x k", "in", "runs", "slowest, GFLOP/s", "fastest", "fastest over slowest")
-    return table(heads, rows, "llrrrr")
+    listed = [one for one in sorted(found.items(), key=lambda one: -len(one[1])) if len(one[1]) >= FEWEST_RUNS]
+    return block("performance/page.md.j2", "spread", spread=listed)
 
 
 def _types(record: Record) -> str:

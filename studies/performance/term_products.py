@@ -5,22 +5,17 @@ Each cell's ratio is of its own record: precisions were measured in runs of thei
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
-from studies.markdown import table
-from tilewright.bench.records import Record, Run
+from studies.results import runs
+from studies.templates import block
+from tilewright.bench.records import Record
 from tilewright.bench.suites import Shape, shapes
 from tilewright.core.gpus import Gpu
-from tilewright.report.ratios import ratio, speed
+from tilewright.report.ratios import ratio
 
-_FOLDER = Path("results/h100")
-RUNS = {
-    "float32": _FOLDER / "best.json",
-    "fp16x3": _FOLDER / "best_fp16x3.json",
-    "bf16x3": _FOLDER / "best_bf16x3.json",
-}
-"""By precision, the run of `tilewright bench best` that has it."""
+PRECISIONS = ("float32", "fp16x3", "bf16x3")
+"""Those of the committed runs, in their order."""
 
 RESULTS = (
     "256x256x256",
@@ -43,37 +38,25 @@ Measured = Mapping[str, Mapping[str, Record]]
 
 
 class Found(NamedTuple):
-    """What was measured."""
+    """What was measured on a GPU."""
 
     records: Measured
-    gpu: Gpu | None
-    """The GPU of the first run; None where there are none."""
-    elsewhere: Mapping[str, str] = {}
-    """By precision, the name of the GPU of a run that is on another."""
+    gpu: Gpu
 
 
 def load() -> Found:
-    """The records of all runs that there are: row-major, without batch or epilogue.
+    """The records of all precisions: row-major, without batch or epilogue, on one GPU.
 
     Raises:
         RecordsError: a file is none of records.
     """
-    records: dict[str, dict[str, Record]] = {}
-    elsewhere: dict[str, str] = {}
-    gpu = None
-    for precision, path in RUNS.items():
-        if not path.exists():
-            continue
-        run = Run.load(path)
-        gpu = gpu or run.gpu
-        if run.gpu != gpu:
-            elsewhere[precision] = run.environment["gpu"]["name"]
-        records[precision] = {record.shape: record for record in run.records}
-    return Found(records, gpu, elsewhere)
+    found = dict(zip(PRECISIONS, runs("precisions of matmul"), strict=True))
+    (gpu,) = {run.gpu for run in found.values()}
+    return Found({name: {one.shape: one for one in run.records} for name, run in found.items()}, gpu)
 
 
 def sections(found: Found) -> dict[str, str]:
-    """Parts of pages, by name; empty where nothing was measured.
+    """Parts of pages, by name.
 
     Raises:
         RecordsError: a ratio is of another run.
@@ -82,20 +65,18 @@ def sections(found: Found) -> dict[str, str]:
     split = {shape for name in measured if name != "float32" for shape in measured[name]}
     return {
         "claim": claim(found),
-        "results": _table(found, RESULTS, [name for name in measured if name != "bf16x3"]) if measured else "",
-        "terms": _table(found, _ordered(split, measured), list(measured)) if split else "",
+        "results": _table(measured, RESULTS, [name for name in measured if name != "bf16x3"]),
+        "terms": _table(measured, _ordered(split, measured), list(measured)),
     }
 
 
 def claim(found: Found) -> str:
-    """How fast and how exact large products were, and for which k, in a few sentences; empty where none was measured.
+    """How fast and how exact large products were, and for which k, in a few sentences.
 
     The range of k ends at the largest that was measured. It begins at the smallest from which on every large product
     was at least `CLAIMED` times as fast as cuBLAS; what shorter k gave, or that none was measured, is said by itself.
     """
     ours, fast = (_by_depth(found.records.get(name, {}).values()) for name in ("float32", "fp16x3"))
-    if not ours.claimed or found.gpu is None:
-        return ""
     text = (
         f"On an NVIDIA {found.gpu.name}, float32 products with results of {LARGE} x {LARGE} or larger and "
         f"{_depths(ours.claimed)} are {_speedup(ours.claimed)} as fast as cuBLAS's, with {_error(ours.claimed)} its "
@@ -106,7 +87,7 @@ def claim(found: Found) -> str:
         text += "cuBLAS's error."
     else:
         text += "Shorter k was not measured."
-    if fast.claimed and "fp16x3" not in found.elsewhere:
+    if fast.claimed:
         text += (
             f' With `precision="fp16x3"` and {_depths(fast.claimed)} they are {_speedup(fast.claimed)} as fast, with '
             f"{_error(fast.claimed)} cuBLAS's error."
@@ -115,15 +96,13 @@ def claim(found: Found) -> str:
 
 
 def reading(found: Found, shape: str = "128x4096x14336") -> str:
-    """What share of a product with few rows reading b takes, as a sentence; empty where it was not measured.
+    """What share of a product with few rows reading b takes, as a sentence.
 
     Args:
         found: what was measured.
         shape: the product.
     """
-    record = found.records.get("float32", {}).get(shape)
-    if record is None or found.gpu is None:
-        return ""
+    record = found.records["float32"][shape]
     us = 4e-3 * record.k * record.n / found.gpu.dram_gbs
     return (
         f"Reading b of {shape} takes {us:.0f} us at the {found.gpu.dram_gbs:,.0f} GB/s of the memory of an "
@@ -183,21 +162,5 @@ def _ordered(names: Iterable[str], measured: Measured) -> list[str]:
     return sorted(names, key=place)
 
 
-def _table(found: Found, rows: Iterable[str], precisions: list[str]) -> str:
-    heads = ["m x n x k"]
-    for name in precisions:
-        on = f" on an {found.elsewhere[name]}" if name in found.elsewhere else ""
-        heads += [f"{name}{on}: GFLOP/s / cuBLAS's", "error"]
-    lines = [
-        (shape, *(cell for name in precisions for cell in _cells(found.records[name].get(shape)))) for shape in rows
-    ]
-    return table(heads, lines, "l" + "rr" * len(precisions))
-
-
-def _cells(record: Record | None) -> tuple[str, str]:
-    """Speed over cuBLAS's with the quotient, and the error over cuBLAS's."""
-    if record is None or record.baseline is None:
-        return "", ""
-    on_cuda_cores = "" if record.precision else "*"
-    error = f"{record.error_ratio:.2f}" if record.error_ratio else ""
-    return f"{speed(record.gflops)} / {speed(record.baseline.gflops)} = {ratio(record):.2f}{on_cuda_cores}", error
+def _table(measured: Measured, rows: Iterable[str], precisions: list[str]) -> str:
+    return block("performance/page.md.j2", "precisions", measured=measured, rows=rows, precisions=precisions)

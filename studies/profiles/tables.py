@@ -1,14 +1,10 @@
 """What Nsight Compute counted of each rung and of cuBLAS: a part of docs/performance.md, where there is a record."""
 
-from pathlib import Path
-
 from studies.markdown import table
 from studies.profiles.measuring import Profiles
+from studies.results import path
 from tilewright.bench.ncu import CUBLAS
 from tilewright.bench.profile import Profile
-
-PROFILES = Path("results/h100/ncu/profiles.json")
-LIBRARY = Path("results/h200/ncu/library.json")
 
 _STALLS_SHOWN = 3
 
@@ -22,26 +18,22 @@ _LIBRARY_WORDS = """What Nsight Compute counts of one launch of each on one {gpu
 of all to the L2 cache, and how many cycles pass for one of a multiprocessor's."""
 
 
-def load(path: Path = PROFILES) -> Profiles | None:
-    """The profiles; None where there are none.
+def load(name: str) -> Profiles:
+    """The profiles that pages show, by the name of their file.
 
     Raises:
         RecordsError: the file cannot be read.
     """
-    return Profiles.load(path) if path.exists() else None
+    return Profiles.load(path(name))
 
 
-def section(run: Profiles | None) -> str:
-    """The part of the page; empty where nothing was profiled."""
-    if run is None or not run.profiles:
-        return ""
+def section(run: Profiles) -> str:
+    """The part of the page."""
     return "\n\n".join(("## Profiles", _said(_WORDS, run), _counters(run), "cuBLAS launches:", _cublas(run)))
 
 
-def of_library(run: Profiles | None) -> str:
-    """The counts of what `matmul` picks, each above cuBLAS's; empty where nothing was profiled."""
-    if run is None or not run.profiles:
-        return ""
+def of_library(run: Profiles) -> str:
+    """The counts of what `matmul` picks, each above cuBLAS's."""
     rows = [_of_product(one, run.environment["gpu"]["multiprocessors"]) for one in run.profiles]
     heads = ("m x n x k", "orders", "", "us", "cycles", "requests", "cycles for one", "DRAM, MB")
     return "\n\n".join((_said(_LIBRARY_WORDS, run), table(heads, rows, "lll" + "r" * 5)))

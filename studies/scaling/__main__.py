@@ -1,8 +1,9 @@
-"""Redraws the tables of docs/scaling.md: `python -m studies.scaling`."""
+"""The tables of docs/scaling.md: `python -m studies.scaling write`."""
 
 import sys
 
-from studies.scaling.page import main
+from studies.runner import run
+from studies.scaling import page
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("scaling", page.__doc__, write=page.write))

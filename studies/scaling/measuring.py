@@ -10,8 +10,9 @@ import torch
 import torch.distributed as dist
 
 import tilewright.torch
+from studies.record import Measurement
 from studies.scaling.block import Block, BlockSizes, parallel
-from studies.scaling.records import ALL_GATHER, BLOCK, REDUCE_SCATTER, SPLIT, Scaling
+from studies.scaling.records import ALL_GATHER, BLOCK, OURS, PRODUCT, REDUCE_SCATTER, SPLIT, measurements
 from tilewright.bench.end_to_end import Context
 from tilewright.bench.records import Times
 from tilewright.core.errors import LaunchError
@@ -54,12 +55,12 @@ SMALL = Scale(
 
 
 class Case(NamedTuple):
-    """One record: its name on the command line, and what measures it."""
+    """A work: its name on the command line, and what measures all its ways."""
 
     name: str
     alone: bool
     """Whether one process does it, with all GPUs."""
-    measure: Callable[[], Scaling]
+    measure: Callable[[], list[Measurement]]
 
 
 def cases(scale: Scale, size: int) -> Iterator[Case]:
@@ -83,11 +84,11 @@ def cases(scale: Scale, size: int) -> Iterator[Case]:
             yield Case(f"{SPLIT}:{name}:{dtype}", True, _bound(_split, scale, scale.split, dtype, size))
 
 
-def _bound(function: Callable[..., Scaling], *arguments: Any) -> Callable[[], Scaling]:
+def _bound(function: Callable[..., list[Measurement]], *arguments: Any) -> Callable[[], list[Measurement]]:
     return lambda: function(*arguments)
 
 
-def _all_gather(scale: Scale, shape: tuple[int, int, int], dtype: str) -> Scaling:
+def _all_gather(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[Measurement]:
     (m, n, k), size = shape, dist.get_world_size()
     shard, B = _normal(scale, dtype, m // size, k), _normal(scale, dtype, k, n // size)
     whole, result = shard.new_empty(m, k), shard.new_empty(m, n // size)
@@ -105,18 +106,18 @@ def _all_gather(scale: Scale, shape: tuple[int, int, int], dtype: str) -> Scalin
 
     difference = _difference(f"{ALL_GATHER} {shape} {dtype}", dtype, ours(), by_nccl())
     works: dict[str, Work] = {
-        "own": ours,
-        "product": lambda: matmul(whole, B, out=result),
+        OURS: ours,
+        PRODUCT: lambda: matmul(whole, B, out=result),
         "NCCL, then product": by_nccl,
         "PyTorch's product alone": lambda: torch.mm(whole, B, out=result),
-        "own, with A": lambda: ours(True),
+        f"{OURS}, with A": lambda: ours(True),
     }
     if scale.device == "cuda":
         works["PyTorch fused"] = fused
     return _record(ALL_GATHER, shape, dtype, times(scale, works), difference)
 
 
-def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> Scaling:
+def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[Measurement]:
     (m, n, k), size = shape, dist.get_world_size()
     A, B = _normal(scale, dtype, m, k // size), _normal(scale, dtype, k // size, n)
     sums, result = A.new_empty(m, n), A.new_empty(m // size, n)
@@ -135,8 +136,8 @@ def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> Sc
 
     difference = _difference(f"{REDUCE_SCATTER} {shape} {dtype}", dtype, ours(), by_nccl())
     works: dict[str, Work] = {
-        "own": ours,
-        "product": lambda: matmul(A, B, out=sums),
+        OURS: ours,
+        PRODUCT: lambda: matmul(A, B, out=sums),
         "NCCL, then product": by_nccl,
         "PyTorch's product alone": lambda: torch.mm(A, B, out=sums),
     }
@@ -145,7 +146,7 @@ def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> Sc
     return _record(REDUCE_SCATTER, shape, dtype, times(scale, works), difference)
 
 
-def _split(scale: Scale, shape: tuple[int, int, int], dtype: str, size: int) -> Scaling:
+def _split(scale: Scale, shape: tuple[int, int, int], dtype: str, size: int) -> list[Measurement]:
     m, n, k = shape
     a, b = _normal(scale, dtype, m, k), _normal(scale, dtype, k, n)
     alone, divided = a.new_empty(m, n), a.new_empty(m, n)
@@ -159,14 +160,14 @@ def _split(scale: Scale, shape: tuple[int, int, int], dtype: str, size: int) -> 
 
     difference = _difference(f"{SPLIT} {shape} {dtype}", dtype, ours(), product())
     works: dict[str, Work] = {
-        "own": ours,
-        "product": product,
+        OURS: ours,
+        PRODUCT: product,
         "PyTorch on one GPU": lambda: torch.mm(a, b, out=alone),
     }
     return _record(SPLIT, shape, dtype, times(scale, works), difference, size)
 
 
-def _block(scale: Scale, dtype: str) -> Scaling:
+def _block(scale: Scale, dtype: str) -> list[Measurement]:
     """Forward and backward; the gradients of both ways are compared."""
     torch.manual_seed(0)
     sizes = scale.block
@@ -182,19 +183,12 @@ def _block(scale: Scale, dtype: str) -> Scaling:
         return x.grad
 
     expected = step().clone()
-    within: dict[str, Callable[[], Context]] = {"own": tilewright.torch.enable} if scale.device == "cuda" else {}
-    with within.get("own", nullcontext)():
+    within: dict[str, Callable[[], Context]] = {OURS: tilewright.torch.enable} if scale.device == "cuda" else {}
+    with within.get(OURS, nullcontext)():
         difference = _difference(f"{BLOCK} {dtype}", dtype, step(), expected, 5)
-    found = times(scale, {"own": step, "PyTorch": step}, within)
-    return Scaling(
-        scheme=BLOCK,
-        devices=dist.get_world_size(),
-        what=f"width {sizes.width}, {sizes.hidden} hidden, {sizes.tokens} tokens, forward and backward",
-        dtype=dtype,
-        time_us=found["own"],
-        peers_us={"PyTorch": found["PyTorch"]},
-        difference=difference,
-    )
+    found = times(scale, {OURS: step, "PyTorch": step}, within)
+    work = f"width {sizes.width}, {sizes.hidden} hidden, {sizes.tokens} tokens, forward and backward"
+    return measurements(BLOCK, dist.get_world_size(), work, dtype, found, difference)
 
 
 def times(
@@ -297,17 +291,6 @@ def _record(
     found: dict[str, Times],
     difference: float,
     size: int | None = None,
-) -> Scaling:
-    others = {name: one for name, one in found.items() if name not in ("own", "product")}
-    variants = {name for name in others if name.startswith("own") or name.endswith("alone")}
-    return Scaling(
-        scheme=scheme,
-        devices=dist.get_world_size() if size is None else size,
-        what="x".join(map(str, shape)),
-        dtype=dtype,
-        time_us=found["own"],
-        product_us=found["product"],
-        peers_us={name: one for name, one in others.items() if name not in variants},
-        variants_us={name: one for name, one in others.items() if name in variants},
-        difference=difference,
-    )
+) -> list[Measurement]:
+    devices = dist.get_world_size() if size is None else size
+    return measurements(scheme, devices, "x".join(map(str, shape)), dtype, found, difference)

@@ -1,36 +1,33 @@
-"""Products of arrays on the host that a GPU need not hold: `python -m studies.scaling.out_of_core --out FILE`.
+"""Products of arrays on the host that a GPU need not hold.
 
-Next to the product of the same matrices in the GPU's memory, to copies alone, and to copying in, multiplying and
-copying out, as a caller of PyTorch or CuPy does. Each case runs in a process of its own, with a time that it may take;
-records are written as they come.
+Run as `python -m studies.scaling.out_of_core measure --out FILE`. Next to the product of the same matrices in the GPU's
+memory, to copies alone, and to copying in, multiplying and copying out, as a caller of PyTorch or CuPy does. Each case
+runs in a process of its own, with a time that it may take.
 """
 
-import argparse
 import importlib
 import importlib.util
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from studies.scaling.records import OUT_OF_CORE, Failure, Scaling, ScalingRun
-from tilewright.bench.environment import environment
+from studies.record import Measurement
+from studies.runner import in_a_process, run
+from studies.scaling import records
+from studies.scaling.records import OURS, OUT_OF_CORE, PRODUCT
 from tilewright.bench.records import Times
 from tilewright.core.errors import LaunchError, TilewrightError
-from tilewright.core.files import Output, check_outputs
-from tilewright.engines.registry import resolve_engine
+from tilewright.engines.base import Engine
 from tilewright.front import matmul
 from tilewright.tiles import Sizes, tiling
 
 TIMEOUT_S = 240
 
 LIMIT = 8 * 10**9
-
-_RECORD = "record "
 
 
 class Case(NamedTuple):
@@ -59,7 +56,7 @@ SMALL = (Case("small", 96, 80, 64, "float32", 20_000, False, False),)
 """On the emulator, for tests."""
 
 
-def measure(case: Case, samples: int, engine: str) -> Scaling:
+def measure(case: Case, samples: int, engine: str) -> list[Measurement]:
     """Times of a case.
 
     Raises:
@@ -81,9 +78,9 @@ def measure(case: Case, samples: int, engine: str) -> Scaling:
     out = torch.empty(m, n, dtype=dtype, pin_memory=pinned)
     out = out if case.pinned else out.numpy()
     works: dict[str, Callable[[], Any]] = {
-        "own": lambda: matmul(a, b, out=out, memory_limit=case.limit, engine=engine),
+        OURS: lambda: matmul(a, b, out=out, memory_limit=case.limit, engine=engine),
     }
-    works["own"]()
+    works[OURS]()
     difference = _difference(torch, case, a, b, out)
     if engine == "cuda":
         works |= _others(torch, case, a, b, out)
@@ -96,24 +93,12 @@ def measure(case: Case, samples: int, engine: str) -> Scaling:
                 torch.cuda.synchronize()
             taken[name].append(1e6 * (time.perf_counter() - start))
     found = {name: Times.of(one) for name, one in taken.items()}
-    variants = {name: found.pop(name) for name in list(found) if name.startswith("copies")}
     item = a.itemsize
     limit = case.limit or 2**40
     cut = tiling(Sizes(m, n, k, item, item, item, False, 6 if case.dtype == "float32" else 2), limit)
-    return Scaling(
-        scheme=OUT_OF_CORE,
-        devices=1,
-        what=f"{m}x{n}x{k}",
-        dtype=case.dtype,
-        time_us=found.pop("own"),
-        product_us=found.pop("product", None),
-        peers_us=found,
-        variants_us=variants,
-        difference=difference,
-        memory_limit=case.limit,
-        pinned=case.pinned,
-        moved_bytes=cut.moved_bytes,
-    )
+    facts = {"memory_limit": case.limit, "moved_bytes": cut.moved_bytes}
+    memory = "pinned" if case.pinned else "not pinned"
+    return records.measurements(OUT_OF_CORE, 1, f"{m}x{n}x{k}", case.dtype, found, difference, memory, **facts)
 
 
 def _others(torch: Any, case: Case, a: Any, b: Any, out: Any) -> dict[str, Callable[[], Any]]:
@@ -130,10 +115,10 @@ def _others(torch: Any, case: Case, a: Any, b: Any, out: Any) -> dict[str, Calla
             whole[2].copy_(result, non_blocking=True)
 
     works: dict[str, Callable[[], Any]] = {
-        "product": lambda: matmul(here, there, out=result),
+        PRODUCT: lambda: matmul(here, there, out=result),
         "copies alone, both ways at once": copies,
     }
-    works["product"]()
+    works[PRODUCT]()
     if case.copies:
 
         def by_torch() -> None:
@@ -168,57 +153,33 @@ def _difference(torch: Any, case: Case, a: Any, b: Any, out: Any) -> float:
     return difference
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m studies.scaling.out_of_core", description=__doc__)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the records here")
+def options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("--only", action="append", choices=[one.name for one in CASES], help="default: all")
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="S", help="of a case")
-    parser.add_argument("--small", action="store_true", help="on the emulator, to see that it works")
-    parser.add_argument("--case", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    engine = "emulator" if options.small else "cuda"
-    cases = SMALL if options.small else CASES
-    try:
-        if options.case:
-            case = next(one for one in cases if one.name == options.case)
-            print(_RECORD + measure(case, options.samples, engine).model_dump_json(), flush=True)
-            return 0
-        check_outputs([Output("--out", options.out, ScalingRun.kind())])
-        where = resolve_engine(engine)
-    except (TilewrightError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status if isinstance(error, TilewrightError) else 1
-    records: list[Scaling] = []
-    failures: list[Failure] = []
-    for case in cases:
-        if options.only and case.name not in options.only:
-            continue
-        found = _in_a_process(case, options)
-        if isinstance(found, Scaling):
-            records.append(found)
-            print(found.words(), flush=True)
-        else:
-            failures.append(found)
-            print(f"{found.case}: {found.words}", flush=True)
-        if options.out:
-            ScalingRun(environment=environment(where), records=records, failures=failures).save(options.out)
-    return 1 if failures or not records else 0
 
 
-def _in_a_process(case: Case, options: Any) -> Scaling | Failure:
-    command = [sys.executable, "-m", "studies.scaling.out_of_core", "--case", case.name]
-    command += ["--samples", str(options.samples), *(["--small"] if options.small else [])]
-    try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout, check=False)
-    except subprocess.TimeoutExpired:
-        return Failure(case=case.name, words=f"did not end within {options.timeout:g} s")
-    lines = [line for line in ran.stdout.splitlines() if line.startswith(_RECORD)]
-    if ran.returncode or not lines:
-        return Failure(case=case.name, words=ran.stderr[-2000:].strip() or f"ended with {ran.returncode}")
-    return Scaling.model_validate_json(lines[-1].removeprefix(_RECORD))
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """A case, or several, each in a process of its own.
+
+    Raises:
+        LaunchError: a case failed; those after it are measured first.
+    """
+    names = given.only or [one.name for one in CASES]
+    if len(names) == 1:
+        yield from measure(next(one for one in CASES if one.name == names[0]), given.samples, engine.name)
+        return
+    failed = []
+    for name in names:
+        try:
+            options = ["--only", name, "--samples", str(given.samples)]
+            yield from in_a_process("scaling.out_of_core", options, timeout=given.timeout)
+        except TilewrightError as error:
+            failed.append(f"{name}: {error}")
+    if failed:
+        raise LaunchError("; ".join(failed))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("scaling.out_of_core", __doc__, measurements, options=options))

@@ -1,17 +1,18 @@
 """Tables of what products take several GPUs: in a terminal, and in docs/scaling.md (`make docs` redraws it)."""
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from studies.markdown import table
 from studies.pages import redraw
-from studies.scaling.records import Scaling, ScalingRun
+from studies.record import Measurement, Measurements, Row
+from studies.results import paths
+from studies.scaling.records import OURS, PRODUCT, is_peer
+from studies.templates import render
 from tilewright.analysis.cost import Cost, predict
 from tilewright.analysis.dividing import Work, divide, timeline
 from tilewright.analysis.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
 from tilewright.core.dtypes import ITEM_BYTES
-from tilewright.core.errors import TilewrightError
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.report.scaling_table import cells
@@ -26,12 +27,6 @@ MEASURED_LINKS = Links(394.0)
 """Of two GPUs of the runs: what copies alone were measured to move over NVLink, one way."""
 
 SHAPES = ((8192, 8192, 8192), (16384, 16384, 16384), (4096, 14336, 4096))
-
-MEASURED = tuple(
-    Path(f"results/h100/{name}.json")
-    for name in ("distributed", "distributed_float32", "split_bf16", "parallel_block", "out_of_core", "link")
-)
-"""Runs of `python -m studies.scaling.several_gpus` and `.out_of_core`, of which there may be some."""
 
 PAYS = 0.8
 """A scheme pays as long as each GPU is at least this fast, over one alone."""
@@ -53,7 +48,7 @@ def sections() -> dict[str, str]:
         heads = ["m x n x k", "scheme", "GPUs", "compute us", "memory us", "link us", "network us", "total us", "binds"]
         found[dtype] = table([*heads, "speedup", "each GPU"], rows, "llrrrrrrlrr")
         found[f"{dtype} pays"] = table(["m x n x k", "scheme", "pays up to", "then binds"], stops, "llrl")
-    measured_runs = [ScalingRun.load(path) for path in MEASURED if path.exists()]
+    measured_runs = [Measurements.load(path) for path in paths("scaling")]
     return found | {"schedule": schedule(Problem(*SHAPES[1]), gpu), "measured": measured(measured_runs)}
 
 
@@ -81,57 +76,29 @@ def schedule(sizes: Problem, gpu: Gpu) -> str:
     return table(heads, rows, "lllrrr")
 
 
-def measured(runs: Sequence[ScalingRun]) -> str:
+def measured(runs: Sequence[Measurements]) -> str:
     """What runs measured, a row for each piece of work, in a table for those of one GPU, day and revision."""
-    found: dict[str, list[tuple[str, ...]]] = {}
+    tables: dict[str, list[tuple[Row, float | None]]] = {}
     for run in runs:
-        facts = run.environment
-        where = f"{facts['gpu']['name']}, {facts['date'][:10]}, revision {facts['revision']}"
-        rows = [(*_measured_row(one), *_compared(one, _predicted(one, run))) for one in run.records]
-        found.setdefault(where, []).extend(rows)
-    heads = (
-        "scheme",
-        "GPUs",
-        "m x n x k",
-        "in",
-        "us",
-        "product alone us",
-        "speed over it",
-        "predicted",
-        "others",
-        "best of them over ours",
-    )
-    tables = (f"On GPUs of the kind {where}:\n\n" + table(heads, rows, "lrllrrrrlr") for where, rows in found.items())
-    return "\n\n".join(tables)
+        rows = [(row, _predicted(row.what, run)) for row in run.rows()]
+        tables.setdefault(run.where, []).extend(rows)
+    return render("scaling/measured.md.j2", tables=tables, others=_others, OURS=OURS, PRODUCT=PRODUCT)
 
 
-def _measured_row(one: Scaling) -> tuple[str, ...]:
-    """Product alone: what a GPU multiplies, without moving; of split, the whole on one GPU."""
-    alone = one.product_us
-    times = f"{one.time_us.median:,.0f}", f"{alone.median:,.0f}" if alone else ""
-    where = "" if one.pinned is None else ", pinned" if one.pinned else ", not pinned"
-    of_product = f"{one.of_product:.2f}" if one.of_product else ""
-    return one.scheme, str(one.devices), one.what, one.dtype + where, *times, of_product
+def _others(row: Row) -> tuple[list[Measurement], list[Measurement]]:
+    """Peers of ours; and copies alone, which are what the link allows, nobody's product, and not compared."""
+    peers = [one for one in row.of.values() if is_peer(one.way)]
+    return peers, [one for one in row.of.values() if one.way.startswith("copies")]
 
 
-def _compared(one: Scaling, predicted: float | None) -> tuple[str, ...]:
-    """Copies alone are what the link allows; they are nobody's product, and none of those that are compared."""
-    peer, copies = one.of_best_peer, {name: us for name, us in one.variants_us.items() if name.startswith("copies")}
-    return (
-        f"{predicted:.2f}" if predicted else "",
-        "; ".join(f"{name} {us.median:,.0f}" for name, us in (one.peers_us | copies).items()),
-        f"{peer:.2f}" if peer else "",
-    )
-
-
-def _predicted(one: Scaling, run: ScalingRun) -> float | None:
+def _predicted(what: Mapping[str, str | int], run: Measurements) -> float | None:
     """The speed over the product alone, by the cost model; None of what it does not predict."""
-    if one.scheme not in SCHEMES:
+    if what["scheme"] not in SCHEMES:
         return None
-    name = run.environment["gpu"]["name"]
-    shares = _shares(one.dtype, Problem.parse(one.what), run.gpu, name, MEASURED_LINKS, (one.devices,))
-    share = next(share for share in shares if share.scheme == one.scheme)
-    return share.speedup if one.scheme == SPLIT else share.of_product
+    name, sizes, devices = run.environment["gpu"]["name"], Problem.parse(str(what["work"])), int(what["devices"])
+    shares = _shares(str(what["dtype"]), sizes, run.gpu, name, MEASURED_LINKS, (devices,))
+    share = next(share for share in shares if share.scheme == what["scheme"])
+    return share.speedup if share.scheme == SPLIT else share.of_product
 
 
 def _shares(dtype: str, sizes: Problem, gpu: Gpu, device: str, links: Links, devices: tuple[int, ...]) -> list[Share]:
@@ -145,11 +112,11 @@ def _expected(problem: Problem, gpu: Gpu, device: str) -> Cost | None:
     return predict(*select(problem, gpu.capability, device), problem, gpu)
 
 
-def main() -> int:
-    """Redraw the page; returns the exit status."""
-    try:
-        redraw(PAGE, sections())
-    except (TilewrightError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+def write() -> None:
+    """Redraw the page.
+
+    Raises:
+        RecordsError: a file of records cannot be read.
+        OSError: the page cannot be read or written.
+    """
+    redraw(PAGE, sections())

@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from studies.scaling.records import Failure, Scaling, ScalingRun
+from studies.record import Measurement, Measurements
 from tilewright.bench.environment import environment
 from tilewright.core.errors import EngineUnavailableError, TilewrightError
 from tilewright.core.files import Output, check_outputs
@@ -71,29 +71,26 @@ class _Run:
 
     def __init__(self, options: Any) -> None:
         self._path: Path | None = options.out
-        check_outputs([Output("--out", self._path, ScalingRun.kind())])
+        check_outputs([Output("--out", self._path, Measurements.kind())])
         if not options.small and (reason := cuda_unavailable()):
             raise EngineUnavailableError(f"GPUs are needed: {reason}")
         self._engine = None if options.small else resolve_engine("cuda")
-        self.records: list[Scaling] = []
-        self.failures: list[Failure] = []
+        self.found: list[Measurement] = []
+        self.failed = False
 
-    def add(self, record: Scaling) -> None:
-        """Print a record, and write it."""
-        self.records.append(record)
-        print(record.words(), flush=True)
-        self.save()
-
-    def fail(self, case: str, words: str) -> None:
-        """The same of a case that failed."""
-        self.failures.append(Failure(case=case, words=words))
-        print(f"{case}: {words}", flush=True)
-        self.save()
-
-    def save(self) -> None:
+    def add(self, line: str) -> None:
+        """Print a measurement, and write it."""
+        one = Measurement.model_validate_json(line.removeprefix(_RECORD))
+        self.found.append(one)
+        print(one, flush=True)
         if self._path is not None:
             facts = environment(self._engine) | {"torch": _torch_version()}
-            ScalingRun(environment=facts, records=self.records, failures=self.failures).save(self._path)
+            Measurements(environment=facts, measurements=self.found).save(self._path)
+
+    def fail(self, case: str, words: str) -> None:
+        """Say that a case failed: there is no record of it."""
+        self.failed = True
+        print(f"{case}: {words}", file=sys.stderr, flush=True)
 
 
 def _torch_version() -> str:
@@ -111,7 +108,7 @@ def _supervise(options: Any) -> int:
         after: str | None = ""
         while after is not None:
             after = _one_start(options, ranks, after, run)
-    return 1 if run.failures or not run.records else 0
+    return 1 if run.failed or not run.found else 0
 
 
 def _one_start(options: Any, ranks: int, after: str, run: _Run) -> str | None:
@@ -140,7 +137,7 @@ def _one_start(options: Any, ranks: int, after: str, run: _Run) -> str | None:
                 if line.startswith(_BEGIN):
                     case = line.removeprefix(_BEGIN)
                 elif line.startswith(_RECORD):
-                    run.add(Scaling.model_validate_json(line.removeprefix(_RECORD)))
+                    run.add(line)
                     case = ""
                 elif line.startswith(_FAILED):
                     run.fail(case, line.removeprefix(_FAILED))
@@ -182,7 +179,7 @@ def _under_torchrun(options: Any) -> None:
 
     def tell(line: str) -> None:
         if run is not None and line.startswith(_RECORD):
-            run.add(Scaling.model_validate_json(line.removeprefix(_RECORD)))
+            run.add(line)
 
     _work(options, rank, size, "env://", tell)
 
@@ -212,13 +209,14 @@ def _work(options: Any, rank: int, size: int, store: str, tell: Any) -> None:
         tell(f"{_BEGIN}{case.name}")
         try:
             with exact(torch):
-                record = case.measure()
+                ways = case.measure()
         except (TilewrightError, RuntimeError) as error:
             words = " ".join(str(error).split())[:1000]
             print(f"{case.name}: {words}", file=sys.stderr, flush=True)
             tell(f"{_FAILED}{words}")
             os._exit(1)  # other ranks may wait for this one, and work on the GPU for them
-        tell(f"{_RECORD}{record.model_dump_json()}")
+        for one in ways:
+            tell(f"{_RECORD}{one.model_dump_json()}")
         if scale.device == "cuda":
             torch.cuda.empty_cache()
     if not alone:

@@ -1,8 +1,9 @@
-"""Redraws the tables and plots of docs/tuning.md: `python -m studies.tuning`."""
+"""The tables and plots of docs/tuning.md: `python -m studies.tuning write`."""
 
 import sys
 
-from studies.tuning.page import main
+from studies.runner import run
+from studies.tuning import page
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("tuning", page.__doc__, write=page.write))

@@ -6,17 +6,17 @@ Sections of which there is no data yet stay empty.
 """
 
 import statistics
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from studies.markdown import table
 from studies.pages import redraw
+from studies.results import paths
 from studies.tuning.plots import Curve, plot_landscape, plot_search
 from studies.tuning.regret import Regret, load, words, words_now
 from tilewright.bench.suites import shapes
-from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import capability_of
 from tilewright.kernels.spec import Choice
 from tilewright.report.ratios import quotient, speed
@@ -27,14 +27,7 @@ from tilewright.tables.table import Table, file_name
 from tilewright.tuning.journal import Trial, read
 
 TABLE = SHIPPED / file_name("NVIDIA H200")
-EXHAUSTIVE = Path("results/h200/tuning/exhaustive.jsonl")
-RANKED = Path("results/h200/tuning/ranked.jsonl")
-REGRETS = tuple(
-    Path(f"results/h200/tuning/regret_{which}.json")
-    for which in ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
-)
 TABLE_16_BITS = SHIPPED / file_name("NVIDIA H100 80GB HBM3")
-REGRETS_16_BITS = (Path("results/h100/tuning/regret_bf16.json"),)
 PAGE = Path("docs/tuning.md")
 LANDSCAPE = Path("docs/tuning-landscape.svg")
 SEARCH = Path("docs/tuning-search.svg")
@@ -49,22 +42,23 @@ PAIRS = (("BM", "BN"), ("TM", "TN"))
 """Parameters that maps are drawn over, where a kernel has them."""
 
 
-def main() -> int:
-    """Redraw everything there is data of; returns the exit status."""
-    try:
-        tabled = Table.load(TABLE)
-        sections = {"kernels": kernels(tabled.entries), "winners": winners(tabled.entries)}
-        draws = ("regret", tabled, REGRETS), ("regret of 16 bits", Table.load(TABLE_16_BITS), REGRETS_16_BITS)
-        for name, table_of_draws, paths in draws:
-            if runs := [load(path) for path in paths if path.exists()]:
-                sections[name] = regret(runs, table_of_draws)
-        if EXHAUSTIVE.exists() and RANKED.exists():
-            sections |= _plots(of_one_problem(read(EXHAUSTIVE)), of_one_problem(read(RANKED)))
-        redraw(PAGE, sections)
-    except (TilewrightError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+def write() -> None:
+    """Redraw everything.
+
+    Raises:
+        RecordsError: a file of records or the table cannot be read.
+        OSError: the page or a plot cannot be read or written.
+    """
+    tabled = Table.load(TABLE)
+    exhaustive, ranked = (of_one_problem(read(path)) for path in paths("searches"))
+    sections = {
+        "kernels": kernels(tabled.entries),
+        "winners": winners(tabled.entries),
+        "regret": regret(map(load, paths("regrets")), tabled),
+        "regret of 16 bits": regret(map(load, paths("regrets of 16 bits")), Table.load(TABLE_16_BITS)),
+        **_plots(exhaustive, ranked),
+    }
+    redraw(PAGE, sections)
 
 
 def kernels(entries: Sequence[Entry]) -> str:

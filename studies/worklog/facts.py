@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from studies import published
 from studies.markdown import table
-from studies.performance import page as performance
 from studies.profiles.measuring import SHAPE, SHAPES_OF
+from studies.results import runs
 from studies.worklog.counted import GPU, Counted
 from studies.worklog.metrics import METRICS
 from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
@@ -23,8 +23,6 @@ from tilewright.report.figures.kernel_figure import Roofline
 from tilewright.report.figures.roofline import Point
 from tilewright.report.ratios import baseline_speed, quotient, share, speed
 
-RECORDS = (performance.RECORDS, *performance.LATER_RUNGS, performance.LADDER_PICKS, performance.ORDERS)
-"""Of rungs, and at last of what `matmul` picks: those stand for a rung that has none of its own."""
 _LIMITS = {
     ARITHMETIC: "arithmetic",
     SHARED: "wavefronts of shared memory",
@@ -54,12 +52,12 @@ class Facts:
 
     @staticmethod
     def load_runs() -> list[Run]:
-        """The committed runs.
+        """The committed runs of rungs, and at last of what `matmul` picks, which stand for rungs without records.
 
         Raises:
             RecordsError: a file is missing or is none of records.
         """
-        return performance.load(RECORDS)
+        return runs("ladder", "later rungs", "picks", "orders")
 
     def find_record(self, kernel: str, shape: str) -> Record | None:
         """A rung's record at some sizes, its own before one where it was picked."""

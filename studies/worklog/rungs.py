@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from studies.performance.page import RECORDS as LADDER_RECORDS
+from studies.results import path
 from studies.worklog.facts import shape_of
 from tilewright.kernels import LADDER
 from tilewright.kernels.spec import Kernel
@@ -32,7 +32,7 @@ def without_record(kernel: Kernel) -> str:
     """A sentence that names a rung without a record, and the commands that make one."""
     return (
         f"rung {kernel.rung}, {kernel.name}, is left out: it has no record at {shape_of(kernel.name)}. On the GPU of "
-        f"{LADDER_RECORDS.as_posix()}: tilewright bench --suite squares --suite worklog --json ladder.json, then "
+        f"{path("ladder").as_posix()}: tilewright bench --suite squares --suite worklog --json ladder.json, then "
         "make docs"
     )
 

@@ -3,22 +3,17 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
 from studies import published
 from studies.figures.ladder import Curve, ladder_panel
 from studies.markdown import table
+from studies.results import runs
 from studies.worklog.varying import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
-from tilewright.bench.records import Record, Run
+from tilewright.bench.records import Record
 from tilewright.kernels.spec import Choice
 from tilewright.report.figures.svg import Drawing, stack
 from tilewright.report.ratios import baseline_speed, quotient, share, speed
-
-RECORDS = (Path("results/h200/variations.json"), Path("results/h100/variations.json"))
-"""Of these, the first that there is."""
-TUNED = Path("results/h200/tuning/table.json")
-"""Of a tuning run in which float32's tiles had an order too."""
 
 _PANEL_GAP = 26.0
 _RASTER_SHAPE = "4096x4096x4096"
@@ -32,17 +27,14 @@ class Varied(NamedTuple):
     """The product, as in 'H100'."""
 
 
-def load(paths: Iterable[Path] = RECORDS) -> Varied:
-    """The records of the first file that there is; none where there is no such file.
+def load(name: str) -> Varied:
+    """The records of a run, by the name of its file.
 
     Raises:
         RecordsError: it cannot be read.
     """
-    for path in paths:
-        if path.exists():
-            run = Run.load(path)
-            return Varied(run.records, run.gpu.name)
-    return Varied()
+    (run,) = runs(name)
+    return Varied(run.records, run.gpu.name)
 
 
 def cublas(varied: Varied) -> str:

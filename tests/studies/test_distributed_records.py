@@ -1,41 +1,34 @@
 """Records of products of several GPUs, and of those that a GPU does not hold."""
 
 import re
+from argparse import Namespace
 
 import pytest
 
 pytest.importorskip("torch.distributed.tensor")
 
-from studies.scaling import measuring, out_of_core, page
-from studies.scaling.records import SCHEMES, Failure, Scaling, ScalingRun
+from studies.record import Measurements
+from studies.scaling import measuring, out_of_core, page, records
+from studies.scaling.records import OURS, PRODUCT, SCHEMES
 from tilewright.bench.records import Times
+from tilewright.core.errors import LaunchError
 
 
-def scaling(**changes):
-    fields = {
-        "scheme": "all_gather_matmul",
-        "devices": 2,
-        "what": "64x64x64",
-        "dtype": "float32",
-        "time_us": Times(min=9, median=10),
-        "product_us": Times(min=8, median=9),
-        "peers_us": {"PyTorch fused": Times(min=11, median=12), "NCCL, then product": Times(min=14, median=15)},
-    }
-    return Scaling(**(fields | changes))
+def ways(scheme="all_gather_matmul", work="64x64x64", memory="", **us):
+    """Measurements of a work in float32 on two GPUs: of ours, and of ways by their names."""
+    times = {name: Times(min=of - 1, median=of) for name, of in {OURS: 10.0, **us}.items()}
+    return records.measurements(scheme, 2, work, "float32", times, 1e-7, memory)
 
 
-def test_a_record_says_how_it_compares():
-    record = scaling(moved_bytes=500_000)
-    assert (record.of_product, record.of_best_peer, record.link_gb_s) == (0.9, 1.2, 50.0)
-    assert "product alone 9 (0.900), PyTorch fused 12" in record.words()
-    bare = scaling(product_us=None, peers_us={})
-    assert (bare.of_product, bare.of_best_peer, bare.link_gb_s) == (None, None, None)
+ALONE = {PRODUCT: 9.0}
+PEERS = {"PyTorch fused": 12.0, "NCCL, then product": 15.0}
 
 
-def test_a_run_is_read_back(tmp_path):
-    run = ScalingRun(environment={}, records=[scaling()], failures=[Failure(case="x", words="hangs")])
-    run.save(tmp_path / "run.json")
-    assert ScalingRun.load(tmp_path / "run.json") == run
+def test_parts_that_are_done_alone_are_no_peers():
+    others = [PRODUCT, "tilewright, with A", "PyTorch's product alone", "copies alone, both ways at once"]
+    assert [name for name in (OURS, *others, *PEERS, "PyTorch on one GPU") if records.is_peer(name)] == [
+        *PEERS, "PyTorch on one GPU"
+    ]  # fmt: skip
 
 
 def test_cases_cover_every_scheme():
@@ -54,22 +47,42 @@ def test_ways_take_turns():
 
 
 def test_a_product_out_of_core_is_measured():
-    record = out_of_core.measure(out_of_core.SMALL[0], 1, "emulator")
-    assert record.scheme == "out_of_core" and record.memory_limit == 20_000
-    assert record.moved_bytes > 4 * (96 * 64 + 64 * 80 + 96 * 80)
+    (ours,) = out_of_core.measure(out_of_core.SMALL[0], 1, "emulator")
+    assert (ours.what["scheme"], ours.what["memory"], ours.way) == ("out_of_core", "not pinned", OURS)
+    assert ours.facts["memory_limit"] == 20_000 and ours.error < 1e-6
+    assert ours.facts["moved_bytes"] > 4 * (96 * 64 + 64 * 80 + 96 * 80)
+
+
+def test_cases_out_of_core_run_in_processes_of_their_own_and_one_that_fails_stops_no_other(monkeypatch):
+    started = []
+
+    def start(study, options, timeout):
+        started.append(options[1])
+        if options[1] == "link":
+            raise LaunchError("did not end within 3 s")
+        return ways("out_of_core")
+
+    monkeypatch.setattr(out_of_core, "in_a_process", start)
+    found = []
+    with pytest.raises(LaunchError, match="^link: did not end within 3 s$"):
+        found.extend(out_of_core.measurements(None, Namespace(only=["square", "link", "pinned"], samples=1, timeout=3)))
+    assert started == ["square", "link", "pinned"]
 
 
 def test_a_page_shows_what_was_measured():
     gpu = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0"}
     facts = {"gpu": gpu, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
-    records = [
-        scaling(what="8192x8192x8192"),
-        scaling(scheme="split", what="8192x8192x8192", peers_us={}),
-        scaling(scheme="block", product_us=None, peers_us={}),
-        scaling(scheme="out_of_core", pinned=True, peers_us={}, variants_us={"copies alone": Times(min=5, median=6)}),
+    moved = ways("out_of_core", memory="pinned", **ALONE, **{"copies alone": 6.0})
+    found = [
+        *ways(work="8192x8192x8192", **ALONE, **PEERS),
+        *ways("split", "8192x8192x8192", **ALONE),
+        *ways("block"),
+        *moved,
     ]
-    other = ScalingRun(environment=facts | {"revision": "def5678"}, records=records[-1:])
-    shown, of_other = page.measured([ScalingRun(environment=facts, records=records), other]).split("\n\nOn GPUs of ")
+    other = Measurements(environment=facts | {"revision": "def5678"}, measurements=moved)
+    shown, of_other = page.measured([Measurements(environment=facts, measurements=found), other]).split(
+        "\n\nOn GPUs of "
+    )
     first, *_, full, divided, bare, moved = shown.splitlines()
     assert "float32, pinned | 10 | 9 | 0.90 |  | copies alone 6 |  |" in moved and of_other.endswith(moved)
     assert first == "On GPUs of the kind NVIDIA H100 80GB HBM3, 2026-11-25, revision abc1234:"
@@ -78,4 +91,3 @@ def test_a_page_shows_what_was_measured():
     assert 0.8 < float(predicted) < 1
     assert 1.5 < float(re.search(r"\| 0\.90 \| (1\.\d\d) \|  \|  \|$", divided)[1]) < 2
     assert bare.endswith("| 10 |  |  |  |  |  |")
-    assert page.measured([]) == ""

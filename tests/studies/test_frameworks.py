@@ -1,18 +1,14 @@
 """Comparisons with frameworks: JAX and CuPy's interface on the host, and processes of their own."""
 
 from argparse import Namespace
-from functools import partial
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from studies.frameworks import comparisons as kinds
 from studies.frameworks import measuring, of_cupy
-from studies.record import Measurements
 from tilewright.bench import end_to_end
-from tilewright.core.errors import LaunchError, TilewrightError
+from tilewright.core.errors import LaunchError
 
 
 @pytest.fixture(autouse=True)
@@ -46,21 +42,11 @@ def test_results_that_differ_are_an_error(monkeypatch):
 
 
 def test_several_frameworks_run_in_processes_of_their_own(monkeypatch):
-    found = kinds.compared("F 1", kinds.CALL, "16", (2.0, 3.0))
-    started = []
-
-    def start(command, status=0, **named):
-        started.append(command[1:6])
-        Measurements(environment={}, measurements=found).save(Path(command[-1]))
-        return SimpleNamespace(returncode=status)
-
-    monkeypatch.setattr(measuring.subprocess, "run", start)
-    given = Namespace(framework=["jax", "cupy"])
-    assert list(measuring.measurements(None, given)) == [*found, *found]
-    assert started == [["-m", "studies.frameworks", "measure", "--framework", name] for name in ("jax", "cupy")]
-    monkeypatch.setattr(measuring.subprocess, "run", partial(start, status=1))
-    with pytest.raises(TilewrightError, match="the comparison with jax failed"):
-        next(measuring.measurements(None, given))
+    monkeypatch.setattr(measuring, "in_a_process", lambda *started: [started])
+    assert list(measuring.measurements(None, Namespace(framework=["jax", "cupy"]))) == [
+        ("frameworks", ["--framework", "jax"]),
+        ("frameworks", ["--framework", "cupy"]),
+    ]
 
 
 def test_one_framework_runs_in_this_process(monkeypatch):

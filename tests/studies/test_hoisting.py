@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from studies.worklog import __main__ as command
+from studies.results import path
 from studies.worklog import hoisting, sources
 from tilewright.bench.measure import verify
 from tilewright.bench.verify import Operands, limit
@@ -24,7 +24,7 @@ def test_the_other_loop_computes_the_same_product(tmp_path):
 
 def test_the_committed_counts_are_those_of_the_compiler(request):
     loops = hoisting.compiled()
-    assert sources.load(request.config.rootpath / command.SOURCES).loops == loops
+    assert sources.load(request.config.rootpath / path("sources")).loops == loops
     assert loops.as_written.loads == loops.swapped.loads
     assert f"| k inside | {loops.swapped.loads} | {loops.swapped.ffmas} |" in hoisting.markdown(loops)
 

@@ -1,11 +1,15 @@
 """Measurements, their files, and the command that writes them."""
 
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from studies import runner
 from studies.record import Measurement, Measurements
 from studies.results import RECORDS, paths
-from studies.runner import run
+from studies.runner import in_a_process, run
 from studies.templates import section
 from tilewright.core.errors import LaunchError, RecordsError
 from tilewright.engines.registry import cuda_unavailable
@@ -79,6 +83,26 @@ def test_options_of_a_study(tmp_path):
         arguments=arguments,
     )
     assert given == [3]
+
+
+def test_a_process_of_its_own(monkeypatch, tmp_path):
+    started = []
+
+    def start(command, status=0, timeout=None, **named):
+        started.append(command[1:4] + command[6:])
+        if timeout == 1:
+            raise runner.subprocess.TimeoutExpired(command, timeout)
+        Measurements(environment={}, measurements=FOUND).save(Path(command[5]))
+        return SimpleNamespace(returncode=status)
+
+    monkeypatch.setattr(runner.subprocess, "run", start)
+    assert in_a_process("some", ["--only", "a"]) == FOUND
+    assert started == [["-m", "studies.some", "measure", "--only", "a"]]
+    with pytest.raises(LaunchError, match="did not end within 1 s"):
+        in_a_process("some", [], timeout=1)
+    monkeypatch.setattr(runner.subprocess, "run", partial(start, status=1))
+    with pytest.raises(LaunchError, match="failed: see above"):
+        in_a_process("some", [])
 
 
 def test_a_page_is_written(capsys):

@@ -6,7 +6,7 @@ import pytest
 
 from studies.performance import term_products
 from studies.performance.term_products import Found
-from tilewright.bench.records import Baseline, Run, Times
+from tilewright.bench.records import Baseline, Times
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import find_gpu
 
@@ -60,7 +60,6 @@ def test_a_ratio_of_another_run_is_refused(record):
 def test_reading_the_large_factor_is_a_share_of_the_time(found):
     sentence = "Reading b of 128x4096x14336 takes 49 us at the 4,800 GB/s of the memory of an H200, 17% of"
     assert term_products.reading(found).startswith(sentence)
-    assert term_products.reading(found, "1x1x1") == ""
 
 
 def claim(found, *records, fast=()):
@@ -103,35 +102,11 @@ def test_where_the_largest_k_is_slow_the_claim_is_about_all(found, record):
     assert "k of 64 to 128 are 1.20 to 2.40 times as fast as cuBLAS's" in claim(found, *some)
 
 
-def test_without_records_every_part_is_empty(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert set(term_products.sections(term_products.load()).values()) == {""}
-
-
-def test_runs_are_found_with_the_gpu_they_name(tmp_path, monkeypatch, record):
-    monkeypatch.chdir(tmp_path)
-    environment = {"gpu": {"name": "NVIDIA H200", "compute_capability": "9.0"}}
-    path = term_products.RUNS["float32"]
-    path.parent.mkdir(parents=True)
-    Run(environment=environment, records=[record(64, 64, 64, 1000.0, 500.0)]).save(path)
+def test_the_committed_runs_are_of_one_gpu():
     found = term_products.load()
-    assert found.gpu == H200
-    assert list(found.records) == ["float32"]
-    assert found.records["float32"]["64x64x64"].gflops == 1000.0
-
-
-def test_a_run_on_another_gpu_says_so_and_makes_no_claim_for_the_first(tmp_path, monkeypatch, record):
-    monkeypatch.chdir(tmp_path)
-    for precision, name in (("float32", "NVIDIA H200"), ("fp16x3", "NVIDIA H100 80GB HBM3")):
-        path = term_products.RUNS[precision]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        one = record(4096, 4096, 4096, 200000.0, 50000.0, precision=precision)
-        Run(environment={"gpu": {"name": name, "compute_capability": "9.0"}}, records=[one]).save(path)
-    found = term_products.load()
-    heads = term_products.sections(found)["terms"].splitlines()[0]
-    assert "| float32: GFLOP/s / cuBLAS's |" in heads
-    assert "| fp16x3 on an NVIDIA H100 80GB HBM3: GFLOP/s / cuBLAS's |" in heads
-    assert "fp16x3" not in term_products.claim(found)
+    assert list(found.records) == list(term_products.PRECISIONS)
+    assert found.gpu.name == "H100"
+    assert all("4096x4096x4096" in of for of in found.records.values())
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/performance.md"])

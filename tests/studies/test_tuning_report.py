@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from studies.results import paths
 from studies.tuning import page as tuning
 from studies.tuning.plots import landscape, plot_landscape, plot_search
-from studies.tuning.regret import Regret
+from studies.tuning.regret import Regret, load
 from tilewright.core.errors import RecordsError
 from tilewright.kernels import find
 from tilewright.report.figures.svg import INK, PAPER
@@ -96,11 +97,15 @@ def test_the_page_is_made_from_the_table_and_both_journals(tmp_path, monkeypatch
     page.parent.mkdir()
     page.write_text((request.config.rootpath / tuning.PAGE).read_text())
     monkeypatch.chdir(tmp_path)
-    for path, trials in ((tuning.EXHAUSTIVE, TRIALS), (tuning.RANKED, TRIALS[4:])):
+    for name in ("regrets", "regrets of 16 bits"):
+        for path in paths(name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes((request.config.rootpath / path).read_bytes())
+    for path, trials in zip(paths("searches"), (TRIALS, TRIALS[4:]), strict=True):
         journal = Journal(path)
         for one in trials:
             journal.append(one)
-    assert tuning.main() == 0
+    tuning.write()
     text = page.read_text()
     assert re.search(r"!\[Maps of GFLOP/s, .*\.\]\(tuning-landscape\.svg\)", text)
     assert "tried 6 configs in 50 s and found 200 GFLOP/s. In a tenth of that time it had found 50.0% of it" in text
@@ -111,12 +116,11 @@ def test_the_page_is_made_from_the_table_and_both_journals(tmp_path, monkeypatch
 @pytest.mark.further
 def test_the_committed_page_is_what_its_data_make(tmp_path, monkeypatch, request):
     root = request.config.rootpath
-    for path in (tuning.PAGE, tuning.EXHAUSTIVE, tuning.RANKED, *tuning.REGRETS, *tuning.REGRETS_16_BITS):
-        if (root / path).exists():
-            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / path).write_bytes((root / path).read_bytes())
+    (tmp_path / "results").symlink_to(root / "results")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / tuning.PAGE).write_bytes((root / tuning.PAGE).read_bytes())
     monkeypatch.chdir(tmp_path)
-    assert tuning.main() == 0
+    tuning.write()
     assert (tmp_path / tuning.PAGE).read_text() == (root / tuning.PAGE).read_text(), "out of date: run make docs"
 
 
@@ -152,12 +156,11 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"regrets": []}'])
-def test_a_corrupt_file_of_picks_is_an_error(tmp_path, monkeypatch, capsys, text):
-    monkeypatch.chdir(tmp_path)
-    tuning.REGRETS[0].parent.mkdir(parents=True)
-    tuning.REGRETS[0].write_text(text)
-    assert tuning.main() == 1
-    assert "results/h200/tuning/regret_first.json is not what tuning.regret writes" in capsys.readouterr().err
+def test_a_corrupt_file_of_picks_is_an_error(tmp_path, text):
+    path = tmp_path / "regret.json"
+    path.write_text(text)
+    with pytest.raises(RecordsError, match=r"regret.json is not what tuning.regret writes"):
+        load(path)
 
 
 def test_journals_that_cannot_be_compared_are_refused():
@@ -167,7 +170,9 @@ def test_journals_that_cannot_be_compared_are_refused():
         tuning.best_so_far([TRIALS[2]])
 
 
-def test_a_missing_page_is_an_error(tmp_path, monkeypatch, capsys):
+def test_a_missing_page_is_an_error(tmp_path, monkeypatch, request):
+    (tmp_path / "results").symlink_to(request.config.rootpath / "results")
+    (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert tuning.main() == 1
-    assert "tuning.md" in capsys.readouterr().err
+    with pytest.raises(FileNotFoundError, match=r"tuning\.md"):
+        tuning.write()

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from studies.counters import validation
+from studies.results import path
 from tilewright.bench import ncu
 from tilewright.core.errors import EngineUnavailableError, RecordsError
 from tilewright.core.gpus import gpu_named
@@ -85,7 +86,7 @@ def test_it_needs_a_gpu_to_profile(tmp_path, monkeypatch):
 @pytest.mark.further
 def test_the_committed_comparison_agrees_and_the_emulator_still_counts_so(request):
     """All of it as it was explained when it was made, and some of it explained anew."""
-    facts = validation.load(request.config.rootpath / validation.COMPARISON)
+    facts = validation.load(request.config.rootpath / path("counters"))
     assert len(facts["rows"]) == 24
     assert list(validation.failures(facts)) == []
     gpu = gpu_named("H200")

@@ -92,7 +92,7 @@ def records(make_record):
 
 
 def test_tables_are_empty_where_nothing_was_measured():
-    none = tables.load([tables.RECORDS[0].with_name("none.json")])
+    none = Varied()
     made = (tables.notes(none), tables.sweep(none), tables.split(none), tables.orders(none, none))
     assert made == ("", "", "", "")
     assert tables.sweep_figure(none) is None
@@ -100,13 +100,9 @@ def test_tables_are_empty_where_nothing_was_measured():
     assert tables.cublas(none).startswith("| m = n = k | A6000: tile of a block |\n")
 
 
-def test_records_are_of_the_first_file_there_is_and_name_its_gpu(tmp_path, make_record):
-    none, found, later = (tmp_path / name for name in ("none.json", "found.json", "later.json"))
-    for path, name in ((found, "NVIDIA H100 80GB HBM3"), (later, "NVIDIA H200")):
-        gpu = {"name": name, "compute_capability": "9.0"}
-        Run(environment={"gpu": gpu}, records=[make_record(kernel=path.stem)]).save(path)
-    varied = tables.load([none, found, later])
-    assert ([one.kernel for one in varied.records], varied.gpu) == (["found"], "H100")
+def test_the_committed_run_names_its_gpu():
+    varied = tables.load("variations")
+    assert varied.records and varied.gpu == "H100"
 
 
 def test_cublas_kernels_are_named_by_size(records):

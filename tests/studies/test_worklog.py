@@ -2,20 +2,20 @@
 
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
 from studies import published
 from studies.figures import quantisation
 from studies.profiles import tables as profiles
-from studies.profiles.tables import PROFILES
+from studies.results import FOLDER
+from studies.results import path as file_of
 from studies.worklog import __main__ as command
 from studies.worklog import accesses, counted, errors, pages, rungs, sources, template
 from studies.worklog import variations as tables
 from studies.worklog import varying as variations
 from studies.worklog.counted import Counted, Group
-from studies.worklog.facts import RECORDS, Facts, problem_of
+from studies.worklog.facts import Facts, problem_of
 from studies.worklog.metrics import METRICS
 from studies.worklog.speeds import speeds
 from tilewright.bench.ncu import CUBLAS
@@ -303,21 +303,17 @@ def test_a_file_of_errors_that_is_none_is_an_error(tmp_path):
 def checkout(tmp_path, monkeypatch, request):
     """A copy of what the pages are made from, as the current folder; returns the root of the real ones."""
     root = request.config.rootpath
-    measured = [path for path in (*tables.RECORDS, PROFILES) if (root / path).exists()]
-    for path in (pages.TEXTS, *RECORDS, tables.TUNED, *measured, command.COUNTS, command.ERRORS, command.SOURCES):
-        copy = tmp_path / path
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if (root / path).is_dir() else shutil.copy)(root / path, copy)
+    for folder in (pages.TEXTS, FOLDER):
+        shutil.copytree(root / folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path)
     return root
 
 
 @pytest.fixture
 def worklog(checkout):
-    samples = errors.Errors(errors.load(command.ERRORS))
-    profiled = profiles.load()
-    facts = Facts(Facts.load_runs(), counted.load(command.COUNTS), profiled.profiles if profiled else ())
-    return pages.Worklog(facts, samples, sources.load(command.SOURCES), tables.load())
+    samples = errors.Errors(errors.load(file_of("errors")))
+    facts = Facts(Facts.load_runs(), counted.load(file_of("counts")), profiles.load("profiles").profiles)
+    return pages.Worklog(facts, samples, sources.load(file_of("sources")), tables.load("variations"))
 
 
 def test_the_committed_pages_are_what_their_words_and_data_make(checkout, worklog):
@@ -388,7 +384,7 @@ def worklog_rooflines(worklog):
 def test_the_committed_counts_are_those_of_the_kernels(request, monkeypatch, name):
     monkeypatch.chdir(request.config.rootpath)
     kernel = find(name)
-    committed = counted.load(command.COUNTS)[name]
+    committed = counted.load(file_of("counts"))[name]
     now = counted.counted(kernel, Facts(Facts.load_runs(), {}).config(kernel), problem_of(kernel))
     assert (now.groups, now.ffma, now.requested_bytes) == (
         committed.groups,
@@ -398,8 +394,8 @@ def test_the_committed_counts_are_those_of_the_kernels(request, monkeypatch, nam
 
 
 def test_the_committed_counts_of_sources_are_those_of_the_kernels(request):
-    committed = sources.load(request.config.rootpath / command.SOURCES)
-    assert accesses.all_counted() == committed.accesses, f"{command.SOURCES} is out of date: run make docs"
+    committed = sources.load(request.config.rootpath / file_of("sources"))
+    assert accesses.all_counted() == committed.accesses, "results/emulator/sources.json is out of date: run make docs"
     assert [(one.kernel, one.config) for one in committed.sweep] == [
         (kernel.name, config) for kernel, config in variations.swept()
     ]
@@ -441,9 +437,11 @@ SAMPLES = [
 
 @pytest.mark.parametrize(("way", "inputs", "k"), SAMPLES)
 def test_the_committed_errors_are_those_of_the_kernels(request, way, inputs, k):
-    committed = errors.Errors(errors.load(request.config.rootpath / command.ERRORS)).find(way, inputs, k)
+    committed = errors.Errors(errors.load(request.config.rootpath / file_of("errors"))).find(way, inputs, k)
     now = errors.sampled(way, inputs, k)
-    assert now.error == pytest.approx(committed.error, rel=1e-3), f"{command.ERRORS} is out of date: run make docs"
+    assert now.error == pytest.approx(committed.error, rel=1e-3), (
+        "results/emulator/errors.json is out of date: run make docs"
+    )
     assert now.toward_zero == pytest.approx(committed.toward_zero, abs=0.01)
 
 
@@ -490,26 +488,26 @@ def test_metrics_that_pages_show_exist_and_all_are_shown(request):
 
 
 def test_the_command_writes_everything(checkout, monkeypatch):
-    committed = counted.load(command.COUNTS)
+    committed = counted.load(file_of("counts"))
     monkeypatch.setattr(command, "counted", lambda kernel, config, problem: committed[kernel.name])
-    samples = errors.load(command.ERRORS)
+    samples = errors.load(file_of("errors"))
     monkeypatch.setattr(errors, "all_sampled", lambda: iter(samples))
-    of_sources = sources.load(command.SOURCES)
+    of_sources = sources.load(file_of("sources"))
     monkeypatch.setattr(sources, "all_counted", lambda: of_sources)
     monkeypatch.setattr(pages.Worklog, "figure", lambda self, kernel, kind: f"<svg>{kernel.name} {kind}</svg>")
     shutil.rmtree(pages.FOLDER / "figures", ignore_errors=True)
-    assert command.main() == 0
-    assert counted.load(command.COUNTS) == committed
-    assert errors.load(command.ERRORS) == samples
-    assert sources.load(command.SOURCES) == of_sources
+    command.write()
+    assert counted.load(file_of("counts")) == committed
+    assert errors.load(file_of("errors")) == samples
+    assert sources.load(file_of("sources")) == of_sources
     assert (pages.FIGURES / "10_warptiled_tiling.svg").read_text() == "<svg>warptiled tiling</svg>"
     assert (pages.FOLDER / "17_skinny.md").read_text() == (checkout / pages.FOLDER / "17_skinny.md").read_text()
 
 
-def test_a_missing_file_is_an_error(tmp_path, monkeypatch, capsys):
+def test_a_missing_file_is_an_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert command.main() == 1
-    assert f"cannot read the records in {Path('results/h200/ladder.json')}" in capsys.readouterr().err
+    with pytest.raises(RecordsError, match=r"cannot read the records in results/h200/ladder\.json"):
+        command.write()
 
 
 def test_steps_of_fast_cu_are_next_to_the_rungs_with_their_ideas(request, monkeypatch):
