@@ -14,7 +14,7 @@ from studies.markdown import table
 from studies.pages import redraw
 from studies.results import paths
 from studies.tuning.plots import Curve, plot_landscape, plot_search
-from studies.tuning.regret import Regret, load, words, words_now
+from studies.tuning.regret import Regret, load, words
 from tilewright.bench.suites import shapes
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import capability_of
@@ -130,7 +130,7 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
             longer = picked_now(environment["gpu"], one)
             if longer is not None:
                 of_draw.append(longer)
-            kernel, _, config = (words_now(one.picked) or one.picked).partition(":")
+            kernel, _, config = one.picked.partition(":")
             rows.append(
                 (
                     one.shape,
@@ -176,10 +176,7 @@ def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
     """How many times longer than the fastest known the present selector's pick took; None if it was not measured."""
     capability = capability_of(gpu["compute_capability"])
     pick = words(Choice(*select(one.problem, capability, gpu["name"])))
-    times_us: dict[str, float] = {}
-    for named, time_us in (one.times_us or {}).items():
-        if now := words_now(named):
-            times_us[now] = min(time_us, times_us.get(now, time_us))
+    times_us = one.times_us or {}
     return times_us[pick] / min(times_us.values()) if pick in times_us else None
 
 

@@ -151,7 +151,7 @@ class Worklog:
                 sources.fastcuda, facts, counts.presets, variations.fastcuda(self.varied), self.varied.gpu
             ),
             "split": partial(variations.split, varied),
-            "orders": lambda: variations.orders(varied, variations.load("tuned")),
+            "orders": lambda: variations.orders(varied, variations.load("raster")),
         }
 
     def _common(self) -> dict[str, Fill]:
