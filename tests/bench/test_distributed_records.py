@@ -1,12 +1,14 @@
 """Records of products of several GPUs, and of those that a GPU does not hold."""
 
 import re
+import subprocess
 
 import pytest
 
 pytest.importorskip("torch.distributed.tensor")
 
 from tilewright.bench import out_of_core
+from tilewright.bench.distributed import __main__ as distributed
 from tilewright.bench.distributed import measuring
 from tilewright.bench.distributed.records import SCHEMES, Failure, Scaling, ScalingRun
 from tilewright.bench.records import Times
@@ -59,6 +61,21 @@ def test_a_product_out_of_core_is_measured():
     record = out_of_core.measure(out_of_core.SMALL[0], 1, "emulator")
     assert record.scheme == "out_of_core" and record.memory_limit == 20_000
     assert record.moved_bytes > 4 * (96 * 64 + 64 * 80 + 96 * 80)
+
+
+def test_no_process_is_left_of_ranks_that_hang(monkeypatch, capsys):
+    started = []
+
+    class Hanging(subprocess.Popen):
+        def __init__(self, command, **named):
+            super().__init__(["sleep", "60"], **named)
+            started.append(self)
+
+    monkeypatch.setattr(distributed.subprocess, "Popen", Hanging)
+    assert distributed.main(["--small", "--timeout", "0.01"]) == 1
+    assert capsys.readouterr().out.splitlines() == ["start: did not end within 0.01 s: "] * 2
+    assert len(started) == 3  # two ranks, and one process that has all GPUs
+    assert all(one.poll() is not None for one in started)
 
 
 def test_a_page_shows_what_was_measured():
