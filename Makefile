@@ -26,11 +26,11 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 
 docs: .venv/installed-dev
-	$(BIN)/python -m tilewright.report.worklog
-	$(BIN)/python -m tilewright.report.performance
-	$(BIN)/python -m tilewright.report.tuning
-	$(BIN)/python -m tilewright.report.frameworks
-	$(BIN)/python -m tilewright.report.scaling
+	$(BIN)/python -m studies.worklog write
+	$(BIN)/python -m studies.performance write
+	$(BIN)/python -m studies.tuning write
+	$(BIN)/python -m studies.frameworks write
+	$(BIN)/python -m studies.scaling write
 
 .venv/installed: pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tilewright needs Python 3.10 or newer, $(PYTHON) is older: make PYTHON=python3.12 ...")'

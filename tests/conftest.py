@@ -14,8 +14,8 @@ import pytest
 
 from tiers import mark_further
 from tilewright.bench.records import Baseline, Error, Record, Times
+from tilewright.core.errors import EngineUnavailableError
 from tilewright.engines.emulator.runtime_library import find_runtime
-from tilewright.errors import EngineUnavailableError
 
 # Nearly all that collecting makes stays: to go through it would take a third of the time. Tests leave little in cycles.
 gc.disable()

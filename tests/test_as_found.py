@@ -18,12 +18,12 @@ from tilewright.bench.checking import outcomes
 from tilewright.bench.measure import verify
 from tilewright.bench.references import Reference
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.gpus import gpu_named
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.launches import check_launch
-from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import read_launch
 from tilewright.kernels.sources import from_source
-from tilewright.problem import Problem, Scalars
 
 FOUND = Path(__file__).with_name("own_kernels") / "as_found"
 H200 = gpu_named("H200")

@@ -16,9 +16,9 @@ from tilewright import version
 from tilewright.bench.verify import Operands
 from tilewright.cli import bench, main, streams
 from tilewright.cli.main import COMMANDS
+from tilewright.core.problem import Layout, Problem
 from tilewright.engines import registry
 from tilewright.kernels import KERNELS, find
-from tilewright.problem import Layout, Problem
 from tilewright.report import course, ratios
 
 

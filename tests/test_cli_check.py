@@ -15,9 +15,9 @@ from faulty import faulty
 from tilewright.bench import check_cases, checking
 from tilewright.cli import check, main
 from tilewright.cli.terminal import kernel_names
+from tilewright.core.problem import Scalars
 from tilewright.kernels import GROUPED, KERNELS, examples, find
 from tilewright.kernels.sources import START
-from tilewright.problem import Scalars
 
 OWN_KERNELS = Path(__file__).with_name("own_kernels")
 

@@ -9,7 +9,7 @@ from tilewright.analysis import block_counts
 from tilewright.bench import ncu
 from tilewright.cli import explain as command
 from tilewright.cli.main import app
-from tilewright.errors import (
+from tilewright.core.errors import (
     ConfigError,
     EngineUnavailableError,
     FigureError,
@@ -17,8 +17,8 @@ from tilewright.errors import (
     PathError,
     ProblemError,
 )
-from tilewright.gpus import find_gpu, gpu_named
-from tilewright.problem import Arithmetic, Problem, orders
+from tilewright.core.gpus import find_gpu, gpu_named
+from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.select.selector import select
 from tilewright.tables.store import device_of
 

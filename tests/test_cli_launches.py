@@ -14,10 +14,10 @@ from tilewright.analysis.launch_explanation import explain_launch, launch_json, 
 from tilewright.bench.references import Reference
 from tilewright.cli import explain as explain_command
 from tilewright.cli import main
+from tilewright.core.errors import ConfigError, DtypeError, LaunchError
+from tilewright.core.gpus import gpu_named
 from tilewright.engines.emulator.compiler import FAST
 from tilewright.engines.emulator.launches import Placed, check_launch, compile_launch, draw
-from tilewright.errors import ConfigError, DtypeError, LaunchError
-from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import is_launch, read_launch
 
 OWN = Path(__file__).with_name("own_kernels")

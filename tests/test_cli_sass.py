@@ -7,8 +7,8 @@ import pytest
 
 from tilewright.cli import main, streams
 from tilewright.cli import sass as command
+from tilewright.core.errors import EngineUnavailableError
 from tilewright.engines import disassembler
-from tilewright.errors import EngineUnavailableError
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import pkgutil
+import re
 from functools import lru_cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import NamedTuple
 
 import pytest
 
+import studies
 import tilewright
 
 ROOT = Path(tilewright.__file__).parent
+STUDIES = Path(studies.__file__).parent
 
 LAYERS = (
     *(
@@ -46,7 +49,7 @@ LAYERS = (
         "tiles",
         "activations",
     ),
-    *("problem", "gpus", "files", "errors", "version"),
+    *("errors", "core", "version"),
 )
 """Modules and packages of `tilewright`, from above."""
 
@@ -62,9 +65,8 @@ class Import(NamedTuple):
     in_function: bool
 
 
-def imports_of(path):
-    """Imports of a module that run: not those for type checkers."""
-    by = path.relative_to(ROOT).with_suffix("").parts
+def names_imported(path):
+    """Dotted names that a module imports when it runs, not those for type checkers; and whether a function does so."""
     found = []
 
     def visit(node, in_function):
@@ -73,15 +75,21 @@ def imports_of(path):
         names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{one.name}" for one in node.names]
-        for name in names:
-            package, *parts = name.split(".")
-            if package == "tilewright":
-                found.append(Import(by, module_of(parts), in_function))
+        found.extend((name, in_function) for name in names)
         for child in ast.iter_child_nodes(node):
             visit(child, in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
     visit(ast.parse(path.read_text()), False)
     return found
+
+
+def imports_of(path):
+    """Imports of a module of the package that are of the package."""
+    by = path.relative_to(ROOT).with_suffix("").parts
+    names = [(name.split("."), in_function) for name, in_function in names_imported(path)]
+    return [
+        Import(by, module_of(parts), in_function) for (package, *parts), in_function in names if package == "tilewright"
+    ]
 
 
 def module_of(parts):
@@ -119,6 +127,21 @@ def test_no_modules_import_each_other():
         if not one.in_function and one.of != one.by:
             needs.setdefault(one.by, set()).add(one.of)
     TopologicalSorter(needs).prepare()  # raises CycleError, which names them
+
+
+def test_the_package_does_not_import_studies():
+    by_package = {name for path in ROOT.rglob("*.py") for name, _ in names_imported(path)}
+    by_studies = {name for path in STUDIES.rglob("*.py") for name, _ in names_imported(path)}
+    assert "studies" not in {name.partition(".")[0] for name in by_package}
+    assert {"studies", "tilewright"} <= {name.partition(".")[0] for name in by_studies}
+
+
+def test_only_one_module_knows_where_records_are():
+    """`studies.results`, which has names of files in the folder."""
+    named = re.compile(r"results/\w")
+    assert named.search((STUDIES.parent / "CONTRIBUTING.md").read_text())
+    modules = [*ROOT.rglob("*.py"), *STUDIES.rglob("*.py")]
+    assert [str(path) for path in modules if named.search(path.read_text())] == []
 
 
 @pytest.mark.parametrize("package", ["tilewright", "tilewright.torch", "tilewright.engines.emulator"])

@@ -12,8 +12,9 @@ import numpy as np
 
 import tilewright
 from stand_ins import NumPyEngine
-from tilewright.errors import TilewrightError
-from tilewright.problem import FLOAT8, PRECISIONS
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.errors import TilewrightError
+from tilewright.core.problem import PRECISIONS
 from tilewright.select.selector import select
 from tilewright.tables.cases import posed
 from tilewright.tables.store import shipped

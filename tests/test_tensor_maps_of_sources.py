@@ -15,18 +15,18 @@ from tilewright import matmul
 from tilewright.analysis.launch_explanation import explain_launch
 from tilewright.bench.checking import outcomes
 from tilewright.cli import main
+from tilewright.core.errors import ConfigError, DtypeError, ProblemError
+from tilewright.core.gpus import gpu_named
+from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars
 from tilewright.engines import nvrtc
 from tilewright.engines.arguments import MAP_BYTES, shape_of
 from tilewright.engines.emulator.launches import check_launch
 from tilewright.engines.launch_arguments import MAP_WORDS, describe
 from tilewright.engines.tensor_maps import layouts
-from tilewright.errors import ConfigError, DtypeError, ProblemError
-from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import read_launch
 from tilewright.kernels.map_pointers import with_maps_by_value
 from tilewright.kernels.sources import from_source
 from tilewright.kernels.spec import Variant
-from tilewright.problem import Arithmetic, Layout, Problem, Scalars
 
 OWN = Path(__file__).with_name("own_kernels")
 PRODUCT = (OWN / "tile_product.cu").read_text()

@@ -24,10 +24,11 @@ NOT_PACKAGED = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built from a copy of the sources alone: what earlier builds left behind must not show."""
+    """Built from a copy of the sources alone: what earlier builds left behind must not show. Studies lie beside."""
     pytest.importorskip("setuptools")
     folder = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(ROOT / "src", folder / "copy" / "src", ignore=NOT_PACKAGED)
+    for name in ("src", "studies"):
+        shutil.copytree(ROOT / name, folder / "copy" / name, ignore=NOT_PACKAGED)
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder / "copy")
     command = [*PIP, "wheel", *OFFLINE, "--no-build-isolation", "-w", folder, folder / "copy"]
@@ -66,6 +67,8 @@ def test_it_has_every_file_of_the_package(wheel):
     ours = {path.relative_to(ROOT / "src").as_posix() for path in files if ".egg-info" not in str(path)}
     assert not ours - names
     assert "tilewright/py.typed" in ours
+    folders = {name.partition("/")[0] for name in names}
+    assert {name for name in folders if not name.endswith(".dist-info")} == {"tilewright"}
     suffixes = {Path(name).suffix for name in ours}
     assert {".cu", ".cuh", ".hpp", ".cpp", ".h", ".json", ".j2", ".css", ".js"} <= suffixes
 
@@ -144,7 +147,7 @@ def test_when_its_runtime_is_used(installed, copy, tmp_path, why):
         assert installed("-c", program, package=copy, **variables).strip() == str(library)
     else:
         program = f"""
-from tilewright.errors import EngineUnavailableError
+from tilewright.core.errors import EngineUnavailableError
 try:
     {program}
 except EngineUnavailableError as error:

@@ -6,9 +6,9 @@ import pytest
 from tilewright.analysis.accuracy import error_in_order, predicted_error
 from tilewright.bench.measure import verify
 from tilewright.bench.verify import Operands
+from tilewright.core.problem import Problem
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import KERNELS, find
-from tilewright.problem import Problem
 
 ENGINE = EmulatorEngine()
 KINDS = [

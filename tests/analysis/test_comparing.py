@@ -10,11 +10,11 @@ import pytest
 from tilewright.analysis import comparing, cost
 from tilewright.analysis.comparing import CostModels
 from tilewright.analysis.cost import CostModel, Sizes
+from tilewright.core.gpus import find_gpu
+from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.engines.host_compiler import find_compiler
-from tilewright.gpus import find_gpu
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.families import Streaming
-from tilewright.problem import Arithmetic, Problem, orders
 from tilewright.select.measured import measured
 from tilewright.select.selector import _own
 from tilewright.tables import store

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from tilewright.analysis.explanation import Measured, Waves, explain, time_words, to_json, verdict
+from tilewright.core.errors import ConfigError, DtypeError, EngineUnavailableError
+from tilewright.core.gpus import GPUS, gpu_named
+from tilewright.core.problem import Arithmetic, Problem, Scalars
 from tilewright.engines import disassembler
-from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
-from tilewright.gpus import GPUS, gpu_named
 from tilewright.kernels import find
-from tilewright.problem import Arithmetic, Problem, Scalars
 from tilewright.report.explain_tables import roofline_words
 
 H200 = gpu_named("H200")

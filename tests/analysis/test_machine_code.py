@@ -11,9 +11,9 @@ from tilewright.analysis.instruction_mix import (
     warpgroup_products,
 )
 from tilewright.analysis.machine_code import machine_code, remarks
+from tilewright.core.errors import CompileError
+from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.engines import nvrtc
-from tilewright.errors import CompileError
-from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
 

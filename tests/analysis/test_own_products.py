@@ -8,9 +8,9 @@ import pytest
 
 from tilewright.analysis.explanation import Explanation, explain
 from tilewright.analysis.roofline import L2
-from tilewright.gpus import gpu_named
+from tilewright.core.gpus import gpu_named
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels.sources import from_source
-from tilewright.problem import Arithmetic, Problem
 
 SOURCE = Path(__file__).parents[1] / "own_kernels" / "hgemm_async.cu"
 SIZE = 4096

@@ -7,8 +7,8 @@ from tilewright.analysis.control_flow import main_loop
 from tilewright.analysis.machine_code import machine_code
 from tilewright.analysis.register_banks import BankReads, bank_reads
 from tilewright.analysis.sass import parse
+from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.problem import Problem
 
 
 def reads(text):

@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -10,18 +9,17 @@ from typer.testing import CliRunner
 from tilewright.analysis.cost import predict
 from tilewright.analysis.scaling import ALL_GATHER, DEVICES, REDUCE_SCATTER, SPLIT, Links, scaling
 from tilewright.cli.main import app
-from tilewright.errors import ProblemError
-from tilewright.gpus import gpu_named
+from tilewright.core.errors import ProblemError
+from tilewright.core.gpus import gpu_named
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import resolve
-from tilewright.problem import Arithmetic, Problem
-from tilewright.report import scaling as page
-from tilewright.report.performance import fill
 
 H200 = gpu_named("H200")
+LINKS = Links(450.0, 50.0, 8)
 KERNEL, _ = resolve("gemm_sm90")
 
 
-def shares(m, n, k, links=page.LINKS, devices=DEVICES):
+def shares(m, n, k, links=LINKS, devices=DEVICES):
     problem = Problem(m, n, k, Arithmetic("bfloat16", "bfloat16"))
     found = scaling(partial(predict, KERNEL, KERNEL.config(capability=(9, 0)), gpu=H200), problem, links, devices)
     return {(one.scheme, one.devices): one for one in found}
@@ -64,7 +62,7 @@ def test_a_product_does_not_divide_further_than_its_sizes():
     with pytest.raises(ProblemError, match="devices must be 1 or more, got 0"):
         shares(64, 64, 64, devices=(0,))
     with pytest.raises(ProblemError, match="the GPU cannot hold a block of the kernel with this config"):
-        scaling(lambda part: None, Problem(64, 64, 64), page.LINKS)
+        scaling(lambda part: None, Problem(64, 64, 64), LINKS)
     with pytest.raises(ProblemError, match="link must be more than 0"):
         Links(0.0)
 
@@ -79,9 +77,3 @@ def test_on_the_command_line(tmp_path):
     assert {one["devices"] for one in facts["scaling"]} == {*DEVICES, 3}
     refused = CliRunner().invoke(app, ["explain", "gemm_sm90", *options, "--ncu"])
     assert isinstance(refused.exception, ProblemError)
-
-
-@pytest.mark.further
-def test_the_committed_page_is_what_the_model_says():
-    text = Path("docs/scaling.md").read_text()
-    assert fill(text, page.sections()) == text

@@ -8,9 +8,10 @@ from tilewright.analysis import traffic
 from tilewright.analysis.machine_code import machine_code
 from tilewright.analysis.traffic import count
 from tilewright.analysis.widths import shared_widths
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars, orders
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import FLOAT8, Arithmetic, Layout, Problem, Scalars, orders
 
 PROFILED = {
     "6-vectorized": ("vectorized", {}),

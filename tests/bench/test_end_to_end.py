@@ -9,11 +9,11 @@ import pytest
 from tilewright.bench import end_to_end, run
 from tilewright.bench.end_to_end import QUEUE, WALL_S, WALL_SAMPLES, Stopwatch, TorchCalls
 from tilewright.bench.records import EndToEnd, PerCall
+from tilewright.core.errors import DtypeError, EngineUnavailableError
+from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import DtypeError, EngineUnavailableError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
-from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 
 
 class Gpu:

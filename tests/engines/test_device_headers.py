@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from tilewright.core.errors import CompileError
 from tilewright.engines import nvrtc
 from tilewright.engines.emulator import compiler
-from tilewright.errors import CompileError
 
 MODELS = compiler._HERE / "include"
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
+from tilewright.core.errors import CompileError
 from tilewright.engines.emulator.compiler import CHECKED, FAST
-from tilewright.errors import CompileError
 
 BUILDS = pytest.mark.parametrize("build", [FAST, CHECKED], ids=["fast", "checked"])
 

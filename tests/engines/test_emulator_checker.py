@@ -5,11 +5,11 @@ import ctypes
 import numpy as np
 import pytest
 
+from tilewright.core.errors import LaunchError
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker, padded
 from tilewright.engines.emulator.compiler import CHECKED, OPTIMIZE_VARIABLE, compile_kernel
 from tilewright.engines.emulator.program import Watch, load
-from tilewright.errors import LaunchError
 
 FIRST = 8
 """Line of a kernel's first statement."""

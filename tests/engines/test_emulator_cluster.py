@@ -10,14 +10,14 @@ import pytest
 from emulator_helpers import launch
 
 from faulty import faulty
+from tilewright.core.errors import LaunchError
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine, Watch
 from tilewright.engines.emulator.counting import MemoryCounter, Operands
 from tilewright.engines.emulator.launches import check_launch
-from tilewright.errors import LaunchError
 from tilewright.kernels.launches import read_launch
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Problem, Scalars
 
 KERNEL = """
 #include "cluster.cuh"

@@ -8,11 +8,11 @@ import pytest
 from emulator_helpers import launch
 
 from tilewright.analysis.launch_explanation import explain_launch
+from tilewright.core.errors import LaunchError
+from tilewright.core.gpus import gpu_named
 from tilewright.engines import nvrtc
 from tilewright.engines.emulator.compiler import CHECKED, FAST
 from tilewright.engines.emulator.launches import check_launch
-from tilewright.errors import LaunchError
-from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import read_launch
 
 BUILDS = pytest.mark.parametrize("build", [FAST, CHECKED], ids=["fast", "checked"])

@@ -230,7 +230,7 @@ def test_the_gpus_compiler_takes_the_same_source(name):
 
 def test_a_product_with_a_float_is_for_neither_compiler():
     """It might be one of halves or of floats."""
-    from tilewright.errors import CompileError  # noqa: PLC0415
+    from tilewright.core.errors import CompileError  # noqa: PLC0415
 
     source = '#include <cuda_fp16.h>\nextern "C" __global__ void kernel(__half* x) { x[0] = x[0] * 2.0f; }'
     with pytest.raises(CompileError, match="ambiguous"):

@@ -17,6 +17,9 @@ from tilewright.bench.case import Case
 from tilewright.bench.check_cases import vast_cases
 from tilewright.bench.checking import outcomes
 from tilewright.bench.vast import REACH, vast_problems, with_far_lines
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import ConfigError, MemoryFullError, ProblemError
+from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker
 from tilewright.engines.emulator.compiler import OVERFLOWS, compile_kernel
@@ -24,10 +27,8 @@ from tilewright.engines.emulator.program import GRID_LIMITS, Watch, load
 from tilewright.engines.emulator.repeating import Repeating
 from tilewright.engines.emulator.sampled import chosen_blocks
 from tilewright.engines.emulator.zero_pages import zeros
-from tilewright.errors import ConfigError, MemoryFullError, ProblemError
 from tilewright.kernels import find
 from tilewright.kernels.sources import from_source
-from tilewright.problem import ITEM_BYTES, LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
 
 WIDE = {"A": "size_t", "B": "size_t", "C": "size_t"}
 """The type of each array's indices."""

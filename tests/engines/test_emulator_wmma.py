@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.core.errors import CompileError, LaunchError
 from tilewright.engines import nvrtc
-from tilewright.errors import CompileError, LaunchError
 
 SOURCE = Path(__file__).with_name("wmma_product.cu")
 

@@ -5,9 +5,9 @@ import pytest
 from emulator_helpers import kinds_found, launch
 
 from tilewright.analysis.launch_explanation import explain_launch
+from tilewright.core.errors import CompileError, LaunchError
+from tilewright.core.gpus import gpu_named
 from tilewright.engines import nvrtc
-from tilewright.errors import CompileError, LaunchError
-from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import read_launch
 
 RNG = np.random.default_rng(1)

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from cuda.bindings import nvrtc as bindings
 
+from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.engines import cache, nvrtc
-from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
 from tilewright.kernels.takes import Variant
 

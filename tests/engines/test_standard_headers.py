@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.core.errors import CompileError
 from tilewright.engines import nvrtc
-from tilewright.errors import CompileError
 
 OWN = (nvrtc.BEFORE, "integer_types.h")
 """No headers of that library."""

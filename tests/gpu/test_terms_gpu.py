@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import tilewright
+from studies.precisions.hostile import EXACT, ORDINARY
 from this_gpu import CAPABILITY
-from tilewright.bench.hostile import EXACT, ORDINARY
+from tilewright.core.problem import LAYOUTS
 from tilewright.kernels.spec import NON_FINITE as NON_FINITE_MOST
-from tilewright.problem import LAYOUTS
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 

@@ -1,14 +1,14 @@
 """The autotuner and the selector on a GPU."""
 
 import planted
-from tilewright.gpus import GPUS, find_gpu
+from studies.tuning.regret import draw, mean, regrets
+from tilewright.core.gpus import GPUS, find_gpu
+from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.problem import Problem
 from tilewright.select.selector import select
 from tilewright.tables import store
 from tilewright.tuning import space
 from tilewright.tuning.journal import Journal
-from tilewright.tuning.regret import draw, mean, regrets
 from tilewright.tuning.search import Search, Settings
 from tilewright.tuning.supervisor import Worker
 

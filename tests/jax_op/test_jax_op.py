@@ -12,7 +12,7 @@ from jax.test_util import check_grads  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import ArrayError, DtypeError, EngineUnavailableError, ProblemError  # noqa: E402
-from tilewright.problem import PRECISIONS  # noqa: E402
+from tilewright.core.problem import PRECISIONS  # noqa: E402
 
 ACTIVATIONS = {
     None: lambda x: x,

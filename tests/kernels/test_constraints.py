@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilewright.errors import ConfigError
+from tilewright.core.errors import ConfigError
 from tilewright.kernels import LADDER, find
 
 # For each kernel: overrides that break a constraint, and words of its message.

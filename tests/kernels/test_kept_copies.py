@@ -13,9 +13,9 @@ from test_what_terms_cannot_hold import UNFIT, bits, make_unfit
 
 import tilewright
 from library_cases import Operands, cases, findings, multiply
+from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Problem
 
 UNTIDY = [*UNFIT, 2.0**-140, 2.0**-60, 0.0, 1.0]
 
@@ -83,7 +83,7 @@ def test_launches_that_a_kept_copy_leaves():
     assert plans[1].relaid == ("A",)
     assert plans[1].needs.relayout_bytes < plans[0].needs.relayout_bytes
     kernel = find("gemm_sm90")
-    problem = Problem(64, 67, 64, tilewright.problem.Arithmetic("float16", "float16"))
+    problem = Problem(64, 67, 64, tilewright.core.problem.Arithmetic("float16", "float16"))
     plan = ENGINE.plan(kernel, kernel.config(), problem, Addresses(), kept="B")
     assert len(plan.steps) == 1
     assert plan.kept is not None

@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import LADDER, find
-from tilewright.problem import Layout, Problem, Scalars
 
 ENGINE = EmulatorEngine()
 RUNGS = [kernel for kernel in LADDER if kernel.source.parent.name == "ladder"]

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tilewright import kernels
+from tilewright.core.problem import Epilogue
 from tilewright.kernels import find
 from tilewright.kernels.library import grouped_sm90
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Epilogue
 
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 ARCHITECTURES = tuple(CAPABILITIES)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from tilewright.bench.hostile import EXACT, ORDINARY
+from studies.precisions.hostile import EXACT, ORDINARY
+from tilewright.core.problem import Problem
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.problem import Problem
 
 ENGINE = EmulatorEngine()
 UNIT = 2.0**-24

@@ -8,9 +8,9 @@ from test_library_on_emulator import ENGINE, drawing, of_size
 
 import tilewright
 from library_cases import Kind, cases, check, findings, kinds
-from tilewright.bench.hostile import EXACT, ORDINARY
+from studies.precisions.hostile import EXACT, ORDINARY
+from tilewright.core.problem import Arithmetic
 from tilewright.kernels import find
-from tilewright.problem import Arithmetic
 
 FORMS = [
     ("gemm_bf16x6", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}),

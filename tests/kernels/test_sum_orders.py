@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from library_cases import Case, Operands, multiply
 from tilewright import ProblemError
+from tilewright.core.problem import Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.rows import check_rows
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.spec import Config
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.select.orders import CONFIGS, keeping, order_of, own
 from tilewright.tables import store
 

@@ -16,10 +16,10 @@ from library_cases import Operands, findings, multiply
 from sass_cases import of_products
 from tilewright.bench import checking
 from tilewright.bench.case import UNFIT
+from tilewright.core.errors import LaunchError
+from tilewright.core.problem import Scalars
 from tilewright.engines.emulator.check import is_vast
-from tilewright.errors import LaunchError
 from tilewright.kernels import find
-from tilewright.problem import Scalars
 
 KERNEL = find("thin_bf16x6")
 KERNELS = KERNEL, find("thin_fp16x3")

@@ -10,10 +10,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import tilewright.torch  # noqa: E402
+from studies.frameworks import comparisons as kinds  # noqa: E402
+from studies.frameworks import models, of_torch  # noqa: E402
 from tilewright.bench import end_to_end  # noqa: E402
-from tilewright.bench.frameworks import comparisons as kinds  # noqa: E402
-from tilewright.bench.frameworks import models, of_torch  # noqa: E402
-from tilewright.errors import LaunchError  # noqa: E402
+from tilewright.core.errors import LaunchError  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 from tilewright.torch import routing  # noqa: E402
 
@@ -84,7 +84,7 @@ def test_everything_is_compared_with_pytorch_alone(quick, on_the_host, one_proce
     assert len(asked) == before, "memory is that of other processes"
     assert not any(routes.installed for routes in routing._routes.values())
     assert sum(row.calls for row in tilewright.torch.report() if row.where == "tilewright") > 50
-    assert {(one.kind, one.what) for one in found} == {
+    assert {(one.what["kind"], one.what["of"]) for one in found} == {
         (kinds.COMPILED_CALL, "16"),
         (kinds.LAYER, "8 tokens"),
         (kinds.LAYER_BY_MATMUL, "8 tokens"),
@@ -92,17 +92,18 @@ def test_everything_is_compared_with_pytorch_alone(quick, on_the_host, one_proce
         *((kind, "MLP") for kind in (kinds.BF16, kinds.BF16_COMPILED)),
         (kinds.NOTHING_GAINS, "LoRA in float64"),
     }
-    assert all(one.us.ours > 0 and one.us.baseline > 0 for one in found)
-    (nothing,) = (one for one in found if one.kind == kinds.NOTHING_GAINS)
-    fastest, slowest = nothing.control_us
-    assert 0 < fastest <= nothing.us.baseline <= slowest
-    eager, compiled = (next(one for one in found if one.kind == kind) for kind in (kinds.EAGER, kinds.COMPILED))
-    assert eager.loss_difference < 1e-4 and compiled.loss_difference < 1e-4
-    assert (eager.peak_mib.ours, eager.peak_mib.baseline) == (3, 3)
+    assert all(one.us > 0 for one in found)
+    by_kind = {(one.what["kind"], one.way): one for one in found}
+    nothing = by_kind[kinds.NOTHING_GAINS, kinds.ALONE]
+    assert 0 < nothing.facts["fastest_us"] <= nothing.us <= nothing.facts["slowest_us"]
+    ours, alone = (by_kind[kinds.EAGER, way].facts for way in (kinds.OURS, kinds.ALONE))
+    compiled = by_kind[kinds.COMPILED, kinds.OURS].facts
+    assert ours["loss_difference"] < 1e-4 and compiled["loss_difference"] < 1e-4
+    assert (ours["peak_mib"], alone["peak_mib"]) == (3, 3)
     parameters = sum(one.nbytes for one in models.TASKS["MLP"](SMALL.sizes).model.parameters())
-    assert eager.held_mib.baseline * 2**20 > 3 * parameters, "AdamW keeps two more of each"
-    assert eager.held_mib.ours > 0
-    assert compiled.peak_mib is compiled.held_mib is None
+    assert alone["held_mib"] * 2**20 > 3 * parameters, "AdamW keeps two more of each"
+    assert ours["held_mib"] > 0
+    assert set(compiled) == {"loss_difference"}
 
 
 @pytest.mark.parametrize("routed", [True, False])

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import tilewright.torch  # noqa: E402
-from tilewright.bench.frameworks.models import TASKS, Sizes, regression, training  # noqa: E402
+from studies.frameworks.models import TASKS, Sizes, regression, training  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 from tilewright.torch import routing  # noqa: E402
 

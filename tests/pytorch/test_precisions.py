@@ -6,13 +6,15 @@ import sys
 import pytest
 import torch
 
-from tilewright.bench import end_to_end, hostile
-from tilewright.bench.precisions import measuring, ways
-from tilewright.bench.precisions.measurements import Precisions
-from tilewright.bench.precisions.measuring import Scale
+from studies import runner
+from studies.precisions import BASELINE, OWN, hostile, measuring, ways
+from studies.precisions import __main__ as command
+from studies.precisions.measuring import Scale
+from studies.record import Measurements
+from tilewright.bench import end_to_end
 from tilewright.bench.suites import Shape
+from tilewright.core.problem import PRECISIONS
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.problem import PRECISIONS
 
 SMALL = Scale("cpu", (Shape(48, 40, 32), Shape(24, 16, 64)), side=24, depths=(16,))
 
@@ -29,12 +31,10 @@ def every(say=pytest.fail, scale=SMALL, among=None):
 
 def test_each_way_is_next_to_the_baseline_of_its_run():
     found = every()
-    baseline = found[ways.BASELINE]
-    assert (baseline.us, baseline.error) == (baseline.baseline_us, baseline.baseline_error)
+    baseline = found[BASELINE]
     assert len(found) == 11
     for one in found.values():
-        assert (one.baseline_us, one.baseline_error, one.shape) == (baseline.us, baseline.error, "48x40x32")
-        assert one.tflops == pytest.approx(2 * 48 * 40 * 32 / one.us / 1e6)
+        assert one.us > 0 and one.what == {"m": 48, "n": 40, "k": 32}
     assert found["PyTorch bf16"].error > 100 * baseline.error
     assert found["PyTorch fp16"].error < found["PyTorch bf16"].error
     assert found["tilewright float32"].error < 1e-6
@@ -46,7 +46,7 @@ def test_a_way_that_is_refused_is_left_out_and_said():
 
     said = []
     found = every(said.append, among=[next(ways.of_torch()), ways.of_products("new", "New 1", refuse)])
-    assert list(found) == [ways.BASELINE]
+    assert list(found) == [BASELINE]
     assert said == [f"new at {SMALL.shapes[0]}: ValueError: no such algorithm"]
 
 
@@ -59,8 +59,8 @@ def test_pytorchs_setting_is_what_it_was():
 
 
 def test_a_library_that_is_missing_is_said(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tilewright.bench.precisions.of_jax", None)
-    monkeypatch.setitem(sys.modules, "tilewright.bench.precisions.of_triton", None)
+    monkeypatch.setitem(sys.modules, "studies.precisions.of_jax", None)
+    monkeypatch.setitem(sys.modules, "studies.precisions.of_triton", None)
     said = []
     assert {way.library.split()[0] for way in measuring.all_ways(said.append)} == {"PyTorch", "tilewright"}
     assert [text.partition(":")[0] for text in said] == ["without jax", "without triton"]
@@ -68,7 +68,7 @@ def test_a_library_that_is_missing_is_said(monkeypatch):
 
 def test_jax():
     pytest.importorskip("jax")
-    from tilewright.bench.precisions import of_jax  # noqa: PLC0415
+    from studies.precisions import of_jax  # noqa: PLC0415
 
     said = []
     found = every(said.append, among=[next(ways.of_torch()), *of_jax.ways()])
@@ -79,42 +79,38 @@ def test_jax():
 def test_hostile_inputs_of_every_class_have_errors_next_to_pytorchs():
     cases = list(measuring.hostile_cases(SMALL, 16))
     names = [*hostile.ORDINARY, *hostile.EXACT, *hostile.EXTREME]
-    assert [(case.inputs, case.way) for case in cases] == [
-        (name, f"tilewright {precision}") for name in names for precision in PRECISIONS
-    ]
+    every_way = [BASELINE, *(f"{OWN} {precision}" for precision in PRECISIONS)]
+    assert [(case.what["inputs"], case.way) for case in cases] == [(name, way) for name in names for way in every_way]
     for case in cases:
-        assert case.errors.element < 2e-6, case
-        assert case.inputs not in hostile.EXACT or case.errors.element == case.baseline.element == 0
+        assert case.facts["element"] < 2e-6, case
+        assert case.what["inputs"] not in hostile.EXACT or case.facts["element"] == case.error == 0
 
 
 def test_errors_of_what_is_not_finite_are_none():
     a, b = torch.full((2, 2), math.inf), torch.eye(2)
     way = next(ways.of_torch())
-    errors = measuring._errors(way, a, b, a.double() @ b.double(), a.double() @ b.double())
-    assert (errors.element, errors.frobenius) == (None, None)
+    assert measuring._errors(way, a, b, a.double() @ b.double(), a.double() @ b.double()) == (None, None)
 
 
-@pytest.fixture
-def command(monkeypatch):
-    from tilewright.bench.precisions import __main__ as command  # noqa: PLC0415
-
-    monkeypatch.setattr(command, "resolve_engine", lambda name: EmulatorEngine())
+def measured(monkeypatch, path, *options):
+    """What the command writes, of small products on the host."""
+    monkeypatch.setattr(runner, "resolve_engine", lambda name: EmulatorEngine())
     monkeypatch.setattr(measuring, "H200", SMALL)
     monkeypatch.setattr(measuring, "_OTHERS", {})
-    return command
+    arguments = ["measure", "--out", str(path), *options]
+    assert runner.run("precisions", None, command.measurements, options=command.options, arguments=arguments) == 0
+    return Measurements.load(path)
 
 
-def test_the_command_writes_both_parts(command, tmp_path, capsys):
-    file = tmp_path / "precisions.json"
-    assert command.main(["--json", str(file)]) == 0
-    run = Precisions.load(file)
-    assert len(run.choices) == 2 * 11
-    assert len(run.hostile) == 5 * len(hostile.ORDINARY | hostile.EXACT | hostile.EXTREME)
+def test_the_command_writes_both_parts(monkeypatch, tmp_path, capsys):
+    run = measured(monkeypatch, tmp_path / "precisions.json")
+    errors = [one for one in run.measurements if "inputs" in one.what]
+    assert len(errors) == 6 * len(hostile.ORDINARY | hostile.EXACT | hostile.EXTREME)
+    assert len(run.measurements) - len(errors) == 2 * 11
     assert run.environment["engine"] == "emulator"
-    assert "24x16x64  tilewright fp16x3: " in capsys.readouterr().out
+    assert "24, 16, 64  tilewright fp16x3: " in capsys.readouterr().out
 
 
-def test_a_part_of_the_command(command, tmp_path):
-    file = tmp_path / "precisions.json"
-    assert command.main(["--part", "speeds", "--json", str(file)]) == 0
-    assert Precisions.load(file).hostile == []
+def test_a_part_of_the_command(monkeypatch, tmp_path):
+    run = measured(monkeypatch, tmp_path / "precisions.json", "--part", "speeds")
+    assert len(run.measurements) == 2 * 11 and run.values("inputs") == []

@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.bench.records import Error, Result, Run
 from tilewright.cli import main, report
-from tilewright.errors import LibraryError, RecordsError
+from tilewright.core.errors import LibraryError, RecordsError
 from tilewright.report.html import charts, page, rows
 from tilewright.report.html.sources import Inputs, Source, load
 
@@ -123,7 +123,7 @@ def test_a_page_a_figure_and_other_records_are_called_what_they_are(tilewright, 
     assert tilewright("report", tmp_path / "run.json", "-o", tmp_path / "page.html")[0] == 0
     (tmp_path / "figure.svg").write_text("<svg/>")
     files = {"page.html": "a page of records", "figure.svg": "a figure"}
-    for what in ("comparisons", "outcomes", "first_calls", "profiles", "grouped"):
+    for what in ("measurements", "profiles"):
         (tmp_path / f"{what}.json").write_text(f'{{"environment": {{}}, "{what}": []}}')
         files[f"{what}.json"] = f"a file of {what}"
     for name, what in files.items():
@@ -134,11 +134,8 @@ def test_a_page_a_figure_and_other_records_are_called_what_they_are(tilewright, 
 
 RESULTS = Path(__file__).parents[2] / "results"
 NO_RECORDS = {
-    "h100/out_of_core.json": "records of several GPUs, or of arrays on the host",
-    "h100/distributed.json": "records of several GPUs, or of arrays on the host",
-    "h100/parallel_block.json": "records of several GPUs, or of arrays on the host",
-    "h100/link.json": "records of several GPUs, or of arrays on the host",
-    "h100/precisions.json": "a file of hostile and choices",
+    "h100/distributed.json": "a file of measurements",
+    "h100/precisions.json": "a file of measurements",
     "emulator/counts.json": "counts of rungs for the worklog",
     "emulator/errors.json": "errors of ways to multiply for the worklog",
     "emulator/predicted.json": "times that the cost model predicts, next to measured ones",

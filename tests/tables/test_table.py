@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tilewright.errors import RecordsError
+from tilewright.core.errors import RecordsError
+from tilewright.core.problem import PRECISIONS, Arithmetic, Layout, Problem
 from tilewright.kernels import find
 from tilewright.kernels.spec import PROMISES
-from tilewright.problem import PRECISIONS, Arithmetic, Layout, Problem
 from tilewright.select.measured import factors
 from tilewright.tables import store
 from tilewright.tables.cases import posed
@@ -210,7 +210,7 @@ def test_a_users_table_of_format_2_is_read_and_written_in_todays(folder):
 
 @pytest.mark.parametrize("table", store.shipped(), ids=lambda table: table.gpu)
 def test_how_far_the_cost_model_is_off_is_that_of_todays_model(table):
-    """`python -m tilewright.tuning.merge` of any records of the GPU finds it anew."""
+    """`python -m studies.tuning.merge` of any records of the GPU finds it anew."""
     found = factors(table)
     assert found.keys() == table.factors.keys()
     for dtype, of_kernels in found.items():

@@ -11,8 +11,8 @@ import pytest
 
 from tilewright.cli import main
 from tilewright.cli import tune as command
+from tilewright.core.problem import LAYOUTS, Problem, orders
 from tilewright.kernels import find
-from tilewright.problem import LAYOUTS, Problem, orders
 from tilewright.tables import store
 from tilewright.tuning.journal import read
 

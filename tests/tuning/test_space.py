@@ -2,8 +2,8 @@
 
 import pytest
 
+from tilewright.core.gpus import find_gpu
 from tilewright.engines.base import CompileReport
-from tilewright.gpus import find_gpu
 from tilewright.kernels import LADDER, find
 from tilewright.tuning.space import configs, distinct, unfit
 

@@ -15,7 +15,8 @@ from tilewright.analysis.explanation import Explanation, explain, to_json, verdi
 from tilewright.analysis.foreign_code import held, is_code, read_code
 from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.analysis.scaling import DEVICES, Links, scaling
-from tilewright.bench import ncu, profiles
+from tilewright.bench import ncu
+from tilewright.bench.profile import of_launch
 from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared
 from tilewright.cli.streams import notes, remark
@@ -31,17 +32,18 @@ from tilewright.cli.terminal import (
     say,
     write_json,
 )
+from tilewright.core.dtypes import DTYPES, default_result
+from tilewright.core.errors import ConfigError, ProblemError
+from tilewright.core.files import Output, check_outputs, json_kind
+from tilewright.core.gpus import GPUS, Gpu, find_gpu, gpu_named
+from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.engines.registry import present_gpu
-from tilewright.errors import ConfigError, ProblemError
-from tilewright.files import Output, check_outputs, json_kind
-from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import BEST
 from tilewright.kernels.launches import Launch
 from tilewright.kernels.source_lines import Extents
 from tilewright.kernels.spec import parse_overrides
-from tilewright.problem import DTYPES, Arithmetic, Problem, default_result, orders
 from tilewright.report import explain_tables as tables
-from tilewright.report import scaling as scaling_tables
+from tilewright.report import scaling_table
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
 from tilewright.report.sass_tables import summary
@@ -173,7 +175,7 @@ def run_explain(
         shares = scaling(expected, problem, Links(link, network, per_host), counts)
         shown = results(json_path)
         say((chosen.name, "bold"), f" {values}\n{problem.shape} {problem.case}, on {where.name}s", to=shown)
-        shown.print(scaling_tables.terminal(shares))
+        shown.print(scaling_table.terminal(shares))
         if json_path:
             facts = {"kernel": chosen.name, "shape": problem.shape, "gpu": where.name, "link_gb_s": link}
             facts |= {"network_gb_s": network, "per_host": per_host, "scaling": [asdict(one) for one in shares]}
@@ -193,7 +195,7 @@ def run_explain(
         (counted,) = ncu.profile([launch])
         rows = ncu.compare(facts, counted)
         shown.print(tables.comparison_table([(row.name, row.ours, row.theirs) for row in rows]))
-        shown.print(tables.profile_table(profiles.of_launch(chosen, launch, counted)))
+        shown.print(tables.profile_table(of_launch(chosen, launch, counted)))
         facts["ncu"] = counted
     if json_path:
         write_json(json_path, facts, f"the explanation to {json_path}")

@@ -7,9 +7,9 @@ import typer
 
 from tilewright.cli import check, explain, sass
 from tilewright.cli.streams import notes
-from tilewright.errors import RecordsError
-from tilewright.files import Output, check_outputs, parsed
-from tilewright.report import kinds, validation
+from tilewright.core.errors import RecordsError
+from tilewright.core.files import Output, check_outputs, parsed
+from tilewright.report import kinds
 from tilewright.report.figures import explained
 from tilewright.report.html import page, sources
 from tilewright.tables import table
@@ -22,7 +22,7 @@ _OTHERS = (
     explained.KIND,
     page.KIND,
     table.KIND,
-    validation.KIND,
+    kinds.COUNTERS,
     *kinds.OF_REPOSITORY,
 )
 """Kinds of files that this package writes and that no page is made of."""
@@ -73,7 +73,7 @@ def _refuse_others(path: Path) -> None:
 
 
 def _other_run(content: bytes) -> str | None:
-    """What a file is that some `python -m tilewright.bench...` wrote, by the names of its lists."""
+    """What a file is that a study wrote, by the names of its lists."""
     facts = parsed(content)
     if not isinstance(facts, dict) or "environment" not in facts:
         return None

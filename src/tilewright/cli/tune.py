@@ -36,18 +36,19 @@ from tilewright.cli.terminal import (
     results,
     say,
 )
+from tilewright.core.errors import ConfigError, DtypeError, EngineUnavailableError, ProblemError
+from tilewright.core.files import Output, check_outputs
+from tilewright.core.problem import Arithmetic, Problem, Scalars
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError, ProblemError
-from tilewright.files import Output, check_outputs
 from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Takes
-from tilewright.problem import Arithmetic, Problem, Scalars
 from tilewright.report.tables import bench_table
 from tilewright.select import orders
 from tilewright.tables import store
-from tilewright.tuning import merge, search, space
+from tilewright.tuning import search, space
+from tilewright.tuning.entries import of_records
 from tilewright.tuning.journal import KIND, Journal, Trial, default_path
 from tilewright.tuning.search import Search, Settings
 from tilewright.tuning.supervisor import Worker
@@ -170,7 +171,7 @@ def run_tune(
                 shown.print(bench_table(found))
                 say(_counts(one), to=shown)
             if save and where.capability:
-                entries = merge.of_records(found, environment(where).get("revision"))
+                entries = of_records(found, environment(where).get("revision"))
                 notes.print(f"saved to {store.save(where.device_name, where.capability, entries)}", soft_wrap=True)
     log.close()
     tuned = {record.problem for record in kept.records if record.verified}

@@ -1,13 +1,13 @@
 """How fast the rungs of the course were on a GPU: a file of the package, for where there is none.
 
-`make docs` makes it of the records in results/ (worklog/speeds.py).
+`make docs` makes it of the committed records.
 """
 
 from functools import lru_cache
 from pathlib import Path
 
 from tilewright.bench.records import Facts
-from tilewright.gpus import capability_of
+from tilewright.core.gpus import capability_of
 
 FILE = Path(__file__).with_suffix(".json")
 
@@ -16,6 +16,7 @@ class RungSpeed(Facts):
     """How fast a rung was on a GPU, next to cuBLAS in the same run and arithmetic."""
 
     kernel: str
+    config: dict[str, int]
     shape: str
     gflops: float
     baseline_gflops: float

@@ -1,25 +1,21 @@
 """Files of this repository that no page of records is made of, by what their items have."""
 
-from tilewright.files import Kind, json_kind, parsed
+from tilewright.core.files import Kind, json_kind, parsed
 
 
-def _items_kind(name: str, *fields: str, within: str | None = None) -> Kind:
-    """The kind of JSON lists whose first item has these fields; or of objects that have such a list.
-
-    within: the object's field that has the list.
-    """
+def _items_kind(name: str, *fields: str) -> Kind:
+    """The kind of JSON lists whose first item has these fields."""
 
     def holds(content: bytes) -> bool:
         found = parsed(content)
-        if within:
-            found = found.get(within) if isinstance(found, dict) else None
         return isinstance(found, list) and bool(found) and isinstance(found[0], dict) and found[0].keys() >= set(fields)
 
     return Kind(name, holds)
 
 
+COUNTERS = json_kind("a comparison of counters", "environment", "rows")
+
 OF_REPOSITORY = (
-    _items_kind("records of several GPUs, or of arrays on the host", "scheme", "devices", "what", within="records"),
     _items_kind("counts of rungs for the worklog", "kernel", "groups", "requested_bytes"),
     _items_kind("errors of ways to multiply for the worklog", "way", "inputs", "toward_zero"),
     _items_kind("times that the cost model predicts, next to measured ones", "predicted_us", "measured_us"),

@@ -1,1 +1,0 @@
-"""Products of several GPUs next to the product alone and to PyTorch's: `python -m tilewright.bench.distributed`."""

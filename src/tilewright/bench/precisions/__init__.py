@@ -1,1 +1,0 @@
-"""What float32 products may be computed in, speed against error: `python -m tilewright.bench.precisions`."""

@@ -1,0 +1,188 @@
+"""Times and errors of a blocked Cholesky factorisation, of conjugate gradients and of a training, on PyTorch.
+
+The ways take turns in a solver, and train one after the other. The time is that of a solution; of a training, a step's.
+The error of a solver is the relative residual in float64; that of a training is the largest difference of a loss from
+that of the same step in float64, over that.
+"""
+
+import runpy
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+import tilewright.torch
+from studies.frameworks.models import TASKS, Sizes, training
+from studies.precisions.ways import multiplying
+from studies.record import Measurement
+from tilewright.bench.end_to_end import exact
+from tilewright.front import matmul
+
+_Product = Callable[[Any, Any], Any]
+
+
+class Way(NamedTuple):
+    """How products are made: by a function, and by PyTorch's own within a context."""
+
+    product: _Product
+    within: Callable[[], AbstractContextManager[object]]
+
+
+class Scale(NamedTuple):
+    """How large everything is."""
+
+    device: str = "cuda"
+    factored: tuple[tuple[int, int], ...] = ((8192, 512), (16384, 1024))
+    """Rows of matrices that are factored, and columns that are factored at a time."""
+    solved: tuple[tuple[int, int], ...] = ((8192, 256), (16384, 1024))
+    """Rows of matrices of systems, and right-hand sides."""
+    model: str = "GPT-2"
+    sizes: Sizes = Sizes()
+    steps: int = 20
+    """Of the training."""
+    turns: int = 3
+
+
+H200 = Scale()
+
+
+def ways() -> dict[str, Way]:
+    """All ways to make the products of a program, by name."""
+    found = {
+        "PyTorch float32": Way(torch.matmul, partial(exact, torch)),
+        "PyTorch TF32": Way(torch.matmul, partial(multiplying, "tf32")),
+    }
+    for precision in ("float32", "fp16x3"):
+        product = partial(matmul, precision=precision)
+        found[f"tilewright {precision}"] = Way(product, partial(tilewright.torch.enable, precision))
+    return found
+
+
+def outcomes(examples: Path, scale: Scale = H200) -> Iterator[Measurement]:
+    """Run everything, one after the other.
+
+    Args:
+        examples: the folder with torch_cholesky.py and torch_conjugate_gradients.py.
+        scale: how large.
+
+    Raises:
+        OSError: it has none.
+    """
+    cholesky = runpy.run_path(str(examples / "torch_cholesky.py"))["cholesky"]
+    gradients = runpy.run_path(str(examples / "torch_conjugate_gradients.py"))["solve"]
+    for size, block in scale.factored:
+        yield from _solved(scale, _Factorisation(cholesky, _definite(scale, size, 1.0), block))
+    for size, sides in scale.solved:
+        a = _definite(scale, size, 0.1)
+        yield from _solved(scale, _Solution(gradients, a, torch.randn(size, sides, device=scale.device)))
+    yield from _trained(scale)
+
+
+class _Factorisation(NamedTuple):
+    """A matrix to be factored."""
+
+    cholesky: Callable[[Any, int, _Product], Any]
+    a: Any
+    block: int
+
+    @property
+    def name(self) -> tuple[str, str]:
+        return "Cholesky", f"{len(self.a)}, {self.block} at a time"
+
+    def solve(self, product: _Product) -> tuple[Any, int | None]:
+        return self.cholesky(self.a, self.block, product), None
+
+    def residual(self, lower: Any) -> float:
+        exactly, a = lower.double(), self.a.double()
+        return float((exactly @ exactly.T - a).norm() / a.norm())
+
+
+class _Solution(NamedTuple):
+    """A system to be solved."""
+
+    gradients: Callable[[Any, Any, _Product], tuple[Any, int]]
+    a: Any
+    b: Any
+
+    @property
+    def name(self) -> tuple[str, str]:
+        return "conjugate gradients", f"{len(self.a)}, {self.b.shape[1]} sides"
+
+    def solve(self, product: _Product) -> tuple[Any, int | None]:
+        return self.gradients(self.a, self.b, product)
+
+    def residual(self, x: Any) -> float:
+        b = self.b.double()
+        return float((self.a.double() @ x.double() - b).norm() / b.norm())
+
+
+def _definite(scale: Scale, size: int, least: float) -> Any:
+    """A symmetric positive definite matrix whose smallest eigenvalue is about this."""
+    torch.manual_seed(0)
+    factor = torch.randn(size, size, device=scale.device)
+    return factor @ factor.T / size + least * torch.eye(size, device=scale.device)
+
+
+def _solved(scale: Scale, program: _Factorisation | _Solution) -> Iterator[Measurement]:
+    """A solver with each way, which take turns; the first turn compiles, and is not timed."""
+    taken: dict[str, list[float]] = {name: [] for name in ways()}
+    found: dict[str, tuple[float, int | None]] = {}
+    for turn in range(1 + scale.turns):
+        for name, way in ways().items():
+            with way.within() if way.product is torch.matmul else exact(torch):
+                seconds, (result, steps) = _timed(scale, partial(program.solve, way.product))
+            if turn:
+                taken[name].append(seconds)
+            else:
+                with exact(torch):
+                    found[name] = program.residual(result), steps
+    yield from _of_each(*program.name, taken, found)
+
+
+def _trained(scale: Scale) -> Iterator[Measurement]:
+    """A training with each way, next to the same in float64."""
+    with exact(torch):
+        expected, _ = _losses(scale, torch.float64)
+    taken, found = {}, {}
+    for name, way in ways().items():
+        with way.within():
+            losses, seconds = _losses(scale, torch.float32)
+        off = max(abs(one - other) / abs(other) for one, other in zip(losses, expected, strict=True))
+        taken[name], found[name] = seconds[1:], (off, scale.steps)
+    size = f"{scale.sizes.batch} x {scale.sizes.length}"
+    yield from _of_each(f"training of {scale.model}", size, taken, found)
+
+
+def _of_each(
+    program: str, size: str, taken: Mapping[str, list[float]], found: Mapping[str, tuple[float, int | None]]
+) -> Iterator[Measurement]:
+    for way, seconds in taken.items():
+        error, steps = found[way]
+        facts = {} if steps is None else {"steps": steps}
+        us = 1e6 * statistics.median(seconds)
+        yield Measurement(what={"program": program, "size": size}, way=way, us=us, error=error, facts=facts)
+
+
+def _losses(scale: Scale, dtype: torch.dtype) -> tuple[list[float], list[float]]:
+    """Losses of a training's steps, which begin alike, and the seconds that each took."""
+    torch.manual_seed(1)
+    with torch.device(scale.device):
+        task = TASKS[scale.model](scale.sizes)
+    task.model.to(dtype)
+    step = training(task)
+    steps = [_timed(scale, lambda: float(step())) for _ in range(scale.steps)]
+    return [loss for _, loss in steps], [seconds for seconds, _ in steps]
+
+
+def _timed(scale: Scale, work: Callable[[], Any]) -> tuple[float, Any]:
+    wait = torch.cuda.synchronize if scale.device == "cuda" else lambda: None
+    wait()
+    start = time.perf_counter()
+    result = work()
+    wait()
+    return time.perf_counter() - start, result

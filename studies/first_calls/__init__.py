@@ -1,0 +1,1 @@
+"""The host's time in first calls of shapes, next to PyTorch's."""

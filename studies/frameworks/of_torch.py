@@ -1,0 +1,249 @@
+"""PyTorch with tilewright next to PyTorch alone: compiled calls, linear layers, training steps."""
+
+import multiprocessing
+import statistics
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn import functional
+
+import tilewright.torch
+from studies.frameworks.comparisons import (
+    BF16,
+    BF16_COMPILED,
+    COMPILED,
+    COMPILED_CALL,
+    EAGER,
+    LAYER,
+    LAYER_BY_MATMUL,
+    NOTHING_GAINS,
+    SHORT,
+    SHORT_COMPILED,
+    check_difference,
+    check_same,
+    compared,
+)
+from studies.frameworks.models import TASKS, Sizes, training
+from studies.record import Measurement
+from tilewright.arrays.torch import numpy_name
+from tilewright.bench.end_to_end import WALL_SAMPLES, Context, Stopwatch, exact
+from tilewright.front import matmul
+
+NAME = f"PyTorch {torch.__version__}"
+
+HOST_BOUND_SAMPLES = 31
+"""Turns where the host is the busier: its times vary by several percent from one to the next."""
+
+_MEMORY_STEPS = 3
+"""Of a training whose memory is measured. The optimizer makes its state in the first; the others have it throughout."""
+
+
+def _gpu_bytes() -> int:
+    """Memory of the current GPU that is not free, whoever allocated it."""
+    free, total = torch.cuda.mem_get_info()
+    return int(total - free)
+
+
+class Scale(NamedTuple):
+    """How large everything is."""
+
+    device: str = "cuda"
+    used_bytes: Callable[[], int] = _gpu_bytes
+    """Memory of the device that is in use, ..."""
+    peak_bytes: Callable[[], int] = torch.cuda.max_memory_allocated
+    """... and the most that PyTorch's allocator had given out: functions that another process can import."""
+    calls: tuple[int, ...] = (64, 256, 1024)
+    """Sizes of the squares that are compiled."""
+    tokens: tuple[int, ...] = (1024, 2048, 4096, 8192)
+    """Rows of a linear layer's input, ..."""
+    features: int = 4096
+    """... and its columns, and those of the result."""
+    sizes: Sizes = Sizes()
+    short: int = 32
+    """Tokens of the short sequence."""
+    steps: int = 20
+    """Of a training whose losses are compared."""
+    models: tuple[str, ...] = tuple(TASKS)
+    """Names of what is trained."""
+    in_bf16: tuple[str, ...] = ("GPT-2", "Llama")
+    """What is trained in bfloat16."""
+    left: str = "GPT-2"
+    """What is trained in float64, which is left to PyTorch: ..."""
+    turns: int = 9
+    """... this many blocks with enable() and as many without, ..."""
+    untimed: int = 100
+    """... each of this many steps until the switch has no effect of its own any more, ..."""
+    timed: int = 150
+    """... and this many that are timed."""
+    backend: str = "inductor"
+
+
+H200 = Scale()
+
+
+def comparisons(scale: Scale = H200) -> Iterator[Measurement]:
+    """Compare what is in float32, one after the other; products are not rounded to TF32.
+
+    Raises:
+        LaunchError: results or losses differ by more than rounding explains.
+    """
+    with exact(torch):
+        stopwatch = _stopwatch(scale)
+        for size in scale.calls:
+            yield from _compiled_call(scale, stopwatch, size)
+        for tokens in scale.tokens:
+            yield from _layer(scale, stopwatch, tokens)
+        for name in scale.models:
+            for compiled in (False, True):
+                yield from _training(scale, stopwatch, name, compiled)
+        yield from _nothing_gains(scale, stopwatch)
+
+
+def trainings_in_bf16(scale: Scale = H200) -> Iterator[Measurement]:
+    """Compare training steps of models in bfloat16.
+
+    Raises:
+        LaunchError: losses differ by more than rounding explains.
+    """
+    stopwatch = _stopwatch(scale)
+    for name in scale.in_bf16:
+        for compiled in (False, True):
+            yield from _training_in_bf16(scale, stopwatch, name, compiled)
+
+
+def _stopwatch(scale: Scale) -> Stopwatch:
+    return Stopwatch(torch.cuda.synchronize if scale.device == "cuda" else lambda: None)
+
+
+def _compiled_call(scale: Scale, stopwatch: Stopwatch, size: int) -> list[Measurement]:
+    a, b = (torch.randn(size, size, device=scale.device) for _ in "ab")
+    torch._dynamo.reset()
+    ours = torch.compile(lambda a, b: matmul(a, b), fullgraph=True, backend=scale.backend)
+    stock = torch.compile(lambda a, b: torch.mm(a, b), fullgraph=True, backend=scale.backend)
+    _check(f"compiled, {size}", ours(a, b), stock(a, b))
+    with torch.no_grad():
+        us = stopwatch.host_us([lambda: ours(a, b), lambda: stock(a, b)])
+    return compared(NAME, COMPILED_CALL, str(size), us)
+
+
+def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Measurement]:
+    features = scale.features
+    shapes = (tokens, features), (features, features), (features,)
+    wanted = x, w, bias = tuple(torch.randn(shape, device=scale.device).requires_grad_() for shape in shapes)
+    dy = torch.randn(tokens, features, device=scale.device)
+
+    def stock() -> Any:
+        return torch.autograd.grad(functional.linear(x, w, bias), wanted, dy)
+
+    def ours() -> Any:
+        return torch.autograd.grad(matmul(x, w.T, bias=bias), wanted, dy)
+
+    expected, found = stock(), ours()
+    with tilewright.torch.enable():
+        for one, other, exact in zip(found, stock(), expected, strict=True):
+            _check(f"gradient of a layer, {tokens} tokens", one, exact)
+            _check(f"gradient of a layer by enable(), {tokens} tokens", other, exact)
+    within: list[Callable[[], Context]] = [tilewright.torch.enable, nullcontext, nullcontext]
+    enabled, by_matmul, alone = stopwatch.wall_us([stock, ours, stock], within)
+    what = f"{tokens} tokens"
+    yield from compared(NAME, LAYER, what, (enabled, alone))
+    yield from compared(NAME, LAYER_BY_MATMUL, what, (by_matmul, alone))
+
+
+def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> Iterator[Measurement]:
+    step, difference = _checked_step(scale, name, compiled, torch.float32, 1e-4)
+    ours, alone = ({}, {}) if compiled else _memories(scale, name)
+    us = _routed_and_alone(stopwatch, step)
+    yield from compared(NAME, COMPILED if compiled else EAGER, name, us, ours | {"loss_difference": difference}, alone)
+    step = _step(scale, name, compiled, scale.sizes._replace(batch=1, length=scale.short))
+    step()  # compiles
+    us = _routed_and_alone(stopwatch, step, HOST_BOUND_SAMPLES)
+    yield from compared(NAME, SHORT_COMPILED if compiled else SHORT, name, us)
+
+
+def _training_in_bf16(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> list[Measurement]:
+    step, difference = _checked_step(scale, name, compiled, torch.bfloat16, 3e-2)
+    us = _routed_and_alone(stopwatch, step)
+    return compared(NAME, BF16_COMPILED if compiled else BF16, name, us, {"loss_difference": difference})
+
+
+def _checked_step(
+    scale: Scale, name: str, compiled: bool, dtype: torch.dtype, allowed: float
+) -> tuple[Callable[[], Any], float]:
+    """A training step, and by how much its losses differ from PyTorch's alone."""
+    torch._dynamo.reset()
+    stock = _losses(scale, _step(scale, name, compiled, scale.sizes, dtype))
+    step = _step(scale, name, compiled, scale.sizes, dtype)
+    with tilewright.torch.enable():
+        ours = _losses(scale, step)
+    difference = max(abs(one - other) / abs(other) for one, other in zip(ours, stock, strict=True))
+    check_difference(f"losses of {name} in {numpy_name(dtype)}", difference, allowed)
+    return step, difference
+
+
+def _losses(scale: Scale, step: Callable[[], Any]) -> list[float]:
+    return [float(step()) for _ in range(scale.steps)]
+
+
+class Memory(NamedTuple):
+    """Memory of a GPU that a model and its training steps take, in MiB."""
+
+    peak: float
+    """The most that PyTorch's allocator had given out: of tensors, and to tilewright for the length of a call."""
+    held: float
+    """What the GPU lacks afterwards, whoever holds it: PyTorch keeps what it has allocated. The CUDA context, which
+    every process has, is not part of it."""
+
+
+def _memories(scale: Scale, name: str) -> list[dict[str, float]]:
+    """Memory with tilewright and alone, in processes of their own: nothing that ran before holds memory or code."""
+    found = []
+    for routed in (True, False):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            one = process.submit(_memory, scale, name, routed).result()
+        found.append({"peak_mib": one.peak, "held_mib": one.held})
+    return found
+
+
+def _memory(scale: Scale, name: str, routed: bool) -> Memory:
+    """Of this process, which has used the GPU for nothing else; nobody else may allocate meanwhile."""
+    before = scale.used_bytes()  # makes the context
+    with exact(torch), tilewright.torch.enable() if routed else nullcontext():
+        step = _step(scale, name, False, scale.sizes)
+        for _ in range(_MEMORY_STEPS):
+            float(step())
+        return Memory(scale.peak_bytes() / 2**20, (scale.used_bytes() - before) / 2**20)
+
+
+def _routed_and_alone(stopwatch: Stopwatch, step: Callable[[], Any], samples: int = WALL_SAMPLES) -> list[float]:
+    return stopwatch.wall_us([step, step], [tilewright.torch.enable, nullcontext], samples)
+
+
+def _step(
+    scale: Scale, name: str, compiled: bool, sizes: Sizes, dtype: torch.dtype = torch.float32
+) -> Callable[[], Any]:
+    """A training step of a model, the same whenever it is made."""
+    torch.manual_seed(1)
+    with torch.device(scale.device):
+        task = TASKS[name](sizes)
+    task.model.to(dtype)
+    model = torch.compile(task.model, fullgraph=True, backend=scale.backend) if compiled else None
+    return training(task, model)
+
+
+def _nothing_gains(scale: Scale, stopwatch: Stopwatch) -> list[Measurement]:
+    """A short sequence keeps the host busy. The control is of the blocks that switch nothing."""
+    short = scale.sizes._replace(batch=1, length=scale.short)
+    step = _step(scale, scale.left, False, short, torch.float64)
+    within: list[Callable[[], Context]] = [tilewright.torch.enable, nullcontext]
+    enabled, alone = stopwatch.blocks_us(step, within, scale.turns, scale.untimed, scale.timed)
+    us = map(statistics.median, (enabled, alone))
+    control = {"fastest_us": min(alone), "slowest_us": max(alone)}
+    return compared(NAME, NOTHING_GAINS, f"{scale.left} in float64", us, alone=control)
+
+
+def _check(what: str, ours: Any, expected: Any) -> None:
+    check_same(what, ours.double(), expected.double(), 1e-5)

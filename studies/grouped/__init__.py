@@ -1,0 +1,1 @@
+"""Grouped products next to PyTorch's."""

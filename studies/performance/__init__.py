@@ -1,0 +1,1 @@
+"""docs/performance.md, and the tables of README.md, docs/emulator.md, docs/counters.md and docs/tools.md."""

@@ -1,0 +1,259 @@
+"""Redraws the measured tables and plots in README.md and docs/ from the records in results/.
+
+Run as `python -m studies.performance` from the root of a checkout (`make docs` does). The text between
+`<!-- NAME -->` and `<!-- end NAME -->` in a page is replaced; the words around it are written by hand.
+"""
+
+import contextlib
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from itertools import groupby, pairwise
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+
+from studies import published
+from studies.counters import nearness, validation
+from studies.pages import redraw
+from studies.performance import calls, changes, picks, spread, term_products
+from studies.performance.plots import float32_ladder, tensor_core_ladder
+from studies.precisions import tables as precisions
+from studies.profiles import tables as profiles
+from studies.record import Measurements
+from studies.results import BANK_CONFLICTS, H200, path, paths, runs
+from studies.templates import block, section
+from tilewright.bench.records import Record, Result, Run
+from tilewright.bench.suites import Shape, shapes
+from tilewright.core.errors import RecordsError
+from tilewright.core.files import write_whole
+from tilewright.kernels import KERNELS
+from tilewright.kernels.old_configs import completed
+from tilewright.report import course
+from tilewright.report.ratios import baseline_speed, quotient
+from tilewright.report.tables import bench_table
+from tilewright.report.verified import count, course_table
+
+PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/emulator.md", "docs/counters.md", "docs/tools.md")))
+PLOT = Path("docs/ladder.svg")
+TENSOR_CORE_PLOT = Path("docs/ladder_tensor_cores.svg")
+HEADLINE = "4096x4096x4096"
+GUARDED = "4092x4092x4092"
+"""A size near that of HEADLINE which no tile divides."""
+
+SHARED_COUNTERS = {
+    "smsp__inst_executed_op_shared_ld.sum": "load instructions",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": "load wavefronts",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "of them conflicts",
+    "smsp__inst_executed_op_shared_st.sum": "store instructions",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": "store wavefronts",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "conflicts",
+    "smsp__inst_executed.sum": "all instructions",
+}
+
+
+_TEMPLATE = "performance/page.md.j2"
+
+
+def write() -> None:
+    """Redraw everything.
+
+    Raises:
+        RecordsError: a file of records cannot be read, or a ratio is of another run.
+        OSError: a page cannot be read or written.
+    """
+    rungs, (emulated,) = runs("ladder", "later rungs"), runs("emulated")
+    best, *others = paths("precisions of matmul")[:1] + paths("cases")
+    picked = {path: Run.load(path) for path in (best, *others)}
+    run, records = rungs[0], own(rungs)
+    squares = _squares(records)
+    gpu = run.environment["gpu"]["name"]
+    ladder = float32_ladder(squares, _squares(picked[path("picks")].records), published.GH200)
+    write_whole(PLOT, ladder.render(f"The ladder in float32 on one {gpu}").encode())
+    tensor_cores = tensor_core_ladder(squares).render(f"The ladder on tensor cores on one {gpu}")
+    write_whole(TENSOR_CORE_PLOT, tensor_cores.encode())
+    drawn = precisions.load()
+    precisions.draw(drawn)
+    products = term_products.load()
+    sections = {
+        "chart": chart(picked[best], drawn),
+        "device": block(_TEMPLATE, "device", run=picked[best]),
+        "headline": headline(records),
+        "best": picks.every(picked[best].records),
+        "glance": picks.glance(picked),
+        "cases": picks.chosen({path: run for path, run in picked.items() if path != best}),
+        "end_to_end": end_to_end(runs("end_to_end")),
+        "emulator": verified(emulated.results),
+        "bench": terminal([record for record in run.records if record.shape == HEADLINE]),
+        "sizes": sizes([*rungs, *runs("rungs elsewhere")], gpu),
+        "validation": validation.markdown(validation.load(path("counters"))),
+        "nearness": nearness.section(),
+        "counters": counters(sorted(BANK_CONFLICTS.glob("*.csv"))),
+        "environment": environment(run),
+        "spread": spread.markdown(spread.speeds(every_run(H200))),
+        "profiles": profiles.section(profiles.load("profiles")),
+        "requests": profiles.of_library(profiles.load("profiles of the library")),
+        "guards": guards(records),
+        "reading": term_products.reading(products),
+        "changes": changes.section(),
+        "prepared": prepared(runs("prepared")),
+        **{study: section(study) for study in ("clients", "first_calls", "float32_way", "grouped", "sustained")},
+        **term_products.sections(products),
+        **precisions.sections(drawn),
+    }
+    for page in PAGES:
+        redraw(page, sections)
+
+
+def chart(results: Run, drawn: Measurements) -> str:
+    """The picture that the README opens with: speed over error.
+
+    Args:
+        results: the run of the speeds below it; where the picture is of another revision, a sentence says so.
+        drawn: the run that the picture is of.
+    """
+    facts = {"described": precisions.described(drawn), "chart": precisions.CHART}
+    return block(_TEMPLATE, "chart", results=results, drawn=drawn, **facts)
+
+
+def every_run(folder: Path) -> list[Run]:
+    """All runs of `tilewright bench` in a folder; its other files are left out."""
+    found = []
+    for file in sorted(folder.glob("*.json")):
+        with contextlib.suppress(RecordsError):
+            found.append(Run.load(file))
+    return found
+
+
+def own(of: Sequence[Run]) -> list[Record]:
+    """Of each rung, the records of the first run that has it: a later one has it for others to be compared with."""
+    first: dict[str, Run] = {}
+    for run in of:
+        for record in run.records:
+            first.setdefault(record.kernel, run)
+    return [record for run in of for record in run.records if first[record.kernel] is run]
+
+
+def headline(records: Sequence[Record]) -> str:
+    """Every rung at 4096 next to cuBLAS in the same run and arithmetic, and next to what the sources measured.
+
+    Raises:
+        RecordsError: the records hold no run at 4096, or a ratio of another run.
+    """
+    chosen = sorted((record for record in records if record.shape == HEADLINE), key=lambda record: record.rung)
+    if not chosen:
+        raise RecordsError(f"the runs of rungs have no records of {HEADLINE}")
+    return block(_TEMPLATE, "headline", records=chosen, completed=completed, published=published.GH200)
+
+
+def terminal(records: Sequence[Record]) -> str:
+    """What `tilewright bench` prints of these records, as a block of text."""
+    groups = groupby(records, key=lambda record: (record.shape, record.case))
+    return printed(bench_table(list(group)) for _, group in groups)
+
+
+def verified(results: Sequence[Result]) -> str:
+    """What `tilewright bench` prints of the course without a GPU, and how many kernels there are besides."""
+    shown = printed([course_table(results, course.measured()), "", count(results)])
+    return block(_TEMPLATE, "emulator", course=shown, kernels=KERNELS)
+
+
+def printed(parts: Iterable[RenderableType]) -> str:
+    """What a terminal of 100 columns shows, as a block of text."""
+    console = Console(width=100, record=True, file=io.StringIO())
+    for part in parts:
+        console.print(part, highlight=False)
+    lines = (line.rstrip() for line in console.export_text().splitlines())
+    return "\n".join(("```", *lines, "```"))
+
+
+def sizes(of: Iterable[Run], gpu: str) -> str:
+    """GFLOP/s and percent of cuBLAS of every rung and problem, a table for each run, arithmetic and type of results.
+
+    Runs on another GPU than this one say on which.
+
+    Raises:
+        RecordsError: rungs of one table were measured next to different runs of cuBLAS.
+    """
+    tables = []
+    for run in of:
+        for arithmetic, result in dict.fromkeys((record.arithmetic, record.out_dtype) for record in run.records):
+            records = [one for one in run.records if (one.arithmetic, one.out_dtype) == (arithmetic, result)]
+            tables.append(
+                {
+                    "types": arithmetic if result == "float32" else f"{arithmetic} with results of {result}",
+                    "gpu": run.environment.get("gpu", {}).get("name", gpu),
+                    "environment": run.environment,
+                    "kernels": sorted({(record.rung, record.kernel) for record in records}),
+                    "rows": _by_size(records),
+                }
+            )
+    return block(_TEMPLATE, "sizes", sizes=tables, gpu=gpu)
+
+
+def _by_size(records: Sequence[Record]) -> dict[str, dict[int, Record]]:
+    """Records of one run in one arithmetic by their sizes, squares first, and by rung."""
+    found: dict[str, dict[int, Record]] = {}
+    for record in sorted(records, key=lambda one: (one.m != one.n or one.n != one.k, one.m)):
+        found.setdefault(record.shape, {})[record.rung] = record
+    for shape, by_rung in found.items():
+        if len(baselines := {baseline_speed(record) for record in by_rung.values()}) > 1:
+            raise RecordsError(f"the rungs at {shape} were measured next to different runs of cuBLAS: {baselines}")
+    return found
+
+
+def guards(records: Sequence[Record]) -> str:
+    """How each rung in float32 that was measured at both sizes does where accesses are guarded, next to where they are
+    not, as a sentence."""
+    found = {
+        record.kernel: {one.shape: one.gflops for one in records if one.kernel == record.kernel}
+        for record in records
+        if record.rung and record.arithmetic == "float32"
+    }
+    shares = {
+        kernel: quotient(of[GUARDED], of[HEADLINE]) for kernel, of in found.items() if {GUARDED, HEADLINE} <= of.keys()
+    }
+    return block(_TEMPLATE, "guards", guards=shares, guarded=GUARDED, headline=HEADLINE)
+
+
+def counters(files: Iterable[Path]) -> str:
+    """What Nsight Compute counted of shared memory, a row a file of its `--csv` output, in millions.
+
+    Raises:
+        RecordsError: a file lacks one of the counters.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for file in files:
+        with file.open(encoding="utf-8", newline="") as lines:
+            counted = {line["Metric Name"]: line["Metric Value"].replace(",", "") for line in csv.DictReader(lines)}
+        try:
+            found[file.stem] = {name: int(counted[name]) for name in SHARED_COUNTERS}
+        except KeyError as missing:
+            raise RecordsError(f"{file} does not count {missing}") from None
+    return block(_TEMPLATE, "counters", counters=found, shared_counters=SHARED_COUNTERS.items())
+
+
+def environment(run: Run) -> str:
+    """Where and when the records were measured, as a list."""
+    return block(_TEMPLATE, "environment", facts=run.environment.items())
+
+
+def _squares(records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if _shape(record) in shapes()["squares"]]
+
+
+def _shape(record: Record) -> Shape:
+    return Shape(record.m, record.n, record.k, record.batch, record.layout)
+
+
+def prepared(of: Iterable[Run]) -> str:
+    """A row for each record with b prepared and the one before it, which is the same product without."""
+    return block(_TEMPLATE, "prepared", prepared=of, pairwise=pairwise)
+
+
+def end_to_end(of: Iterable[Run]) -> str:
+    """What a caller sees on each GPU."""
+    by_gpu: dict[str, list[Record]] = {}
+    for run in of:
+        by_gpu.setdefault(run.environment["gpu"]["name"], []).extend(run.records)
+    return "\n\n".join(f"On an {gpu}. {calls.markdown(records)}" for gpu, records in by_gpu.items())

@@ -1,0 +1,166 @@
+"""Float32 products in each precision that `matmul` takes, next to cuBLAS's float32, from the records in results/.
+
+Each cell's ratio is of its own record: precisions were measured in runs of their own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from studies.results import runs
+from studies.templates import block
+from tilewright.bench.records import Record
+from tilewright.bench.suites import Shape, shapes
+from tilewright.core.gpus import Gpu
+from tilewright.report.ratios import ratio
+
+PRECISIONS = ("float32", "fp16x3", "bf16x3")
+"""Those of the committed runs, in their order."""
+
+RESULTS = (
+    "256x256x256",
+    "1024x1024x1024",
+    "4096x4096x4096",
+    "8192x8192x8192",
+    "4095x4095x4095",
+    "8192x50257x768",
+)
+"""Problems of the short table."""
+
+LARGE = 2048
+"""Rows and columns of a result from which on a product counts as large."""
+
+CLAIMED = 2.0
+"""Times cuBLAS's speed that every product reaches in the range of k that the claim is about."""
+
+Measured = Mapping[str, Mapping[str, Record]]
+"""By precision and sizes."""
+
+
+class Found(NamedTuple):
+    """What was measured on a GPU."""
+
+    records: Measured
+    gpu: Gpu
+
+
+def load() -> Found:
+    """The records of all precisions: row-major, without batch or epilogue, on one GPU.
+
+    Raises:
+        RecordsError: a file is none of records.
+    """
+    found = dict(zip(PRECISIONS, runs("precisions of matmul"), strict=True))
+    (gpu,) = {run.gpu for run in found.values()}
+    return Found({name: {one.shape: one for one in run.records} for name, run in found.items()}, gpu)
+
+
+def sections(found: Found) -> dict[str, str]:
+    """Parts of pages, by name.
+
+    Raises:
+        RecordsError: a ratio is of another run.
+    """
+    measured = found.records
+    split = {shape for name in measured if name != "float32" for shape in measured[name]}
+    return {
+        "claim": claim(found),
+        "results": _table(measured, RESULTS, [name for name in measured if name != "bf16x3"]),
+        "terms": _table(measured, _ordered(split, measured), list(measured)),
+    }
+
+
+def claim(found: Found) -> str:
+    """How fast and how exact large products were, and for which k, in a few sentences.
+
+    The range of k ends at the largest that was measured. It begins at the smallest from which on every large product
+    was at least `CLAIMED` times as fast as cuBLAS; what shorter k gave, or that none was measured, is said by itself.
+    """
+    ours, fast = (_by_depth(found.records.get(name, {}).values()) for name in ("float32", "fp16x3"))
+    text = (
+        f"On an NVIDIA {found.gpu.name}, float32 products with results of {LARGE} x {LARGE} or larger and "
+        f"{_depths(ours.claimed)} are {_speedup(ours.claimed)} as fast as cuBLAS's, with {_error(ours.claimed)} its "
+        "error on random inputs. "
+    )
+    if ours.shorter:
+        text += f"With {_depths(ours.shorter)} they are {_speedup(ours.shorter)} as fast, with {_error(ours.shorter)} "
+        text += "cuBLAS's error."
+    else:
+        text += "Shorter k was not measured."
+    if fast.claimed:
+        text += (
+            f' With `precision="fp16x3"` and {_depths(fast.claimed)} they are {_speedup(fast.claimed)} as fast, with '
+            f"{_error(fast.claimed)} cuBLAS's error."
+        )
+    return text
+
+
+def reading(found: Found, shape: str = "128x4096x14336") -> str:
+    """What share of a product with few rows reading b takes, as a sentence.
+
+    Args:
+        found: what was measured.
+        shape: the product.
+    """
+    record = found.records["float32"][shape]
+    us = 4e-3 * record.k * record.n / found.gpu.dram_gbs
+    return (
+        f"Reading b of {shape} takes {us:.0f} us at the {found.gpu.dram_gbs:,.0f} GB/s of the memory of an "
+        f"{found.gpu.name}, {100 * us / record.time_us.median:.0f}% of that product's time."
+    )
+
+
+class _ByDepth(NamedTuple):
+    """Large products."""
+
+    claimed: Sequence[Record]
+    """Those from a k on that keeps them all at `CLAIMED` or faster; all of them where there is no such k."""
+    shorter: Sequence[Record]
+    """Those with less k."""
+
+
+def _by_depth(records: Iterable[Record]) -> _ByDepth:
+    """Large products, whatever kernel was picked, by whether every one of their k or more is fast enough."""
+    large = [one for one in records if min(one.m, one.n) >= LARGE and ratio(one) is not None]
+    slow = max((one.k for one in large if (ratio(one) or 0.0) < CLAIMED), default=0)
+    claimed = [one for one in large if one.k > slow]
+    return _ByDepth(claimed, [one for one in large if one.k <= slow]) if claimed else _ByDepth(large, [])
+
+
+def _depths(records: Iterable[Record]) -> str:
+    depths = [one.k for one in records]
+    return f"k of {_span(str(min(depths)), str(max(depths)))}"
+
+
+def _speedup(records: Iterable[Record]) -> str:
+    return _range(map(ratio, records))
+
+
+def _error(records: Iterable[Record]) -> str:
+    return _range(one.error_ratio for one in records)
+
+
+def _range(values: Iterable[float | None]) -> str:
+    """The least and the largest of what is known, as in '2.12 to 2.51 times'."""
+    known = [value for value in values if value is not None]
+    return f"{_span(f'{min(known):.2f}', f'{max(known):.2f}')} times"
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
+
+
+def _ordered(names: Iterable[str], measured: Measured) -> list[str]:
+    """Sizes in the order of the suites."""
+    places = {shape: place for place, shape in enumerate(chain.from_iterable(shapes().values()))}
+    records = {one.shape: one for of_precision in measured.values() for one in of_precision.values()}
+
+    def place(name: str) -> int:
+        one = records[name]
+        return places.get(Shape(one.m, one.n, one.k), len(places))
+
+    return sorted(names, key=place)
+
+
+def _table(measured: Measured, rows: Iterable[str], precisions: list[str]) -> str:
+    return block("performance/page.md.j2", "precisions", measured=measured, rows=rows, precisions=precisions)

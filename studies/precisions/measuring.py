@@ -1,0 +1,124 @@
+"""Speed against error: every way on normal inputs, timed in turns, and tilewright's on hostile ones."""
+
+import gc
+import importlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from studies.precisions import hostile
+from studies.precisions.ways import Round, Way, of_tilewright, of_torch
+from studies.record import Measurement
+from tilewright.bench.end_to_end import Stopwatch
+from tilewright.bench.suites import Shape
+
+_OTHERS = {"jax": "of_jax", "triton": "of_triton"}
+"""Libraries whose ways are compared where they are installed, and the modules that have them."""
+
+
+_SHAPES = (*(Shape(size, size, size) for size in (1024, 2048, 4096, 8192)), Shape(4096, 14336, 4096))
+
+
+UNTIMED = 5
+"""Samples before each that is timed, a quarter of a second: some ways meet the GPU's power limit and others do not, and
+for as long the clock of an H100 is still on its way from where the way before has left it."""
+
+
+class Scale(NamedTuple):
+    """How large everything is."""
+
+    device: str = "cuda"
+    shapes: tuple[Shape, ...] = _SHAPES
+    side: int = 1024
+    """Rows and columns of results of hostile inputs, ..."""
+    depths: tuple[int, ...] = (64, 200, 1024, 4096)
+    """... and their k."""
+
+
+H200 = Scale()
+
+Say = Callable[[str], None]
+
+
+def all_ways(say: Say) -> list[Way]:
+    """The ways of every library that is installed."""
+    ways = [*of_torch(), *of_tilewright()]
+    for library, module in _OTHERS.items():
+        try:
+            ways += importlib.import_module(f"studies.precisions.{module}").ways()
+        except ImportError as error:
+            say(f"without {library}: {error}")
+    return ways
+
+
+def choices(scale: Scale, ways: Sequence[Way], shape: Shape, say: Say) -> list[Measurement]:
+    """Every way on one problem; those that their library refuses there are left out.
+
+    Operands rotate through sets that fill the GPU's cache twice.
+    """
+    gc.collect()  # graphs of the last problem, and their memory
+    if scale.device == "cuda":
+        torch.cuda.empty_cache()
+    pairs = _pairs(scale, shape)
+    exact = torch.mm(*(one.double() for one in pairs[0]))
+    rounds: dict[Way, Round] = {}
+    errors: dict[Way, float] = {}
+    for way in ways:
+        try:
+            rounds[way] = way.bind(pairs)
+            errors[way] = float((way.read(rounds[way]()[0]).double() - exact).norm() / exact.norm())
+        except Exception as error:  # of any library: the others are still worth comparing
+            rounds.pop(way, None)
+            say(f"{way.name} at {shape}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+
+    def wait() -> None:
+        for way in rounds:
+            way.wait()
+        if scale.device == "cuda":
+            torch.cuda.synchronize()
+
+    times = Stopwatch(wait).wall_us(list(rounds.values()), untimed=UNTIMED)
+    what: dict[str, str | int] = {"m": shape.m, "n": shape.n, "k": shape.k}
+    return [
+        Measurement(what=what, way=way.name, us=time / len(pairs), error=errors[way], facts={"library": way.library})
+        for way, time in zip(rounds, times, strict=True)
+    ]
+
+
+def _pairs(scale: Scale, shape: Shape) -> list[tuple[Any, Any]]:
+    m, n, k = shape.m, shape.n, shape.k
+    cache = torch.cuda.get_device_properties(0).L2_cache_size if scale.device == "cuda" else 0
+    size = 4 * (m * k + k * n + m * n)
+    torch.manual_seed(m + n + k)
+    return [
+        (torch.randn(m, k, device=scale.device), torch.randn(k, n, device=scale.device))
+        for _ in range(1 + 2 * cache // size)
+    ]
+
+
+def hostile_cases(scale: Scale, k: int) -> Iterator[Measurement]:
+    """Errors of PyTorch's float32 and of tilewright's precisions on every class of hostile inputs of this k."""
+    for name, make in (hostile.ORDINARY | hostile.EXACT | hostile.EXTREME).items():
+        factors = make(np.random.default_rng(k), scale.side, scale.side, k)
+        a, b = (torch.from_numpy(factor).to(scale.device) for factor in factors)
+        exact, size = a.double() @ b.double(), a.double().abs() @ b.double().abs()
+        what: dict[str, str | int] = {"inputs": name, "m": len(a), "n": b.shape[1], "k": k}
+        for way in (next(of_torch()), *of_tilewright()):
+            element, frobenius = _errors(way, a, b, exact, size)
+            yield Measurement(what=what, way=way.name, error=frobenius, facts={"element": element})
+
+
+def _errors(way: Way, a: Any, b: Any, exact: Any, size: Any) -> tuple[float | None, float | None]:
+    """The largest error of an element over that of |A| @ |B|, and the relative Frobenius error; None where they are
+    not finite."""
+    (result,) = way.bind([(a, b)])()
+    difference = (result.double() - exact).abs()
+    element = float((difference / size.where(size > 0, torch.ones_like(size))).max())
+    return _finite(element), _finite(float(difference.norm()) / (float(exact.norm()) or 1.0))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,131 @@
+"""What a float32 product may be computed in: the chart of speed over error, and the tables, from the records."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from studies.figures.choices import Point, choice_points
+from studies.precisions import BASELINE, OWN
+from studies.record import Measurement, Measurements
+from studies.results import paths
+from studies.templates import blocks
+from tilewright.core.files import write_whole
+from tilewright.report.figures.palette import owner_color
+
+CHART = Path("docs/precisions.svg")
+CHARTED = "4096x4096x4096"
+
+_LIBRARIES = ("PyTorch", "JAX", "Triton")
+_OWN_COLOR = "#c8102e"
+
+
+def load() -> Measurements:
+    """The run that pages show.
+
+    Raises:
+        RecordsError: the file cannot be read, or is none of measurements.
+    """
+    (path,) = paths("precisions")
+    return Measurements.load(path)
+
+
+def sections(run: Measurements) -> dict[str, str]:
+    """Parts of pages, by name."""
+    on_hostile = [one for one in run.measurements if "inputs" in one.what]
+    return blocks(
+        "precisions/tables.md.j2",
+        run=run,
+        speeds=_speeds(run),
+        libraries=dict.fromkeys(one.facts["library"] for one in run.measurements if "library" in one.facts),
+        tflops=tflops,
+        baseline=BASELINE,
+        rows=on_hostile[0].what["m"],
+        hostile=_hostile(run),
+        depths=dict.fromkeys(one.what["k"] for one in on_hostile),
+        ways=list(dict.fromkeys(one.way for one in on_hostile if one.way != BASELINE)),
+        own=OWN,
+        worst=_worst,
+    )
+
+
+def draw(run: Measurements) -> None:
+    """Redraw the chart."""
+    charted = _charted(run)
+    points = [Point(one.way, error, tflops(one), _color(one), one.way.startswith(OWN)) for one, error in charted]
+    axes = "relative error of the result (Frobenius norm, against float64)", "TFLOP/s"
+    write_whole(CHART, choice_points(points, title(run), *axes).render(title(run)).encode())
+
+
+def title(run: Measurements) -> str:
+    """What the chart shows, in words."""
+    return f"Float32 products of {CHARTED} on one NVIDIA {run.gpu.name}: speed over error, one run"
+
+
+def described(run: Measurements) -> str:
+    """The chart in sentences, for who cannot see it: the baseline, and what of ours is faster with a smaller error."""
+    charted = _charted(run)
+    ((baseline, most),) = [(one, error) for one, error in charted if one.way == BASELINE]
+    better = [(one, error) for one, error in charted if one.way.startswith(OWN) and tflops(one) > tflops(baseline)]
+    reached = [f"PyTorch's float32 reaches {tflops(baseline):.1f} TFLOP/s"]
+    reached += [
+        f"{one.way} reaches {tflops(one):.1f} TFLOP/s with {error / most:.2f} times that error"
+        for one, error in sorted(better, key=lambda pair: -tflops(pair[0]))
+        if error < most
+    ]
+    return (
+        f"A chart of {len(charted)} ways to multiply float32 matrices of {CHARTED} on an NVIDIA {run.gpu.name}: "
+        f"TFLOP/s against relative error. {'; '.join(reached)}."
+    )
+
+
+def tflops(one: Measurement) -> float:
+    """10^12 operations a second, 2*m*n*k a product."""
+    return 2 * int(one.what["m"]) * int(one.what["n"]) * int(one.what["k"]) / (one.us or 0) / 1e6
+
+
+def _speeds(run: Measurements) -> dict[str, Mapping[Any, Measurement]]:
+    """Ways on normal inputs, by sizes."""
+    rows = (row for row in run.rows() if "inputs" not in row.what)
+    return {"x".join(map(str, row.what.values())): row.of for row in rows}
+
+
+def _hostile(run: Measurements) -> dict[str, dict[tuple[object, str], Measurement]]:
+    """Measurements on hostile inputs, by their class; by their sizes and the way."""
+    found: dict[str, dict[tuple[object, str], Measurement]] = {}
+    for one in run.measurements:
+        if "inputs" in one.what:
+            sizes = one.what["m"], one.what["n"], one.what["k"]
+            found.setdefault(str(one.what["inputs"]), {})[sizes, one.way] = one
+    return found
+
+
+def _charted(run: Measurements) -> list[tuple[Measurement, float]]:
+    """Ways and errors that a logarithmic axis has a place for."""
+    return [(one, one.error) for one in _speeds(run).get(CHARTED, {}).values() if one.error]
+
+
+def _worst(of: Mapping[tuple[object, str], Measurement], way: str) -> str:
+    """The two errors of a way, the worst over k and next to the baseline's, as in '0.53, 0.22'; empty without any."""
+    pairs = [(one, of[sizes, BASELINE]) for (sizes, name), one in of.items() if name == way]
+    elements = [(one.facts["element"], theirs.facts["element"]) for one, theirs in pairs]
+    return ", ".join(map(_over, (elements, [(one.error, theirs.error) for one, theirs in pairs]))) if pairs else ""
+
+
+def _over(pairs: Sequence[tuple[float | None, float | None]]) -> str:
+    """The worst error over the baseline's; 'exact' where there is none, and the error where the baseline has none."""
+    ratios = []
+    for ours, baseline in pairs:
+        if ours is None and baseline is not None:
+            return "not finite"
+        if ours and not baseline:
+            return f"{ours:.0e}"
+        if ours is not None and baseline is not None:
+            ratios.append(ours / baseline if baseline else 0.0)
+    if not ratios:
+        return "neither is finite"
+    return f"{max(ratios):.2f}" if any(ratios) else "exact"
+
+
+def _color(one: Measurement) -> str:
+    library = one.facts["library"].split()[0]
+    return _OWN_COLOR if library == OWN else owner_color(_LIBRARIES.index(library))

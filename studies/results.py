@@ -1,0 +1,93 @@
+"""Files of records that are committed, by the studies that read them. No other module knows where they are."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilewright.bench.records import Run
+
+FOLDER = Path("results")
+H200 = FOLDER / "h200"
+BANK_CONFLICTS = H200 / "bank_conflicts"
+"""What Nsight Compute counted of shared memory, as CSV."""
+
+
+def _in(folder: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}.json" for name in names)
+
+
+RECORDS: Mapping[str, tuple[str, ...]] = {
+    # Runs of `tilewright bench`: of the rungs, ...
+    "ladder": _in("h200", "ladder"),
+    "later rungs": _in("h200", "rungs", "rungs_tf32", "rungs_f16", "rungs_bf16", "rungs_turns", "rungs_split"),
+    "rungs elsewhere": _in("h100", "rungs_bf16"),
+    "emulated": _in("emulator", "ladder"),
+    # ... and of what matmul picks: on the GPU of the ladder, in each precision of float32, and of all cases.
+    "picks": _in("h200", "best"),
+    "orders": _in("h200", "orders"),
+    "precisions of matmul": _in("h100", "best", "best_fp16x3", "best_bf16x3"),
+    "cases": (
+        *_in("h200", "best", "best_fp16x3", "best_bf16x3", "orders", "batched", "decode", "epilogues", "best_bf16"),
+        *_in("h200", "best_bf16_column", "best_f16", "batched_bf16", "epilogues_bf16", "decode_bf16"),
+        *_in("h200", "batch_invariant", "best_tf32"),
+        *_in("h100", "decode", "best_bf16", "best_bf16_column", "batched_bf16", "epilogues_bf16", "decode_bf16"),
+        *_in("h100", "best_f16", "best_tf32", "best_tf32_nt", "best_tf32_tn", "best_tf32_tt"),
+        *_in("h100", "best_fp8", "best_fp8_across", "best_fp8_blocks"),
+    ),
+    "end_to_end": (
+        *_in("h200", "end_to_end", "end_to_end_llm", "end_to_end_bf16"),
+        *_in("h100", "end_to_end_bf16"),
+    ),
+    "prepared": (*_in("h200", "prepared"), *_in("h100", "prepared_fp16x3")),
+    "variations": _in("h100", "variations"),
+    # Measurements of studies.
+    "clients": _in("h200", "clients"),
+    "first_calls": _in("h200", "first_calls"),
+    "float32_way": _in("h100", "float32_way"),
+    "frameworks": (*_in("h200", "frameworks"), *_in("h100", "frameworks_bf16")),
+    "grouped": _in("h200", "grouped"),
+    "precisions": _in("h100", "precisions"),
+    "scaling": _in("h100", "distributed", "distributed_float32", "split_bf16", "parallel_block", "out_of_core", "link"),
+    "sustained": _in("h100", "sustained"),
+    # What the profiler counted, of the ladder and of the library; and next to explained counters.
+    "profiles": _in("h100/ncu", "profiles"),
+    "profiles of the library": _in("h200/ncu", "library"),
+    "counters": _in("h200/ncu", "comparison"),
+    # Tuning: orders of tiles, journals of searches, and how good picks are.
+    "raster": _in("h200/tuning", "raster"),
+    "searches": ("h200/tuning/exhaustive.jsonl", "h200/tuning/ranked.jsonl"),
+    "regrets": (
+        *_in("h200/tuning", "regret_first", "regret_second", "regret_third", "regret_fourth"),
+        *_in("h200/tuning", "regret_fifth", "regret_sixth", "regret_seventh"),
+    ),
+    "regrets of 16 bits": _in("h100/tuning", "regret_bf16"),
+    # What pages count and compute on the emulator and by the cost model.
+    "counts": _in("emulator", "counts"),
+    "errors": _in("emulator", "errors"),
+    "sources": _in("emulator", "sources"),
+    "predicted": _in("emulator", "predicted"),
+}
+
+
+def paths(name: str) -> list[Path]:
+    """The files of a study."""
+    return [FOLDER / file for file in RECORDS[name]]
+
+
+def path(name: str) -> Path:
+    """The file of a study that has one."""
+    (one,) = paths(name)
+    return one
+
+
+def change(name: str) -> Path:
+    """A run before or after a change of kernels."""
+    return FOLDER / "changes" / f"{name}.json"
+
+
+def runs(*names: str) -> list[Run]:
+    """Runs of `tilewright bench`.
+
+    Raises:
+        RecordsError: a file cannot be read, or is none of records.
+    """
+    return [Run.load(path) for name in names for path in paths(name)]

@@ -1,0 +1,1 @@
+"""What a GPU sustains at its power limit."""

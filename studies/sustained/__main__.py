@@ -1,0 +1,9 @@
+"""What a GPU sustains: `python -m studies.sustained measure --out FILE`."""
+
+import sys
+
+from studies.runner import run
+from studies.sustained import measuring
+
+if __name__ == "__main__":
+    sys.exit(run("sustained", measuring.__doc__, measuring.measurements))

@@ -1,0 +1,94 @@
+"""Tensor cores by themselves: products of what shared memory or registers hold, again and again (bare_products.cu)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import ml_dtypes  # noqa: F401 - teaches NumPy the names of bfloat16 and float8
+import numpy as np
+
+from tilewright.core.dtypes import ELEMENT_TYPES, ITEM_BYTES
+from tilewright.engines.base import Work
+from tilewright.kernels import warpgroups
+
+if TYPE_CHECKING:
+    from tilewright.engines.cuda import CudaEngine
+    from tilewright.engines.nvrtc import Cubin
+
+SOURCE = Path(__file__).with_suffix(".cu")
+REPEATS = 2000
+"""Stages that a launch multiplies, about a millisecond."""
+_ENTRY = "bare_products"
+_WARPGROUPS = 2
+_THREADS = _WARPGROUPS * warpgroups.THREADS
+_OF_A: dict[str, int] = {"shared memory": 0, "registers": 1, "registers, loaded for each stage": 2}
+
+
+@dataclass(frozen=True)
+class Bare:
+    """Products of one form."""
+
+    dtype: Literal["bfloat16", "float8_e4m3fn"]
+    rows: int
+    """Of A, that each of two warpgroups multiplies: 64 or 128."""
+    columns: int
+    """Of B."""
+    of_a: str = "shared memory"
+    """Where A is: a key of `_OF_A`. From registers, of lines across k."""
+
+    def __str__(self) -> str:
+        return f"{self.dtype}, {self.rows} x {self.columns} each, A in {self.of_a}"
+
+    def compile(self) -> "Cubin":
+        """For Hopper.
+
+        Raises:
+            EngineUnavailableError: NVRTC is not installed.
+        """
+        from tilewright.engines import nvrtc  # noqa: PLC0415 it loads CUDA's bindings
+
+        macros: dict[str, int | str] = {
+            "FACTOR": ELEMENT_TYPES[self.dtype].cpp,
+            "OWN_ROWS": self.rows,
+            "BN": self.columns,
+        }
+        macros |= {"OF_A": _OF_A[self.of_a], "REPEATS": REPEATS}
+        (arch,) = warpgroups.TAKES.architectures
+        return nvrtc.compile_source(SOURCE.read_text(), str(SOURCE), _ENTRY, macros, arch, SOURCE.parent)
+
+    @property
+    def stage_bytes(self) -> int:
+        """Of a stage's tiles of A and of B."""
+        return (_WARPGROUPS * self.rows + self.columns) * warpgroups.LINE_BYTES
+
+    def flops(self, blocks: int) -> int:
+        """Of a launch."""
+        depth = warpgroups.LINE_BYTES // ITEM_BYTES[self.dtype]
+        return 2 * blocks * _WARPGROUPS * self.rows * self.columns * depth * REPEATS
+
+    def work(self, engine: "CudaEngine", blocks: int) -> Work:
+        """A launch of this many blocks, on elements that are random and normal.
+
+        Raises:
+            CompileError, LaunchError: the kernel does not compile, or the GPU refuses it.
+        """
+        from cuda.bindings.driver import CUfunction_attribute, cuKernelSetAttribute  # noqa: PLC0415 need a GPU's driver
+        from cuda.core import LaunchConfig, ObjectCode, launch  # noqa: PLC0415
+
+        from tilewright.engines.driver import check  # noqa: PLC0415
+
+        code = self.compile()
+        count = self.stage_bytes // ITEM_BYTES[self.dtype]
+        drawn = np.random.default_rng(0).standard_normal((1, count), np.float32).astype(self.dtype)
+        elements = engine.upload(drawn)
+        results = engine.empty(blocks, _THREADS)
+        with engine.current:
+            kernel = ObjectCode.from_cubin(code.code).get_kernel(code.entry)
+            attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            check(cuKernelSetAttribute(attribute, self.stage_bytes, kernel.handle, engine.device.device_id))
+        config = LaunchConfig(grid=blocks, block=_THREADS, shmem_size=self.stage_bytes)
+
+        def start(_: int, stream: Any) -> None:
+            launch(stream, config, kernel, elements.pointer, results.pointer)
+
+        return start

@@ -1,0 +1,157 @@
+"""What a GPU sustains.
+
+Each product runs in a row for seconds, by ours and by cuBLAS in turns, and so do the tensor cores' instructions by
+themselves (bare_products.py); clocks and power are read while they run. Samples of a benchmark are too short for the
+clocks to fall to what the power limit leaves.
+"""
+
+import statistics
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from studies.record import Measurement
+from studies.sustained.bare_products import Bare
+from tilewright.bench.environment import gpu_state
+from tilewright.bench.measure import BaselineLibrary, OperandSet
+from tilewright.bench.run import baseline_library, pick
+from tilewright.core.problem import Arithmetic, Problem, orders
+from tilewright.engines.base import Engine, Work
+from tilewright.engines.plan import Plan
+from tilewright.kernels.spec import Choice
+
+SECONDS = 2.0
+"""How long each runs at a time, of which the second half is timed."""
+ROUNDS = 2
+"""In which all works of a product take turns."""
+PRODUCTS = (
+    ("bfloat16", "4096x4096x4096", "NN"),
+    ("bfloat16", "4096x4096x4096", "NT"),
+    ("bfloat16", "4096x14336x4096", "NT"),
+    ("bfloat16", "8192x8192x8192", "NN"),
+    ("float8_e4m3fn", "8192x8192x8192", "NT"),
+)
+BARE = (
+    Bare("bfloat16", 64, 256),
+    Bare("bfloat16", 128, 128),
+    Bare("float8_e4m3fn", 64, 256),
+    Bare("float8_e4m3fn", 128, 128),
+    Bare("float8_e4m3fn", 64, 256, "registers"),
+    Bare("float8_e4m3fn", 128, 128, "registers"),
+    Bare("float8_e4m3fn", 128, 128, "registers, loaded for each stage"),
+)
+OURS, BARELY = "tilewright", "tensor cores alone"
+_SETS = 2
+_CALIBRATION = 10
+
+
+class State(NamedTuple):
+    """Of a GPU while a work runs in a row."""
+
+    us: float
+    """Of a launch."""
+    sm_clock_mhz: float | None
+    power_w: float | None
+
+
+def sustain(engine: Engine, work: Work, seconds: float = SECONDS) -> State:
+    """Run a work in a row: the time of a launch in the second half, and what sensors say in the middle of that."""
+    stream = getattr(engine, "stream", None)
+
+    def run(launches: int, in_the_middle: Callable[[], None] = lambda: None) -> float:
+        engine.synchronize()
+        start = time.perf_counter()
+        for index in range(launches):
+            work(index, stream)
+            if index == launches // 2:
+                in_the_middle()
+        engine.synchronize()
+        return (time.perf_counter() - start) / launches
+
+    found = []
+    run(1)
+    launches = max(2, int(seconds / 2 / run(_CALIBRATION)))
+    run(launches)
+    us = 1e6 * run(launches, lambda: found.append(gpu_state(engine)))
+    return State(us, found[0].sm_clock_mhz, found[0].power_w) if found[0] else State(us, None, None)
+
+
+def _mean(who: str, what: str, flops: int, states: Sequence[State]) -> Measurement:
+    """Of several times that a work ran."""
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return statistics.fmean(known) if known else None
+
+    us = statistics.fmean(state.us for state in states)
+    clock, power = mean([state.sm_clock_mhz for state in states]), mean([state.power_w for state in states])
+    facts = {"tflops": flops / us / 1e6, "sm_clock_mhz": clock, "power_w": power}
+    return Measurement(what={"product": what}, way=who, us=us, facts=facts)
+
+
+def of_products(
+    engine: Engine,
+    library: BaselineLibrary | None,
+    choose: Callable[[Problem], Choice],
+    products: Sequence[tuple[str, str, str]] = PRODUCTS,
+    seconds: float = SECONDS,
+) -> Iterator[Measurement]:
+    """Each product by the kernel that `choose` returns, and by all works of the library.
+
+    Args:
+        engine: where.
+        library: cuBLAS; None without it.
+        choose: a kernel and its config for a problem.
+        products: element type, sizes and layout of each; results are in bfloat16.
+        seconds: of each work.
+    """
+    for dtype, shape, layout in products:
+        a, b = orders(layout)
+        problem = replace(Problem.parse(shape, arithmetic=Arithmetic(dtype, "bfloat16")), a=a, b=b)
+        random = np.random.default_rng(0)
+        shapes = (problem.m, problem.k), (problem.k, problem.n)
+        factors = [random.standard_normal(shape, np.float32).astype(dtype) for shape in shapes]
+        sets = [
+            OperandSet(
+                engine.upload(factors[0], order=a.order),
+                engine.upload(factors[1], order=b.order),
+                engine.empty(problem.m, problem.n, "bfloat16"),
+            )
+            for _ in range(_SETS)
+        ]
+        plan = engine.plan(*choose(problem), problem)
+
+        works: dict[str, Work] = {OURS: _ours(engine, plan, sets), **(library.works(problem, sets) if library else {})}
+        rounds = [[sustain(engine, work, seconds) for work in works.values()] for _ in range(ROUNDS)]
+        for who, states in zip(works, zip(*rounds, strict=True), strict=True):
+            yield _mean(who, f"{shape} {layout} {dtype}", problem.flops, states)
+
+
+def _ours(engine: Engine, plan: Plan, sets: Sequence[OperandSet]) -> Work:
+    def work(index: int, stream: Any) -> None:
+        engine.start(plan, sets[index % len(sets)].pointers, stream=stream)
+
+    return work
+
+
+def of_bare(engine: Engine, seconds: float = SECONDS, forms: Sequence[Bare] = BARE) -> Iterator[Measurement]:
+    """The tensor cores' instructions by themselves, on every multiprocessor; nothing where it is not Hopper's GPU."""
+    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 only where there is a GPU
+
+    if not isinstance(engine, CudaEngine) or engine.capability != (9, 0):
+        return
+    blocks = engine.device.properties.multiprocessor_count
+    for bare in forms:
+        work = bare.work(engine, blocks)
+        yield _mean(BARELY, str(bare), bare.flops(blocks), [sustain(engine, work, seconds)])
+
+
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """Every work of every product, and the bare instructions."""
+    yield from chain(of_products(engine, baseline_library(engine), partial(pick, engine)), of_bare(engine))

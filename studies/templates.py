@@ -1,0 +1,75 @@
+"""Sections of pages, made by templates of what was measured."""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from studies.record import Measurements
+from studies.results import paths
+from tilewright.bench.records import Record
+from tilewright.report.ratios import baseline_speed, quotient, ratio, share, speed
+
+
+def shown(value: float | None, form: str) -> str:
+    """A number in a format of Python's, as in ',.1f'; empty where there is none."""
+    return "" if value is None else format(value, form)
+
+
+def next_to_cublas(record: Record) -> str:
+    """A speed over that of cuBLAS in the same run, with the quotient; alone where cuBLAS has no such product."""
+    if record.baseline is None:
+        return speed(record.gflops)
+    return f"{speed(record.gflops)} / {speed(record.baseline.gflops)} = {ratio(record):.2f}"
+
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+)
+_ENVIRONMENT.filters |= {"shown": shown, "speed": speed}
+_ENVIRONMENT.globals |= {
+    "baseline_speed": baseline_speed,
+    "next_to_cublas": next_to_cublas,
+    "quotient": quotient,
+    "share": share,
+}
+
+
+def render(template: str, **given: Any) -> str:
+    """What a template makes, without lines at its ends that hold nothing.
+
+    Args:
+        template: its path in the folder of studies.
+        given: what its names stand for.
+    """
+    return _ENVIRONMENT.get_template(template).render(**given).strip()
+
+
+def section(study: str) -> str:
+    """The section of a study, of each of its runs one after the other; empty where nothing was measured.
+
+    Raises:
+        RecordsError: a file is none of measurements.
+    """
+    runs = [Measurements.load(path) for path in paths(study) if path.exists()]
+    return "\n\n".join(render(f"{study}/table.md.j2", run=run) for run in runs)
+
+
+def blocks(template: str, **given: Any) -> dict[str, str]:
+    """The sections that a template has as its blocks, by their names.
+
+    Args:
+        template, given: see `render`.
+    """
+    return {name: block(template, name, **given) for name in _ENVIRONMENT.get_template(template).blocks}
+
+
+def block(template: str, name: str, **given: Any) -> str:
+    """What one block of a template makes.
+
+    Args:
+        template, given: see `render`.
+        name: the block's.
+    """
+    loaded = _ENVIRONMENT.get_template(template)
+    return "".join(loaded.blocks[name](loaded.new_context(given))).strip()

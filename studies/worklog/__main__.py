@@ -1,0 +1,50 @@
+"""Makes the worklog anew: the rungs' speeds that the package comes with, counts and errors on the emulator, figures,
+pages.
+
+Run as `python -m studies.worklog write` from the root of a checkout (`make docs` does).
+"""
+
+import sys
+from pathlib import Path
+
+from studies.profiles import tables as profiles
+from studies.results import path
+from studies.runner import run
+from studies.worklog import errors, rungs, sources, variations
+from studies.worklog.counted import counted, save
+from studies.worklog.facts import Facts, problem_of
+from studies.worklog.pages import Worklog
+from studies.worklog.speeds import speeds
+from tilewright.core.files import save_json, write_whole
+from tilewright.report import course
+
+COURSE = Path("src/tilewright/report/course.json")
+
+
+def write() -> None:
+    """Make everything.
+
+    Raises:
+        RecordsError: a file of records is missing, or is none.
+        OSError: a file cannot be written.
+    """
+    runs = Facts.load_runs()
+    facts = Facts(runs, {})
+    save_json(COURSE, speeds(facts).model_dump(), f"the speeds of rungs to {COURSE}")
+    course.measured.cache_clear()  # a rung may be measured now that was not before
+    for sentence in rungs.left_out():
+        print(sentence, file=sys.stderr)
+    counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in rungs.with_page()]
+    save(path("counts"), counts)
+    samples = list(errors.all_sampled())
+    errors.save(path("errors"), samples)
+    of_sources = sources.all_counted()
+    sources.save(path("sources"), of_sources)
+    all_facts = Facts(runs, {one.kernel: one for one in counts}, profiles.load("profiles").profiles)
+    worklog = Worklog(all_facts, errors.Errors(samples), of_sources, variations.load("variations"))
+    for file, text in (*worklog.figures(), *worklog.pages()):
+        write_whole(file, text.encode())
+
+
+if __name__ == "__main__":
+    sys.exit(run("worklog", __doc__, write=write))

@@ -1,0 +1,229 @@
+"""How much ways to multiply float32 matrices err, and how that grows with k: kernels run on the emulator, whose tensor
+cores add as Hopper's do (`engines/emulator/runtime/tensor_cores.hpp`)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from studies import saved
+from studies.figures.errors import Line, Panel, error_panels
+from studies.markdown import table
+from tilewright.analysis.accuracy import error_in_order, predicted_error
+from tilewright.core.errors import RecordsError, nearest
+from tilewright.core.problem import Arithmetic, Problem
+from tilewright.engines.base import run
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.kernels import find
+from tilewright.report.figures.palette import owner_color
+from tilewright.report.figures.svg import Drawing
+
+FLOAT32, TF32, NEVER = "float32, one after the other", "TF32", "bf16x6, never promoted"
+FP16X3, BF16X3 = "fp16x3 (gemm_fp16x3)", "bf16x3 (gemm_bf16x3)"
+PROMOTED = "bf16x6, promoted every {}"
+
+_SIDE = 64
+"""Rows of A, and columns of B."""
+DEPTHS = tuple(2**power for power in range(4, 15))
+PROMOTES = tuple(2**power for power in range(4, 13))
+SWEPT_DEPTH = PROMOTES[-1]
+"""k at which all PROMOTES are run; the last is this k, so never."""
+_MORE_DEPTHS = (16, 64, 128)
+"""PROMOTES that are run at all DEPTHS."""
+_TF32_DEPTH = 8
+"""Products of TF32 that tensor cores add at once, where they add twice as many of 16 bits."""
+_SPLIT = "uniform [0, 1)"
+"""Inputs whose signs of errors are counted."""
+
+_KERNELS: Mapping[str, tuple[str, Mapping[str, int]]] = {
+    FLOAT32: ("naive", {}),
+    TF32: ("gemm_sm90", {"BN": _SIDE}),
+    NEVER: ("split", {"BN": _SIDE}),
+    **{PROMOTED.format(k): ("promoted", {"BN": _SIDE, "PROMOTE": k}) for k in PROMOTES},
+    FP16X3: ("gemm_fp16x3", {"BN": _SIDE}),
+    BF16X3: ("gemm_bf16x3", {"BN": _SIDE}),
+}
+"""What runs for each way."""
+
+WAYS_OF: Mapping[str, Sequence[str]] = {
+    "split": (FLOAT32, NEVER, BF16X3, TF32),
+    "promoted": (FLOAT32, NEVER, *map(PROMOTED.format, reversed(_MORE_DEPTHS)), FP16X3),
+}
+"""What is drawn on a rung's page."""
+_COLORS = {
+    way: owner_color(number)
+    for number, way in enumerate((FLOAT32, FP16X3, BF16X3, TF32, NEVER, *map(PROMOTED.format, _MORE_DEPTHS)))
+}
+
+Matrix = NDArray[np.float32]
+
+
+class Sample(BaseModel):
+    """The error of one way on inputs of one kind."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    way: str
+    inputs: str
+    k: int
+    error: float
+    """Relative Frobenius norm of the difference from the product in float64."""
+    toward_zero: float
+    """Share of the elements that came out smaller than they are, without their sign."""
+
+
+def _drawn(inputs: str, random: np.random.Generator, shape: tuple[int, int]) -> Matrix:
+    values = random.random(shape) if inputs == _SPLIT else random.standard_normal(shape)
+    return (abs(values) if inputs == "|normal|" else values).astype(np.float32)
+
+
+INPUTS = ("normal", _SPLIT, "|normal|")
+
+
+def sampled(way: str, inputs: str, k: int) -> Sample:
+    """Run one way on inputs of one kind.
+
+    Raises:
+        EngineUnavailableError: there is no C++ compiler.
+    """
+    random = np.random.default_rng(k)
+    a, b = _drawn(inputs, random, (_SIDE, k)), _drawn(inputs, random, (k, _SIDE))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    difference = _product(way, a, b) - exact
+    return Sample(
+        way=way,
+        inputs=inputs,
+        k=k,
+        error=float(np.linalg.norm(difference) / np.linalg.norm(exact)),
+        toward_zero=float((difference * np.sign(exact) < 0).mean()),
+    )
+
+
+def _product(way: str, a: Matrix, b: Matrix) -> NDArray[np.float64]:
+    engine, (name, overrides) = EmulatorEngine(), _KERNELS[way]
+    kernel = find(name)
+    factors = (_as_tf32(a), _as_tf32(b.T).T) if way == TF32 else (a, b)
+    arithmetic = Arithmetic(str(factors[0].dtype), "float32")
+    result = engine.upload(np.full((a.shape[0], b.shape[1]), np.nan, np.float32))
+    problem = Problem(a.shape[0], b.shape[1], factors[0].shape[1], arithmetic)
+    left, right = (engine.upload(np.ascontiguousarray(factor)) for factor in factors)
+    run(engine, kernel, kernel.config(overrides), problem, left, right, result)
+    return engine.download(result).astype(np.float64)
+
+
+def _as_tf32(rows: Matrix) -> NDArray[np.float16]:
+    """Rows rounded to TF32, as tensor cores that take 16 of 16 bits at once are to add them.
+
+    An element of INPUTS has as many bits in float16, but for those near 0. After every eight come eight zeros.
+    """
+    pieces = rows.astype(np.float16).reshape(len(rows), -1, _TF32_DEPTH)
+    return np.concatenate((pieces, np.zeros_like(pieces)), axis=-1).reshape(len(rows), -1)
+
+
+def all_sampled() -> Iterator[Sample]:
+    """Everything that pages show.
+
+    Raises:
+        EngineUnavailableError: there is no C++ compiler.
+    """
+    swept = {PROMOTED.format(k) for k in PROMOTES if k not in _MORE_DEPTHS}
+    for inputs in INPUTS:
+        for way in _KERNELS:
+            for k in (SWEPT_DEPTH,) if way in swept else DEPTHS:
+                yield sampled(way, inputs, k)
+
+
+class Errors:
+    """What was sampled, as pages show it."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._samples = {(one.way, one.inputs, one.k): one for one in samples}
+
+    def find(self, way: str, inputs: str, k: int) -> Sample:
+        """One of them.
+
+        Raises:
+            RecordsError: there is none.
+        """
+        if way not in _KERNELS:
+            raise RecordsError(f"no way to multiply is called {way!r}{nearest(way, _KERNELS)}")
+        if (way, inputs, k) not in self._samples:
+            raise RecordsError(f"the worklog needs the error of {way} on {inputs} inputs at k = {k}")
+        return self._samples[way, inputs, k]
+
+    def times(self, way: str, other: str, inputs: str, k: str) -> str:
+        """How many times the error of another way that of one is."""
+        ratio = self.find(way, inputs, int(k)).error / self.find(other, inputs, int(k)).error
+        return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
+
+    def signs(self) -> str:
+        """A table of errors, and of how many of them point toward zero, by k: of float32 and of rung 27."""
+        ways = (FLOAT32, NEVER)
+        heads = [f"{way}: {what}" for way in ways for what in ("error", "too small")]
+        rows = []
+        for k in DEPTHS[::2]:
+            found = [self.find(way, _SPLIT, k) for way in ways]
+            rows.append((k, *(cell for one in found for cell in (f"{one.error:.1e}", f"{100 * one.toward_zero:.0f}%"))))
+        return table((f"k, {_SPLIT}", *heads), rows, "r" * (1 + len(heads)))
+
+    def predicted(self, kernel: str) -> str:
+        """A table of errors on normal inputs, as predicted and as they are, of what is drawn on a rung's page."""
+        inputs, depths = INPUTS[0], (64, 1024, DEPTHS[-1])
+        rows = []
+        for way in WAYS_OF[kernel]:
+            cells = []
+            for k in depths:
+                name, overrides = _KERNELS[way]
+                one = find(name)
+                error = error_in_order(k) if way == FLOAT32 else predicted_error(one, one.config(overrides), k)
+                cells += ["" if error is None else f"{error:.1e}", f"{self.find(way, inputs, k).error:.1e}"]
+            rows.append((way, *cells))
+        heads = [f"k = {k}: {what}" for k in depths for what in ("predicted", "found")]
+        return table((f"error, {inputs}", *heads), rows, "l" + "r" * len(heads))
+
+    def against_k(self, ways: Sequence[str]) -> Drawing:
+        """Errors of these ways over k."""
+        panels = [
+            Panel(f"error, {inputs}", [Line(way, _COLORS[way], self._over_k(way, inputs)) for way in ways])
+            for inputs in INPUTS
+        ]
+        return error_panels(panels, "k")
+
+    def against_promote(self) -> Drawing:
+        """Errors of rung 28 over PROMOTE, and float32's."""
+        panels = []
+        for inputs in INPUTS:
+            usual = self.find(FLOAT32, inputs, SWEPT_DEPTH).error
+            points = [(k, self.find(PROMOTED.format(k), inputs, SWEPT_DEPTH).error) for k in PROMOTES]
+            lines = [
+                Line(FLOAT32, _COLORS[FLOAT32], [(k, usual) for k in (PROMOTES[0], PROMOTES[-1])], "5 4"),
+                Line("bf16x6, promoted (rung 28)", _COLORS[NEVER], points),
+            ]
+            panels.append(Panel(f"error, {inputs}, k = {SWEPT_DEPTH}", lines))
+        return error_panels(panels, "PROMOTE")
+
+    def _over_k(self, way: str, inputs: str) -> list[tuple[int, float]]:
+        return [(k, self.find(way, inputs, k).error) for k in DEPTHS]
+
+
+_FILE = TypeAdapter(list[Sample])
+
+
+def save(path: Path, samples: Sequence[Sample]) -> None:
+    """Write samples as JSON. The file appears whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    saved.save(path, _FILE, list(samples))
+
+
+def load(path: Path) -> list[Sample]:
+    """Samples from a file.
+
+    Raises:
+        RecordsError: the file cannot be read, or is no file of samples.
+    """
+    return saved.load(path, _FILE, "errors", "a file of errors")

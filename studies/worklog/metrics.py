@@ -1,0 +1,102 @@
+"""The counters that the worklog follows from rung to rung, made of what was counted."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from studies.worklog.counted import Counted, Group
+from tilewright.analysis.instruction_mix import MULTIPLY_ADD, TENSOR
+
+_LOADS = ("global_load", "async_copy")
+_SHARED_STORES = ("shared_store", "async_copy")
+
+
+class Metric(NamedTuple):
+    """A number that shows how a kernel behaves."""
+
+    label: str
+    value: Callable[[Counted], float | None]
+    """None where the kernel has nothing of what is counted."""
+    text: Callable[[float], str]
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return above / below if above is not None and below else None
+
+
+def _sum(one: Counted, kinds: tuple[str, ...]) -> Group:
+    groups = [one.groups[kind] for kind in kinds if kind in one.groups]
+    return Group(**{name: sum(getattr(group, name) for group in groups) for name in Group.model_fields})
+
+
+def _of_wavefronts(kinds: tuple[str, ...]) -> Callable[[Counted], float | None]:
+    """Conflicts among the wavefronts of some accesses."""
+    return lambda one: _ratio(_sum(one, kinds).bank_conflicts, _sum(one, kinds).wavefronts)
+
+
+def _of_loop(purpose: str) -> Callable[[Counted], float | None]:
+    return lambda one: _ratio(one.loop.get(purpose), sum(one.loop.values()))
+
+
+def _number(value: float) -> str:
+    """Three digits or so, as a person would write them."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value < 1 else f"{value:.1f}".removesuffix(".0")
+
+
+def _millions(value: float) -> str:
+    return f"{_number(value / 1e6)} M"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f}%"
+
+
+METRICS: Mapping[str, Metric] = {
+    "sectors_a_load": Metric(
+        "sectors a load of global memory",
+        lambda one: _ratio(_sum(one, _LOADS).sectors, _sum(one, _LOADS).requests),
+        _number,
+    ),
+    "sectors_a_store": Metric(
+        "sectors a store to global memory",
+        lambda one: _ratio(_sum(one, ("global_store",)).sectors, _sum(one, ("global_store",)).requests),
+        _number,
+    ),
+    "global_loads": Metric(
+        "loads of global memory, requests", lambda one: _sum(one, _LOADS).requests or None, _millions
+    ),
+    "requested": Metric(
+        "bytes asked of global memory", lambda one: one.requested_bytes / 1e9, lambda gb: f"{_number(gb)} GB"
+    ),
+    "intensity": Metric("FLOP for each byte asked of global memory", lambda one: one.intensity, _number),
+    "shared_loads": Metric(
+        "loads of shared memory, requests", lambda one: _sum(one, ("shared_load",)).requests or None, _millions
+    ),
+    "ffmas_a_global_load": Metric(
+        "FFMAs a load of global memory", lambda one: _ratio(one.warp_ffmas, _sum(one, _LOADS).requests), _number
+    ),
+    "ffmas_a_shared_load": Metric(
+        "FFMAs a load of shared memory",
+        lambda one: _ratio(one.warp_ffmas, _sum(one, ("shared_load",)).requests),
+        _number,
+    ),
+    "wavefronts_a_load": Metric(
+        "wavefronts a load of shared memory",
+        lambda one: _ratio(_sum(one, ("shared_load",)).wavefronts, _sum(one, ("shared_load",)).requests),
+        _number,
+    ),
+    "wavefronts": Metric("wavefronts of shared memory", lambda one: one.wavefronts or None, _millions),
+    "ffmas_a_wavefront": Metric(
+        "FFMAs a wavefront of shared memory", lambda one: _ratio(one.warp_ffmas, one.wavefronts), _number
+    ),
+    "load_conflicts": Metric("bank conflicts, of the wavefronts of loads", _of_wavefronts(("shared_load",)), _percent),
+    "store_conflicts": Metric("bank conflicts, of the wavefronts of stores", _of_wavefronts(_SHARED_STORES), _percent),
+    "loop_ffma": Metric("FFMAs, of the instructions in the main loop", _of_loop(MULTIPLY_ADD), _percent),
+    "loop_tensor": Metric("tensor-core instructions, of those in the main loop", _of_loop(TENSOR), _percent),
+    "registers": Metric("registers a thread", lambda one: one.registers, _number),
+    "shared": Metric(
+        "shared memory a block", lambda one: one.shared_bytes / 1024 or None, lambda kib: f"{_number(kib)} KiB"
+    ),
+    "warps": Metric("warps that a multiprocessor holds, of 64", lambda one: one.warps, _number),
+}

@@ -1,0 +1,250 @@
+"""Makes the worklog's pages, and the figures in them, from words, records and counts.
+
+The words of a page are in docs/worklog/text; see template.py for their slots. What a page has besides its words, title
+and way to the neighbouring pages, is added here.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+from studies.figures.quantisation import quantisation
+from studies.markdown import table
+from studies.worklog import accesses, hoisting, rounds, sources, variations
+from studies.worklog.counted import GPU
+from studies.worklog.errors import WAYS_OF, Errors
+from studies.worklog.facts import MEASURED_SHAPES, Facts, problem_of, shape_of
+from studies.worklog.rungs import FOLDER, TEXTS, page_name, with_page
+from studies.worklog.template import Fill, excerpt, fill
+from tilewright import kernels
+from tilewright.kernels import find
+from tilewright.kernels.spec import Kernel
+from tilewright.report.figures.kernel_figure import KernelFigure
+from tilewright.report.figures.roofline import roofline_panel
+from tilewright.report.ratios import baseline_speed, share, speed
+
+FIGURES = FOLDER / "figures"
+INDEX = "README.md"
+SOURCES_PAGE = "sources.md"
+SWEEP = "sources_sweep.svg"
+_SOURCES = "../../src/tilewright/kernels"
+_KERNELS = Path(kernels.__file__).parent
+_CAPTIONS = {
+    "coalescing": "which elements the lanes of a warp touch in one request, and the sectors that they lie in",
+    "banks": "which bank of shared memory each lane asks, wavefront by wavefront",
+    "tiling": "which block, warp and lane writes each element of C",
+    "roofline": "the rungs under the roofs of the GPU",
+    "errors": "relative error of ways to multiply float32 matrices over k",
+    "promotion": "relative error over PROMOTE",
+    "quantisation": "what share of the elements of tiles and of waves are results, by size",
+}
+
+
+class Worklog:
+    """The pages and figures, each made when it is asked for.
+
+    Args:
+        facts: what was counted and measured of rungs.
+        errors: what was sampled of ways to multiply float32 matrices.
+        of_sources: what was counted of the sources' configs.
+        varied: what was measured of them, and of other configs that pages compare.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        errors: Errors,
+        of_sources: sources.SourceCounts,
+        varied: variations.Varied,
+    ) -> None:
+        self.facts, self.errors, self.of_sources, self.varied = facts, errors, of_sources, varied
+        self._figure = cache(self._make_figure)
+
+    def pages(self) -> Iterator[tuple[Path, str]]:
+        """Each page's path and text.
+
+        Raises:
+            RecordsError: the words ask for what there is not.
+            OSError: the words cannot be read.
+        """
+        rungs = with_page()
+        for place, kernel in enumerate(rungs):
+            text = (TEXTS / page_name(kernel)).read_text(encoding="utf-8")
+            words = fill(text, self._fills(kernel), page_name(kernel))
+            parts = (
+                _note(page_name(kernel)),
+                f"# Rung {kernel.rung}: {kernel.name}",
+                words.strip(),
+                _try(kernel),
+                _links(rungs, place),
+            )
+            yield FOLDER / page_name(kernel), "\n\n".join(parts) + "\n"
+        text = (TEXTS / INDEX).read_text(encoding="utf-8")
+        fills = self._common() | {
+            "contents": self._contents,
+            "contents_count": lambda: str(len(rungs)),
+            "shape": lambda name="": shape_of(name),
+            "figure": _index_figure,
+        }
+        yield FOLDER / INDEX, f"{_note(INDEX)}\n\n{fill(text, fills, INDEX).strip()}\n"
+        text = (TEXTS / SOURCES_PAGE).read_text(encoding="utf-8")
+        words = re.sub(r"\n{3,}", "\n\n", fill(text, self._source_tables(), SOURCES_PAGE)).strip()
+        yield FOLDER / SOURCES_PAGE, f"{_note(SOURCES_PAGE)}\n\n{words}\n\n[all rungs]({INDEX})\n"
+
+    def figures(self) -> Iterator[tuple[Path, str]]:
+        """Each figure's path and SVG text, of those that the words ask for."""
+        for kernel in with_page():
+            text = (TEXTS / page_name(kernel)).read_text(encoding="utf-8")
+            for kind in _CAPTIONS:
+                if f"{{{{figure {kind}}}}}" in text:
+                    yield FIGURES / figure_name(kernel, kind), self.figure(kernel, kind)
+        yield FIGURES / "roofline.svg", self.roofline("")
+        if drawn := variations.sweep_figure(self.varied):
+            yield FIGURES / SWEEP, drawn.render(self._sweep_caption)
+
+    def figure(self, kernel: Kernel, kind: str) -> str:
+        """One figure of a rung."""
+        if kind == "roofline":
+            return self.roofline(kernel.name)
+        if kind in ("errors", "promotion"):
+            drawn = self.errors.against_k(WAYS_OF[kernel.name]) if kind == "errors" else self.errors.against_promote()
+            return drawn.render(f"{kernel.name}: {_CAPTIONS[kind]}")
+        if kind == "quantisation":
+            config, warps = self.facts.config(kernel), self.facts.count(kernel.name).warps
+            blocks = GPU.multiprocessors * (32 * warps // kernel.threads(config))
+            return quantisation(kernel.tile(config).m, blocks).render(f"{kernel.name}: {_CAPTIONS[kind]}")
+        return self._figure(kernel).single(kind)
+
+    def _make_figure(self, kernel: Kernel) -> KernelFigure:
+        return KernelFigure(kernel, self.facts.config(kernel), problem_of(kernel))
+
+    def roofline(self, marked: str) -> str:
+        """The roofline, with a kernel of this name pointed out."""
+        roofline = self.facts.roofline()
+        drawn = roofline_panel(roofline.points, roofline.gpu, roofline.least, marked, roofline.baseline)
+        return drawn.render("roofline")
+
+    def _swept(self) -> str:
+        """What was measured of the tiles that a source sweeps, as a picture and a table."""
+        measured = variations.sweep(self.varied)
+        return f"![{self._sweep_caption}]({FIGURES.name}/{SWEEP})\n\n{measured}" if measured else ""
+
+    @property
+    def _sweep_caption(self) -> str:
+        return f"GFLOP/s of the RTX 3060 notes' kernels on one {self.varied.gpu}, over the results of a thread"
+
+    def _source_tables(self) -> Mapping[str, Fill]:
+        facts, counts, varied = self.facts, self.of_sources, self.varied
+        return {
+            "a6000": partial(sources.a6000, facts),
+            "hopper": partial(sources.hopper, facts),
+            "fast_cu": partial(sources.fast_cu, facts),
+            "fast_cu_here": sources.fast_cu_here,
+            "cublas": partial(variations.cublas, varied),
+            "rtx3060": partial(sources.rtx3060, facts),
+            "op_t": partial(sources.orders_of_factors, facts),
+            "notes": partial(variations.notes, varied),
+            "sweep": partial(sources.sweep, counts.sweep),
+            "swept": self._swept,
+            "fastcuda": partial(
+                sources.fastcuda, facts, counts.presets, variations.fastcuda(self.varied), self.varied.gpu
+            ),
+            "split": partial(variations.split, varied),
+            "orders": lambda: variations.orders(varied, variations.load("raster")),
+        }
+
+    def _common(self) -> dict[str, Fill]:
+        facts = self.facts
+        return {
+            "gflops": facts.gflops,
+            "share": facts.share,
+            "times": facts.times,
+            "times_at": facts.times_at,
+            "error": facts.error,
+            "metric": facts.metric,
+            "least": facts.least,
+            "best_intensity": facts.best_intensity,
+        }
+
+    def _fills(self, kernel: Kernel) -> Mapping[str, Fill]:
+        facts = self.facts
+        return self._common() | {
+            "figure": partial(_figure_link, kernel),
+            "code": partial(_code, kernel),
+            "counters": partial(facts.counters, kernel.name),
+            "measured": partial(facts.measured, kernel.name),
+            "limits": partial(facts.limits, kernel.name),
+            "caches": partial(facts.caches, kernel.name),
+            "in_use": partial(self._in_use, kernel),
+            "signs": self.errors.signs,
+            "predicted": partial(self.errors.predicted, kernel.name),
+            "times_error": self.errors.times,
+            "accesses": partial(accesses.of_rungs, self.of_sources.accesses),
+            "swapped_code": hoisting.code,
+            "swapped_loops": partial(hoisting.markdown, self.of_sources.loops),
+            "toys": partial(accesses.of_toys, self.of_sources.accesses),
+            "fast_cu": partial(sources.fast_cu_step, facts, kernel.rung),
+            "mark": partial(_mark, kernel),
+            "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
+        }
+
+    def _in_use(self, kernel: Kernel, *before: str) -> str:
+        """Bytes of A and B in use at a time, of this rung and others."""
+        kernels = [*map(find, before), kernel]
+        return rounds.in_use([(one, self.facts.config(one)) for one in kernels], MEASURED_SHAPES[-2:])
+
+    def _contents(self) -> str:
+        """The table of contents."""
+        rows = []
+        for kernel in with_page():
+            record = self.facts.find_record(kernel.name, problem_of(kernel).shape)
+            measured = (speed(record.gflops), baseline_speed(record), share(record, 0)) if record else ("", "", "")
+            rows.append((kernel.rung, f"[{kernel.name}]({page_name(kernel)})", kernel.idea, *measured))
+        return table(("rung", "page", "the one idea", "GFLOP/s", "cuBLAS, same run", "of cuBLAS"), rows, "rllrrr")
+
+
+def figure_name(kernel: Kernel, kind: str) -> str:
+    """The file of a rung's figure, as in 01_naive_coalescing.svg."""
+    return f"{kernel.rung:02}_{kernel.name}_{kind}.svg"
+
+
+def _note(name: str) -> str:
+    return f"<!-- Made by `make docs` from text/{name}, results/ and the kernels' sources: edit those. -->"
+
+
+def _figure_link(kernel: Kernel, kind: str) -> str:
+    return f"![{kernel.name}: {_CAPTIONS[kind]}]({FIGURES.name}/{figure_name(kernel, kind)})"
+
+
+def _index_figure(kind: str) -> str:
+    return f"![{_CAPTIONS[kind]}]({FIGURES.name}/{kind}.svg)"
+
+
+def _code(kernel: Kernel, first: str, last: str, header: str = "") -> str:
+    """Lines of the kernel's source, or of a header that it includes, and where they are."""
+    name = kernel.source.name
+    whole = f"The whole kernel: [{name}]({_SOURCES}/{kernel.source.relative_to(_KERNELS).as_posix()})"
+    if not header:
+        return f"{excerpt(kernel.source, first, last)}\n\n{whole}"
+    included = _KERNELS / "include" / header
+    return f"{excerpt(included, first, last)}\n\nFrom [{header}]({_SOURCES}/include/{header}). {whole}"
+
+
+def _try(kernel: Kernel) -> str:
+    """What a reader may do next."""
+    name, figure = kernel.name, f"--figure {kernel.name}.svg"
+    return f"Try it: `tilewright explain {name} {figure}`, `tilewright sass {name}`, `tilewright bench {name}`."
+
+
+def _mark(kernel: Kernel, config: str = "") -> str:
+    """The command that marks an exercise; config as `--config` takes it."""
+    name = f"{kernel.name} --config {config}" if config else kernel.name
+    return f"`tilewright check {name} && tilewright bench {name} --shape 512`"
+
+
+def _links(rungs: Sequence[Kernel], place: int) -> str:
+    """The way to the pages before and after, and to all."""
+    before = f"[← {rungs[place - 1].name}]({page_name(rungs[place - 1])})" if place else ""
+    after = f"[{rungs[place + 1].name} →]({page_name(rungs[place + 1])})" if place + 1 < len(rungs) else ""
+    return " · ".join(filter(None, (before, f"[all rungs]({INDEX})", after)))

@@ -1,0 +1,187 @@
+"""What the sources' configs do on a GPU: tables of what `varying.py` measured, empty where it did not."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from studies import published
+from studies.figures.ladder import Curve, ladder_panel
+from studies.markdown import table
+from studies.results import runs
+from studies.worklog.varying import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
+from tilewright.bench.records import Record
+from tilewright.kernels.spec import Choice
+from tilewright.report.figures.svg import Drawing, stack
+from tilewright.report.ratios import baseline_speed, quotient, share, speed
+
+_PANEL_GAP = 26.0
+_RASTER_SHAPE = "4096x4096x4096"
+
+
+class Varied(NamedTuple):
+    """What one run measured."""
+
+    records: Sequence[Record] = ()
+    gpu: str = ""
+    """The product, as in 'H100'."""
+
+
+def load(name: str) -> Varied:
+    """The records of a run, by the name of its file.
+
+    Raises:
+        RecordsError: it cannot be read.
+    """
+    (run,) = runs(name)
+    return Varied(run.records, run.gpu.name)
+
+
+def cublas(varied: Varied) -> str:
+    """A table of the kernels that cuBLAS runs, on an A6000 and here."""
+    ours = {
+        record.m: record.baseline.kernels
+        for record in varied.records
+        if record.kernel == "coalesced" and record.baseline and record.baseline.kernels
+    }
+    if not ours:
+        return table(("m = n = k", "A6000: tile of a block"), published.CUBLAS_ON_A6000.items(), "rl")
+    rows = [
+        (
+            size,
+            published.CUBLAS_ON_A6000.get(size, ""),
+            ", then ".join(f"`{_short(one.name)}`" for one in ours.get(size, ())),
+            ", ".join("x".join(map(str, one.grid)) for one in ours.get(size, ())),
+        )
+        for size in sorted({*published.CUBLAS_ON_A6000, *ours})
+    ]
+    return table(("m = n = k", "A6000: tile of a block", f"{varied.gpu}: kernels", "blocks"), rows, "rlll")
+
+
+def notes(varied: Varied) -> str:
+    """The RTX 3060 notes' own configs on our GPU, next to cuBLAS, and the notes' shares."""
+    rows = []
+    for shape in SWEPT_SHAPES:
+        theirs = published.RTX3060[shape]
+        for preset, choice in presets("rtx3060").items():
+            if record := _find(varied, shape, choice):
+                rung = choice.kernel.rung
+                their_share = f"{100 * quotient(theirs[rung], theirs[0]):.1f}%"
+                shares = (baseline_speed(record), share(record), their_share)
+                rows.append((shape, f"{rung} `{preset}`", speed(record.gflops), *shares))
+    if not rows:
+        return ""
+    heads = ("m x n x k", "", f"{varied.gpu}, GFLOP/s", "cuBLAS, same run", "of cuBLAS", "RTX 3060, of cuBLAS")
+    return f"With the notes' own tiles, on one {varied.gpu}:\n\n{table(heads, rows, 'llrrrr')}"
+
+
+def sweep(varied: Varied) -> str:
+    """The tiles that the notes sweep, on our GPU."""
+    rows = []
+    for choice in swept():
+        found = [_find(varied, shape, choice) for shape in SWEPT_SHAPES]
+        if all(found):
+            config = choice.config
+            tile = (f"{choice.kernel.rung} {choice.kernel.name}", config.BM, f"{config.TM} x {config.TN}")
+            cells = [(speed(one.gflops), baseline_speed(one), share(one)) for one in found if one]
+            rows.append((*tile, *chain.from_iterable(cells)))
+    if not rows:
+        return ""
+    measured = [cell for shape in SWEPT_SHAPES for cell in (f"{shape}, GFLOP/s", "cuBLAS", "of cuBLAS")]
+    text = table(("", "TILE", "a thread", *measured), rows, "lrl" + "r" * len(measured))
+    words = f"What the notes sweep, TILE and the results of a thread, on one {varied.gpu}; a run for each size:"
+    return f"{words}\n\n{text}"
+
+
+def sweep_figure(varied: Varied) -> Drawing | None:
+    """The same as curves, speed over the results of a thread; None where nothing was measured."""
+    panels = []
+    for shape in SWEPT_SHAPES:
+        curves: dict[str, list[tuple[int, float]]] = {}
+        for choice in swept():
+            if record := _find(varied, shape, choice):
+                name = f"{choice.kernel.name}, TILE {choice.config.BM}"
+                curves.setdefault(name, []).append((choice.config.TM * choice.config.TN, record.gflops))
+        if curves:
+            drawn = [Curve(name, sorted(points)) for name, points in curves.items()]
+            panels.append(ladder_panel(drawn, shape, linear=True, across="results of a thread"))
+    return stack(panels, _PANEL_GAP) if panels else None
+
+
+def fastcuda(varied: Varied) -> Mapping[str, Record]:
+    """The records of FastCuda's versions, by preset."""
+    found = {preset: _find(varied, "4096x4096x4096", choice) for preset, choice in presets("fastcuda").items()}
+    return {preset: record for preset, record in found.items() if record}
+
+
+def split(varied: Varied) -> str:
+    """What dividing k gained: the best of each way, all in one run a problem."""
+    rows = []
+    for shape in SPLIT_SHAPES:
+        of_shape = [record for record in varied.records if (record.kernel, record.shape) == ("split_k", shape)]
+        whole = [one for one in of_shape if (one.config["K_SLICES"], one.config["WORKERS"]) == (1, 0)]
+        slices = [one for one in of_shape if one.config["K_SLICES"] > 1 and not one.config["WORKERS"]]
+        blocks = [one for one in of_shape if one.config["WORKERS"]]
+        if whole and slices and blocks:
+            best = [max(of, key=lambda one: one.gflops) for of in (whole, slices, blocks)]
+            cells = (speed(best[0].gflops), *(_gained(one, best[0]) for one in best[1:]))
+            rows.append((shape, *cells, baseline_speed(best[0])))
+    if not rows:
+        return ""
+    heads = ("m x n x k", "k whole, GFLOP/s", "divided in a block", "divided among blocks", "cuBLAS, same run")
+    text = table(heads, rows, "lrrrr")
+    words = (
+        f"Split-K (rung 16, one tile) on one {varied.gpu}, a run for each size; in brackets, times as fast as k whole:"
+    )
+    return f"{words}\n\n{text}"
+
+
+def orders(varied: Varied, tuned: Varied) -> str:
+    """What the order of tiles gained (thread-block swizzling), rows of tiles over bands of rows."""
+    rows = []
+    for name, of, shape, parameter in (
+        ("tma_packed", tuned, _RASTER_SHAPE, "RASTER"),
+        ("gemm_sm90", varied, BAND_SHAPE, "BAND"),
+    ):
+        for group in _alike(_of(of.records, name, shape), parameter):
+            first, best = group[0], max(group[1:], key=lambda one: one.gflops)
+            cells = (speed(first.gflops), best.config[parameter], _gained(best, first))
+            rows.append((f"`{name}`", first.arithmetic, first.shape, of.gpu, *cells))
+    heads = ("", "in", "m x n x k", "on", "row by row, GFLOP/s", "rows of a band", "by bands")
+    return table(heads, rows, "llllrrr") if rows else ""
+
+
+def _of(records: Iterable[Record], kernel: str, shape: str) -> list[Record]:
+    return [record for record in records if (record.kernel, record.shape, record.layout) == (kernel, shape, "NN")]
+
+
+def _alike(records: Sequence[Record], parameter: str) -> list[list[Record]]:
+    """Records whose configs differ in one parameter alone, that of 1 first; groups of one are left out."""
+    groups: dict[tuple[tuple[str, int], ...], list[Record]] = {}
+    for record in records:
+        if parameter in record.config:
+            rest = tuple(sorted((name, value) for name, value in record.config.items() if name != parameter))
+            groups.setdefault(rest, []).append(record)
+    ordered = [sorted(group, key=lambda one: one.config[parameter]) for group in groups.values()]
+    return [group for group in ordered if len(group) > 1 and group[0].config[parameter] == 1]
+
+
+def _find(varied: Varied, shape: str, choice: Choice) -> Record | None:
+    return next(
+        (
+            record
+            for record in varied.records
+            if (record.kernel, record.shape, record.config) == (choice.kernel.name, shape, dict(choice.config))
+        ),
+        None,
+    )
+
+
+def _gained(one: Record, other: Record) -> str:
+    return f"{speed(one.gflops)} ({quotient(one.gflops, other.gflops):.3f})"
+
+
+def _short(name: str) -> str:
+    """The part of a C++ name that distinguishes kernels: what a CUTLASS kernel is made from, else all."""
+    inner = re.search(r"<(\w*gemm\w*)>", name)
+    return inner[1] if inner else name

@@ -1,0 +1,110 @@
+"""Records of products of several GPUs, and of those that a GPU does not hold."""
+
+import re
+import signal
+import subprocess
+from argparse import Namespace
+
+import pytest
+
+pytest.importorskip("torch.distributed.tensor")
+
+from studies.record import Measurements
+from studies.scaling import measuring, out_of_core, page, records, several_gpus
+from studies.scaling.records import OURS, PRODUCT, SCHEMES
+from tilewright.bench.records import Times
+from tilewright.core.errors import LaunchError
+
+
+def ways(scheme="all_gather_matmul", work="64x64x64", memory="", **us):
+    """Measurements of a work in float32 on two GPUs: of ours, and of ways by their names."""
+    times = {name: Times(min=of - 1, median=of) for name, of in {OURS: 10.0, **us}.items()}
+    return records.measurements(scheme, 2, work, "float32", times, 1e-7, memory)
+
+
+ALONE = {PRODUCT: 9.0}
+PEERS = {"PyTorch fused": 12.0, "NCCL, then product": 15.0}
+
+
+def test_parts_that_are_done_alone_are_no_peers():
+    others = [PRODUCT, "tilewright, with A", "PyTorch's product alone", "copies alone, both ways at once"]
+    assert [name for name in (OURS, *others, *PEERS, "PyTorch on one GPU") if records.is_peer(name)] == [
+        *PEERS, "PyTorch on one GPU"
+    ]  # fmt: skip
+
+
+def test_cases_cover_every_scheme():
+    names = [one.name for one in measuring.cases(measuring.H200, 2)]
+    assert {name.partition(":")[0] for name in names} == set(SCHEMES) - {"out_of_core"}
+    assert len(set(names)) == len(names)
+    assert "split:16384x16384x16384:float32" in names
+
+
+def test_ways_take_turns():
+    ran = []
+    works = {name: lambda name=name: ran.append(name) for name in ("own", "product")}
+    found = measuring.times(measuring.SMALL._replace(samples=3), works)
+    assert [one.samples for one in found.values()] == [3, 3]
+    assert ran[-2:] == ["own", "product"]
+
+
+def test_a_product_out_of_core_is_measured():
+    (ours,) = out_of_core.measure(out_of_core.SMALL[0], 1, "emulator")
+    assert (ours.what["scheme"], ours.what["memory"], ours.way) == ("out_of_core", "not pinned", OURS)
+    assert ours.facts["memory_limit"] == 20_000 and ours.error < 1e-6
+    assert ours.facts["moved_bytes"] > 4 * (96 * 64 + 64 * 80 + 96 * 80)
+
+
+def test_cases_out_of_core_run_in_processes_of_their_own_and_one_that_fails_stops_no_other(monkeypatch):
+    started = []
+
+    def start(study, options, timeout):
+        started.append(options[1])
+        if options[1] == "link":
+            raise LaunchError("did not end within 3 s")
+        return ways("out_of_core")
+
+    monkeypatch.setattr(out_of_core, "in_a_process", start)
+    found = []
+    with pytest.raises(LaunchError, match=r"^link: did not end within 3 s$"):
+        found.extend(out_of_core.measurements(None, Namespace(only=["square", "link", "pinned"], samples=1, timeout=3)))
+    assert started == ["square", "link", "pinned"]
+
+
+def test_no_process_is_left_of_ranks_that_hang(monkeypatch, capsys):
+    started = []
+
+    class Hanging(subprocess.Popen):
+        def __init__(self, command, **named):
+            super().__init__(["sleep", "9"], **named)
+            started.append(self)
+
+    monkeypatch.setattr(several_gpus.subprocess, "Popen", Hanging)
+    assert several_gpus.main(["--small", "--timeout", "0.01"]) == 1
+    assert capsys.readouterr().out.splitlines() == ["start: did not end within 0.01 s: "] * 2
+    assert len(started) == 3  # two ranks, and one process that has all GPUs
+    assert {one.returncode for one in started} == {-signal.SIGKILL}
+
+
+def test_a_page_shows_what_was_measured():
+    gpu = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0"}
+    facts = {"gpu": gpu, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
+    moved = ways("out_of_core", memory="pinned", **ALONE, **{"copies alone": 6.0})
+    found = [
+        *ways(work="8192x8192x8192", **ALONE, **PEERS),
+        *ways("split", "8192x8192x8192", **ALONE),
+        *ways("block"),
+        *moved,
+    ]
+    other = Measurements(environment=facts | {"revision": "def5678"}, measurements=moved)
+    shown, of_other = page.measured([Measurements(environment=facts, measurements=found), other]).split(
+        "\n\nOn GPUs of "
+    )
+    first, *_, full, divided, bare, moved = shown.splitlines()
+    assert "float32, pinned | 10 | 9 | 0.90 |  | copies alone 6 |  |" in moved and of_other.endswith(moved)
+    assert first == "On GPUs of the kind NVIDIA H100 80GB HBM3, 2026-11-25, revision abc1234:"
+    start, predicted, rest = re.fullmatch(r"(.*) \| (0\.\d\d) \| (PyTorch.*)", full).groups()
+    assert start.endswith("| 10 | 9 | 0.90") and rest == "PyTorch fused 12; NCCL, then product 15 | 1.20 |"
+    assert 0.8 < float(predicted) < 1
+    assert 1.5 < float(re.search(r"\| 0\.90 \| (1\.\d\d) \|  \|  \|$", divided)[1]) < 2
+    assert bare.endswith("| 10 |  |  |  |  |  |")

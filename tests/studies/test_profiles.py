@@ -1,0 +1,120 @@
+"""Profiles: what is made of the profiler's counters, and the table of them."""
+
+import pytest
+
+from studies.profiles import measuring as profiles
+from studies.profiles import tables as page
+from studies.profiles.measuring import Profiles
+from tilewright.bench import ncu
+from tilewright.bench.profile import Profile
+from tilewright.core.problem import Problem
+from tilewright.kernels import LADDER, find
+
+SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld"
+COUNTERS = {
+    "gpu__time_duration.sum": 2_000_000.0,
+    f"{SECTORS}.sum": 1000.0,
+    f"{SECTORS}_lookup_hit.sum": 250.0,
+    "lts__t_sectors_op_read.sum": 800.0,
+    "lts__t_sectors_op_read_lookup_hit.sum": 600.0,
+    "lts__t_sectors_op_write.sum": 200.0,
+    "dram__bytes_read.sum": 5e9,
+    "dram__bytes_write.sum": 1e9,
+    "smsp__issue_active.sum": 90.0,
+    "smsp__cycles_active.sum": 100.0,
+    ncu.STALLS["selected"]: 1.0,
+    ncu.STALLS["barrier"]: 0.5,
+    ncu.STALLS["long_scoreboard"]: 2.5,
+}
+
+
+@pytest.fixture
+def profile():
+    return profiles.of_launch(
+        find("naive"), ncu.Launch.of(find("naive"), find("naive").config(), Problem(4, 5, 6)), COUNTERS
+    )
+
+
+def test_what_follows_from_counters(profile):
+    assert (profile.problem, profile.time_us, profile.launched) == (Problem(4, 5, 6), 2000, ["naive"])
+    assert (profile.l1_hits, profile.l2_hits, profile.issuing) == (0.25, 0.75, 0.9)
+    assert (profile.l2_bytes, profile.dram_bytes) == (32_000, 6e9)
+    assert profile.dram_gbs == 3000
+    assert list(profile.stalls.items()) == [("long_scoreboard", 0.625), ("selected", 0.25), ("barrier", 0.125)]
+
+
+def test_counters_that_are_missing_make_nothing_of_it(profile):
+    empty = profile.model_copy(update={"counters": {"dram__bytes_read.sum": 1.0}})
+    assert {empty.time_us, empty.l1_hits, empty.l2_hits, empty.l2_bytes, empty.dram_bytes, empty.dram_gbs} == {None}
+    assert empty.stalls == {}
+
+
+def test_the_kernels_of_cublas_are_added_up():
+    longer = {"gpu__time_duration.sum": 90.0, "dram__bytes_read.sum": 7.0, ncu.STALLS["wait"]: 0.5}
+    shorter = {"gpu__time_duration.sum": 10.0, "dram__bytes_read.sum": 2.0, ncu.STALLS["wait"]: 3.0}
+    one = profiles.of_cublas(Problem(4, 5, 6), [ncu.Profiled("add", shorter), ncu.Profiled("gemm", longer)])
+    assert (one.kernel, one.launched) == (ncu.CUBLAS, ["add", "gemm"])
+    assert one.counters == {"gpu__time_duration.sum": 100.0, "dram__bytes_read.sum": 9.0, ncu.STALLS["wait"]: 0.5}
+
+
+@pytest.mark.parametrize(("capability", "without"), [((9, 0), set()), ((8, 0), {"wgmma", "tma_packed"})])
+def test_every_rung_that_runs_and_cublas_are_profiled(monkeypatch, capability, without):
+    launched, multiplied = [], []
+    monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS])
+    monkeypatch.setattr(ncu, "profile_cublas", lambda one: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)])
+    made = [make() for make in profiles.jobs(capability)]
+    names = [launch.kernel for launch in launched]
+    assert set(names) <= {kernel.name for kernel in LADDER}
+    assert not without & set(names)
+    if not without:
+        assert set(names) == {kernel.name for kernel in LADDER}
+    assert ("naive", "4092x4092x4092") in {(launch.kernel, launch.shape) for launch in launched}
+    assert {launch.problem for launch in launched if launch.shape != "4092x4092x4092"} == set(multiplied)
+    assert len(made) == len(launched) + len(multiplied)
+
+
+def test_what_is_picked_for_the_library_is_profiled_and_cublas_on_the_same(monkeypatch):
+    launched, multiplied = [], []
+    monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS])
+    monkeypatch.setattr(ncu, "profile_cublas", lambda one: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)])
+    made = [make() for make in profiles.library_jobs((9, 0), "NVIDIA H200")]
+    assert [launch.problem for launch in launched] == multiplied
+    assert [(problem.shape, problem.layout, problem.dtype) for problem in multiplied] == [
+        (*product, "bfloat16") for product in profiles.LIBRARY
+    ]
+    assert [one.kernel for one in made] == ["gemm_sm90", ncu.CUBLAS] * len(profiles.LIBRARY)
+    assert [one.problem for one in made[1::2]] == multiplied
+
+
+def test_a_product_of_the_library_has_the_cycles_of_a_request():
+    counters = {"gpu__time_duration.sum": 9_000.0, "sm__cycles_elapsed.max": 12_000.0}
+    requested = counters | {"lts__t_requests_srcunit_tex.sum": 528_000.0}
+    config = {"BM": 64, "BN": 144, "CLUSTER": 4, "CLUSTER_N": 1}
+    launch = ncu.Launch("gemm_sm90", config, "4x5x6", "bfloat16", out_dtype="bfloat16", layout="NT")
+    own = profiles.of_launch(find("gemm_sm90"), launch, requested)
+    cublas = profiles.of_cublas(launch.problem, [ncu.Profiled("gemm", counters)])
+    facts = {"gpu": {"name": "NVIDIA H200", "multiprocessors": 132}, "revision": "abc"}
+    text = page.of_library(Profiles(environment=facts, profiles=[own, cublas]))
+    assert "on one NVIDIA H200" in text
+    assert "revision abc" in text
+    tiles = "`gemm_sm90`, tiles of 64 x 144, clusters of 4 x 1"
+    assert text.splitlines()[-2:] == [
+        f"| 4x5x6 | NT | {tiles} | 9.0 | 12,000 | 528,000 | 3.00 |  |",
+        "| 4x5x6 | NT | `gemm` | 9.0 | 12,000 |  |  |  |",
+    ]
+
+
+def test_the_part_of_the_page(profile):
+    cublas = profiles.of_cublas(Problem(4, 5, 6), [ncu.Profiled("gemm<4>", COUNTERS)])
+    facts = {"gpu": {"name": "NVIDIA H200"}, "revision": "abc"}
+    text = page.section(Profiles(environment=facts, profiles=[profile, cublas]))
+    assert text.startswith("## Profiles\n")
+    expected = "| 1 naive | 4x5x6 | float32 | 2,000.0 | 25.0% | 75.0% | 0.00 | 6.00 | 3,000 |  | 90% |"
+    assert f"{expected} long scoreboard 62%, barrier 12% |" in text
+    assert "| 4x5x6 | float32 | `gemm<4>` |" in text
+
+
+def test_a_profile_without_counters_has_an_empty_row(profile):
+    bare = Profile(**(profile.model_dump() | {"counters": {}}))
+    text = page.section(Profiles(environment={"gpu": {"name": "X"}}, profiles=[bare]))
+    assert "| 1 naive | 4x5x6 | float32 |  |  |  |  |  |  |  |  |  |" in text

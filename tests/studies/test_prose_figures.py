@@ -1,0 +1,68 @@
+"""What is measured is never typed: figures with units in words written by hand are constants of the code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from studies.scaling import page as scaling
+from studies.scaling.out_of_core import LIMIT
+from tilewright.analysis.dividing import LANE_STEP_US, STEP_US
+from tilewright.bench.end_to_end import WALL_S
+from tilewright.distributed.watch import GRACE_S
+from tilewright.engines.cuda import REPLAY_MS
+from tilewright.on_gpu import LENT_BYTES
+from tilewright.select.selector import LEAST_VOTES
+from tilewright.tables.cover import NEAR
+from tilewright.tables.entry import ACCURATE_WITHIN
+from tilewright.tables.merging import KEEP_NEAR
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md", "docs/worklog/text/*.md", "examples/*.md")
+
+UNITS = r"us|ms|s|seconds|minutes|GB/s|[GT]FLOP/s|[MG]iB|GB|MHz|W"
+FIGURE = re.compile(rf"\b(\d[\d,]*(?:\.\d+)?(?:%| ?(?:{UNITS})\b| times (?:as|faster)\b))")
+
+CONSTANTS = {
+    f"{scaling.LINKS.link_gb_s:.0f} GB/s",
+    f"{scaling.LINKS.network_gb_s:.0f} GB/s",
+    f"{scaling.MEASURED_LINKS.link_gb_s:.0f} GB/s",
+    f"{STEP_US:.0f} us",
+    f"{LANE_STEP_US:.0f} us",
+    f"{100 * scaling.PAYS:.0f}%",
+    f"{LENT_BYTES >> 20} MiB",
+    f"{LIMIT / 1e9:.0f} GB",
+    f"{GRACE_S:.0f} s",
+    f"{REPLAY_MS:.0f} ms",
+    f"{1000 * WALL_S:.0f} ms",
+    f"{100 * LEAST_VOTES:.0f}%",
+    f"{100 * (NEAR - 1):.0f}%",
+    f"{100 * (KEEP_NEAR - 1):.0f}%",
+    f"{ACCURATE_WITHIN} times as",
+}
+
+
+def by_hand(page: str) -> str:
+    """A page without what generators fill in, without code, and without links."""
+    for made in (
+        r"<!-- (\w[\w ]*) -->\n.*?<!-- end \1 -->",
+        r"^```.*?^```",
+        r"\{\{.*?\}\}",
+        r"`[^`\n]*`",
+        r"\]\([^)\s]*\)",
+    ):
+        page = re.sub(made, "", page, flags=re.DOTALL | re.MULTILINE)
+    return page
+
+
+@pytest.mark.parametrize("pattern", PAGES)
+def test_figures_in_words_are_constants_of_the_code(pattern):
+    for page in ROOT.glob(pattern):
+        typed = set(FIGURE.findall(by_hand(page.read_text())))
+        assert typed <= CONSTANTS, f"{page.name}: measured figures come from records, by a generator"
+
+
+@pytest.mark.parametrize("text", ["takes 4.2 us", "3% less", "1.19 times as long", "at 4,800 GB/s"])
+def test_a_typed_figure_is_seen(text):
+    assert FIGURE.findall(by_hand(f"A loop {text} on an H200.\n"))
+    assert not FIGURE.findall(by_hand(f"<!-- some -->\n\nA loop {text}.\n\n<!-- end some -->\n"))

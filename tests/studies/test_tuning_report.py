@@ -1,0 +1,178 @@
+"""The page on tuning, made from tables and journals."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from studies.results import paths
+from studies.tuning import page as tuning
+from studies.tuning.plots import landscape, plot_landscape, plot_search
+from studies.tuning.regret import Regret, load
+from tilewright.core.errors import RecordsError
+from tilewright.kernels import find
+from tilewright.report.figures.svg import INK, PAPER
+from tilewright.tables.entry import Entry
+from tilewright.tables.table import Table
+from tilewright.tuning.journal import Journal, Trial
+
+
+def trial(at_s, gflops, outcome="timed", **config):
+    return Trial(
+        device="GPU", digest="d", kernel="vectorized", config={"BM": 64, "BN": 64, "TM": 4, "TN": 4} | config,
+        m=64, n=64, k=64, case="NN float32", outcome=outcome, at_s=at_s,
+        time_us=2 * 64**3 / gflops / 1e3 if gflops else None,
+    )  # fmt: skip
+
+
+TRIALS = [
+    trial(1.0, 100.0),
+    trial(2.0, 90.0, BM=128),
+    trial(3.0, None, outcome="wrong", BM=128, BN=128),
+    trial(4.0, 150.0, outcome="stopped", BN=128),
+    trial(10.0, 200.0, TM=8),
+    trial(50.0, 120.0, TN=8),
+]
+
+
+def entry(m, kernel, gflops, baseline=None, error=None, n=1):
+    return Entry(m=m, n=n, k=n, case="NN float32", kernel=kernel, config={"BLOCK": 32}, gflops=gflops,
+                 baseline_gflops=baseline, error_ratio=error)  # fmt: skip
+
+
+def test_winners_are_the_fastest_that_err_little_in_the_order_of_their_work():
+    entries = [entry(9, "a", 3), entry(2, "b", 1.0, 2.0, 0.75), entry(9, "c", 4), entry(9, "d", 5, error=1.6)]
+    assert tuning.fastest(entries) == [entries[1], entries[2]]
+
+
+def test_winners_are_shown_for_the_suites_and_counted_by_kernel_for_all_problems():
+    in_suite = entry(64, "a", 3, 2, 0.5, n=64)
+    entries = [in_suite, entry(9, "b", 4, 2), entry(2, "a", 1.0, 2.0), entry(3, "a", 8.0, 1.0)]
+    assert tuning.winners(entries).splitlines()[2:] == [
+        "| 64x64x64 | NN float32 | `a` | BLOCK=32 | 3.000 | 2.000 | 1.50x | 0.50x |"
+    ]
+    assert tuning.kernels(entries).splitlines()[2:] == [
+        "| NN float32 | `a` | 3 | 2x1x1 | 64x64x64 | 1.82x |",
+        "| NN float32 | `b` | 1 | 9x1x1 | 9x1x1 | 2.00x |",
+    ]
+
+
+def test_the_best_so_far_counts_what_was_timed_in_full():
+    assert tuning.best_so_far(TRIALS) == [(1.0, pytest.approx(100)), (10.0, pytest.approx(200))]
+    curve = tuning.best_so_far(TRIALS)
+    assert [round(tuning.found_by(curve, seconds)) for seconds in (0.5, 5, 10, 60)] == [0, 100, 200, 200]
+
+
+def test_a_landscape_holds_the_best_of_each_pair_and_gaps():
+    columns, rows, cells = landscape(TRIALS, "BM", "BN")
+    assert (columns, rows) == ([64, 128], [64, 128])
+    assert cells == [[pytest.approx(200), pytest.approx(90)], [pytest.approx(150), None]]
+
+
+@pytest.mark.further
+def test_the_plots_are_drawn_alike_from_the_same_trials(tmp_path):
+    for name in ("a", "b"):
+        plot_landscape(TRIALS, [("BM", "BN"), ("TM", "TN")], tmp_path / f"map-{name}.svg", "title")
+        plot_search({"one": tuning.best_so_far(TRIALS)}, tmp_path / f"search-{name}.svg", "title")
+    for plot in ("map", "search"):
+        one, other = ((tmp_path / f"{plot}-{name}.svg").read_bytes() for name in ("a", "b"))
+        assert len(one) > 5000
+        assert one == other
+
+
+def test_dark_pages_have_dark_plots(tmp_path):
+    plot_landscape(TRIALS, [("BM", "BN")], tmp_path / "map.svg", "title")
+    plot_search({"one": tuning.best_so_far(TRIALS)}, tmp_path / "search.svg", "title")
+    for plot in ("map", "search"):
+        drawn = (tmp_path / f"{plot}.svg").read_text()
+        replaced = dict(re.findall(r'\[style\*="(\w+: #\w+)"\]{\w+:(#\w+)!important}', drawn))
+        assert replaced[f"fill: {PAPER}"] != PAPER
+        used = set(re.findall(r'style="[^"]*?((?:fill|stroke): #[0-9a-f]+)', drawn))
+        assert {f"fill: {PAPER}", f"fill: {INK}", f"stroke: {INK}"} <= used
+        assert not used & {"fill: #000000", "stroke: #000000"}
+
+
+def test_the_page_is_made_from_the_table_and_both_journals(tmp_path, monkeypatch, request):
+    page = tmp_path / tuning.PAGE
+    page.parent.mkdir()
+    page.write_text((request.config.rootpath / tuning.PAGE).read_text())
+    monkeypatch.chdir(tmp_path)
+    for name in ("regrets", "regrets of 16 bits"):
+        for path in paths(name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes((request.config.rootpath / path).read_bytes())
+    for path, trials in zip(paths("searches"), (TRIALS, TRIALS[4:]), strict=True):
+        journal = Journal(path)
+        for one in trials:
+            journal.append(one)
+    tuning.write()
+    text = page.read_text()
+    assert re.search(r"!\[Maps of GFLOP/s, .*\.\]\(tuning-landscape\.svg\)", text)
+    assert "tried 6 configs in 50 s and found 200 GFLOP/s. In a tenth of that time it had found 50.0% of it" in text
+    assert (tmp_path / tuning.LANDSCAPE).exists()
+    assert (tmp_path / tuning.SEARCH).exists()
+
+
+@pytest.mark.further
+def test_the_committed_page_is_what_its_data_make(tmp_path, monkeypatch, request):
+    root = request.config.rootpath
+    (tmp_path / "results").symlink_to(root / "results")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / tuning.PAGE).write_bytes((root / tuning.PAGE).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    tuning.write()
+    assert (tmp_path / tuning.PAGE).read_text() == (root / tuning.PAGE).read_text(), "out of date: run make docs"
+
+
+def test_picks_are_told_with_what_they_cost(monkeypatch):
+    naive = find("naive")
+    monkeypatch.setattr(tuning, "select", lambda problem, capability, device: (naive, naive.config()))
+    gpu = {"name": "a GPU", "compute_capability": "9.0"}
+    now = f"naive:{naive.config()}"
+    found = [
+        Regret("8x9x10", "split_k:BM=16,BN=32", now, 1.21, times_us={"split_k:BM=16,BN=32": 12.1, now: 10.0}),
+        Regret("1x1x1", "coalesced:BLOCK=32", "coalesced:BLOCK=32", 1.0, ratio=0.9),
+    ]
+    runs = [({"gpu": gpu, "revision": "abc"}, found[:1]), ({"gpu": gpu, "revision": "def"}, found[1:])]
+    tabled = Table("NVIDIA H200", (9, 0))
+    text = tuning.regret(runs, tabled)
+    assert "2 problems that were in no table: 10.0% longer in the geometric mean. What is picked now took" in text
+    assert "took, in the same runs, 0.0% longer" in text
+    assert "on the 1 that still are in none and on which it was measured." in text
+    assert "1 picks ran next to cuBLAS: 0.90x as fast in the geometric mean, slower on 1x1x1 (0.90x)." in text
+    assert "| abc | 1 | 0 | 21.0% | 21.0% | 0.0% |" in text
+    assert "| def | 1 | 1 | 0.0% | 0.0% |  |" in text
+    assert "| 8x9x10 | `split_k` | BM=16, BN=32 | 21.0% | 0.0% |" in text
+    assert "| 1x1x1 | `coalesced` | BLOCK=32 | 0.0% |  |" in text
+    one = Entry(m=8, n=9, k=10, case="NN float32", kernel="naive", config={}, gflops=1)
+    text = tuning.regret(runs, tabled.merged([one]))
+    assert "| abc | 1 | 0 | 21.0% | 21.0% |  |" in text
+    assert "8x9x10" not in text
+    assert "picked now" not in text
+    other = replace(one, case="NN bfloat16->bfloat16")
+    assert "| 8x9x10 | `split_k` |" in tuning.regret(runs, tabled.merged([other]))
+    in_half = [(runs[0][0], [found[0]._replace(case=other.case)])]
+    assert "8x9x10" not in tuning.regret(in_half, tabled.merged([other]))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"regrets": []}'])
+def test_a_corrupt_file_of_picks_is_an_error(tmp_path, text):
+    path = tmp_path / "regret.json"
+    path.write_text(text)
+    with pytest.raises(RecordsError, match=r"regret.json is not what tuning.regret writes"):
+        load(path)
+
+
+def test_journals_that_cannot_be_compared_are_refused():
+    with pytest.raises(RecordsError, match="must be of one kernel on one problem and GPU, got 2"):
+        tuning.of_one_problem([TRIALS[0], TRIALS[0].model_copy(update={"m": 65})])
+    with pytest.raises(RecordsError, match="no config that was timed"):
+        tuning.best_so_far([TRIALS[2]])
+
+
+def test_a_missing_page_is_an_error(tmp_path, monkeypatch, request):
+    (tmp_path / "results").symlink_to(request.config.rootpath / "results")
+    (tmp_path / "docs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"tuning\.md"):
+        tuning.write()

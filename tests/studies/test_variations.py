@@ -1,0 +1,150 @@
+"""Configs that pages compare: which there are, how they are measured, and what tables are made of them."""
+
+import sys
+
+import pytest
+
+from studies import published
+from studies.worklog import variations as tables
+from studies.worklog import varying as variations
+from studies.worklog.variations import Varied
+from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, swept, tasks
+from tilewright.bench.numpy_baseline import NumpyBaseline
+from tilewright.bench.records import Baseline, LaunchedKernel, Run, Times
+from tilewright.core.problem import Problem
+from tilewright.engines.registry import resolve_engine
+from tilewright.kernels import find
+from tilewright.kernels.spec import Choice
+
+
+def of(tasks, shape):
+    return [choice for task in tasks if task.problem.shape == shape for choice in task.choices]
+
+
+def test_every_task_can_be_computed():
+    for task in tasks():
+        for kernel, _ in task.choices:
+            kernel.check(task.problem)
+
+
+def test_what_pages_compare_is_measured():
+    found = tasks()
+    assert {choice.kernel.name for choice in of(found, "512x512x512")} == {"coalesced", "split_k"}
+    for shape in SWEPT_SHAPES:
+        assert {*swept(), *presets("rtx3060").values()} <= set(of(found, shape))
+    assert set(presets("fastcuda").values()) <= set(of(found, "4096x4096x4096"))
+    for shape in SPLIT_SHAPES:
+        ways = {(c["K_SLICES"], c["WORKERS"]) for k, c in of(found, shape) if k.name == "split_k"}
+        assert {(1, 0), (4, 0), (1, 2)} <= ways
+    assert {1, 8, 16} <= {config["BAND"] for _, config in found[-1].choices}
+
+
+def test_every_problem_is_measured_and_written(monkeypatch, tmp_path, capsys):
+    emulator, kernel = resolve_engine("emulator"), find("coalesced")
+    small = [Task(Problem(8, 8, size), [Choice(kernel, kernel.config())]) for size in (4, 5)]
+    monkeypatch.setattr(variations, "resolve_engine", lambda name: emulator)
+    monkeypatch.setattr(variations, "baseline_library", lambda engine: NumpyBaseline())
+    monkeypatch.setattr(variations, "tasks", lambda: small)
+    monkeypatch.setattr(sys, "argv", ["variations", "--out", str(tmp_path / "v.json"), "--samples", "1"])
+    assert variations.main() == 0
+    written = Run.load(tmp_path / "v.json").records
+    assert [(one.kernel, one.k) for one in written] == [("coalesced", 4), ("coalesced", 5)]
+    assert "8x8x5 NN float32: 1 configs, fastest coalesced" in capsys.readouterr().out
+    small.append(Task(Problem(8, 8, 6), [Choice(kernel, kernel.config())]))
+    assert variations.main() == 0
+    more = Run.load(tmp_path / "v.json").records
+    assert more[:2] == written
+    assert [one.k for one in more] == [4, 5, 6]
+    (tmp_path / "other.txt").write_text("mine")
+    monkeypatch.setattr(sys, "argv", ["variations", "--out", str(tmp_path / "other.txt")])
+    assert variations.main() == 2
+    assert (tmp_path / "other.txt").read_text() == "mine"
+
+
+def test_records_of_another_gpu_are_not_continued(monkeypatch, tmp_path, capsys, make_record):
+    path = tmp_path / "v.json"
+    Run(environment={"gpu": {"name": "NVIDIA H100"}}, records=[make_record()]).save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(variations, "resolve_engine", lambda name: resolve_engine("emulator"))
+    monkeypatch.setattr(variations, "baseline_library", lambda engine: None)
+    monkeypatch.setattr(variations, "environment", lambda engine: {"gpu": {"name": "NVIDIA H200"}})
+    monkeypatch.setattr(sys, "argv", ["variations", "--out", str(path)])
+    assert variations.main() == 2
+    assert "--out takes records of this GPU, NVIDIA H200, to continue" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+@pytest.fixture
+def records(make_record):
+    """A record of every config of every task, the later ones faster, next to a baseline of two kernels."""
+    names = ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>", "splitKreduce_kernel<32, 16>")
+    kernels = [LaunchedKernel(name=name, grid=(4, 2, 1), block=(128, 1, 1)) for name in names]
+    made = []
+    for task in tasks():
+        for number, (kernel, config) in enumerate(task.choices, 1):
+            baseline = Baseline(
+                name="cuBLAS", version="13", time_us=Times(min=1, median=1), gflops=1e4, kernels=kernels
+            )
+            sizes = {"m": task.problem.m, "n": task.problem.n, "k": task.problem.k, "dtype": task.problem.dtype}
+            speeds = {"gflops": 1000.0 * number, "ratio": number / 10, "baseline": baseline}
+            made.append(make_record(kernel=kernel.name, rung=kernel.rung, config=dict(config), **sizes, **speeds))
+    return Varied(made, "H100")
+
+
+def test_tables_are_empty_where_nothing_was_measured():
+    none = Varied()
+    made = (tables.notes(none), tables.sweep(none), tables.split(none), tables.orders(none, none))
+    assert made == ("", "", "", "")
+    assert tables.sweep_figure(none) is None
+    assert tables.fastcuda(none) == {}
+    assert tables.cublas(none).startswith("| m = n = k | A6000: tile of a block |\n")
+
+
+def test_the_committed_run_names_its_gpu():
+    varied = tables.load("variations")
+    assert varied.records and varied.gpu == "H100"
+
+
+def test_cublas_kernels_are_named_by_size(records):
+    lines = tables.cublas(records).splitlines()
+    [row] = [line for line in lines if line.startswith("| 128 |")]
+    assert "32x32, sliced along k" in row
+    assert lines[0].endswith("| H100: kernels | blocks |")
+    assert "`cutlass_80_simt_sgemm_128x64_8x5_nn_align1`, then `splitKreduce_kernel<32, 16>` | 4x2x1, 4x2x1 |" in row
+    assert any(line.startswith("| 8192 |  |") for line in lines)
+
+
+def test_the_notes_configs_are_next_to_their_shares(records):
+    rows = tables.notes(records).splitlines()[4:]
+    assert len(rows) == 2 * 3
+    assert rows[0] == "| 8192x8192x4096 | 3 `shared_tiled:rtx3060` | 1,000 | 10,000 | 10.0% | 17.1% |"
+
+
+def test_the_sweep_is_a_table_and_curves(records):
+    rows = tables.sweep(records).splitlines()[4:]
+    assert len(rows) == len(list(swept()))
+    assert rows[0].startswith("| 4 thread_tiled_1d | 16 | 1 x 2 | ")
+    text = tables.sweep_figure(records).render("title")
+    assert "thread_tiled_2d, TILE 64" in text and "results of a thread" in text
+
+
+def test_dividing_k_is_compared_with_k_whole(records):
+    rows = tables.split(records).splitlines()[4:]
+    assert rows[0] == "| 256x256x256 | 1,000 | 7,000 (7.000) | 9,000 (9.000) | 10,000 |"
+
+
+def test_orders_of_tiles_differ_in_nothing_else(records, make_record):
+    sizes = {"m": 4096, "n": 4096, "k": 4096, "kernel": "tma_packed"}
+    configs = ({"BM": 1, "RASTER": 1}, {"BM": 1, "RASTER": 8}, {"BM": 2, "RASTER": 8}, {"BM": 3, "RASTER": 1})
+    tuned = [make_record(config=config, gflops=500.0 + n, **sizes) for n, config in enumerate(configs)]
+    rows = tables.orders(records, Varied(tuned, "H200")).splitlines()[2:]
+    assert rows == [
+        "| `tma_packed` | float32 | 4096x4096x4096 | H200 | 500.0 | 8 | 501.0 (1.002) |",
+        "| `gemm_sm90` | bfloat16 | 8192x8192x8192 | H100 | 1,000 | 32 | 6,000 (6.000) |",
+    ]
+
+
+def test_versions_of_fastcuda_are_found_by_their_presets(records):
+    found = tables.fastcuda(records)
+    assert {version.preset for version in published.FASTCUDA} <= set(found)
+    assert all(record.baseline for record in found.values())
