@@ -81,7 +81,7 @@ def test_no_process_is_left_of_ranks_that_hang(monkeypatch, capsys):
 
     monkeypatch.setattr(several_gpus.subprocess, "Popen", Hanging)
     assert several_gpus.main(["--small", "--timeout", "0.01"]) == 1
-    assert capsys.readouterr().out.splitlines() == ["start: did not end within 0.01 s: "] * 2
+    assert capsys.readouterr().err.splitlines() == ["start: did not end within 0.01 s: "] * 2
     assert len(started) == 3  # two ranks, and one process that has all GPUs
     assert {one.returncode for one in started} == {-signal.SIGKILL}
 
