@@ -116,6 +116,7 @@ class NumPyEngine:
         return len(self.started)
 
     def load(self, pointer: int, array: NDArray[Any], after: Any = None) -> Any:
+        assert _has_lines(array)
         self.loads += 1
         self.loaded_bytes += array.nbytes
         np.frombuffer((ctypes.c_ubyte * array.nbytes).from_address(pointer), np.uint8)[:] = (
@@ -124,6 +125,7 @@ class NumPyEngine:
         return lambda: None
 
     def store(self, array: NDArray[Any], pointer: int, after: Any) -> Any:
+        assert _has_lines(array)
         values = np.frombuffer(ctypes.string_at(pointer, array.nbytes), array.dtype).reshape(array.shape)
         return lambda: np.copyto(array, values)
 
@@ -135,6 +137,11 @@ class NumPyEngine:
 
     def synchronize(self) -> None:
         self.synchronized += 1
+
+
+def _has_lines(array: NDArray[Any]) -> bool:
+    """Whether elements are neighbours along rows, as a GPU copies them."""
+    return not array.size or array.shape[1] < 2 or array.strides[1] == array.itemsize
 
 
 def _at(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dtype: str) -> NDArray[Any]:

@@ -70,6 +70,15 @@ def test_a_copy_is_made_by_the_first_product_and_serves_all(gpu, make):
     assert len(gpu.kept) == 1
 
 
+def test_each_kernel_reads_the_copy_that_it_wants(gpu):
+    prepared, a = tilewright.prepare(tensor(B)), draw(5, 64)
+    for kernel in ("gemm_bf16x6", "gemm_fp16x3", "gemm_bf16x6"):
+        check(tilewright.matmul(tensor(a), prepared, kernel=kernel), a @ B)
+    first, second, again = (one.kept for one in gpu.started)
+    assert first == again != second
+    assert prepared.nbytes == sum(kept.bytes for kept, _ in gpu.kept)
+
+
 def test_a_copy_serves_where_the_factors_change_places(gpu):
     prepared, a = tilewright.prepare(tensor(B)), draw(5, 64)
     check(tilewright.matmul(tensor(a), prepared, **SPLIT), a @ B)

@@ -210,6 +210,16 @@ def test_both_compute_the_same(calls, batch, bias, activation, scalars, monkeypa
     assert min(new.host_us.ours, new.host_us.baseline, out.wall_us.ours, out.wall_us.baseline) > 0
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_tf32_is_allowed_again_where_it_was(before):
+    settings = SimpleNamespace(allow_tf32=before)
+    torch = SimpleNamespace(backends=SimpleNamespace(cuda=SimpleNamespace(matmul=settings)))
+    with pytest.raises(KeyError), end_to_end.exact(torch):
+        assert not settings.allow_tf32
+        raise KeyError
+    assert settings.allow_tf32 == before
+
+
 def test_what_pytorch_does_not_multiply_is_refused(calls):
     with pytest.raises(DtypeError, match="PyTorch multiplies float32 to that or to float32, got out_dtype float16"):
         calls.measure(Problem(4, 4, 4, Arithmetic("float32", "float16")), Scalars(), None)

@@ -1,5 +1,6 @@
 """Processes of their own: what they start with, and how they answer."""
 
+import multiprocessing
 import os
 import signal
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from tilewright.core.errors import LaunchError
 from tilewright.engines import apart
-from tilewright.engines.apart import LostError, call_apart
+from tilewright.engines.apart import Apart, LostError, call_apart
 
 NAME = "TILEWRIGHT_TEST_OF_APART"
 
@@ -22,6 +23,11 @@ def around():
 
 def refuse():
     raise LaunchError("as it must")
+
+
+def wait(connection):
+    connection.send("")
+    connection.recv()
 
 
 @forked
@@ -45,3 +51,10 @@ def test_a_process_that_fails_says_how(forked, monkeypatch):
         call_apart(refuse, name="test", allowed_s=60)
     with pytest.raises(LostError, match="ended by SIGABRT"):
         call_apart(os.abort, name="test", allowed_s=60)
+
+
+def test_a_process_ends_with_its_block():
+    with Apart(wait, name="wait") as process:
+        process.wait_for_start()
+        assert "tilewright-wait" in [one.name for one in multiprocessing.active_children()]
+    assert "tilewright-wait" not in [one.name for one in multiprocessing.active_children()]

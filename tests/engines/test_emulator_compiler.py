@@ -53,9 +53,9 @@ def other_compiler(monkeypatch, tmp_path):
 @pytest.fixture
 def fresh_cache(monkeypatch, tmp_path):
     """A cache folder that holds nothing but the runtime, if that is not an installed one."""
-    folder, library = tmp_path / "cache", find_runtime().library
+    folder, library = tmp_path / "cache", find_runtime().library.resolve()  # its path is that of an open folder
     folder.mkdir()
-    if library.is_relative_to(cache.folder()):
+    if library.is_relative_to(cache.folder().resolve()):
         shelf = folder / library.parent.name
         shelf.mkdir()
         shutil.copy(library, shelf)

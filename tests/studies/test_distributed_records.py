@@ -1,6 +1,8 @@
 """Records of products of several GPUs, and of those that a GPU does not hold."""
 
 import re
+import signal
+import subprocess
 from argparse import Namespace
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 pytest.importorskip("torch.distributed.tensor")
 
 from studies.record import Measurements
-from studies.scaling import measuring, out_of_core, page, records
+from studies.scaling import measuring, out_of_core, page, records, several_gpus
 from studies.scaling.records import OURS, PRODUCT, SCHEMES
 from tilewright.bench.records import Times
 from tilewright.core.errors import LaunchError
@@ -67,6 +69,21 @@ def test_cases_out_of_core_run_in_processes_of_their_own_and_one_that_fails_stop
     with pytest.raises(LaunchError, match=r"^link: did not end within 3 s$"):
         found.extend(out_of_core.measurements(None, Namespace(only=["square", "link", "pinned"], samples=1, timeout=3)))
     assert started == ["square", "link", "pinned"]
+
+
+def test_no_process_is_left_of_ranks_that_hang(monkeypatch, capsys):
+    started = []
+
+    class Hanging(subprocess.Popen):
+        def __init__(self, command, **named):
+            super().__init__(["sleep", "9"], **named)
+            started.append(self)
+
+    monkeypatch.setattr(several_gpus.subprocess, "Popen", Hanging)
+    assert several_gpus.main(["--small", "--timeout", "0.01"]) == 1
+    assert capsys.readouterr().err.splitlines() == ["start: did not end within 0.01 s: "] * 2
+    assert len(started) == 3  # two ranks, and one process that has all GPUs
+    assert {one.returncode for one in started} == {-signal.SIGKILL}
 
 
 def test_a_page_shows_what_was_measured():

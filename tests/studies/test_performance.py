@@ -63,6 +63,11 @@ def test_runs_after_other_work_have_a_column_where_they_were_measured(make_recor
     assert "after other work" not in picks.every([first])
 
 
+def test_each_case_has_a_table_of_its_own(make_record):
+    shown = performance.terminal([make_record(), make_record(dtype="float16"), make_record(dtype="float16")])
+    assert re.findall("64x64x64, .*", shown) == ["64x64x64, float32", "64x64x64, float16"]
+
+
 def test_a_ratio_of_another_run_is_refused(records, make_record):
     mixed = make_record(m=4096, n=4096, k=4096, gflops=54945.0, ratio=1.107)
     with pytest.raises(RecordsError, match=r"ratio 1.1070 of naive at 4096x4096x4096 .* must come from one run"):

@@ -11,8 +11,8 @@ FAULTS = (
     ),
     Fault(
         "explain: shared memory that the system takes",
-        "per_bundle = _round_up(shared_bytes + sm.reserved_shared_bytes, sm.shared_granularity)",
-        "per_bundle = _round_up(shared_bytes, sm.shared_granularity)",
+        "per_bundle = round_up(shared_bytes + sm.reserved_shared_bytes, sm.shared_granularity)",
+        "per_bundle = round_up(shared_bytes, sm.shared_granularity)",
         "a block more is said to fit than a GPU runs",
     ),
     Fault(
