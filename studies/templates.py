@@ -31,6 +31,7 @@ _ENVIRONMENT.globals |= {
     "baseline_speed": baseline_speed,
     "next_to_cublas": next_to_cublas,
     "quotient": quotient,
+    "ratio": ratio,
     "share": share,
 }
 

@@ -64,7 +64,7 @@ def test_cases_out_of_core_run_in_processes_of_their_own_and_one_that_fails_stop
 
     monkeypatch.setattr(out_of_core, "in_a_process", start)
     found = []
-    with pytest.raises(LaunchError, match="^link: did not end within 3 s$"):
+    with pytest.raises(LaunchError, match=r"^link: did not end within 3 s$"):
         found.extend(out_of_core.measurements(None, Namespace(only=["square", "link", "pinned"], samples=1, timeout=3)))
     assert started == ["square", "link", "pinned"]
 
