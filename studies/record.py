@@ -34,7 +34,9 @@ class Measurement(Facts):
         work = ", ".join(str(value) for value in self.what.values())
         us = "" if self.us is None else f" {self.us:,.2f} us"
         error = "" if self.error is None else f" error {self.error:.2e}"
-        facts = "".join(f" {name} {value}" for name, value in self.facts.items() if value is not None)
+        facts = "".join(
+            f" {name} {value}" for name, value in self.facts.items() if isinstance(value, str | int | float)
+        )
         return f"{work}  {self.way}:{us}{error}{facts}{'' if self.right else '  WRONG'}"
 
 

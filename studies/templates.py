@@ -11,9 +11,9 @@ from tilewright.bench.records import Record
 from tilewright.report.ratios import baseline_speed, quotient, ratio, share, speed
 
 
-def shown(value: float | None, form: str) -> str:
-    """A number in a format of Python's, as in ',.1f'; empty where there is none."""
-    return "" if value is None else format(value, form)
+def shown(value: float | None, form: str, scale: float = 1) -> str:
+    """A number, multiplied by a scale, in a format of Python's, as in ',.1f'; empty where there is none."""
+    return "" if value is None else format(scale * value, form)
 
 
 def next_to_cublas(record: Record) -> str:

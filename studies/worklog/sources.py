@@ -166,21 +166,18 @@ def fast_cu_here() -> str:
     return speed(published.FAST_CU_ON_H200)
 
 
-def fastcuda(facts: Facts, counts: Sequence[Counted], measured: Mapping[str, Record], gpu: str) -> str:
+def fastcuda(counts: Sequence[Counted], measured: Mapping[str, Record], gpu: str) -> str:
     """A table of FastCuda's versions: what each adds and needs, its counters here, and its speed at SHAPE.
 
     Args:
-        facts: with the speeds of the rungs, which are shown where not every version was measured itself.
         counts: of the versions.
         measured: by preset.
         gpu: that they were measured on.
     """
-    whole = all(version.preset in measured for version in published.FASTCUDA)
     metrics = ("intensity", "ffmas_a_wavefront", "registers", "warps")
     rows = []
     for version, one in zip(published.FASTCUDA, counts, strict=True):
-        kernel, _ = resolve(version.preset)
-        record = measured[version.preset] if whole else facts.record(kernel.name, SHAPE)
+        record = measured[version.preset]
         rows.append(
             (
                 version.name,
@@ -194,8 +191,7 @@ def fastcuda(facts: Facts, counts: Sequence[Counted], measured: Mapping[str, Rec
             )
         )
     heads = ("", "adds", "needs", "here", *(METRICS[name].label for name in metrics))
-    what = f"it on one {gpu}" if whole else "its rung on one H200"
-    reached = (f"{what}, {SHAPE}, GFLOP/s", "cuBLAS, same run", "of cuBLAS")
+    reached = (f"it on one {gpu}, {SHAPE}, GFLOP/s", "cuBLAS, same run", "of cuBLAS")
     return table((*heads, *reached), rows, "llll" + "r" * (len(metrics) + len(reached)))
 
 

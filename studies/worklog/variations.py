@@ -1,4 +1,4 @@
-"""What the sources' configs do on a GPU: tables of what `varying.py` measured, empty where it did not."""
+"""What the sources' configs do on a GPU: tables of what `varying.py` measured."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,8 +44,6 @@ def cublas(varied: Varied) -> str:
         for record in varied.records
         if record.kernel == "coalesced" and record.baseline and record.baseline.kernels
     }
-    if not ours:
-        return table(("m = n = k", "A6000: tile of a block"), published.CUBLAS_ON_A6000.items(), "rl")
     rows = [
         (
             size,
@@ -69,8 +67,6 @@ def notes(varied: Varied) -> str:
                 their_share = f"{100 * quotient(theirs[rung], theirs[0]):.1f}%"
                 shares = (baseline_speed(record), share(record), their_share)
                 rows.append((shape, f"{rung} `{preset}`", speed(record.gflops), *shares))
-    if not rows:
-        return ""
     heads = ("m x n x k", "", f"{varied.gpu}, GFLOP/s", "cuBLAS, same run", "of cuBLAS", "RTX 3060, of cuBLAS")
     return f"With the notes' own tiles, on one {varied.gpu}:\n\n{table(heads, rows, 'llrrrr')}"
 
@@ -85,16 +81,14 @@ def sweep(varied: Varied) -> str:
             tile = (f"{choice.kernel.rung} {choice.kernel.name}", config.BM, f"{config.TM} x {config.TN}")
             cells = [(speed(one.gflops), baseline_speed(one), share(one)) for one in found if one]
             rows.append((*tile, *chain.from_iterable(cells)))
-    if not rows:
-        return ""
     measured = [cell for shape in SWEPT_SHAPES for cell in (f"{shape}, GFLOP/s", "cuBLAS", "of cuBLAS")]
     text = table(("", "TILE", "a thread", *measured), rows, "lrl" + "r" * len(measured))
     words = f"What the notes sweep, TILE and the results of a thread, on one {varied.gpu}; a run for each size:"
     return f"{words}\n\n{text}"
 
 
-def sweep_figure(varied: Varied) -> Drawing | None:
-    """The same as curves, speed over the results of a thread; None where nothing was measured."""
+def sweep_figure(varied: Varied) -> Drawing:
+    """The same as curves, speed over the results of a thread."""
     panels = []
     for shape in SWEPT_SHAPES:
         curves: dict[str, list[tuple[int, float]]] = {}
@@ -102,10 +96,9 @@ def sweep_figure(varied: Varied) -> Drawing | None:
             if record := _find(varied, shape, choice):
                 name = f"{choice.kernel.name}, TILE {choice.config.BM}"
                 curves.setdefault(name, []).append((choice.config.TM * choice.config.TN, record.gflops))
-        if curves:
-            drawn = [Curve(name, sorted(points)) for name, points in curves.items()]
-            panels.append(ladder_panel(drawn, shape, linear=True, across="results of a thread"))
-    return stack(panels, _PANEL_GAP) if panels else None
+        drawn = [Curve(name, sorted(points)) for name, points in curves.items()]
+        panels.append(ladder_panel(drawn, shape, linear=True, across="results of a thread"))
+    return stack(panels, _PANEL_GAP)
 
 
 def fastcuda(varied: Varied) -> Mapping[str, Record]:
@@ -126,8 +119,6 @@ def split(varied: Varied) -> str:
             best = [max(of, key=lambda one: one.gflops) for of in (whole, slices, blocks)]
             cells = (speed(best[0].gflops), *(_gained(one, best[0]) for one in best[1:]))
             rows.append((shape, *cells, baseline_speed(best[0])))
-    if not rows:
-        return ""
     heads = ("m x n x k", "k whole, GFLOP/s", "divided in a block", "divided among blocks", "cuBLAS, same run")
     text = table(heads, rows, "lrrrr")
     words = (
@@ -148,7 +139,7 @@ def orders(varied: Varied, tuned: Varied) -> str:
             cells = (speed(first.gflops), best.config[parameter], _gained(best, first))
             rows.append((f"`{name}`", first.arithmetic, first.shape, of.gpu, *cells))
     heads = ("", "in", "m x n x k", "on", "row by row, GFLOP/s", "rows of a band", "by bands")
-    return table(heads, rows, "llllrrr") if rows else ""
+    return table(heads, rows, "llllrrr")
 
 
 def _of(records: Iterable[Record], kernel: str, shape: str) -> list[Record]:
