@@ -1,4 +1,4 @@
-# `make bench` installs what a bench needs, `make test`, `make lint` and `make docs` all that developers need besides.
+# `make bench` installs what a bench needs, `make test`, `make test-all`, `make lint` and `make docs` all that developers need besides.
 # `make docs` redraws tables and plots from results/, and the worklog from what the kernels do on the emulator.
 # PYTHON names the interpreter that the virtual environment is made with: 3.10 or newer.
 
@@ -8,13 +8,17 @@ PIP = $(BIN)/python -m pip install --disable-pip-version-check
 # cuBLAS is only of use with a GPU.
 GPU := $(wildcard /dev/nvidiactl /dev/dxg)
 
-.PHONY: bench test lint docs clean
+.PHONY: bench test test-all lint docs clean
 
 bench: .venv/installed
 	$(BIN)/tilewright bench
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not further'
+
+# What `make test` leaves out: further configs, architectures, sizes, libraries' own tests and records.
+test-all: .venv/installed-dev
+	$(BIN)/python -m pytest -n auto --dist worksteal -m further
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check

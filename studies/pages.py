@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tilewright.files import write_whole
+from tilewright.core.files import write_whole
 
 
 def redraw(page: Path, sections: dict[str, str]) -> None:

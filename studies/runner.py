@@ -10,10 +10,10 @@ from pathlib import Path
 
 from studies.record import Measurement, Measurements
 from tilewright.bench.environment import environment
+from tilewright.core.errors import LaunchError, TilewrightError
+from tilewright.core.files import Output, check_outputs
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import resolve_engine
-from tilewright.errors import LaunchError, TilewrightError
-from tilewright.files import Output, check_outputs
 
 Measure = Callable[[Engine, argparse.Namespace], Iterable[Measurement]]
 """Measures everything, on an engine and with the options of the command."""

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from tilewright.errors import RecordsError
-from tilewright.files import faults, write_whole
+from tilewright.core.errors import RecordsError
+from tilewright.core.files import faults, write_whole
 
 T = TypeVar("T")
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from tilewright.core.problem import Problem
 from tilewright.engines.base import run
 from tilewright.kernels.spec import RUNG_ARGUMENTS, Kernel, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
-from tilewright.problem import Problem
 
 DUMP = """
 #include "tensor_map.cuh"

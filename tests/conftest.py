@@ -12,9 +12,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
+from tiers import mark_further
 from tilewright.bench.records import Baseline, Error, Record, Times
+from tilewright.core.errors import EngineUnavailableError
 from tilewright.engines.emulator.runtime_library import find_runtime
-from tilewright.errors import EngineUnavailableError
 
 # Nearly all that collecting makes stays: to go through it would take a third of the time. Tests leave little in cycles.
 gc.disable()
@@ -41,6 +42,11 @@ def pytest_xdist_setupnodes():
     gc.enable()  # this process collects no tests
     with contextlib.suppress(EngineUnavailableError):
         find_runtime()
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their markers
+def pytest_collection_modifyitems(items):
+    mark_further(items)
 
 
 def pytest_collection_finish():

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from tilewright.core.problem import Scalars
 from tilewright.engines.plan import Pointers
-from tilewright.problem import Scalars
 
 
 def start(engine, plan, a, b, d, stream=None, scalars=Scalars()):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.activations import apply, erf
-from tilewright.problem import ACTIVATIONS
+from tilewright.core.problem import ACTIVATIONS
 
 
 def test_the_error_function_is_that_of_the_standard_library():

@@ -33,8 +33,8 @@ from stand_ins import (
 from tilewright import ArrayError, DtypeError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.arrays.libraries import library_of
 from tilewright.arrays.operand import gpu_operand, host_operand
+from tilewright.core.problem import Arithmetic
 from tilewright.engines.plan import Needs
-from tilewright.problem import Arithmetic
 from tilewright.shapes import View
 
 calls = import_module("tilewright.calls")

@@ -18,12 +18,12 @@ from tilewright.bench.checking import outcomes
 from tilewright.bench.measure import verify
 from tilewright.bench.references import Reference
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.gpus import gpu_named
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.launches import check_launch
-from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import read_launch
 from tilewright.kernels.sources import from_source
-from tilewright.problem import Problem, Scalars
 
 FOUND = Path(__file__).with_name("own_kernels") / "as_found"
 H200 = gpu_named("H200")
@@ -201,6 +201,7 @@ def test_a_product_passes(name):
     assert faults_of_product(PRODUCTS[name], FOUND) == []
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_a_launch_passes(name):
     assert faults_of_launch(name, FOUND) == []
@@ -210,6 +211,7 @@ def test_a_launch_passes(name):
 EXPLAINED = ("naive", "shared", "vectorized", "bfloat16", "inline PTX", "two barriers", "a tensor map's first step")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_a_product_is_explained(name):
     pytest.importorskip("cuda.core")
@@ -221,6 +223,7 @@ def test_a_product_is_explained(name):
         assert one.traffic.groups["global_load"].requests == product.loads
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "gpu"), [("a tensor map's first step", "H100"), ("inline PTX", "A100 40GB")])
 def test_tensor_cores_are_predicted_as_such(name, gpu):
     """Faster than threads could multiply, and slower than tensor cores can."""
@@ -253,6 +256,7 @@ def test_tiles_that_ask_for_less_alignment_than_their_swizzle_lie_as_on_a_gpu(tm
     assert outcome.right == (first == "tiles")
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", ["padded transpose", "histogram"])
 def test_a_launch_is_explained(name):
     pytest.importorskip("cuda.core")
@@ -269,6 +273,7 @@ def test_bench_verifies_a_product(name):
     assert error <= limit(problem)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", ["sums of pairs", "softmax"])
 def test_a_launch_compiles_for_a_gpu(name):
     pytest.importorskip("cuda.core")
@@ -335,6 +340,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize(("name", "before", "after", "words"), FAULTS.values(), ids=FAULTS)
 def test_a_planted_fault_is_named(tmp_path, name, before, after, words):
     place = PRODUCTS[name].place if name in PRODUCTS else LAUNCHES[name][0]

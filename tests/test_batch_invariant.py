@@ -12,8 +12,8 @@ import tilewright
 from tilewright import EngineUnavailableError, ProblemError, calls, tiles
 from tilewright.bench.records import Result
 from tilewright.cli import main
+from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem
 from tilewright.select.orders import order_of
 from tilewright.select.selector import select
 from tilewright.tables.cases import posed, timed_case

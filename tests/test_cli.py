@@ -16,9 +16,9 @@ from tilewright import version
 from tilewright.bench.verify import Operands
 from tilewright.cli import bench, main, streams
 from tilewright.cli.main import COMMANDS
+from tilewright.core.problem import Layout, Problem
 from tilewright.engines import registry
 from tilewright.kernels import KERNELS, find
-from tilewright.problem import Layout, Problem
 from tilewright.report import course, ratios
 
 
@@ -88,6 +88,7 @@ SOME = ("naive", "autotuned", "wmma_f16", "skinny", "wgmma", "gemm_mma", "gemm_f
 """Of the course and of the library; tests/kernels runs each."""
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("words", "expected", "last"),
     [
@@ -401,6 +402,7 @@ def test_names_are_imported_when_they_are_asked_for():
     assert out == "module 'tilewright' has no attribute 'matmull'\n"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("command", "given", "found"), [("check", None, "1"), ("check", "2", "2"), ("bench", None, "None")]
 )

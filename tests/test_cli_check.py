@@ -15,9 +15,9 @@ from faulty import faulty
 from tilewright.bench import check_cases, checking
 from tilewright.cli import check, main
 from tilewright.cli.terminal import kernel_names
+from tilewright.core.problem import Scalars
 from tilewright.kernels import GROUPED, KERNELS, examples, find
 from tilewright.kernels.sources import START
-from tilewright.problem import Scalars
 
 OWN_KERNELS = Path(__file__).with_name("own_kernels")
 
@@ -91,6 +91,7 @@ def test_rows_are_checked_where_that_is_asked_for():
     assert "rows 40x33x270, beta 0 rows 0 to 0 of 40 have other bits when they are multiplied alone" in text(result)
 
 
+@pytest.mark.further
 def test_terms_are_checked_as_they_are_made(monkeypatch, tmp_path):
     """By blocks of the launch that multiplies them: here it does not wait for them."""
     kernel = find("gemm_bf16x6")

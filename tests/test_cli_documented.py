@@ -85,6 +85,7 @@ def test_the_commands_are_found():
     }  # fmt: skip
 
 
+@pytest.mark.one_of_each("arguments.0")
 @pytest.mark.parametrize("arguments", commands(), ids=" ".join)
 def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
     if arguments[0] != "new":  # which the pages have before

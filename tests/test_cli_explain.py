@@ -9,7 +9,7 @@ from tilewright.analysis import block_counts
 from tilewright.bench import ncu
 from tilewright.cli import explain as command
 from tilewright.cli.main import app
-from tilewright.errors import (
+from tilewright.core.errors import (
     ConfigError,
     EngineUnavailableError,
     FigureError,
@@ -17,8 +17,8 @@ from tilewright.errors import (
     PathError,
     ProblemError,
 )
-from tilewright.gpus import find_gpu, gpu_named
-from tilewright.problem import Arithmetic, Problem, orders
+from tilewright.core.gpus import find_gpu, gpu_named
+from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.select.selector import select
 from tilewright.tables.store import device_of
 
@@ -130,6 +130,7 @@ def test_this_machines_gpu_comes_first(monkeypatch):
     assert "on one L4" in explain("naive", "--shape", "64").output
 
 
+@pytest.mark.further
 def test_a_kernel_of_terms_is_explained_without_their_making():
     text = explain("gemm_bf16x3", "--config", "BN=32", "--shape", "256", "--gpu", "h200").output
     assert "256x256x256, float32" in text
@@ -163,6 +164,7 @@ def test_a_gpu_that_is_too_old_is_named_with_its_own_capability():
     )
 
 
+@pytest.mark.further
 def test_orders_are_those_of_the_launch(tmp_path):
     """B lies along k there, so that a box of it has as many rows as the tile has columns, and none in vain."""
     tiles = {}
@@ -193,6 +195,7 @@ def test_memory_that_a_problem_is_too_large_for_is_named(monkeypatch):
         explain("naive", "--shape", "8192")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "words",
     [

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 from tilewright.analysis.foreign_code import is_code, read_code
 from tilewright.cli import explain as explain_command
 from tilewright.cli import main
+from tilewright.core.errors import CompileError, ConfigError, EngineUnavailableError, KernelNotFoundError
+from tilewright.core.problem import Problem
 from tilewright.engines import disassembler, ptxas
-from tilewright.errors import CompileError, ConfigError, EngineUnavailableError, KernelNotFoundError
 from tilewright.kernels import find
 from tilewright.kernels.sources import START
-from tilewright.problem import Problem
 
 # As Triton writes it: threads of a block, and shared memory that the launch gives.
 PTX = """.version 7.0

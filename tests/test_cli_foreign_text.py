@@ -113,6 +113,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("case", STREAMS)
 def test_an_output_that_takes_nothing_is_no_traceback(case):
@@ -126,6 +127,7 @@ def test_an_output_that_takes_nothing_is_no_traceback(case):
     assert (done.returncode, done.stderr) == (status, said)
 
 
+@pytest.mark.first(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 @pytest.mark.parametrize(("end", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_kernel_that_hangs_is_ended_at_the_first_signal(tmp_path, end, status):

@@ -14,10 +14,10 @@ from tilewright.analysis.launch_explanation import explain_launch, launch_json, 
 from tilewright.bench.references import Reference
 from tilewright.cli import explain as explain_command
 from tilewright.cli import main
+from tilewright.core.errors import ConfigError, DtypeError, LaunchError
+from tilewright.core.gpus import gpu_named
 from tilewright.engines.emulator.compiler import FAST
 from tilewright.engines.emulator.launches import Placed, check_launch, compile_launch, draw
-from tilewright.errors import ConfigError, DtypeError, LaunchError
-from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import is_launch, read_launch
 
 OWN = Path(__file__).with_name("own_kernels")
@@ -56,6 +56,7 @@ def wrong_buffers(launch):
     return [one.worst for one in Reference(launch).compare(checked.inputs, checked.outputs) if not one.right]
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("name", KERNELS)
 def test_right_kernels_pass(name):
     assert is_launch(place_of(name))
@@ -176,6 +177,7 @@ def test_wrong_usage_is_said(options, words):
     assert words in str(result.exception)
 
 
+@pytest.mark.further
 def test_explain_shows_what_tiles_and_a_pad_are_for(tmp_path, monkeypatch):
     pytest.importorskip("cuda.core")
     monkeypatch.setattr(explain_command, "present_gpu", lambda: None)
@@ -318,6 +320,7 @@ __global__ void chain(const float* x, float* y, volatile int* flags, int n) {
 BEFORE, AFTER = {"WAITS": "blockIdx.x > 0", "OTHER": "- 1"}, {"WAITS": "blockIdx.x + 1 < gridDim.x", "OTHER": "+ 1"}
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("words", [BEFORE, AFTER], ids=["before", "after"])
 def test_explain_of_blocks_that_wait_for_each_other_runs_all_or_says_what_to_do(tmp_path, words):
     pytest.importorskip("cuda.core")

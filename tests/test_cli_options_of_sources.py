@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from tilewright.cli import explain as explain_command
 from tilewright.cli import main
-from tilewright.errors import ConfigError, KernelNotFoundError
+from tilewright.core.errors import ConfigError, KernelNotFoundError
 
 PRODUCT = """#include <iostream>
 template <typename T, int TS>

@@ -84,6 +84,7 @@ def test_steps_that_were_done_before_do_not_count(monkeypatch, capsys):
     assert capsys.readouterr().err == "step, 55 of 60 after 1:40, about 1:40 left\n"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_terminal_has_a_bar_which_is_gone_before_results_are_printed(command, tmp_path):
     ours, theirs = pty.openpty()

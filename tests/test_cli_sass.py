@@ -7,8 +7,8 @@ import pytest
 
 from tilewright.cli import main, streams
 from tilewright.cli import sass as command
+from tilewright.core.errors import EngineUnavailableError
 from tilewright.engines import disassembler
-from tilewright.errors import EngineUnavailableError
 
 
 @pytest.fixture
@@ -71,6 +71,7 @@ def test_shape_config_and_type_decide_the_code(sass):
     assert "of its instructions are HMMA" in out
 
 
+@pytest.mark.further
 def test_orders_decide_the_code(sass):
     arguments = ("gemm_sm90", "--shape", "512", "--config", "BN=80", "--listing")
     along, across = (sass(*arguments, "--layout", layout)[1] for layout in ("NT", "TN"))

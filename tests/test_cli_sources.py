@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli import main
-from tilewright.errors import LaunchError
+from tilewright.core.errors import LaunchError
 from tilewright.kernels.sources import START
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.errors import PathError, WriteError
-from tilewright.files import Output, check_outputs, json_kind, save_json, write_whole
+from tilewright.core.errors import PathError, WriteError
+from tilewright.core.files import Output, check_outputs, json_kind, save_json, write_whole
 
 FACTS = json_kind("a file of facts", "a")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.errors import GpuNotFoundError
-from tilewright.gpus import COMPUTE_CAPABILITIES, GPUS, MULTIPROCESSORS, find_gpu, gpu_named
+from tilewright.core.errors import GpuNotFoundError
+from tilewright.core.gpus import COMPUTE_CAPABILITIES, GPUS, MULTIPROCESSORS, find_gpu, gpu_named
 
 RECORDS = Path(__file__).parents[1] / "results"
 

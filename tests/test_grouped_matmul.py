@@ -10,9 +10,10 @@ import pytest
 import tilewright
 from stand_ins import CuPyArray, Exporter, JaxArray, Tensor, cupy_module, torch_module
 from tilewright import ArrayError, ConfigError, DtypeError, grouped_matmul, on_gpu
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL
-from tilewright.problem import FLOAT8, Arithmetic, Problem
 from tilewright.select.grouped import expected, select_grouped
 
 calls = import_module("tilewright.calls")
@@ -182,6 +183,7 @@ SCALES = {
 FLOAT8_CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER": 2, "BAND": 2}
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("name", SCALES)
 @pytest.mark.parametrize("named", [{}, {"engine": "emulator", "config": FLOAT8_CONFIG}], ids=str)
 def test_float8_has_scales_of_rows_and_of_each_groups_columns(name, named):

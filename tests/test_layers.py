@@ -49,7 +49,7 @@ LAYERS = (
         "tiles",
         "activations",
     ),
-    *("problem", "gpus", "files", "errors", "version"),
+    *("errors", "core", "version"),
 )
 """Modules and packages of `tilewright`, from above."""
 

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 import tilewright
 from stand_ins import NumPyEngine
 from tilewright import ArrayError, ConfigError, DtypeError, EngineUnavailableError, KernelNotFoundError, ProblemError
+from tilewright.core.dtypes import DTYPES
+from tilewright.core.problem import PRECISIONS, Arithmetic
 from tilewright.kernels import KERNELS, LADDER, find
-from tilewright.problem import DTYPES, PRECISIONS, Arithmetic
 
 calls = import_module("tilewright.calls")
 

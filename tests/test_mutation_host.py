@@ -112,6 +112,7 @@ def small(tmp_path):
 SIGN = Fault("no minus", "return -1 if x < 0 else 1", "return -1", "")
 
 
+@pytest.mark.further
 def test_the_test_that_finds_a_fault_is_recorded_and_the_checkout_stays(small, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     before = {path: path.read_bytes() for path in small.rglob("*") if path.is_file()}
@@ -128,6 +129,7 @@ def test_the_test_that_finds_a_fault_is_recorded_and_the_checkout_stays(small, t
     assert not list(tmp_path.glob("tilewright-faults-*"))
 
 
+@pytest.mark.further
 def test_tests_that_fail_without_the_fault_find_nothing(small, tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     with pytest.raises(SelectionError, match="test_wrong fails without 'no minus' too"):

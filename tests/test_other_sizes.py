@@ -12,8 +12,8 @@ from stand_ins import NumPyEngine, Tensor, torch_module
 from tilewright import on_gpu
 from tilewright.bound import bound_of, planner
 from tilewright.calls import Call, Request
+from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
-from tilewright.problem import Problem, Scalars
 
 SIZES = ((96, 80, 64), (1000, 4, 33), (2, 7, 1030), (300, 301, 302))
 

@@ -12,7 +12,7 @@ import tilewright
 from stand_ins import CuPyArray, NumPyEngine, Tensor, cupy_module, torch_module
 from test_arrays import Remembers
 from tilewright import ArrayError, DtypeError
-from tilewright.problem import Arithmetic, Problem
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.select.selector import select
 
 calls, on_gpu = import_module("tilewright.calls"), import_module("tilewright.on_gpu")

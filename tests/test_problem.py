@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tilewright.errors import DtypeError, ProblemError
-from tilewright.problem import (
+from tilewright.core.errors import DtypeError, ProblemError
+from tilewright.core.problem import (
     ACTIVATIONS,
     LAYOUTS,
     PRECISIONS,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.errors import ArrayError
-from tilewright.problem import Arithmetic, Layout
+from tilewright.core.errors import ArrayError
+from tilewright.core.problem import Arithmetic, Layout
 from tilewright.shapes import View, formulate, result_shape
 
 SIZES = st.sampled_from((1, 2, 3, 1, 2, 3, 5, 0))

@@ -9,7 +9,7 @@ import pytest
 
 import tilewright
 from stand_ins import NumPyEngine
-from tilewright.errors import ArrayError, EngineUnavailableError, ProblemError
+from tilewright.core.errors import ArrayError, EngineUnavailableError, ProblemError
 
 LIMIT = 60_000
 calls, on_host, streamed, tiles = (
@@ -180,7 +180,7 @@ def test_several_engines_divide_the_rows():
     engines = [NumPyEngine(None), NumPyEngine(None), NumPyEngine(None)]
     request = calls.Request.of(None, None, None, None, None, engines[0])
     arrays = {"a": a, "b": b, "c": c, "out": None, "bias": bias}
-    call = calls.Call.read(request, arrays, tilewright.problem.Scalars(1.0, 2.0))
+    call = calls.Call.read(request, arrays, tilewright.core.problem.Scalars(1.0, 2.0))
     check(on_host.multiply(call, engines, LIMIT), product(a, b) + 2 * c + bias)
     assert all(engine.started for engine in engines)
 

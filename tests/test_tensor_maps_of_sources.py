@@ -15,18 +15,18 @@ from tilewright import matmul
 from tilewright.analysis.launch_explanation import explain_launch
 from tilewright.bench.checking import outcomes
 from tilewright.cli import main
+from tilewright.core.errors import ConfigError, DtypeError, ProblemError
+from tilewright.core.gpus import gpu_named
+from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars
 from tilewright.engines import nvrtc
 from tilewright.engines.arguments import MAP_BYTES, shape_of
 from tilewright.engines.emulator.launches import check_launch
 from tilewright.engines.launch_arguments import MAP_WORDS, describe
 from tilewright.engines.tensor_maps import layouts
-from tilewright.errors import ConfigError, DtypeError, ProblemError
-from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import read_launch
 from tilewright.kernels.map_pointers import with_maps_by_value
 from tilewright.kernels.sources import from_source
 from tilewright.kernels.spec import Variant
-from tilewright.problem import Arithmetic, Layout, Problem, Scalars
 
 OWN = Path(__file__).with_name("own_kernels")
 PRODUCT = (OWN / "tile_product.cu").read_text()
@@ -45,6 +45,7 @@ def found(text, few=False):
     return [f"{one.kind}: {one}" for outcome in checked for one in outcome.checked.findings] + wrong
 
 
+@pytest.mark.further
 def test_a_product_of_maps_alone_passes_on_lines_that_lie_apart():
     kernel = from_source(PRODUCT)
     assert kernel.takes.gaps
@@ -79,6 +80,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize(("changes", "words"), FAULTS.values(), ids=FAULTS)
 def test_a_planted_fault_is_named(changes, words):
     text = PRODUCT
@@ -150,6 +152,7 @@ def test_what_compilers_get_of_maps_by_pointer():
     )
 
 
+@pytest.mark.further
 def test_several_maps_behind_one_pointer():
     text = behind_one_pointer(PRODUCT)
     kernel = from_source(text)
@@ -184,6 +187,7 @@ def grouped(tmp_path, *changes):
     return read_launch(str(tmp_path / "grouped_product.cu"))
 
 
+@pytest.mark.further
 def test_maps_of_groups_behind_pointers(tmp_path):
     launch = grouped(tmp_path)
     assert [(one.name, one.array, one.part) for one in launch.maps[:4]] == [
@@ -196,6 +200,7 @@ def test_maps_of_groups_behind_pointers(tmp_path):
     assert explain_launch(launch, gpu_named("h100")).traffic.tile_bytes > 0
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("before", "after"),
     [("factors + groups + group,", "factors + group,"), ("&results[group]", "&results[1 - group]")],
@@ -206,6 +211,7 @@ def test_maps_of_other_groups_are_others(tmp_path, before, after):
     assert not np.allclose(checked.outputs["c1"], a @ b[1].T, atol=1e-2)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [("&results[group]", "&results[group + 2]", "of no tensor map"), (FENCE, "", "missing fence: ")],
@@ -292,6 +298,7 @@ def boxes(tmp_path, shape, box, load, store, options=""):
     return check_launch(read_launch(str(tmp_path / "boxes.cu")))
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("shape", "box", "at", "to"),
     [
@@ -332,6 +339,7 @@ def test_panels_of_an_array_with_three_dimensions(tmp_path):
     np.testing.assert_array_equal(checked.outputs["b"], expected)
 
 
+@pytest.mark.further
 def test_faults_of_maps_with_other_dimensions(tmp_path):
     negative = boxes(tmp_path, (4, 4, 4, 4), (2, 2, 2, 4), (0, 0, 0, 0), (0, 1, -1, 0)).findings
     assert "cp.async.bulk.tensor" in str(negative[0])

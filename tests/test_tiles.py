@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tilewright.errors import ProblemError
+from tilewright.core.errors import ProblemError
 from tilewright.tiles import SMALL_BYTES, Sizes, tiling, wavefront
 
 GIB = 2**30

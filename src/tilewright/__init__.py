@@ -7,7 +7,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import (
+from tilewright.core.errors import (
     ArrayError,
     CompileError,
     ConfigError,
@@ -21,11 +21,11 @@ from tilewright.errors import (
 from tilewright.version import __version__
 
 if TYPE_CHECKING:
+    from tilewright.core.problem import Problem
     from tilewright.front import ProductPlan, matmul, plan, prepare
     from tilewright.grouped import grouped_matmul
     from tilewright.kernels.spec import Config, Kernel
     from tilewright.prepared import Prepared
-    from tilewright.problem import Problem
 
 __all__ = [
     "ArrayError",
@@ -56,7 +56,7 @@ _MODULES = {
     "grouped_matmul": "grouped",
     **dict.fromkeys(("Config", "Kernel"), "kernels.spec"),
     "Prepared": "prepared",
-    "Problem": "problem",
+    "Problem": "core.problem",
 }
 """Where names are that are imported when they are asked for: the command line says before how NumPy is to begin."""
 

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from tilewright.arrays.operand import HOST, Operand
 from tilewright.calls import Call, Rung
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.problem import FAST, UNSCALED, Layout, Problem
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
-from tilewright.problem import FAST, FLOAT8, UNSCALED, Layout, Problem
 from tilewright.select.selector import select
 from tilewright.shapes import Formulation, formulate
 

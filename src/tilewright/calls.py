@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from tilewright.arrays.libraries import library_of, number_of
 from tilewright.arrays.library import Library, type_name
 from tilewright.arrays.operand import HOST, Operand
-from tilewright.engines.base import Engine
-from tilewright.engines.registry import cuda_unavailable, resolve_engine
-from tilewright.errors import (
+from tilewright.core.dtypes import DTYPES, FLOAT8
+from tilewright.core.errors import (
     ArrayError,
     ConfigError,
     DtypeError,
@@ -20,13 +19,9 @@ from tilewright.errors import (
     ProblemError,
     nearest,
 )
-from tilewright.kernels import resolve
-from tilewright.kernels.spec import Kernel, parse_overrides
-from tilewright.prepared import Prepared
-from tilewright.problem import (
-    DTYPES,
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import (
     FAST,
-    FLOAT8,
     SCALED_BLOCK,
     UNSCALED,
     Arithmetic,
@@ -37,6 +32,11 @@ from tilewright.problem import (
     Side,
     promise_of,
 )
+from tilewright.engines.base import Engine
+from tilewright.engines.registry import cuda_unavailable, resolve_engine
+from tilewright.kernels import resolve
+from tilewright.kernels.spec import Kernel, parse_overrides
+from tilewright.prepared import Prepared
 from tilewright.shapes import check_shapes
 
 Rung = tuple[Kernel, tuple[tuple[str, int], ...]]
@@ -273,8 +273,8 @@ def _scale(operand: Operand | None, sides: int, k: int) -> Scale | None:
     shape, strides = operand.view
     if math.prod(shape) == 1:
         return Scale("tensor")
-    of_a, deep = operand.argument == "scale_a", -(-k // SCALED_BLOCK)
-    wide = -(-sides // SCALED_BLOCK)
+    of_a, deep = operand.argument == "scale_a", ceil_div(k, SCALED_BLOCK)
+    wide = ceil_div(sides, SCALED_BLOCK)
     line, blocks = ((sides, 1), (wide, deep)) if of_a else ((1, sides), (deep, wide))
     if strides is None or len(shape) > 2:
         raise ArrayError(f"{operand.argument} must be a matrix of whole elements, got shape {shape}")

@@ -10,12 +10,13 @@ from tilewright.arrays.library import type_name
 from tilewright.arrays.operand import HOST
 from tilewright.bound import Bound, bound_of
 from tilewright.calls import Call, Request, difference, gpu_engine, scalars_of
+from tilewright.core.dtypes import FLOAT8, RESULTS
+from tilewright.core.errors import ArrayError, DtypeError, ProblemError
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import gpus_named, resolve_engine
-from tilewright.errors import ArrayError, DtypeError, ProblemError
 from tilewright.kernels.spec import Kernel
 from tilewright.prepared import Prepared
-from tilewright.problem import FLOAT8, RESULTS, Problem, Scalars
 from tilewright.shapes import described, size
 
 

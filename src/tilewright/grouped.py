@@ -9,14 +9,14 @@ import numpy as np
 from tilewright import on_gpu, streamed
 from tilewright.arrays.libraries import library_of
 from tilewright.arrays.operand import HOST, Operand, engine_operand
+from tilewright.core.errors import ArrayError
+from tilewright.core.problem import Arithmetic, Scalars
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan, Pointers
-from tilewright.errors import ArrayError
 from tilewright.grouped_calls import GroupedCall
 from tilewright.kernels.library.grouped_sm90 import kernel_for
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
 from tilewright.on_host import uploaded
-from tilewright.problem import Arithmetic, Scalars
 from tilewright.select.grouped import select_grouped
 from tilewright.shapes import Formulation, formulate_groups
 
@@ -135,17 +135,17 @@ def multiply(
     return target.array if call.out is not None else call.library.finish(target, call.a)
 
 
-class _Bound(NamedTuple):
+class _GroupedPlan(NamedTuple):
     """A plan, and how the arrays of a call become its operands."""
 
     plan: Plan
     form: Formulation
 
 
-_plans: dict[tuple[Any, ...], _Bound] = {}
+_plans: dict[tuple[Any, ...], _GroupedPlan] = {}
 
 
-def _bound_of(call: GroupedCall, engine: Engine) -> _Bound:
+def _bound_of(call: GroupedCall, engine: Engine) -> _GroupedPlan:
     """The plan of a call, made once for arrays of a kind."""
     key = (engine, call.signature)
     found = _plans.get(key)
@@ -160,7 +160,7 @@ def _bound_of(call: GroupedCall, engine: Engine) -> _Bound:
         left = [0 if one is None or one.argument in form.copied else one.pointer % VECTOR_BYTES for one in (a, b, out)]
         capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
         plan = engine.plan(kernel_for(a.dtype), config, problem, Addresses(*left), capturing=capturing)
-        found = _plans[key] = _Bound(plan, form)
+        found = _plans[key] = _GroupedPlan(plan, form)
     return found
 
 

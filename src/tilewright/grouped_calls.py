@@ -11,12 +11,13 @@ from tilewright.arrays.libraries import library_of
 from tilewright.arrays.library import Library, type_name
 from tilewright.arrays.operand import HOST, Operand
 from tilewright.calls import check_library, dtype_name, gpu_engine, place_name
+from tilewright.core.dtypes import FLOAT8, default_result
+from tilewright.core.errors import ArrayError, ConfigError, DtypeError
+from tilewright.core.problem import Scale, Scaling
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
-from tilewright.errors import ArrayError, ConfigError, DtypeError
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
-from tilewright.problem import FLOAT8, Scale, Scaling, default_result
 from tilewright.shapes import size
 
 Shape = tuple[int, ...]

@@ -13,9 +13,11 @@ from tilewright import streamed
 from tilewright.arrays.operand import HOST, Operand, engine_operand
 from tilewright.bound import bound_of
 from tilewright.calls import Call
+from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import SCALED_BLOCK, Scalars, Side
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Pointers
-from tilewright.problem import FLOAT8, ITEM_BYTES, SCALED_BLOCK, Scalars, Side
 from tilewright.shapes import result_shape
 from tilewright.streamed import Matrices, Progress
 from tilewright.tiles import SMALL_BYTES
@@ -88,7 +90,7 @@ def _in_tiles(call: Call, engines: Sequence[Engine], limit: int | None, target: 
 
 def _divided(one: Matrices, engines: Sequence[Engine], limit: int | None, progress: Progress) -> None:
     """A product of matrices on several engines, each with some rows of the result."""
-    each = -(-one.out.shape[0] // (_UNIT * len(engines))) * _UNIT
+    each = ceil_div(one.out.shape[0], _UNIT * len(engines)) * _UNIT
     parts = [slice(begin, begin + each) for begin in range(0, one.out.shape[0], each)]
     if len(parts) == 1:
         streamed.multiply(one, engines[0], _limit(engines[0], limit), progress)

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tilewright.errors import ArrayError
-from tilewright.problem import UNSCALED, Arithmetic, Epilogue, Layout, Order, Problem, Scaling, Side
+from tilewright.core.errors import ArrayError
+from tilewright.core.problem import UNSCALED, Arithmetic, Epilogue, Layout, Order, Problem, Scaling, Side
 
 _LARGEST_LD = 2**31 - 2**12
 _PLAIN = Epilogue()

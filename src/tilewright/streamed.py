@@ -20,9 +20,11 @@ from tilewright import activations
 from tilewright.arrays.operand import HOST, Operand, engine_operand
 from tilewright.bound import bound_of
 from tilewright.calls import Call
+from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import Scalars
 from tilewright.engines.base import Engine, Matrix
 from tilewright.engines.plan import Pointers
-from tilewright.problem import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8, Scalars
 from tilewright.tiles import Load, Sizes, Step, Tiling, tiling
 
 SHOWN_S = 2.0
@@ -78,7 +80,7 @@ class Progress:
 
     def begin(self, cut: Tiling, first_row: int) -> None:
         """A product in these tiles begins; its rows are those of the result from one on."""
-        across = -(-cut.sizes.n // cut.cols)
+        across = ceil_div(cut.sizes.n, cut.cols)
         for begin in range(0, cut.sizes.m, cut.rows):
             end = min(begin + cut.rows, cut.sizes.m)
             self._left[first_row + begin, first_row + end] = across
@@ -145,14 +147,14 @@ def multiply(matrices: Matrices, engine: Engine, limit: int, progress: Progress,
     """
     cut = tiling(matrices.sizes, limit, matrices.call.request.batch_invariant)
     progress.begin(cut, first_row)
-    work = _Work(matrices, engine, cut, progress, first_row)
+    work = _StreamedProduct(matrices, engine, cut, progress, first_row)
     try:
         work.run()
     finally:
         work.settle()
 
 
-class _Tile(NamedTuple):
+class _ResultTile(NamedTuple):
     """A tile of the result on its way to the host."""
 
     stored: Wait
@@ -162,7 +164,7 @@ class _Tile(NamedTuple):
     cols: slice
 
 
-class _Work:
+class _StreamedProduct:
     """A product that runs."""
 
     def __init__(self, matrices: Matrices, engine: Engine, cut: Tiling, progress: Progress, first_row: int) -> None:
@@ -188,7 +190,7 @@ class _Work:
         self._marks: list[Any] = []
         self._loading: dict[tuple[str, int], Wait] = {}
         self._loads: deque[Load] = deque(load for step in cut.steps for load in step.loads)
-        self._storing: deque[_Tile] = deque()
+        self._storing: deque[_ResultTile] = deque()
 
     def run(self) -> None:
         """Do all of it."""
@@ -310,9 +312,9 @@ class _Work:
         direct = not self._finishes and target.shape == _lines_or(target).shape
         into = None if direct else np.empty(target.shape, self._sums)
         stored = self._engine.store(target if into is None else into, memory.pointer, self._marks[-1])
-        self._storing.append(_Tile(stored, into, rows, cols))
+        self._storing.append(_ResultTile(stored, into, rows, cols))
 
-    def _written(self, tile: _Tile) -> None:
+    def _written(self, tile: _ResultTile) -> None:
         """Wait for a tile, and finish it."""
         tile.stored()
         matrices, call = self._matrices, self._matrices.call

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from tilewright.errors import ProblemError
+from tilewright.core.errors import ProblemError
+from tilewright.core.hardware import ceil_div, round_up
 
 RESULTS = 3
 """Tiles of the result that the GPU holds: one is multiplied, and others are moved."""
@@ -120,7 +121,7 @@ class Tiling(NamedTuple):
         return moved
 
 
-class _Way(NamedTuple):
+class _Candidate(NamedTuple):
     """A candidate."""
 
     score: float
@@ -169,7 +170,7 @@ def _least(length: int) -> int:
 
 
 def _count(length: int, of: int) -> int:
-    return -(-length // max(of, 1))
+    return ceil_div(length, max(of, 1))
 
 
 def _lengths(length: int, least: int) -> list[int]:
@@ -178,7 +179,7 @@ def _lengths(length: int, least: int) -> list[int]:
     for cut in _CUTS:
         each = _count(length, cut)
         unit = _UNIT if each > _UNIT else _SMALL_UNIT
-        each = min(-(-each // unit) * unit, length)
+        each = min(round_up(each, unit), length)
         if each >= min(least, length) and each not in found:
             found.append(each)
     return found or [length]
@@ -192,7 +193,7 @@ def _held(s: Sizes, tile: tuple[int, int, int], slots: tuple[int, int, int]) -> 
     return blocks + results * rows * cols * d_bytes + s.scratch * depth * (rows + cols)
 
 
-def _ways(s: Sizes, limit: int, least: int, only_rows: bool) -> Iterator[_Way]:
+def _ways(s: Sizes, limit: int, least: int, only_rows: bool) -> Iterator[_Candidate]:
     """What fits."""
     for rows in _lengths(s.m, least):
         for cols in _lengths(s.n, least)[: 1 if only_rows else None]:
@@ -205,7 +206,7 @@ def _ways(s: Sizes, limit: int, least: int, only_rows: bool) -> Iterator[_Way]:
                     yield _way(s, moved, rows, cols, depth, *held, 0, "A")
 
 
-def _ways_of_tile(s: Sizes, limit: int, rows: int, cols: int) -> Iterator[_Way]:
+def _ways_of_tile(s: Sizes, limit: int, rows: int, cols: int) -> Iterator[_Candidate]:
     """What fits of tiles whose k is whole."""
     a, b = rows * s.k * s.a_bytes, cols * s.k * s.b_bytes
     all_a, all_b = s.m * s.k * s.a_bytes, s.k * s.n * s.b_bytes
@@ -237,7 +238,7 @@ def _way(
     results: int,
     window: int,
     stays: Side,
-) -> _Way:
+) -> _Candidate:
     """A candidate, with its score."""
     parts, down, across = max(_count(s.k, depth), 1), _count(s.m, rows), _count(s.n, cols)
     first = rows * depth * s.a_bytes + depth * cols * s.b_bytes + (rows * cols * s.d_bytes if s.reads_c else 0)
@@ -245,7 +246,7 @@ def _way(
     own = 3 * s.scratch * (s.m * s.k * across + s.k * s.n * down) + 8 * s.m * s.n * (parts - 1)
     lines = s.m * across * (1 + s.reads_c) if across > 1 else 0
     score = moved + first + last + own * _GPU_BYTE + lines * _LINE_BYTES
-    return _Way(score, rows, cols, depth, a_slots, b_slots, results, window, stays)
+    return _Candidate(score, rows, cols, depth, a_slots, b_slots, results, window, stays)
 
 
 def _order(

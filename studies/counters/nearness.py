@@ -20,14 +20,14 @@ from studies.results import H200, path
 from tilewright.analysis.cost import predict
 from tilewright.analysis.explanation import explain
 from tilewright.bench.records import Record, Run
+from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.gpus import Gpu, gpu_named, limits
+from tilewright.core.problem import Problem
 from tilewright.engines.relayouts import as_read
-from tilewright.errors import RecordsError, TilewrightError
-from tilewright.gpus import Gpu, gpu_named, limits
 from tilewright.kernels import find
 from tilewright.kernels.families import Staging, Warpgroups
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem
 
 _SOURCES: tuple[tuple[str, str, str, Mapping[int, float], str], ...] = (
     ("the first worklog", "RTX A6000", "4092x4092x4092", published.A6000, "a6000"),

@@ -17,12 +17,12 @@ from studies.results import path
 from tilewright.analysis.explanation import explain, to_json
 from tilewright.bench import ncu
 from tilewright.bench.environment import environment
+from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.files import Output, check_outputs, save_json
+from tilewright.core.gpus import Gpu, capability_of, find_gpu
+from tilewright.core.problem import Problem
 from tilewright.engines.registry import resolve_engine
-from tilewright.errors import RecordsError, TilewrightError
-from tilewright.files import Output, check_outputs, save_json
-from tilewright.gpus import Gpu, capability_of, find_gpu
 from tilewright.kernels import LADDER, find
-from tilewright.problem import Problem
 from tilewright.report.explain_tables import difference
 from tilewright.report.kinds import COUNTERS
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from studies.record import Measurement
 from tilewright.bench.end_to_end import Call, Tensors, TorchCalls, exact
+from tilewright.core.errors import LaunchError
+from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars, orders
 from tilewright.engines.base import Engine
-from tilewright.errors import LaunchError
-from tilewright.problem import Arithmetic, Layout, Problem, Scalars, orders
 
 if TYPE_CHECKING:
     from tilewright.engines.cuda import CudaEngine

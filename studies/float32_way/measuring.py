@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from studies.record import Measurement
 from tilewright.bench.run import pick
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.engines.base import Engine, Matrix, Work
 from tilewright.engines.plan import Plan, Pointers
 from tilewright.kernels.spec import NON_FINITE, Choice
-from tilewright.problem import Arithmetic, Problem, orders
 
 SIZES = (1024, 2048, 4095, 4096, 8192)
 LAYOUTS = ("NN", "NT")
@@ -133,7 +134,7 @@ def measure(
 
 def _copies(engine: Engine, size: int) -> int:
     """Factors that rotate: more than twice the last-level cache."""
-    return -(-2 * engine.cache_bytes // (2 * 4 * size * size))
+    return ceil_div(2 * engine.cache_bytes, 2 * 4 * size * size)
 
 
 def _pick(engine: Engine, size: int, layout: str, precision: str | None) -> Choice:

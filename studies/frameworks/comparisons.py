@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from studies.record import Measurement
-from tilewright.errors import LaunchError
+from tilewright.core.errors import LaunchError
 
 # Kinds of comparison: PyTorch's, ...
 COMPILED_CALL = "host time of a compiled matmul"

@@ -16,10 +16,10 @@ from studies.record import Measurement
 from tilewright.bench.end_to_end import Call, Stopwatch, torch_on_gpu
 from tilewright.bench.records import Times
 from tilewright.bench.verify import limit
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.engines.base import Engine
 from tilewright.grouped import grouped_matmul
 from tilewright.kernels.library.grouped_sm90 import KERNEL
-from tilewright.problem import Arithmetic, Problem
 
 OURS, THEIRS, LOOP = "tilewright.grouped_matmul", "torch._grouped_mm", "loop of torch.mm"
 SAMPLES = 15

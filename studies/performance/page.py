@@ -25,8 +25,8 @@ from studies.results import BANK_CONFLICTS, H200, path, paths, runs
 from studies.templates import block, section
 from tilewright.bench.records import Record, Result, Run
 from tilewright.bench.suites import Shape, shapes
-from tilewright.errors import RecordsError
-from tilewright.files import write_whole
+from tilewright.core.errors import RecordsError
+from tilewright.core.files import write_whole
 from tilewright.kernels import KERNELS
 from tilewright.kernels.old_configs import completed
 from tilewright.report import course

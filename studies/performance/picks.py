@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from studies.templates import block
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
-from tilewright.gpus import capability_of
+from tilewright.core.gpus import capability_of
 from tilewright.kernels.old_configs import upgraded
 from tilewright.report.ratios import ratio
 from tilewright.select.selector import select

@@ -11,7 +11,7 @@ from studies.results import runs
 from studies.templates import block
 from tilewright.bench.records import Record
 from tilewright.bench.suites import Shape, shapes
-from tilewright.gpus import Gpu
+from tilewright.core.gpus import Gpu
 from tilewright.report.ratios import ratio
 
 PRECISIONS = ("float32", "fp16x3", "bf16x3")

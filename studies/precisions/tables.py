@@ -9,7 +9,7 @@ from studies.precisions import BASELINE, OWN
 from studies.record import Measurement, Measurements
 from studies.results import paths
 from studies.templates import blocks
-from tilewright.files import write_whole
+from tilewright.core.files import write_whole
 from tilewright.report.figures.palette import owner_color
 
 CHART = Path("docs/precisions.svg")

@@ -11,10 +11,10 @@ from functools import partial
 from studies.record import Measurement
 from tilewright.bench import ncu
 from tilewright.bench.profile import Profile, of_launch
+from tilewright.core.problem import Problem
 from tilewright.engines.base import Engine
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Kernel
-from tilewright.problem import Problem
 from tilewright.select.selector import select
 
 SHAPE = "4096x4096x4096"

@@ -15,8 +15,8 @@ from studies.scaling.block import Block, BlockSizes, parallel
 from studies.scaling.records import ALL_GATHER, BLOCK, OURS, PRODUCT, REDUCE_SCATTER, SPLIT, measurements
 from tilewright.bench.end_to_end import Context
 from tilewright.bench.records import Times
+from tilewright.core.errors import LaunchError
 from tilewright.distributed import all_gather_matmul, matmul_reduce_scatter
-from tilewright.errors import LaunchError
 from tilewright.front import matmul
 
 Work = Callable[[], object]

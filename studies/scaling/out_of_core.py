@@ -20,8 +20,8 @@ from studies.runner import in_a_process, run
 from studies.scaling import records
 from studies.scaling.records import OURS, OUT_OF_CORE, PRODUCT
 from tilewright.bench.records import Times
+from tilewright.core.errors import LaunchError, TilewrightError
 from tilewright.engines.base import Engine
-from tilewright.errors import LaunchError, TilewrightError
 from tilewright.front import matmul
 from tilewright.tiles import Sizes, tiling
 

@@ -12,8 +12,9 @@ from studies.templates import render
 from tilewright.analysis.cost import Cost, predict
 from tilewright.analysis.dividing import Work, divide, timeline
 from tilewright.analysis.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
-from tilewright.gpus import Gpu, gpu_named
-from tilewright.problem import ITEM_BYTES, Arithmetic, Problem
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.gpus import Gpu, gpu_named
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.report.scaling_table import cells
 from tilewright.select.selector import select
 

@@ -23,9 +23,9 @@ from pydantic import ValidationError
 
 from studies.record import Measurement, Measurements
 from tilewright.bench.environment import environment
+from tilewright.core.errors import EngineUnavailableError, TilewrightError
+from tilewright.core.files import Output, check_outputs
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
-from tilewright.errors import EngineUnavailableError, TilewrightError
-from tilewright.files import Output, check_outputs
 
 TIMEOUT_S = 150
 """Of a case, and of the start of the processes before the first."""

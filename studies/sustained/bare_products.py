@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import ml_dtypes  # noqa: F401 - teaches NumPy the names of bfloat16 and float8
 import numpy as np
 
+from tilewright.core.dtypes import ELEMENT_TYPES, ITEM_BYTES
 from tilewright.engines.base import Work
 from tilewright.kernels import warpgroups
-from tilewright.kernels.spec import IN_CPP
-from tilewright.problem import ITEM_BYTES
 
 if TYPE_CHECKING:
     from tilewright.engines.cuda import CudaEngine
@@ -48,7 +47,11 @@ class Bare:
         """
         from tilewright.engines import nvrtc  # noqa: PLC0415 it loads CUDA's bindings
 
-        macros: dict[str, int | str] = {"FACTOR": IN_CPP[self.dtype], "OWN_ROWS": self.rows, "BN": self.columns}
+        macros: dict[str, int | str] = {
+            "FACTOR": ELEMENT_TYPES[self.dtype].cpp,
+            "OWN_ROWS": self.rows,
+            "BN": self.columns,
+        }
         macros |= {"OF_A": _OF_A[self.of_a], "REPEATS": REPEATS}
         (arch,) = warpgroups.TAKES.architectures
         return nvrtc.compile_source(SOURCE.read_text(), str(SOURCE), _ENTRY, macros, arch, SOURCE.parent)

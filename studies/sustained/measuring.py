@@ -21,10 +21,10 @@ from studies.sustained.bare_products import Bare
 from tilewright.bench.environment import gpu_state
 from tilewright.bench.measure import BaselineLibrary, OperandSet
 from tilewright.bench.run import baseline_library, pick
+from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.engines.base import Engine, Work
 from tilewright.engines.plan import Plan
 from tilewright.kernels.spec import Choice
-from tilewright.problem import Arithmetic, Problem, orders
 
 SECONDS = 2.0
 """How long each runs at a time, of which the second half is timed."""

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.bench.records import Record, Run
-from tilewright.errors import RecordsError, TilewrightError
-from tilewright.files import Output, check_outputs
-from tilewright.gpus import capability_of
+from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.files import Output, check_outputs
+from tilewright.core.gpus import capability_of
+from tilewright.core.problem import Scalars
 from tilewright.kernels import find
-from tilewright.problem import Scalars
 from tilewright.select.measured import factors
 from tilewright.tables.entry import Entry
 from tilewright.tables.store import SHIPPED

@@ -16,8 +16,8 @@ from studies.templates import block
 from studies.tuning.plots import Curve, plot_landscape, plot_search
 from studies.tuning.regret import Regret, load, words, words_now
 from tilewright.bench.suites import shapes
-from tilewright.errors import RecordsError
-from tilewright.gpus import capability_of
+from tilewright.core.errors import RecordsError
+from tilewright.core.gpus import capability_of
 from tilewright.kernels.spec import Choice
 from tilewright.select.selector import select
 from tilewright.tables.entry import Entry, best_by_problem

@@ -9,7 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from tilewright.files import write_whole
+from tilewright.core.files import write_whole
 from tilewright.report.figures.svg import FAINT, INK, ON_DARK, ON_LIGHT, PAPER, SOFT, dark_style
 from tilewright.tuning.journal import Trial
 

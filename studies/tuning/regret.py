@@ -19,14 +19,15 @@ from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, measure
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import baseline_library, pick
+from tilewright.core.dtypes import DTYPES, default_result
+from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.files import Output, check_outputs, json_kind, save_json
+from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, orders
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import RecordsError, TilewrightError
-from tilewright.files import Output, check_outputs, json_kind, save_json
 from tilewright.kernels import KERNELS
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Choice, parse_overrides
-from tilewright.problem import DTYPES, LAYOUTS, Arithmetic, Problem, default_result, orders
 from tilewright.tables import store
 from tilewright.tables.cases import posed
 from tilewright.tables.merging import KEEP_WITHIN

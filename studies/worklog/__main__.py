@@ -10,13 +10,13 @@ from pathlib import Path
 from studies.profiles import tables as profiles
 from studies.results import path
 from studies.runner import run
-from studies.worklog import errors, sources, variations
+from studies.worklog import errors, rungs, sources, variations
 from studies.worklog.counted import counted, save
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.pages import Worklog
 from studies.worklog.speeds import speeds
-from tilewright.files import save_json, write_whole
-from tilewright.kernels import LADDER
+from tilewright.core.files import save_json, write_whole
+from tilewright.report import course
 
 COURSE = Path("src/tilewright/report/course.json")
 
@@ -31,7 +31,10 @@ def write() -> None:
     runs = Facts.load_runs()
     facts = Facts(runs, {})
     save_json(COURSE, speeds(facts).model_dump(), f"the speeds of rungs to {COURSE}")
-    counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in LADDER]
+    course.measured.cache_clear()  # a rung may be measured now that was not before
+    for sentence in rungs.left_out():
+        print(sentence, file=sys.stderr)
+    counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in rungs.with_page()]
     save(path("counts"), counts)
     samples = list(errors.all_sampled())
     errors.save(path("errors"), samples)

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict
 
 from studies.markdown import table
 from tilewright.analysis import traffic
+from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
-from tilewright.problem import Problem, Scalars
 
 _SHAPE = "512x256x384"
 """Which the tiles of RUNGS divide."""

@@ -10,14 +10,13 @@ from tilewright.analysis import instruction_mix
 from tilewright.analysis.explanation import explain
 from tilewright.analysis.machine_code import machine_code
 from tilewright.analysis.roofline import ARITHMETIC
-from tilewright.gpus import Gpu, find_gpu
+from tilewright.core.gpus import Gpu, find_gpu
+from tilewright.core.hardware import WARP
+from tilewright.core.problem import Problem
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem
 
 GPU: Gpu = find_gpu("NVIDIA H200", (9, 0))
 """Whose records the worklog shows, and for which it compiles."""
-
-_WARP = 32
 
 
 class Group(BaseModel):
@@ -72,7 +71,7 @@ class Counted(BaseModel):
     @property
     def warp_ffmas(self) -> float | None:
         """Multiply-add instructions of warps."""
-        return None if self.ffma is None else self.ffma / _WARP
+        return None if self.ffma is None else self.ffma / WARP
 
 
 def counted(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu = GPU) -> Counted:

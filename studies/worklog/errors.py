@@ -12,11 +12,11 @@ from studies import saved
 from studies.figures.errors import Line, Panel, error_panels
 from studies.markdown import table
 from tilewright.analysis.accuracy import error_in_order, predicted_error
+from tilewright.core.errors import RecordsError, nearest
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import RecordsError, nearest
 from tilewright.kernels import find
-from tilewright.problem import Arithmetic, Problem
 from tilewright.report.figures.palette import owner_color
 from tilewright.report.figures.svg import Drawing
 

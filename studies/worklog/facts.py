@@ -13,11 +13,11 @@ from tilewright.analysis.traffic import WAVEFRONT_BYTES
 from tilewright.bench.ncu import CUBLAS
 from tilewright.bench.profile import Profile
 from tilewright.bench.records import Record, Run
-from tilewright.errors import RecordsError, nearest
+from tilewright.core.errors import RecordsError, nearest
+from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem
 from tilewright.report.figures import roofline
 from tilewright.report.figures.kernel_figure import Roofline
 from tilewright.report.figures.roofline import Point

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict
 from studies.markdown import table
 from tilewright.analysis import instruction_mix
 from tilewright.analysis.machine_code import MachineCode, machine_code
+from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
-from tilewright.problem import Problem
 
 _RUNG = "thread_tiled_1d"
 _SHAPE = "4096x4096x4096"

@@ -5,7 +5,7 @@ and way to the neighbouring pages, is added here.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -15,16 +15,15 @@ from studies.worklog import accesses, hoisting, rounds, sources, variations
 from studies.worklog.counted import GPU
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import MEASURED_SHAPES, Facts, problem_of, shape_of
+from studies.worklog.rungs import FOLDER, TEXTS, page_name, with_page
 from studies.worklog.template import Fill, excerpt, fill
 from tilewright import kernels
-from tilewright.kernels import LADDER, find
+from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
 from tilewright.report.figures.kernel_figure import KernelFigure
 from tilewright.report.figures.roofline import roofline_panel
 from tilewright.report.ratios import baseline_speed, share, speed
 
-FOLDER = Path("docs/worklog")
-TEXTS = FOLDER / "text"
 FIGURES = FOLDER / "figures"
 INDEX = "README.md"
 SOURCES_PAGE = "sources.md"
@@ -69,7 +68,8 @@ class Worklog:
             RecordsError: the words ask for what there is not.
             OSError: the words cannot be read.
         """
-        for place, kernel in enumerate(LADDER):
+        rungs = with_page()
+        for place, kernel in enumerate(rungs):
             text = (TEXTS / page_name(kernel)).read_text(encoding="utf-8")
             words = fill(text, self._fills(kernel), page_name(kernel))
             parts = (
@@ -77,13 +77,13 @@ class Worklog:
                 f"# Rung {kernel.rung}: {kernel.name}",
                 words.strip(),
                 _try(kernel),
-                _links(place),
+                _links(rungs, place),
             )
             yield FOLDER / page_name(kernel), "\n\n".join(parts) + "\n"
         text = (TEXTS / INDEX).read_text(encoding="utf-8")
         fills = self._common() | {
             "contents": self._contents,
-            "contents_count": lambda: str(len(LADDER)),
+            "contents_count": lambda: str(len(rungs)),
             "shape": lambda name="": shape_of(name),
             "figure": _index_figure,
         }
@@ -94,7 +94,7 @@ class Worklog:
 
     def figures(self) -> Iterator[tuple[Path, str]]:
         """Each figure's path and SVG text, of those that the words ask for."""
-        for kernel in LADDER:
+        for kernel in with_page():
             text = (TEXTS / page_name(kernel)).read_text(encoding="utf-8")
             for kind in _CAPTIONS:
                 if f"{{{{figure {kind}}}}}" in text:
@@ -193,16 +193,11 @@ class Worklog:
     def _contents(self) -> str:
         """The table of contents."""
         rows = []
-        for kernel in LADDER:
+        for kernel in with_page():
             record = self.facts.find_record(kernel.name, problem_of(kernel).shape)
             measured = (speed(record.gflops), baseline_speed(record), share(record, 0)) if record else ("", "", "")
             rows.append((kernel.rung, f"[{kernel.name}]({page_name(kernel)})", kernel.idea, *measured))
         return table(("rung", "page", "the one idea", "GFLOP/s", "cuBLAS, same run", "of cuBLAS"), rows, "rllrrr")
-
-
-def page_name(kernel: Kernel) -> str:
-    """The file of a rung's page, as in 01_naive.md."""
-    return f"{kernel.rung:02}_{kernel.name}.md"
 
 
 def figure_name(kernel: Kernel, kind: str) -> str:
@@ -244,8 +239,8 @@ def _mark(kernel: Kernel, config: str = "") -> str:
     return f"`tilewright check {name} && tilewright bench {name} --shape 512`"
 
 
-def _links(place: int) -> str:
+def _links(rungs: Sequence[Kernel], place: int) -> str:
     """The way to the pages before and after, and to all."""
-    before = f"[← {LADDER[place - 1].name}]({page_name(LADDER[place - 1])})" if place else ""
-    after = f"[{LADDER[place + 1].name} →]({page_name(LADDER[place + 1])})" if place + 1 < len(LADDER) else ""
+    before = f"[← {rungs[place - 1].name}]({page_name(rungs[place - 1])})" if place else ""
+    after = f"[{rungs[place + 1].name} →]({page_name(rungs[place + 1])})" if place + 1 < len(rungs) else ""
     return " · ".join(filter(None, (before, f"[all rungs]({INDEX})", after)))

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from studies.markdown import table
 from studies.worklog.counted import GPU
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import Problem
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import ITEM_BYTES, Problem
 
 
 def first_round(kernel: Kernel, config: Config, problem: Problem) -> Iterator[tuple[int, int]]:
@@ -19,7 +21,7 @@ def first_round(kernel: Kernel, config: Config, problem: Problem) -> Iterator[tu
     """
     assert isinstance(kernel.cost, Warpgroups) and kernel.blocks
     tile, cluster, band = kernel.tile(config), kernel.cluster(config), kernel.cost.band(config)
-    down, across = -(-problem.m // (cluster * tile.m)), -(-problem.n // tile.n)
+    down, across = ceil_div(problem.m, cluster * tile.m), ceil_div(problem.n, tile.n)
     for number in range(kernel.blocks(problem, config, GPU.multiprocessors) // cluster):
         first = number // (band * across) * band
         rows = min(down - first, band)

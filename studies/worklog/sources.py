@@ -17,15 +17,15 @@ from studies.worklog.hoisting import Loops
 from studies.worklog.metrics import METRICS
 from studies.worklog.varying import swept
 from tilewright.bench.records import Record
-from tilewright.gpus import Gpu, gpu_named
+from tilewright.core.gpus import Gpu, gpu_named
+from tilewright.core.hardware import WARP
+from tilewright.core.problem import LAYOUTS
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Config
-from tilewright.problem import LAYOUTS
 from tilewright.report.ratios import baseline_speed, quotient, share, speed
 
 _A6000_SHAPE = "4092x4092x4092"
 _SWEPT_GPU: Gpu = gpu_named("RTX 3060")
-_WARP = 32
 
 
 class SourceCounts(BaseModel):
@@ -205,7 +205,7 @@ def sweep(counts: Sequence[Counted]) -> str:
         tile = (config.BM, f"{config.TM} x {config.TN}", kernel.threads(config))
         cells = (*(_cell(name, one) for name in metrics), one.warps)
         rows.append((f"{kernel.rung} {kernel.name}", *tile, *cells, level, f"{longest / 1e3:.1f} ms"))
-    most = _SWEPT_GPU.multiprocessor.threads // _WARP
+    most = _SWEPT_GPU.multiprocessor.threads // WARP
     heads = ("", "TILE", "a thread", "threads", *(METRICS[name].label for name in metrics))
     return table(
         (*heads, f"warps, of {most}", "longest of the least times", "that time"),

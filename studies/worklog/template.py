@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tilewright.errors import FigureError, RecordsError, nearest
+from tilewright.core.errors import FigureError, RecordsError, nearest
 
 Fill = Callable[..., str]
 

@@ -16,12 +16,13 @@ from tilewright.bench.environment import environment
 from tilewright.bench.measure import measure
 from tilewright.bench.records import Run
 from tilewright.bench.run import baseline_library
+from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.files import Output, check_outputs
+from tilewright.core.hardware import WARP
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.engines.registry import resolve_engine
-from tilewright.errors import RecordsError, TilewrightError
-from tilewright.files import Output, check_outputs
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Choice, Kernel, valid_configs
-from tilewright.problem import Arithmetic, Problem
 
 SAMPLES = 15
 SWEPT_SHAPES = ("8192x8192x4096", "4096x4096x8192")
@@ -39,7 +40,6 @@ _SWEPT: Mapping[str, Sequence[tuple[int, int]]] = {
 """By rung, the tiles of a thread (TM, TN) of the notes' kernels, in every one of _SWEPT_TILES that they fit."""
 _SPLIT = {"BM": 16, "BN": 32, "BK": 64, "TM": 4, "TN": 4, "STAGES": 3, "MIN_BLOCKS": 2}
 _BANDS = {"BM": 128, "BN": 256, "STAGES": 4}
-_WARP = 32
 
 
 class Task(NamedTuple):
@@ -56,7 +56,7 @@ def swept() -> Iterator[Choice]:
         for side, (rows, cols) in itertools.product(_SWEPT_TILES, thread_tiles):
             tile = {**preset, "BM": side, "BN": side, "BK": side, "TM": rows, "TN": cols}
             for config in valid_configs(kernel, [tile]):
-                if kernel.threads(config) >= _WARP:
+                if kernel.threads(config) >= WARP:
                     yield Choice(kernel, config)
 
 

@@ -6,9 +6,9 @@ import pytest
 from tilewright.analysis.accuracy import error_in_order, predicted_error
 from tilewright.bench.measure import verify
 from tilewright.bench.verify import Operands
+from tilewright.core.problem import Problem
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import KERNELS, find
-from tilewright.problem import Problem
 
 ENGINE = EmulatorEngine()
 KINDS = [
@@ -24,6 +24,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("k", "least", "most"), [(16, 0.8, 2), (200, 0.8, 1.6), (1024, 0.9, 1.2), (4096, 0.9, 1.1)])
 @pytest.mark.parametrize(("name", "overrides"), KINDS, ids=str)
 def test_errors_are_as_predicted(name, overrides, k, least, most):

@@ -10,11 +10,11 @@ import pytest
 from tilewright.analysis import comparing, cost
 from tilewright.analysis.comparing import CostModels
 from tilewright.analysis.cost import CostModel, Sizes
+from tilewright.core.gpus import find_gpu
+from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.engines.host_compiler import find_compiler
-from tilewright.gpus import find_gpu
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.families import Streaming
-from tilewright.problem import Arithmetic, Problem, orders
 from tilewright.select.measured import measured
 from tilewright.select.selector import _own
 from tilewright.tables import store
@@ -50,6 +50,7 @@ def python(models, sizes):
     return [math.inf if terms is None else terms[0] for terms in found]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("promise", [None, "ieee", "fp16x3", "tf32"])
 def test_compiled_formulas_are_those_of_python_for_what_tables_have(compiled, promise):
     gpu = find_gpu("NVIDIA H200", (9, 0))

@@ -8,11 +8,11 @@ import pytest
 from tilewright.analysis.cost import predict
 from tilewright.analysis.footprint import footprint
 from tilewright.bench.records import Run
+from tilewright.core.gpus import find_gpu
+from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, orders
 from tilewright.engines.base import CompileReport
-from tilewright.gpus import find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import LAYOUTS, Arithmetic, Layout, Problem, orders
 from tilewright.tables import store
 
 H200 = find_gpu("NVIDIA H200", (9, 0))

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from tilewright.analysis.explanation import Measured, Waves, explain, time_words, to_json, verdict
+from tilewright.core.errors import ConfigError, DtypeError, EngineUnavailableError
+from tilewright.core.gpus import GPUS, gpu_named
+from tilewright.core.problem import Arithmetic, Problem, Scalars
 from tilewright.engines import disassembler
-from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
-from tilewright.gpus import GPUS, gpu_named
 from tilewright.kernels import find
-from tilewright.problem import Arithmetic, Problem, Scalars
 from tilewright.report.explain_tables import roofline_words
 
 H200 = gpu_named("H200")
@@ -44,6 +44,7 @@ def test_json_has_what_was_asked_for():
     assert facts["issue"]["time_us"] > facts["roofline"]["arithmetic_us"]
 
 
+@pytest.mark.further
 def test_merged_accesses_are_counted_as_the_gpu_makes_them_and_it_says_so():
     one = explained("shared_tiled", "64")
     loads = one.traffic.groups["shared_load"]
@@ -71,6 +72,7 @@ def test_without_a_disassembler_it_says_that_merging_is_not_known():
     assert any("as the source makes them" in note and "no nvdisasm" in note for note in one.notes)
 
 
+@pytest.mark.first(3)
 @pytest.mark.usefixtures("no_disassembler")  # it takes half a second a GPU
 @pytest.mark.parametrize("gpu", [*{gpu.capability: gpu for gpu in GPUS}.values()], ids=lambda gpu: gpu.name)
 def test_every_generation_of_gpus_has_an_occupancy(gpu):
@@ -89,6 +91,7 @@ def test_a_gpu_too_old_is_refused_and_one_too_old_for_the_compiler_is_noted():
         explained("naive", arithmetic="float16")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("name", "shape", "words"),
     [
@@ -103,6 +106,7 @@ def test_the_sentence_names_what_binds(name, shape, words):
     assert words in verdict(explained(name, shape))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("name", "overrides", "words"),
     [
@@ -127,6 +131,7 @@ def test_what_binds_products_of_warpgroups(name, overrides, words):
     assert "sectors" not in facts["product"]
 
 
+@pytest.mark.further
 def test_it_says_one_time_and_no_level_takes_longer():
     for name, shape in (("coalesced", "512"), ("wmma_tf32", "512")):
         one = explained(name, shape)
@@ -143,6 +148,7 @@ def test_instructions_issue_no_faster_than_lanes_multiply():
     assert one.issue.instructions / (4 * 108 * 1410) < one.issue.time_us
 
 
+@pytest.mark.further
 def test_where_all_warps_wait_waits_bind():
     one = explained("warptiled", "64")
     assert one.binds == "waits"
@@ -156,6 +162,7 @@ def test_what_each_cache_keeps():
     assert one.predicted.dram_bytes <= one.predicted.l2_bytes < one.bytes.requested / 50
 
 
+@pytest.mark.further
 def test_the_error_of_products_of_terms_is_told():
     split, promoted, naive = (explained(name) for name in ("split", "promoted", "naive"))
     assert split.error > 10 * promoted.error

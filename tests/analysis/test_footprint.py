@@ -8,10 +8,10 @@ from tilewright.analysis.footprint import footprint
 from tilewright.analysis.models.block import fragment
 from tilewright.analysis.models.staging import wide
 from tilewright.analysis.traffic import count
-from tilewright.gpus import find_gpu
+from tilewright.core.gpus import find_gpu
+from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Problem
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 PLAIN = Variant(edges=False, aligned=True)
@@ -86,6 +86,7 @@ def test_registers_are_bounded_by_the_blocks_that_a_multiprocessor_shall_hold(bl
     assert footprint(split_k, config, H200, PLAIN).occupancy.by_registers >= blocks
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("name", "config"),
     [

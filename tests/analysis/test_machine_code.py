@@ -11,9 +11,9 @@ from tilewright.analysis.instruction_mix import (
     warpgroup_products,
 )
 from tilewright.analysis.machine_code import machine_code, remarks
+from tilewright.core.errors import CompileError
+from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.engines import nvrtc
-from tilewright.errors import CompileError
-from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
 
@@ -27,6 +27,7 @@ def code_of(name, arch=HOPPER, edges=False, **overrides):
     return machine_code(kernel, kernel.config(overrides), specialization, arch)
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize(
     ("name", "edges"),
     [
@@ -53,6 +54,7 @@ def test_rungs_of_each_kind_have_a_main_loop_and_known_instructions(name, edges)
     assert code.report.spill_bytes == 0
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("capability", COMPUTE_CAPABILITIES)
 def test_every_architecture_is_read(capability):
     code = code_of("vectorized", COMPUTE_CAPABILITIES[capability].arch)
@@ -68,6 +70,7 @@ def test_a_block_tile_is_multiplied_in_one_pass_of_the_main_loop():
     assert count(code.main_loop)["barriers and fences"] == {"BAR": 2}
 
 
+@pytest.mark.further
 def test_the_main_loop_stays_the_same_when_code_is_moved_behind_the_end():
     """tma_packed waits for its barriers in loops that the compiler puts behind the kernel's end."""
     code = code_of("tma_packed")
@@ -83,6 +86,7 @@ def test_asynchronous_copies_need_no_registers():
     assert set(widths["shared_load"]) == {16}, "loads that are never executed do not count"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "instructions", "waits"), [("wgmma", 8, {0}), ("wgmma_tma", 8, {1})])
 def test_products_of_warpgroups_and_waits_for_them(name, instructions, waits):
     found = warpgroup_products(code_of(name).main_loop)

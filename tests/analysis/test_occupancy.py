@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.analysis.occupancy import occupancy
-from tilewright.gpus import MULTIPROCESSORS
+from tilewright.core.gpus import MULTIPROCESSORS
 
 
 def test_the_worklogs_example_rung_3_on_an_a6000():

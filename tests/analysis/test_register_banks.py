@@ -7,8 +7,8 @@ from tilewright.analysis.control_flow import main_loop
 from tilewright.analysis.machine_code import machine_code
 from tilewright.analysis.register_banks import BankReads, bank_reads
 from tilewright.analysis.sass import parse
+from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.problem import Problem
 
 
 def reads(text):
@@ -46,6 +46,7 @@ def test_other_instructions_and_those_never_executed_do_not_count():
     assert found.rate == 1
 
 
+@pytest.mark.further
 def test_rungs_that_multiply_in_serpentine_find_free_banks():
     """Products in another order took a third more cycles than multiply-adds."""
     kernel = find("tma_transposed")

@@ -3,8 +3,8 @@
 import pytest
 
 from tilewright.analysis.sampling import plan
+from tilewright.core.problem import Layout, Problem
 from tilewright.kernels import find
-from tilewright.problem import Layout, Problem
 
 
 def planned(name, problem, overrides=None):

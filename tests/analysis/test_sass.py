@@ -4,7 +4,7 @@ import pytest
 from listings import listing
 
 from tilewright.analysis.sass import SourceLine, parse
-from tilewright.errors import CompileError
+from tilewright.core.errors import CompileError
 
 LOOP = """
     //## File "/some/where/kernel.cu", line 12

@@ -8,9 +8,10 @@ from tilewright.analysis import traffic
 from tilewright.analysis.machine_code import machine_code
 from tilewright.analysis.traffic import count
 from tilewright.analysis.widths import shared_widths
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars, orders
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import FLOAT8, Arithmetic, Layout, Problem, Scalars, orders
 
 PROFILED = {
     "6-vectorized": ("vectorized", {}),
@@ -24,6 +25,7 @@ def counted(name, problem, overrides=None, beta=0.0, **options):
     return count(kernel, kernel.config(overrides), problem, scalars=Scalars(beta=beta), **options)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("file", PROFILED)
 def test_shared_memory_agrees_with_nsight_compute_at_2048(file, request):
     """Counted on an H200. Its counters of wavefronts include some that wait for other traffic, most of them stores."""
@@ -72,6 +74,7 @@ SAMPLED = [
 ]
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("name", "overrides", "problem"), SAMPLED, ids=lambda value: value if isinstance(value, str) else ""
 )
@@ -121,6 +124,7 @@ def test_asynchronous_copies_are_a_kind_of_their_own():
     assert groups["async_copy"].wavefronts * 128 == groups["async_copy"].bytes
 
 
+@pytest.mark.further
 def test_tiles_of_tensor_maps_are_bytes_and_no_requests():
     found = counted("tma_packed", Problem(128, 256, 64), {"WORKERS": 0})
     assert found.tile_bytes == 2 * 2 * 4 * 32 * (128 + 128)
@@ -137,6 +141,7 @@ def test_what_the_copy_engine_stores_is_bytes_and_no_requests():
     assert found.groups["shared_store"].bank_conflicts == 0
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("columns", "layout"), [(64, "TN"), (96, "NT")])
 def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns):
     a, b = orders(layout)
@@ -151,6 +156,7 @@ def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns)
     assert line.source.file == "stage_products.cuh"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("columns", "consumers"), [(64, 1), (192, 3)])
 def test_a_row_major_factor_of_float8_is_loaded_once_and_read_on_distinct_banks(columns, consumers):
     """By TMA in blocks of 64 or 128 columns of D, by threads 16 bytes a lane."""
@@ -163,6 +169,7 @@ def test_a_row_major_factor_of_float8_is_loaded_once_and_read_on_distinct_banks(
     assert loads.bank_conflicts == 0
 
 
+@pytest.mark.further
 def test_factors_that_are_split_in_registers_are_moved_on_distinct_banks():
     """Elements of the large one, terms of the other, also where a step has several tiles."""
     a, b = orders("NT")
@@ -172,6 +179,7 @@ def test_factors_that_are_split_in_registers_are_moved_on_distinct_banks():
     assert terms.wavefronts * 128 == terms.bytes == 3 * 2 * 64 * 256
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("ld", "ends"), [(96, 0), (97, 4)])
 def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
     """Of 8 rows, 32 columns an instruction; and of each end of a row, one element a lane, then its other one."""
@@ -189,6 +197,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(("name", "overrides", "problem", "multiprocessors"), SHARED)
 def test_so_they_do_where_blocks_share_tiles(name, overrides, problem, multiprocessors, monkeypatch):
     """Some workers have parts of two tiles, and some tiles edges."""
@@ -204,6 +213,7 @@ def test_so_they_do_where_blocks_share_tiles(name, overrides, problem, multiproc
     assert sampled.operations == whole.operations
 
 
+@pytest.mark.further
 def test_partial_sums_are_loaded_once_for_each_worker_but_one():
     """Tiles of 128 x 128, of which 264 workers share 20."""
     found = counted("tma_packed", Problem(520, 392, 2640), multiprocessors=132)
@@ -259,6 +269,7 @@ def test_a_launch_of_4096_takes_few_blocks(kernel):
     assert found.operations.ffma == 4096**3
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("layout", ["NT", "TN"])
 def test_a_kernel_behind_a_relayout_is_counted_as_it_reads_its_operands(layout):
     a, b = orders(layout)

@@ -10,12 +10,12 @@ import pytest
 
 from tilewright.analysis.cost import CostModel, Sizes, predict
 from tilewright.analysis.footprint import footprint
-from tilewright.gpus import clusters, find_gpu
+from tilewright.core.gpus import clusters, find_gpu
+from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Arithmetic, Problem, orders
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 GEMM = find("gemm_sm90")

@@ -9,10 +9,10 @@ from tilewright.bench.records import Run
 from tilewright.bench.run import bench
 from tilewright.cli import bench as cli_bench
 from tilewright.cli import main
+from tilewright.core.problem import Problem
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import BEST, find
 from tilewright.kernels.spec import Choice
-from tilewright.problem import Problem
 from tilewright.select.selector import select
 
 ENGINE = EmulatorEngine()
@@ -97,6 +97,7 @@ def test_with_a_precision_and_no_name_it_is_the_kernels_that_keep_it(monkeypatch
     assert {record.promise for record in records} == {"fp16x3"}
 
 
+@pytest.mark.further
 def test_with_b_prepared_each_choice_is_measured_twice_in_one_run(tmp_path, monkeypatch, capsys):
     path = tmp_path / "run.json"
     arguments = ["bench", "best", "gemm_bf16x6", "--prepared", "--shape", "130x90x70", "--engine", "emulator"]

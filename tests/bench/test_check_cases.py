@@ -12,13 +12,14 @@ from tilewright.bench.case import VALUES
 from tilewright.bench.check_cases import stages
 from tilewright.bench.covering import cover
 from tilewright.bench.feature_cases import feature_cases
+from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
+from tilewright.core.problem import ACTIVATIONS, Scalars
 from tilewright.engines.included import included
 from tilewright.engines.relayouts import jobs
 from tilewright.kernels import GROUPED, KERNELS, find
 from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import SCALED_K
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import ACTIVATIONS, FLOAT8, ITEM_BYTES, Scalars
 
 PACKAGE = Path(tilewright.__file__).parent
 INCLUDE = PACKAGE / "kernels" / "include"

@@ -7,8 +7,8 @@ import pytest
 
 from tilewright.bench.case import Case
 from tilewright.bench.check_runs import Job, run_jobs
+from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
-from tilewright.problem import Problem, Scalars
 
 NAIVE, TILED = find("naive"), find("shared_tiled")
 

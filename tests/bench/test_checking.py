@@ -8,9 +8,10 @@ import pytest
 from tilewright.bench.case import INFINITY, NAN, TINY, Case
 from tilewright.bench.check_cases import stages
 from tilewright.bench.checking import outcomes
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.problem import Arithmetic, Epilogue, Layout, Problem, Scalars, Scale, Scaling
 from tilewright.engines.included import included
 from tilewright.kernels import find
-from tilewright.problem import ITEM_BYTES, Arithmetic, Epilogue, Layout, Problem, Scalars, Scale, Scaling
 
 SCALARS = Scalars(1.5, 0.5)
 

@@ -9,11 +9,11 @@ import pytest
 from tilewright.bench import end_to_end, run
 from tilewright.bench.end_to_end import QUEUE, WALL_S, WALL_SAMPLES, Stopwatch, TorchCalls
 from tilewright.bench.records import EndToEnd, PerCall
+from tilewright.core.errors import DtypeError, EngineUnavailableError
+from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import DtypeError, EngineUnavailableError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
-from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 
 
 class Gpu:
@@ -195,6 +195,7 @@ def test_operands_fill_the_cache_twice(calls):
     assert (sets[0].c, sets[0].bias) == (None, None)
 
 
+@pytest.mark.one_of_each("scalars", "activation", "bias", "batch")
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("bias", [None, "row"])
 @pytest.mark.parametrize("activation", [None, "relu", "gelu", "gelu_tanh", "silu"])

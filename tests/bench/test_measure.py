@@ -13,13 +13,13 @@ from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.run import baseline_library, bench, verify
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.errors import DtypeError
+from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.plan import Pointers
-from tilewright.errors import DtypeError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
 from tilewright.kernels.takes import Takes
-from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 
 ENGINE = EmulatorEngine()
 CHOICES = [Choice(find(name), find(name).config()) for name in ("coalesced", "vectorized")]

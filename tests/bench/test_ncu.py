@@ -8,9 +8,9 @@ from dataclasses import asdict
 import pytest
 
 from tilewright.bench import ncu
-from tilewright.errors import EngineUnavailableError
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.problem import Problem, Scalars, orders
 from tilewright.kernels import KERNELS, find
-from tilewright.problem import Problem, Scalars, orders
 
 PRINTED = """==PROF== Connected to process 661
 ==PROF== Profiling "naive" - 0: 0%....50%....100% - 5 passes

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tilewright.bench.records import FORMAT, EndToEnd, GpuState, LaunchedKernel, PerCall, Run, Times
-from tilewright.errors import RecordsError
-from tilewright.problem import Arithmetic, Problem
+from tilewright.core.errors import RecordsError
+from tilewright.core.problem import Arithmetic, Problem
 
 
 def test_times_are_minimum_median_and_spread():

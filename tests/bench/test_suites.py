@@ -3,8 +3,8 @@
 import pytest
 
 from tilewright.bench.suites import problems, shapes
-from tilewright.errors import ProblemError, SuiteNotFoundError
-from tilewright.problem import Arithmetic, Epilogue, Problem
+from tilewright.core.errors import ProblemError, SuiteNotFoundError
+from tilewright.core.problem import Arithmetic, Epilogue, Problem
 
 
 def test_suites_are_shipped_by_name():

@@ -7,7 +7,7 @@ import pytest
 
 from tilewright import activations
 from tilewright.bench.verify import Operands, limit
-from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars, orders
+from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars, orders
 
 
 @pytest.mark.parametrize("k", [1, 16, 1024, 20000])

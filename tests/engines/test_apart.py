@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.core.errors import LaunchError
 from tilewright.engines import apart
 from tilewright.engines.apart import LostError, call_apart
-from tilewright.errors import LaunchError
 
 NAME = "TILEWRIGHT_TEST_OF_APART"
 

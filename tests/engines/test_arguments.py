@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tilewright.core.problem import Arithmetic, Layout, Problem, Scale, Scaling
 from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
 from tilewright.engines.plan import Slot
 from tilewright.engines.relayouts import Copy, copying, jobs, numbers
@@ -23,7 +24,6 @@ from tilewright.kernels.spec import (
     scale_run,
 )
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Arithmetic, Layout, Problem, Scale, Scaling
 
 NAIVE, SPLIT_K = find("naive"), find("split_k")
 INT, LONG, FLOAT, POINTER = ctypes.c_int, ctypes.c_longlong, ctypes.c_float, ctypes.c_void_p

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.core.errors import CompileError
 from tilewright.engines import cache
 from tilewright.engines.host_compiler import find_compiler
-from tilewright.errors import CompileError
 
 KILLED = """
 import os, signal

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from cuda.bindings import driver
 
+from tilewright.core.errors import LaunchError
 from tilewright.engines import captured_kernels as module
 from tilewright.engines.captured_kernels import CapturedKernel, captured_kernels, demangle, short_name
-from tilewright.errors import LaunchError
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 KERNEL, MEMSET = (

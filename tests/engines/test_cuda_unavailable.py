@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from cuda.bindings.driver import CUresult
 
+from tilewright.core.errors import EngineUnavailableError, LaunchError
 from tilewright.engines import cuda, driver
-from tilewright.errors import EngineUnavailableError, LaunchError
 
 
 @pytest.fixture

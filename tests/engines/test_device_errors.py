@@ -6,10 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli import main
+from tilewright.core.errors import CompileError
 from tilewright.engines import nvrtc
 from tilewright.engines.device_errors import check_for_gpu
 from tilewright.engines.emulator.launches import check_launch
-from tilewright.errors import CompileError
 from tilewright.kernels.launches import read_launch
 
 KERNEL = """

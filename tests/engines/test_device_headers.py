@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from tilewright.core.errors import CompileError
 from tilewright.engines import nvrtc
 from tilewright.engines.emulator import compiler
-from tilewright.errors import CompileError
 
 MODELS = compiler._HERE / "include"
 
@@ -148,6 +148,7 @@ def compile_uses(header, uses, arch):
     return nvrtc.compile_source(source, "kernel.cu", f"kernel{len(uses) - 1}", {"BUNDLE": 2}, arch)
 
 
+@pytest.mark.one_of_each("header")
 @pytest.mark.parametrize(("header", "arch"), CASES)
 def test_wrappers_compile(header, arch):
     _, uses = USES[header]

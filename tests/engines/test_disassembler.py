@@ -7,9 +7,9 @@ import stat
 
 import pytest
 
+from tilewright.core.errors import EngineUnavailableError
 from tilewright.engines import disassembler, nvrtc
 from tilewright.engines.disassembler import disassemble, find
-from tilewright.errors import EngineUnavailableError
 
 SOURCE = 'extern "C" __global__ void f(float* x) { x[threadIdx.x] *= 2; }'
 

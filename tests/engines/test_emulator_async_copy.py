@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
-from tilewright.errors import LaunchError
+from tilewright.core.errors import LaunchError
 
 THREADS = 64
 ELEMENTS = THREADS * 4

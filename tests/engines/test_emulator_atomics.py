@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
+from tilewright.core.errors import CompileError
 from tilewright.engines.emulator.compiler import CHECKED, FAST
-from tilewright.errors import CompileError
 
 BUILDS = pytest.mark.parametrize("build", [FAST, CHECKED], ids=["fast", "checked"])
 
@@ -35,6 +35,7 @@ STEPS = {
 }
 
 
+@pytest.mark.first(4)
 @BUILDS
 @pytest.mark.parametrize("kind", TYPES)
 def test_one_thread_after_the_other(kind, build):

@@ -9,13 +9,13 @@ import pytest
 
 from faulty import PLANTED, STORING, TENSOR_MAPS, faulty, marks
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.engines.emulator.check import check, telling_shapes
 from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
 from tilewright.engines.emulator.program import Program, load
 from tilewright.engines.emulator.symbols import SourceLine
 from tilewright.engines.nvrtc import INCLUDE
 from tilewright.kernels import KERNELS, find
-from tilewright.problem import Arithmetic, Epilogue, Problem, Scalars, orders
 
 
 def run(kernel, problem, overrides=None, scalars=Scalars()):
@@ -383,6 +383,7 @@ def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
 
 
 # Those that take batches are checked below, those of terms in tests/kernels/test_split_products.py, but for one.
+@pytest.mark.one_of_each("kernel")
 @pytest.mark.parametrize(
     ("kernel", "shape", "beta"),
     [
@@ -425,6 +426,7 @@ FORMS = {
 tests/kernels/test_library_on_emulator.py checks in every form; test_tf32.py and test_split_products.py check theirs."""
 
 
+@pytest.mark.one_of_each("layout")
 @pytest.mark.parametrize(("name", "shape", "layout"), [(name, *form) for name, form in FORMS.items()], ids=str)
 def test_kernels_of_batches_have_no_faults(name, layout, shape):
     """With a matrix that serves all of a batch; a bias and an activation; results of 16 bits."""
@@ -439,6 +441,7 @@ def test_kernels_of_batches_have_no_faults(name, layout, shape):
     assert operands.error(checked.result) <= limit(problem, kernel.precision)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("overrides", "layout"),
     [
@@ -630,6 +633,7 @@ BY_DEFAULT = {
 """Faults that show once a stage is filled again, or a block has several tiles."""
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", BY_DEFAULT)
 def test_the_shapes_of_a_check_show_faults_of_later_stages_and_tiles(name, tmp_path):
     kernel = find(name)

@@ -5,11 +5,11 @@ import ctypes
 import numpy as np
 import pytest
 
+from tilewright.core.errors import LaunchError
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker, padded
 from tilewright.engines.emulator.compiler import CHECKED, OPTIMIZE_VARIABLE, compile_kernel
 from tilewright.engines.emulator.program import Watch, load
-from tilewright.errors import LaunchError
 
 FIRST = 8
 """Line of a kernel's first statement."""
@@ -137,6 +137,7 @@ def test_shared_memory_that_nobody_writes_has_no_value():
     }
 
 
+@pytest.mark.one_of_each("case")
 @pytest.mark.parametrize("case", ORDERED)
 @pytest.mark.parametrize("schedule", [0, 1, 7])
 def test_what_is_ordered_is_no_race(case, schedule):
@@ -267,6 +268,7 @@ RACES = {
 }
 
 
+@pytest.mark.one_of_each("case")
 @pytest.mark.parametrize("case", RACES)
 @pytest.mark.parametrize("schedule", [0, 1])
 def test_a_race_is_found_in_whichever_order_the_threads_run(case, schedule):
@@ -289,6 +291,7 @@ SAME = {
 }
 
 
+@pytest.mark.one_of_each("case")
 @pytest.mark.parametrize("case", SAME)
 @pytest.mark.parametrize("schedule", [0, 1, 7])
 def test_stores_of_one_value_by_several_threads_are_no_race(case, schedule):
@@ -353,6 +356,7 @@ LANES = {
 }
 
 
+@pytest.mark.one_of_each("case")
 @pytest.mark.parametrize("case", LANES)
 @pytest.mark.parametrize("schedule", [0, 1, 7])
 def test_lanes_pass_on_what_they_know_of_other_blocks_at_a_syncwarp(case, schedule):

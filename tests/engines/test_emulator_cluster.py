@@ -10,14 +10,14 @@ import pytest
 from emulator_helpers import launch
 
 from faulty import faulty
+from tilewright.core.errors import LaunchError
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine, Watch
 from tilewright.engines.emulator.counting import MemoryCounter, Operands
 from tilewright.engines.emulator.launches import check_launch
-from tilewright.errors import LaunchError
 from tilewright.kernels.launches import read_launch
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Problem, Scalars
 
 KERNEL = """
 #include "cluster.cuh"
@@ -177,6 +177,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("before", "after", "faults"), PLANTED.values(), ids=PLANTED)
 def test_a_launch_has_clusters_and_faults_in_the_memory_of_others_are_named(tmp_path, before, after, faults):
     (tmp_path / "pairs.cu").write_text(PAIRS.replace(before, after, 1))

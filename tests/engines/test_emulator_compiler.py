@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.engines import cache, prebuilt
 from tilewright.engines.emulator import compiler, program
 from tilewright.engines.emulator.compiler import CHECKED, FAST, compile_kernel
@@ -23,7 +24,6 @@ from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.program import worker_count
 from tilewright.engines.emulator.runtime_library import find_runtime
 from tilewright.engines.host_compiler import Compiler, find_compiler
-from tilewright.errors import CompileError, EngineUnavailableError
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { __syncthreads(); out[threadIdx.x] = VALUE; }'
 
@@ -243,6 +243,7 @@ def test_code_of_another_kind_in_the_cache_is_compiled_anew(fresh_cache, tmp_pat
         assert kernel.exists() and not planted.exists()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("build", [FAST, CHECKED, COUNTED], ids=["fast", "checked", "counted"])
 def test_what_all_kernels_begin_with_is_parsed_once(build, fresh_cache):
     if find_compiler().is_clang:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.emulator.counting import MemoryCounter, Operands, OperationCounter, Tally
 from tilewright.kernels.sources import from_source
 from tilewright.kernels.spec import Constraint, Kernel, Parameter, Tile
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Problem, Scalars
 
 SIGNATURE = """(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
                float* C, int ldc)"""
@@ -62,6 +62,7 @@ def sites(counts, pipe):
     return [site for site in counts.sites if site.pipe == pipe]
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize(
     ("width", "stride", "each", "wavefronts", "least"),
     [

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
+from tilewright.core.errors import CompileError
 from tilewright.engines.emulator.compiler import CHECKED, FAST
 from tilewright.engines.emulator.dynamic_shared import with_pointers
-from tilewright.errors import CompileError
 
 BUILDS = pytest.mark.parametrize("build", [FAST, CHECKED], ids=["fast", "checked"])
 

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from starting import poisoned
+from tilewright.core.dtypes import DTYPES
+from tilewright.core.errors import ArrayError, CompileError, LaunchError, ProblemError
+from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import Matrix, run
 from tilewright.engines.emulator import EmulatorEngine, launch_source
 from tilewright.engines.plan import Pointers
-from tilewright.errors import ArrayError, CompileError, LaunchError, ProblemError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
-from tilewright.problem import DTYPES, Layout, Problem, Scalars
 
 NAIVE, VECTORIZED = find("naive"), find("vectorized")
 

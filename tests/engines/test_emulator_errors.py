@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.core.errors import LaunchError, MemoryFullError
 from tilewright.engines.emulator.compiler import compile_kernel
 from tilewright.engines.emulator.program import THREADS_VARIABLE, load
-from tilewright.errors import LaunchError, MemoryFullError
 
 DOUBLE = """
 extern "C" __global__ void kernel(int* cells) {

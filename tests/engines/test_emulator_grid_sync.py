@@ -8,11 +8,11 @@ import pytest
 from emulator_helpers import launch
 
 from tilewright.analysis.launch_explanation import explain_launch
+from tilewright.core.errors import LaunchError
+from tilewright.core.gpus import gpu_named
 from tilewright.engines import nvrtc
 from tilewright.engines.emulator.compiler import CHECKED, FAST
 from tilewright.engines.emulator.launches import check_launch
-from tilewright.errors import LaunchError
-from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import read_launch
 
 BUILDS = pytest.mark.parametrize("build", [FAST, CHECKED], ids=["fast", "checked"])
@@ -43,6 +43,7 @@ def checked(folder, text, args=""):
     return check_launch(read_launch(str(folder / "kernel.cu"), args))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("blocks", [2, 11, 40])
 def test_blocks_see_what_others_wrote_before_and_keep_their_shared_memory(blocks, tmp_path):
     result = checked(tmp_path, STEPS, f"BLOCKS={blocks}")
@@ -62,11 +63,13 @@ def test_a_sync_that_is_missing_is_a_race(tmp_path):
     assert any(re.search(words, str(one)) for one in found), found
 
 
+@pytest.mark.further
 def test_a_barrier_of_the_block_orders_no_other_block(tmp_path):
     text = STEPS.replace("grid.sync();", "__syncthreads(); if (step == 4) grid.sync();")
     assert {one.kind for one in checked(tmp_path, text).findings} == {"race"}
 
 
+@pytest.mark.further
 def test_races_within_a_block_are_told_between_syncs(tmp_path):
     text = STEPS.replace("__syncthreads();", "")
     found = checked(tmp_path, text).findings
@@ -75,6 +78,7 @@ def test_races_within_a_block_are_told_between_syncs(tmp_path):
     assert any(one.kind == "race" and re.search(words, str(one)) for one in found), found
 
 
+@pytest.mark.further
 def test_atomic_operations_between_fences_order_blocks_too(tmp_path):
     text = """// tilewright: grid=12 block=32 ready=zeros:uint32[1] part=out:int32[12] total=out:int32[1]
     __global__ void sum(unsigned* ready, int* part, int* total) {
@@ -146,6 +150,7 @@ def test_a_grid_that_only_asks_for_its_size_runs_as_any(tmp_path):
     assert out[0] == 1000 * 1000
 
 
+@pytest.mark.further
 def test_an_explanation_says_where_a_gpu_refuses_the_launch(tmp_path):
     pytest.importorskip("cuda.core")
     if not nvrtc.pathfinder.find_nvidia_header_directory("cccl"):

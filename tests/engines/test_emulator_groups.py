@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
-from tilewright.errors import CompileError
+from tilewright.core.errors import CompileError
 
 GROUPS = "#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\nnamespace cg = cooperative_groups;\n"
 RANDOM = np.random.default_rng(6)

@@ -105,6 +105,7 @@ def elementwise(function, *operands):
     return np.array([function(*one) for one in values])
 
 
+@pytest.mark.first(1)
 @types
 @pytest.mark.parametrize("operands", ["drawn", "ties"])
 def test_results_are_exact_ones_rounded_once(name, operands):
@@ -220,6 +221,7 @@ def test_atomic_sums(name):
     assert (total[0], totals[0], totals[1]) == (50, 50, -50)
 
 
+@pytest.mark.first(1)
 @types
 def test_the_gpus_compiler_takes_the_same_source(name):
     for entry in ("arithmetic", "functions", "comparisons", "integers", "atomics"):
@@ -228,7 +230,7 @@ def test_the_gpus_compiler_takes_the_same_source(name):
 
 def test_a_product_with_a_float_is_for_neither_compiler():
     """It might be one of halves or of floats."""
-    from tilewright.errors import CompileError  # noqa: PLC0415
+    from tilewright.core.errors import CompileError  # noqa: PLC0415
 
     source = '#include <cuda_fp16.h>\nextern "C" __global__ void kernel(__half* x) { x[0] = x[0] * 2.0f; }'
     with pytest.raises(CompileError, match="ambiguous"):

@@ -3,11 +3,11 @@
 import pytest
 
 from tilewright.analysis.launch_explanation import explain_launch
+from tilewright.core.gpus import STATIC_SHARED_LIMIT, gpu_named
 from tilewright.engines import nvrtc
 from tilewright.engines.emulator.compiler import CHECKED, FAST
 from tilewright.engines.emulator.launches import check_launch, compile_launch
 from tilewright.engines.emulator.symbols import shared_variables
-from tilewright.gpus import STATIC_SHARED_LIMIT, gpu_named
 from tilewright.kernels.launches import read_launch
 
 SOURCE = """

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.core.errors import CompileError, LaunchError
 from tilewright.engines.emulator.compiler import CHECKED, FAST
 from tilewright.engines.emulator.counting import COUNTED
-from tilewright.errors import CompileError, LaunchError
 
 BUILDS = pytest.mark.parametrize("build", [FAST, CHECKED], ids=["fast", "checked"])
 

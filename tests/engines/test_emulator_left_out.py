@@ -8,9 +8,9 @@ import pytest
 from test_emulator_check import SM90, file_of, run
 
 from left_out import HEAD, VARIABLE, guarded
+from tilewright.core.problem import Problem
 from tilewright.engines.nvrtc import INCLUDE
 from tilewright.kernels import KERNELS, find
-from tilewright.problem import Problem
 
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
@@ -157,6 +157,7 @@ def changed(tmp_path_factory):
     return change
 
 
+@pytest.mark.one_of_each("ordered.name")
 @pytest.mark.parametrize(
     ("ordered", "number"),
     [pytest.param(one, line, id=f"{one.name}-{one.file}-{line}") for one in ORDERED for line in (0, *one.lines)],
@@ -180,6 +181,7 @@ OVERLAPPING = {
 """One for each source, with terms and without: where there is one, a form that is compiled above."""
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("ordered", OVERLAPPING.values(), ids=lambda one: one.name)
 def test_no_wait_for_the_launch_before_can_be_left_out_unnoticed(ordered, changed, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(HASTY))

@@ -5,8 +5,8 @@ import pytest
 from emulator_helpers import launch
 
 from async_kernels import load_matrices, matrices_as_the_manual_has_them
+from tilewright.core.errors import LaunchError
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import LaunchError
 
 SOURCE = """
 #include "load_matrix.cuh"

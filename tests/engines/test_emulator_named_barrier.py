@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
-from tilewright.errors import CompileError, LaunchError
+from tilewright.core.errors import CompileError, LaunchError
 
 THREADS = 128
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.core.errors import CompileError
 from tilewright.engines import nvrtc
 from tilewright.engines.emulator import compiler
 from tilewright.engines.emulator.launches import check_launch
 from tilewright.engines.emulator.own_names import as_written, renamed
-from tilewright.errors import CompileError
 from tilewright.kernels.launches import read_launch
 
 HEADERS = Path(compiler.__file__).parent

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from async_kernels import split_k_kernel
+from tilewright.core.errors import EngineUnavailableError, LaunchError
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import run
 from tilewright.engines.emulator import CHECKED, FAST, EmulatorEngine, Watch, launch_source, symbols
 from tilewright.engines.emulator.checker import Checker
 from tilewright.engines.emulator.compiler import compile_kernel
-from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.kernels import find
-from tilewright.problem import Problem, Scalars
 
 ORDER = """extern "C" __global__ void kernel(int* order, int* count) {
     order[atomicAdd(count, 1)] = blockIdx.x * blockDim.x + threadIdx.x;

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright.core.problem import Problem
 from tilewright.engines.emulator.check import check as check_product
 from tilewright.engines.emulator.launches import check_launch, draw
 from tilewright.engines.host_compiler import find_compiler
 from tilewright.kernels.launches import read_launch
-from tilewright.problem import Problem
 
 pytestmark = pytest.mark.skipif(find_compiler().gcc < 11, reason="of GCC, from 11 on")
 
@@ -48,6 +48,7 @@ def check(folder, text, args=""):
     return check_launch(launch), draw(launch)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
 def test_blocks_wait_for_each_other(wait, tmp_path):
     result, _ = check(tmp_path, BARRIER.replace("WAIT", wait))

@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.problem import Problem
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.problem import Problem
 
 COLUMNS = 8
 SOURCE = """

@@ -5,11 +5,11 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tilewright.core.errors import LaunchError
+from tilewright.core.problem import Problem
 from tilewright.engines.emulator.requests import Event, instructions
 from tilewright.engines.emulator.trace import trace
-from tilewright.errors import LaunchError
 from tilewright.kernels import find
-from tilewright.problem import Problem
 
 
 @cache

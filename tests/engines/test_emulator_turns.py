@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from tilewright.bench.verify import Operands
+from tilewright.core.problem import Problem
 from tilewright.engines.emulator.check import check as check_product
 from tilewright.engines.emulator.launches import check_launch
 from tilewright.engines.nvrtc import INCLUDE
 from tilewright.kernels import find
 from tilewright.kernels.launches import read_launch
-from tilewright.problem import Problem
 
 TURNS = "when threads run in turns at atomic operations and fences"
 

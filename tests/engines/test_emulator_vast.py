@@ -17,6 +17,9 @@ from tilewright.bench.case import Case
 from tilewright.bench.check_cases import vast_cases
 from tilewright.bench.checking import outcomes
 from tilewright.bench.vast import REACH, vast_problems, with_far_lines
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import ConfigError, MemoryFullError, ProblemError
+from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker
 from tilewright.engines.emulator.compiler import OVERFLOWS, compile_kernel
@@ -24,10 +27,8 @@ from tilewright.engines.emulator.program import GRID_LIMITS, Watch, load
 from tilewright.engines.emulator.repeating import Repeating
 from tilewright.engines.emulator.sampled import chosen_blocks
 from tilewright.engines.emulator.zero_pages import zeros
-from tilewright.errors import ConfigError, MemoryFullError, ProblemError
 from tilewright.kernels import find
 from tilewright.kernels.sources import from_source
-from tilewright.problem import ITEM_BYTES, LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
 
 WIDE = {"A": "size_t", "B": "size_t", "C": "size_t"}
 """The type of each array's indices."""
@@ -70,6 +71,7 @@ def outcome(of, number):
     return found
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("array", "columns"), [("A", False), ("B", True), ("C", False)], ids=str)
 def test_an_int_index_of_far_lines_is_named(array, columns):
     found = outcome(kernel({**WIDE, array: "int"}, gaps=True, columns=columns), 0)
@@ -87,6 +89,7 @@ def test_an_int_index_of_far_lines_is_named(array, columns):
 
 # Of the sizes that a source without leading dimensions is checked on, C is the largest matrix of the first, A of the
 # second, B of the third.
+@pytest.mark.first(1)
 @pytest.mark.parametrize("number", range(3), ids="CAB")
 def test_an_int_index_of_a_large_matrix_is_named(number):
     array = "CAB"[number]
@@ -97,6 +100,7 @@ def test_an_int_index_of_a_large_matrix_is_named(number):
     assert outside.memory.startswith(f"{array}[-")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("gaps", [True, False], ids=["far lines", "large"])
 def test_unsigned_indices_are_named_and_lead_elsewhere(gaps):
     """They leave no range that a sanitizer knows: they come back to the matrix, or lead between lines."""
@@ -176,6 +180,7 @@ def test_a_source_that_looks_at_the_bits_of_its_indices_is_checked_without_exact
     assert wraps_found(source) == {}
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("gaps", "columns"), [(True, False), (False, True)], ids=["far lines", "large, of columns"])
 def test_indices_of_64_bits_are_right(gaps, columns):
     of = kernel(WIDE, gaps, columns)
@@ -233,6 +238,7 @@ def test_partial_sums_of_some_blocks_are_no_results():
     assert found.clean
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["skinny", "persistent"])
 def test_our_kernels_count_in_64_bits(name):
     of = find(name)

@@ -5,8 +5,8 @@ import pytest
 from emulator_helpers import launch
 
 from async_kernels import warpgroup_product
+from tilewright.core.errors import LaunchError
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import LaunchError
 
 ENGINE = EmulatorEngine()
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.core.errors import CompileError, LaunchError
 from tilewright.engines import nvrtc
-from tilewright.errors import CompileError, LaunchError
 
 SOURCE = Path(__file__).with_name("wmma_product.cu")
 
@@ -217,6 +217,7 @@ def test_a_fragment_that_there_is_not_does_not_compile():
         launch(kernel(fragments=wide), 0, block=WARP)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("dtype", "arch"), [("float16", "sm_75"), ("float16", "sm_90a"), ("bfloat16", "sm_80"), ("float32", "sm_80")]
 )

@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
+from tilewright.core.errors import EngineUnavailableError
 from tilewright.engines import cache
-from tilewright.errors import EngineUnavailableError
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
+from tilewright.core.errors import CompileError, LaunchError
 from tilewright.engines import nvrtc
 from tilewright.engines.emulator.ptx import translated
-from tilewright.errors import CompileError, LaunchError
 
 COUNT = 64
 RNG = np.random.default_rng(0)

@@ -7,12 +7,12 @@ import pytest
 
 from faulty import STORING, TENSOR_MAPS, faulty
 from tilewright.bench.verify import Operands
+from tilewright.core.errors import CompileError
+from tilewright.core.problem import Problem
 from tilewright.engines.emulator.check import check
 from tilewright.engines.emulator.ptx import translated
 from tilewright.engines.nvrtc import INCLUDE
-from tilewright.errors import CompileError
 from tilewright.kernels import find
-from tilewright.problem import Problem
 
 PTX = {path.name: path.read_text() for path in sorted(INCLUDE.glob("*.cuh")) if "asm" in path.read_text()}
 MADE_BY_MACROS = {"wgmma_instructions.cuh"}
@@ -91,6 +91,7 @@ def test_planted_faults_are_found_by_their_ptx(name, tmp_path):
         assert result.tobytes() == of_stand_ins.tobytes()
 
 
+@pytest.mark.further
 def test_products_whose_instructions_macros_name_are_those_of_the_stand_ins(tmp_path):
     of = find("wgmma")
     kernel = with_headers(of, tmp_path, OF_PRODUCTS)

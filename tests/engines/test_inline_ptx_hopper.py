@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
+from tilewright.core.errors import CompileError, LaunchError
 from tilewright.engines import nvrtc
-from tilewright.errors import CompileError, LaunchError
 
 RNG = np.random.default_rng(2)
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.core.errors import CompileError, LaunchError
 from tilewright.engines import nvrtc
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker
 from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
 from tilewright.engines.emulator.program import Watch, load
-from tilewright.errors import CompileError, LaunchError
 
 HEADER = """#pragma once
 #define TYPE "u32"

@@ -5,9 +5,9 @@ import pytest
 from emulator_helpers import kinds_found, launch
 
 from tilewright.analysis.launch_explanation import explain_launch
+from tilewright.core.errors import CompileError, LaunchError
+from tilewright.core.gpus import gpu_named
 from tilewright.engines import nvrtc
-from tilewright.errors import CompileError, LaunchError
-from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import read_launch
 
 RNG = np.random.default_rng(1)
@@ -239,6 +239,7 @@ BY_HEADER = (
 )
 
 
+@pytest.mark.further
 def test_copies_are_counted_as_those_of_the_headers(tmp_path):
     pytest.importorskip("cuda.core")
     found = []

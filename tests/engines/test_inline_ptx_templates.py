@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
+from tilewright.core.errors import CompileError
 from tilewright.engines import nvrtc
 from tilewright.engines.emulator.ptx import made_text, translated
 from tilewright.engines.emulator.ptx.parse import parse
-from tilewright.errors import CompileError
 
 SOURCE = r"""
 enum class Sign { plus, minus };

@@ -6,13 +6,13 @@ import pytest
 from exchange import Array, set_stream
 from launcher_products import CONTEXT, STEP, factors
 
+from tilewright.core.errors import LaunchError
+from tilewright.core.problem import Scalars
 from tilewright.engines import cuda_launch
 from tilewright.engines.launch_arguments import MAP_WORDS, describe
 from tilewright.engines.plan import COOPERATIVE, OVERLAPS, Needs, Slot, Step
 from tilewright.engines.tensor_maps import TensorLayout
-from tilewright.errors import LaunchError
 from tilewright.kernels.spec import TensorBox
-from tilewright.problem import Scalars
 
 # What is launched.
 

@@ -85,6 +85,7 @@ def test_another_header_makes_another_build(tmp_path, monkeypatch):
         assert extension.digest(launcher._SOURCE) != before
 
 
+@pytest.mark.further
 def test_it_compiles_without_warnings(tmp_path):
     options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-fsyntax-only"]
     include = sysconfig.get_path("include")

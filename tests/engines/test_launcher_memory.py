@@ -10,8 +10,8 @@ import pytest
 from exchange import Array, set_stream
 from launcher_products import MEMORY, Product, factors, in_threads
 
+from tilewright.core.errors import LaunchError
 from tilewright.engines.plan import Needs
-from tilewright.errors import LaunchError
 
 # Memory besides the operands.
 

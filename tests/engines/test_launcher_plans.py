@@ -8,8 +8,8 @@ import pytest
 from exchange import BFLOAT16, FLOAT16, Array, capsule, older_api
 from launcher_products import STEP, factors
 
+from tilewright.core.errors import LaunchError
 from tilewright.engines.plan import Slot
-from tilewright.errors import LaunchError
 
 INT32 = (0, 32, 1)
 

@@ -6,6 +6,7 @@ import pytest
 from exchange import Array, set_stream
 from launcher_products import MEMORY
 
+from tilewright.core.problem import Problem
 from tilewright.engines import relayouts, tensor_maps
 from tilewright.engines.arguments import pack, shape_of
 from tilewright.engines.launch_arguments import describe
@@ -13,7 +14,6 @@ from tilewright.engines.plan import OVERLAPS, Memory, Step
 from tilewright.kernels import find
 from tilewright.kernels.spec import RANGE_WORDS, SPLIT_COUNTERS
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Problem
 
 M, N, K = 70, 52, 130
 MULTIPROCESSORS = 4

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from cuda.bindings import nvrtc as bindings
 
+from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.engines import cache, nvrtc
-from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
 from tilewright.kernels.takes import Variant
 
@@ -278,6 +278,7 @@ def test_without_the_wheel_of_crt_headers_a_toolkit_is_added(monkeypatch, tmp_pa
     assert find() == (str(wheel), "core")
 
 
+@pytest.mark.further
 def test_code_says_whether_a_source_synchronises_its_grid():
     text = """#include <cooperative_groups.h>
     extern "C" __global__ void kernel(float* x) {

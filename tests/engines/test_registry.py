@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from tilewright.core.errors import EngineNotFoundError, EngineUnavailableError
 from tilewright.engines import registry
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import EngineNotFoundError, EngineUnavailableError
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 import pytest
 from launcher_products import CONTEXT, STEP
 
+from tilewright.core.errors import LaunchError
 from tilewright.engines import cuda_launch, launcher, sequence
 from tilewright.engines import driver as engines_driver
 from tilewright.engines.launch_arguments import MAP_WORDS
 from tilewright.engines.plan import Slot
 from tilewright.engines.sequence import ABSOLUTE, Await, Copy, Launch, Place, Record, Signal, Wait
-from tilewright.errors import LaunchError
 
 NAMES = ("A", "B", "here", "there")
 BASES = (0, 0xA000, 0xB000, 0x10000, 0x20000)

@@ -12,6 +12,7 @@ pytest.importorskip("jax")
 TIMEOUT_S = 600
 
 
+@pytest.mark.further
 def test_programs_on_four_devices():
     environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
     programs = Path(__file__).with_name("sharded_programs.py")

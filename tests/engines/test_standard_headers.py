@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.core.errors import CompileError
 from tilewright.engines import nvrtc
-from tilewright.errors import CompileError
 
 OWN = (nvrtc.BEFORE, "integer_types.h")
 """No headers of that library."""
@@ -79,6 +79,7 @@ def test_the_emulator_knows_the_same():
     np.testing.assert_allclose(out, np.sqrt(abs(numbers)) + np.exp(numbers) + np.pi, rtol=1e-6)
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize("name", HEADERS)
 def test_each_can_be_included_alone_and_twice(name):
     text = f'#include <{name}>\n#include <{name}>\nextern "C" __global__ void kernel(int* x) {{ *x = 1; }}'

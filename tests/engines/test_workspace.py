@@ -8,14 +8,14 @@ from emulator_helpers import launch
 
 from async_kernels import split_k_kernel
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.errors import ConfigError, LaunchError
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.plan import Needs
-from tilewright.errors import ConfigError, LaunchError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Workspace
-from tilewright.problem import Problem, Scalars
 
 ENGINE = EmulatorEngine()
 

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 from cuda.bindings.driver import CUstreamCaptureMode, CUstreamCaptureStatus
 
+from tilewright.core.errors import LaunchError
 from tilewright.engines import workspaces
 from tilewright.engines.plan import Memory, Needs
 from tilewright.engines.workspaces import Workspaces
-from tilewright.errors import LaunchError
 
 NONE = CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 ACTIVE = CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE

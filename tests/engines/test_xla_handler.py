@@ -19,10 +19,10 @@ from xla_on_host import NEEDS, STREAM, LaunchedEngine, build  # noqa: E402
 
 import tilewright  # noqa: E402
 from stand_ins import NumPyEngine  # noqa: E402
+from tilewright.core.errors import EngineUnavailableError  # noqa: E402
 from tilewright.engines import extension, xla_handler  # noqa: E402
 from tilewright.engines.host_compiler import find_compiler  # noqa: E402
 from tilewright.engines.plan import OVERLAPS, Needs, Slot  # noqa: E402
-from tilewright.errors import EngineUnavailableError  # noqa: E402
 from tilewright.jax_op import lowering  # noqa: E402
 from tilewright.jax_op.product import Kind, local_p, product_p  # noqa: E402
 
@@ -186,6 +186,7 @@ def test_it_is_built_once_and_needs_a_driver(monkeypatch, tmp_path):
     assert written[0] == written[1]
 
 
+@pytest.mark.further
 def test_it_compiles_without_warnings():
     include = [f"-isystem{jax.ffi.include_dir()}", f"-I{sysconfig.get_path('include')}"]
     warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
@@ -211,6 +212,7 @@ PRODUCTS = {
 }
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(("view", "a", "b"), PRODUCTS.values(), ids=PRODUCTS)
 def test_operands_are_read_where_they_lie(driver, gpu, view, a, b):
     a, b = draw(*a), draw(*b)

@@ -8,9 +8,9 @@ import jax
 from launcher_products import CONTEXT, SLOTS, STEP
 
 from stand_ins import NumPyEngine
+from tilewright.core.problem import Scalars
 from tilewright.engines import extension, xla_handler
 from tilewright.engines.plan import Needs, Pointers, Slot
-from tilewright.problem import Scalars
 
 STREAM = 0x5EA
 NEEDS = Needs(workspace_bytes=100, tickets=3, relayout_bytes=1000)

@@ -9,9 +9,9 @@ import pytest
 from starting import start
 from tilewright.bench.cublas import CublasBaseline
 from tilewright.cli import main
+from tilewright.core.problem import Problem
 from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.kernels import find
-from tilewright.problem import Problem
 
 
 @pytest.fixture(scope="module")

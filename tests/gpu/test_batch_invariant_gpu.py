@@ -184,7 +184,7 @@ def test_arrays_on_the_host_go_by_panels_of_rows(engine):
 
 
 def test_what_is_picked_on_this_gpu_is_of_one_order(engine):
-    from tilewright.problem import Arithmetic, Problem  # noqa: PLC0415
+    from tilewright.core.problem import Arithmetic, Problem  # noqa: PLC0415
     from tilewright.select.orders import order_of  # noqa: PLC0415
 
     for factors in ("float32", "bfloat16"):

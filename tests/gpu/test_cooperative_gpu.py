@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.errors import LaunchError
+from tilewright.core.errors import LaunchError
 
 pytestmark = pytest.mark.gpu
 

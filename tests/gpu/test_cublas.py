@@ -9,8 +9,8 @@ from starting import poisoned
 from tilewright.bench.cublas import BEST, DEFAULT, CublasBaseline
 from tilewright.bench.measure import operand_sets
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
 from tilewright.engines.base import Matrix
-from tilewright.problem import LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
 
 CASES = [
     (Problem(512, 512, 512), Scalars()),

@@ -12,13 +12,14 @@ from cuda.bindings import driver
 
 from starting import poisoned, start
 from tilewright.bench.measure import measure
+from tilewright.core.dtypes import DTYPES
+from tilewright.core.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
+from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import Matrix, run
 from tilewright.engines.cuda import CudaEngine
-from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice, Kernel, Tile
 from tilewright.kernels.takes import Variant
-from tilewright.problem import DTYPES, Layout, Problem, Scalars
 
 SIGNATURE = """(
   int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C, int ldc
@@ -320,9 +321,9 @@ def test_a_kernel_that_fails_shows_later():
 from tilewright.bench.measure import measure
 from tilewright.engines.base import Matrix, run
 from tilewright.engines.cuda import CudaEngine
-from tilewright.errors import LaunchError
+from tilewright.core.errors import LaunchError
 from tilewright.kernels import find
-from tilewright.problem import Problem
+from tilewright.core.problem import Problem
 engine, kernel = CudaEngine(), find("naive")
 nowhere = Matrix(256, 64, 64, 64, "float32")
 run(engine, kernel, kernel.config(), Problem(64, 64, 64), nowhere, nowhere, nowhere)

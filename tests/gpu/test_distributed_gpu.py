@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.errors import ArrayError, EngineUnavailableError
+from tilewright.core.errors import ArrayError, EngineUnavailableError
 
 TIMEOUT_S = 180
 SHORT_S = 38

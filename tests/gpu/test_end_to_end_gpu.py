@@ -4,8 +4,8 @@ import pytest
 
 from studies.first_calls.measuring import measure
 from tilewright.bench.end_to_end import TorchCalls
+from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.engines.registry import resolve_engine
-from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ import pytest
 
 from tilewright.analysis.explanation import explain, to_json
 from tilewright.bench import ncu
-from tilewright.errors import EngineUnavailableError
-from tilewright.gpus import find_gpu
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.gpus import find_gpu
+from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
-from tilewright.problem import Problem, Scalars
 
 LAUNCHES = [
     ("naive", Problem(100, 60, 64), Scalars()),

@@ -12,10 +12,10 @@ from cuda.bindings import driver
 
 import tilewright
 from tilewright import ArrayError, DtypeError, on_gpu
+from tilewright.core.dtypes import FLOAT8
 from tilewright.engines import staging
 from tilewright.engines.driver import check as check_driver
 from tilewright.kernels import KERNELS
-from tilewright.problem import FLOAT8
 
 pytestmark = pytest.mark.gpu
 

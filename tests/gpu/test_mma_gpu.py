@@ -6,9 +6,10 @@ import pytest
 
 import tilewright
 from this_gpu import CAPABILITY
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.problem import LAYOUTS
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.problem import FLOAT8, LAYOUTS
 
 pytestmark = pytest.mark.skipif(CAPABILITY < (8, 0), reason="mma.sync of these is Ampere's and newer")
 

@@ -11,12 +11,12 @@ from starting import poisoned, start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.bench.measure import verify
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
 from tilewright.engines.base import run
 from tilewright.engines.driver import check
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library.tma_packed import KERNEL
 from tilewright.kernels.spec import Kernel, Parameter, Tile
-from tilewright.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
 
 OVERLAPPING = [
     kernel

@@ -11,8 +11,8 @@ from tilewright.bench.measure import verify
 from tilewright.bench.records import Run
 from tilewright.bench.verify import Operands, limit
 from tilewright.cli import main
+from tilewright.core.problem import Layout, Problem
 from tilewright.kernels.sources import from_source
-from tilewright.problem import Layout, Problem
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="of Hopper")
 

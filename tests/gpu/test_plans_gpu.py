@@ -9,7 +9,7 @@ import pytest
 
 import tilewright
 from tilewright import ArrayError, LaunchError
-from tilewright.problem import ACTIVATIONS
+from tilewright.core.problem import ACTIVATIONS
 
 pytestmark = pytest.mark.gpu
 

@@ -3,7 +3,7 @@
 import sys
 
 from tilewright.cli import main
-from tilewright.gpus import limits
+from tilewright.core.gpus import limits
 
 
 def test_the_present_gpu_is_what_code_is_made_for(engine, monkeypatch, capsys):

@@ -2,9 +2,9 @@
 
 import planted
 from studies.tuning.regret import draw, mean, regrets
-from tilewright.gpus import GPUS, find_gpu
+from tilewright.core.gpus import GPUS, find_gpu
+from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.problem import Problem
 from tilewright.select.selector import select
 from tilewright.tables import store
 from tilewright.tuning import space

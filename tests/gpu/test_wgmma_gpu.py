@@ -10,9 +10,9 @@ from async_kernels import warpgroup_product
 from library_cases import Case, check, check_specials, multiply
 from this_gpu import CAPABILITY
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.engines.base import run
 from tilewright.kernels import LADDER, find
-from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.tuning.space import configs
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")

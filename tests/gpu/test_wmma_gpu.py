@@ -8,12 +8,12 @@ from this_gpu import CAPABILITY
 from tilewright.bench.cublas import BEST, DEFAULT, CublasBaseline
 from tilewright.bench.run import bench
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.errors import DtypeError
+from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import DtypeError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice, Kernel, Tile
-from tilewright.problem import Layout, Problem, Scalars
 
 RUNGS = [
     (kernel, dtype, preset)

@@ -14,6 +14,7 @@ pytest.importorskip("jax")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "jax_layer.py"
 
 
+@pytest.mark.further
 def test_the_example_learns():
     result = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -12,7 +12,7 @@ from jax.test_util import check_grads  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import ArrayError, DtypeError, EngineUnavailableError, ProblemError  # noqa: E402
-from tilewright.problem import PRECISIONS  # noqa: E402
+from tilewright.core.problem import PRECISIONS  # noqa: E402
 
 ACTIVATIONS = {
     None: lambda x: x,
@@ -59,6 +59,7 @@ def gradients(function, *operands):
     return jax.jit(jax.grad(weighed, tuple(range(len(operands)))))(*operands)
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize(("a", "b"), SHAPES.values(), ids=SHAPES)
 def test_values_and_gradients(a, b):
     a, b = draw(*a), draw(*b)
@@ -67,6 +68,7 @@ def test_values_and_gradients(a, b):
         check(ours, expected)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("activation", "bias"), list(zip(ACTIVATIONS, [(3,), (5, 1), (1, 3), (5, 1), (3,)], strict=True))
 )
@@ -104,6 +106,7 @@ def test_c_and_scalars(alpha, beta):
         check(one, other)
 
 
+@pytest.mark.one_of_each("zero", "way")
 @pytest.mark.parametrize("way", ["jit", "vmap", "outside"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("zero", [0, -0.0, 1e-60])
@@ -148,6 +151,7 @@ def test_nan_stays_nan(activation):
     assert list(np.isnan(result[:, 0])) == [True, True, False]
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("out_dtype", [None, "float32", jnp.bfloat16])
 def test_types(dtype, out_dtype):
@@ -165,6 +169,7 @@ def test_types(dtype, out_dtype):
         check(one, other, 3e-2)
 
 
+@pytest.mark.further
 def test_derivatives_of_second_order_in_both_modes():
     def function(a, b, bias):
         return tilewright.matmul(a, b, bias=bias, activation="gelu_tanh")
@@ -191,6 +196,7 @@ VMAPS = {
 }
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize(("axes", "a", "b", "bias"), VMAPS.values(), ids=VMAPS)
 def test_vmap(axes, a, b, bias):
     operands = draw(*a), draw(*b), draw(*bias)
@@ -248,6 +254,7 @@ def test_constants_of_a_program():
     check(jax.jit(lambda a: tilewright.matmul(a, b))(a), reference(a, b))
 
 
+@pytest.mark.one_of_each("constants", "way")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("way", ["jit", "grad", "vmap", "outside"])
 @pytest.mark.parametrize("constants", [("a",), ("b",), ("bias",), ("c",), ("b", "bias", "c")], ids=" ".join)
@@ -298,6 +305,7 @@ def exported(function, *sizes, **options):
     return jax.export.export(jax.jit(function), **options)(*(jax.ShapeDtypeStruct(one, "float32") for one in shapes))
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(("sizes", "shapes", "named"), EXPORTED.values(), ids=EXPORTED)
 def test_a_program_is_exported_for_any_sizes(sizes, shapes, named):
     a, b = (draw(*shape) for shape in shapes)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilewright.errors import ConfigError
+from tilewright.core.errors import ConfigError
 from tilewright.kernels import LADDER, find
 
 # For each kernel: overrides that break a constraint, and words of its message.
@@ -306,6 +306,7 @@ def test_a_broken_constraint_is_named_with_its_reason(name, overrides, words):
     ids=lambda kernel: kernel.name,
 )
 def test_no_constraint_is_left_out_above(kernel):
+    assert kernel.name in VIOLATIONS, f"add to VIOLATIONS, above, one violation of each constraint of {kernel.name}"
     broken = set()
     for overrides, words in VIOLATIONS[kernel.name]:
         matching = [constraint.reason for constraint in kernel.constraints if constraint.reason.startswith(words)]

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import tilewright
 from tilewright.cli import main
+from tilewright.core.errors import CompileError, ConfigError
 from tilewright.engines.emulator.launches import check_launch
-from tilewright.errors import CompileError, ConfigError
 from tilewright.kernels.device_text import device_text
 from tilewright.kernels.host_code import without_host_code
 from tilewright.kernels.launches import read_launch
@@ -215,7 +215,7 @@ def test_a_source_may_define_uint_itself(own):
     text = f"#include <cstdint>\n{own}\n__global__ void f({arguments}) {{ C[0] = M; }}"
     kernel = from_source(text, block=32, grid=1)
     config = kernel.config()
-    problem = tilewright.problem.Problem(8, 8, 8)
+    problem = tilewright.core.problem.Problem(8, 8, 8)
     assert nvrtc.compile(kernel, config, kernel.variant(problem, config), "sm_80").entry
 
 

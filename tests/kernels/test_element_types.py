@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from tilewright.core.errors import ConfigError, DtypeError
+from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import ConfigError, DtypeError
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.select.selector import select
 
 HALVES = ("float16", "bfloat16")

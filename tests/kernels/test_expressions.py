@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.errors import ConfigError
+from tilewright.core.errors import ConfigError
 from tilewright.kernels.expressions import Expression
 
 NUMBERS = {"M": 100, "N": 33, "BN": 32}

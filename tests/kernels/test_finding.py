@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.errors import KernelNotFoundError
+from tilewright.core.errors import KernelNotFoundError
 from tilewright.kernels import LADDER, resolve
 
 

@@ -6,14 +6,15 @@ import pytest
 
 import tilewright
 from tilewright.bench.verify import limit
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.errors import ArrayError, DtypeError, ProblemError
+from tilewright.core.problem import FAST, LAYOUTS, Arithmetic, Problem, Scaling, orders
 from tilewright.engines import relayouts
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.checker import Checker, arrays_of
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.program import Watch
-from tilewright.errors import ArrayError, DtypeError, ProblemError
 from tilewright.kernels import find
-from tilewright.problem import FAST, FLOAT8, LAYOUTS, Arithmetic, Problem, Scaling, orders
 from tilewright.select.selector import select
 
 ENGINE = EmulatorEngine()
@@ -44,6 +45,7 @@ def error(result, exact):
     return np.linalg.norm(result.astype(np.float64) - exact) / np.linalg.norm(exact)
 
 
+@pytest.mark.one_of_each("kernel", "layout", "types", "result")
 @pytest.mark.parametrize(
     ("kernel", "config", "layout", "types", "result", "sizes"),
     [
@@ -92,6 +94,7 @@ def spread(scale, shape):
     return scale
 
 
+@pytest.mark.one_of_each("layout")
 @pytest.mark.parametrize(
     ("config", "layout", "rows", "sizes"),
     [
@@ -125,6 +128,7 @@ def test_scales_of_blocks(config, layout, rows, sizes):
     assert error(tilewright.matmul(a, b, scale_a=of_a, scale_b=of_b), exact) < 1e-6, "NumPy"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "config"),
     [
@@ -145,6 +149,7 @@ def test_long_sums_are_those_of_128_k_where_threads_add_them_up(name, config):
     assert found < limit(problem, problem.arithmetic.precision)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_bits_do_not_depend_on_when_sums_are_promoted(steps):
     """64 rows a warpgroup: while the next step is multiplied; 128: after the own. An infinite scale makes no NaN."""

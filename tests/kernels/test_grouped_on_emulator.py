@@ -9,16 +9,17 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from library_cases import place
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.errors import ConfigError, LaunchError, ProblemError
+from tilewright.core.problem import UNSCALED, Arithmetic, Layout, Problem, Scale, Scaling
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.checker import Checker, arrays_of
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.program import Watch
 from tilewright.engines.plan import Pointers
-from tilewright.errors import ConfigError, LaunchError, ProblemError
 from tilewright.kernels import find
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, most_tiles
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import FLOAT8, UNSCALED, Arithmetic, Layout, Problem, Scale, Scaling
 
 ENGINE = EmulatorEngine()
 UNTOUCHED = -77.0
@@ -125,6 +126,7 @@ GROUPS = st.builds(
 FORMS = [(config, KINDS[(number + turn) % 3]) for number, config in enumerate(CONFIGS) for turn in (0, 1)]
 
 
+@pytest.mark.one_of_each("kind")
 @pytest.mark.parametrize(("config", "kind"), FORMS, ids=str)
 @example(groups=Groups((0, 0, 700, 0, 3), 1, 72, 72))
 @example(groups=Groups((3, 0, 6), 1, 9, 72))

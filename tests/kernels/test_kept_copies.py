@@ -13,13 +13,14 @@ from test_what_terms_cannot_hold import UNFIT, bits, make_unfit
 
 import tilewright
 from library_cases import Operands, cases, findings, multiply
+from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Problem
 
 UNTIDY = [*UNFIT, 2.0**-140, 2.0**-60, 0.0, 1.0]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("name", "overrides", "factor"), [(*form, "AB"[number % 2]) for number, form in enumerate(FORMS)], ids=str
 )
@@ -39,6 +40,7 @@ def test_a_product_of_terms_has_the_same_bits(name, overrides, factor, data):
     np.testing.assert_array_equal(bits(kept), bits(alone))
 
 
+@pytest.mark.one_of_each("name", "layout")
 @pytest.mark.parametrize(("kept", "layout"), [("A", "NN"), ("B", "TT")])
 @pytest.mark.parametrize("name", ["gemm_sm90", "tma_packed", "tma_transposed", "gemm_wmma"])
 def test_a_product_that_copies_unaligned_or_in_another_order_has_the_same_bits(name, kept, layout):
@@ -52,6 +54,7 @@ def test_a_product_that_copies_unaligned_or_in_another_order_has_the_same_bits(n
 FIT, UNFIT_AS_A_WHOLE = (lambda operands: None, "A"), (make_unfit, "B")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "overrides", "change", "kept"),
     [(*FORMS[0], *FIT), (*FORMS[0], *UNFIT_AS_A_WHOLE), (*FORMS[2], *UNFIT_AS_A_WHOLE), (*FORMS[4], *FIT)],
@@ -80,7 +83,7 @@ def test_launches_that_a_kept_copy_leaves():
     assert plans[1].relaid == ("A",)
     assert plans[1].needs.relayout_bytes < plans[0].needs.relayout_bytes
     kernel = find("gemm_sm90")
-    problem = Problem(64, 67, 64, tilewright.problem.Arithmetic("float16", "float16"))
+    problem = Problem(64, 67, 64, tilewright.core.problem.Arithmetic("float16", "float16"))
     plan = ENGINE.plan(kernel, kernel.config(), problem, Addresses(), kept="B")
     assert len(plan.steps) == 1
     assert plan.kept is not None
@@ -94,6 +97,7 @@ def drawn(rows, cols, seed=0):
     return np.random.default_rng([seed, rows, cols]).standard_normal((rows, cols), np.float32)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "overrides"), FORMS[1::2], ids=str)
 def test_one_prepared_factor_serves_products_of_any_kind_in_turns(name, overrides):
     """What is seen of it is looked at in each product, and that of one a is not left to the next."""
@@ -113,6 +117,7 @@ def test_one_prepared_factor_serves_products_of_any_kind_in_turns(name, override
     assert len(whole._copies) == 1
 
 
+@pytest.mark.further
 def test_kernels_that_split_alike_share_a_copy_and_others_do_not():
     b = drawn(130, 90)
     prepared = tilewright.prepare(b, engine="emulator")

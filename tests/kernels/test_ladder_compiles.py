@@ -9,8 +9,8 @@ from dataclasses import astuple
 import pytest
 
 from tilewright.analysis.machine_code import machine_code
+from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.engines import nvrtc
-from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.takes import Variant
 

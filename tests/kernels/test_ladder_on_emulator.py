@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import LADDER, find
-from tilewright.problem import Layout, Problem, Scalars
 
 ENGINE = EmulatorEngine()
 RUNGS = [kernel for kernel in LADDER if kernel.source.parent.name == "ladder"]
@@ -74,9 +74,10 @@ def multiply(kernel, overrides, problem, scalars):
 
 
 def test_every_rung_is_tested():
-    assert set(CONFIGS) == {kernel.name for kernel in RUNGS}
+    assert set(CONFIGS) == {kernel.name for kernel in RUNGS}, "add a rung's configs to CONFIGS, above"
 
 
+@pytest.mark.one_of_each("kernel")
 @pytest.mark.parametrize(
     ("kernel", "overrides", "arithmetic"), CASES, ids=lambda value: getattr(value, "name", str(value))
 )
@@ -89,6 +90,7 @@ def test_a_drawn_problem_is_right(kernel, overrides, arithmetic, m, n, k, alpha,
 
 
 # Of default configs tests/engines/test_emulator_check.py runs such problems; of the others one of each rung does.
+@pytest.mark.one_of_each("arithmetic")
 @pytest.mark.parametrize(
     ("kernel", "overrides", "arithmetic"),
     [*{kernel.name: (kernel, overrides, *rest) for kernel, overrides, *rest in CASES if overrides}.values()],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.errors import ConfigError, DtypeError
+from tilewright.core.errors import ConfigError, DtypeError
 from tilewright.kernels.launches import Buffer, Number, Range, is_launch, read_launch
 
 HEAD = (

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tilewright import kernels
+from tilewright.core.problem import Epilogue
 from tilewright.kernels import find
 from tilewright.kernels.library import grouped_sm90
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Epilogue
 
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 ARCHITECTURES = tuple(CAPABILITIES)
@@ -127,6 +127,7 @@ def test_a_shipped_config_of_grouped_products_does_not_spill(number, case, repor
 PRESETS_OF_WARPS = [(find(name), preset) for name in OF_WARPS for preset in find(name).presets]
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize(("number", "case"), list(enumerate(PRESETS_OF_WARPS)), ids=str)
 def test_a_preset_of_warps_does_not_spill(number, case, report_of):
     """On one architecture each, Hopper's among them: they take turns."""
@@ -170,6 +171,7 @@ def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant, 
     assert "Performance Loss" not in compiled.log
 
 
+@pytest.mark.one_of_each("arch")
 @pytest.mark.parametrize(
     ("number", "kernel", "arch"),
     [

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from library_cases import DEPTHS, Case, cases, check, check_specials, findings, kinds
+from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.tensor_maps import layouts
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config
-from tilewright.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.tuning.space import distinct
 
 ENGINE = EmulatorEngine()
@@ -128,6 +128,7 @@ def kind_of(kernel, overrides):
     ]
 
 
+@pytest.mark.one_of_each("kernel")
 @forms
 @given(data=st.data())
 @drawing(8)
@@ -138,6 +139,7 @@ def test_a_drawn_problem_is_right(kernel, overrides, data):
     check(ENGINE, kernel, config, data.draw(cases(kernel, config, kind_of(kernel, overrides), depths=depths)))
 
 
+@pytest.mark.one_of_each("kernel.source")
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @given(data=st.data())
 @drawing(8)
@@ -158,6 +160,7 @@ DIVIDED = [
 ]
 
 
+@pytest.mark.one_of_each("kernel.source")
 @pytest.mark.parametrize(
     ("kernel", "overrides", "layout"), DIVIDED, ids=lambda value: getattr(value, "name", str(value))
 )
@@ -169,6 +172,7 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, layout):
 
 
 # Of consumers of two heights, in turns, which add up sums of a cluster, and both kinds that the copy engine stores.
+@pytest.mark.first(2)
 @pytest.mark.parametrize("overrides", [CONFIGS["gemm_sm90"][form] for form in (0, 1, 2, 6, 7)], ids=str)
 @given(data=st.data())
 @drawing(10)
@@ -195,6 +199,7 @@ def test_bands_of_tiles_cover_the_result():
     check(ENGINE, kernel, config, of_size(kernel, "NN", 4 * 128 + 3, 3 * 8, 8))
 
 
+@pytest.mark.one_of_each("kernel.source")
 @forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @drawing(5)
@@ -215,6 +220,7 @@ SHORT = [
 parts, in eights, of as many as it has or more."""
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("overrides", "layout", "sides", "rows"), SHORT, ids=str)
 def test_a_factor_that_is_shorter_than_a_tile_is_loaded_in_eights(overrides, layout, sides, rows):
     """Lines along k that a block loads for itself; what a tile has behind them is NaN here."""
@@ -238,6 +244,7 @@ CHECKED = [
 ]
 
 
+@pytest.mark.one_of_each("kernel.source")
 @pytest.mark.parametrize(
     ("kernel", "overrides", "layout", "way"), CHECKED, ids=lambda value: getattr(value, "name", str(value))
 )

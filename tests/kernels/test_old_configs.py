@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.errors import ConfigError
+from tilewright.core.errors import ConfigError
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.old_configs import upgraded
 

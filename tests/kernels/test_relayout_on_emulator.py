@@ -95,6 +95,7 @@ def views(draw, dtype):
 BYTES = [("float8_e4m3fn", {"SIDE": 128, "THREADS": threads}) for threads in (256, 128)]
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("dtype", "overrides"),
     [*itertools.product(("float32", "bfloat16"), ({}, {"SIDE": 64, "THREADS": 128})), *BYTES],

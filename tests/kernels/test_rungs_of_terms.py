@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from studies.precisions.hostile import EXACT, ORDINARY
+from tilewright.core.problem import Problem
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.problem import Problem
 
 ENGINE = EmulatorEngine()
 UNIT = 2.0**-24
@@ -49,6 +49,7 @@ def one_sign(k):
     return ORDINARY["one sign"](np.random.default_rng(k), 64, 64, k)
 
 
+@pytest.mark.one_of_each("inputs", "name")
 @promoting
 @pytest.mark.parametrize("k", [64, 1024])
 @pytest.mark.parametrize("inputs", ORDINARY)
@@ -60,6 +61,7 @@ def test_promoted_sums_err_no_more_than_those_of_float32(name, overrides, inputs
     assert of_all <= (5 if inputs in ONE_PRODUCT else 1) * max(usual_of_all, UNIT)
 
 
+@pytest.mark.one_of_each("name", "inputs")
 @pytest.mark.parametrize("k", [5, 64, 130])
 @pytest.mark.parametrize("inputs", EXACT)
 @pytest.mark.parametrize("name", ["split", "promoted", "interleaved"])

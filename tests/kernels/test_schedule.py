@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.library import schedule
-from tilewright.problem import Problem
 
 KERNEL = find("split_k")
 SIZES = st.integers(1, 3000)

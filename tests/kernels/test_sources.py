@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import tilewright
 from tilewright.bench.check_cases import other_configs
-from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, ProblemError
+from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, ProblemError
+from tilewright.core.problem import Arithmetic, Layout, Problem
 from tilewright.kernels import find, resolve
 from tilewright.kernels.source_lines import is_source
 from tilewright.kernels.sources import START, from_source
 from tilewright.kernels.spec import Tile
-from tilewright.problem import Arithmetic, Layout, Problem
 from tilewright.tuning import space
 from tilewright.tuning.journal import source_digest
 
@@ -312,15 +312,15 @@ def test_a_kernel_that_reads_past_the_end_is_seen(tmp_path):
 
 def test_a_grid_that_no_gpu_takes_is_refused(tmp_path):
     pytest.importorskip("cuda.core")
-    from tilewright.engines.cuda_executable import CudaExecutable, _Room  # noqa: PLC0415
+    from tilewright.engines.cuda_executable import CudaExecutable, _DynamicShared  # noqa: PLC0415
 
     executable = CudaExecutable.__new__(CudaExecutable)
     executable.kernel = kernel = find(written(tmp_path, source(PLAIN)))
     executable.config = kernel.config()
-    executable._room = _Room(132, 233472, 1024, 232448)
+    executable._room = _DynamicShared(132, 233472, 1024, 232448)
     executable._bundle, executable._spreads, executable.attribute = 1, False, 0
     executable.variant = kernel.variant(Problem(8, 8, 8), executable.config)
-    from tilewright import gpus  # noqa: PLC0415
+    from tilewright.core import gpus  # noqa: PLC0415
 
     executable._limits = gpus.limits((9, 0))
     assert executable.geometry(Problem(30, 40, 8))[:2] == ((3, 4, 1), (16, 8, 1))

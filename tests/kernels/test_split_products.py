@@ -9,8 +9,8 @@ from test_library_on_emulator import ENGINE, drawing, of_size
 import tilewright
 from library_cases import Kind, cases, check, findings, kinds
 from studies.precisions.hostile import EXACT, ORDINARY
+from tilewright.core.problem import Arithmetic
 from tilewright.kernels import find
-from tilewright.problem import Arithmetic
 
 FORMS = [
     ("gemm_bf16x6", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}),
@@ -47,6 +47,7 @@ def kind_of(name, overrides):
     return USUAL if (name, overrides) in (FORMS[0], FORMS[1], FORMS[3]) else kinds(find(name), overrides)[0]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("name", "overrides"), [*FORMS, *DRAWN], ids=str)
 @given(data=st.data())
 @drawing(8)
@@ -55,6 +56,7 @@ def test_a_drawn_problem_is_right(name, overrides, data):
     check(ENGINE, kernel, config, data.draw(cases(kernel, config, [kind_of(name, overrides)])), left=LEFT[name])
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(("name", "overrides", "layout"), [(*FORMS[0], "NT"), (*FORMS[3], "TT")], ids=str)
 def test_a_problem_that_tiles_divide_is_right_in_other_orders(name, overrides, layout):
     kernel = find(name)
@@ -99,6 +101,7 @@ def one_after_the_other(a, b):
     return sums.astype(np.float64)
 
 
+@pytest.mark.one_of_each("kernel", "name")
 @pytest.mark.parametrize("k", [64, 1024])
 @pytest.mark.parametrize(("kernel", "name"), inputs_of("gemm_bf16x6", "thin_bf16x6"))
 def test_six_products_err_no_more_than_sums_in_float32(kernel, name, k):
@@ -109,6 +112,7 @@ def test_six_products_err_no_more_than_sums_in_float32(kernel, name, k):
     assert of_all <= (5 if name in ONE_PRODUCT else 1) * max(usual_of_all, UNIT)
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("name", ORDINARY)
 def test_the_tensor_cores_of_ampere_keep_what_is_promised(name):
     """They keep a bit less than Hopper's, and add eight products at a time."""
@@ -120,6 +124,7 @@ def test_the_tensor_cores_of_ampere_keep_what_is_promised(name):
     assert errors(product(a, b, "gemm_mma_fp16x3"), a, b)[0] <= max(2.0**-21 + UNIT, 1.1 * usual)
 
 
+@pytest.mark.one_of_each("kernel", "name")
 @pytest.mark.parametrize("k", [4, 28])
 @pytest.mark.parametrize(("kernel", "name"), inputs_of("gemm_bf16x6", "thin_bf16x6"))
 def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
@@ -128,6 +133,7 @@ def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
     assert errors(product(a, b, kernel), a, b)[0] <= 8 * UNIT
 
 
+@pytest.mark.one_of_each("kernel", "name")
 @pytest.mark.parametrize("k", [4, 64, 1024])
 @pytest.mark.parametrize(("kernel", "name"), inputs_of("gemm_fp16x3", "thin_fp16x3"))
 def test_three_products_of_scaled_terms_keep_21_bits(kernel, name, k):
@@ -148,6 +154,7 @@ def test_scales_hold_what_float16_does_not(kernel, powers):
     np.testing.assert_array_equal(scaled, near * 2.0 ** sum(powers))
 
 
+@pytest.mark.one_of_each("kernel", "name")
 @pytest.mark.parametrize("k", [8, 132])
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6", "thin_bf16x6"])
@@ -156,6 +163,7 @@ def test_six_products_are_exact_where_float32_is(kernel, name, k):
     np.testing.assert_array_equal(product(a, b, kernel), a.astype(np.float64) @ b.astype(np.float64))
 
 
+@pytest.mark.further
 @SIX
 def test_errors_do_not_grow_with_k_as_those_of_tensor_cores(kernel):
     """On numbers of one sign all that a long sum cuts off points one way: a step's sums begin anew."""
@@ -174,6 +182,7 @@ def test_three_products_leave_what_two_terms_do_not_hold():
     assert of_six < 2.0**-22
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("sizes", [(9, 17, 136), (1, 67, 50)], ids=str)
 def test_the_checker_finds_nothing_where_rows_are_few(sizes):
     """Lines of a tile that are not loaded hold what the splitters left there, or a part of it. Of larger ones, and each

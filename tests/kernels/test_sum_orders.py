@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from library_cases import Case, Operands, multiply
 from tilewright import ProblemError
+from tilewright.core.problem import Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.rows import check_rows
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.spec import Config
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.select.orders import CONFIGS, keeping, order_of, own
 from tilewright.tables import store
 
@@ -78,6 +78,7 @@ def bits(values):
     return values.view(f"u{values.itemsize}")
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("order", GROUPS)
 @given(data=st.data())
 @settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -102,6 +103,7 @@ def test_configs_with_the_same_order_make_the_same_bits_of_a_row(order, data):
     np.testing.assert_array_equal(bits(result)[:, rows], bits(expected[:, start : start + m])[:, rows])
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("order", GROUPS)
 def test_the_orders_of_a_and_b_and_the_guards_change_no_bit(order):
     """Tiles divide the matrices, whose rows are aligned, in the other orders."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tilewright.errors import ConfigError, DtypeError, ProblemError
+from tilewright.core.errors import ConfigError, DtypeError, ProblemError
+from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.kernels.takes import EVERYTHING, Addresses, Takes, all_aligned, factors_aligned, lines_aligned
-from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 
 PLAIN = Takes()
 

@@ -13,11 +13,11 @@ from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 import tilewright
 from library_cases import Case, Operands, cases, check, check_specials, findings, kinds, multiply
 from sass_cases import of_loop
+from tilewright.core.errors import CompileError
+from tilewright.core.problem import LAYOUTS, Epilogue, Layout, Problem, Scalars, orders
 from tilewright.engines import nvrtc, relayouts
-from tilewright.errors import CompileError
 from tilewright.kernels import find
 from tilewright.kernels.takes import Addresses, Variant
-from tilewright.problem import LAYOUTS, Epilogue, Layout, Problem, Scalars, orders
 
 KERNEL, ROW_MAJOR, COLUMN_MAJOR = map(find, ("gemm_tf32", "gemm_tf32_nn", "gemm_tf32_tt"))
 CONFIG, OF_ROWS, OF_COLUMNS = (
@@ -78,6 +78,7 @@ def copied(kernel, config, problem, addresses=Addresses()):
     return relayouts.jobs(kernel, config, problem, addresses).relaid
 
 
+@pytest.mark.one_of_each("kernel", "layout", "way")
 @pytest.mark.parametrize(
     ("kernel", "config", "layout", "way"),
     [(*one, layout, list(WAYS)[number % 3]) for number, one in enumerate(EACH) for layout in LAYOUTS],
@@ -101,6 +102,7 @@ def kinds_of(kernel, config):
     return [kind for kind in kinds(kernel, config) if (kernel, config) in EACH or kind.epilogue == Epilogue()]
 
 
+@pytest.mark.one_of_each("kernel", "sizes")
 @forms
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (65, 49, 33), (129, 7, 161)])
 def test_sizes_that_nothing_divides_are_right(kernel, config, sizes):
@@ -113,6 +115,7 @@ def test_sizes_that_nothing_divides_are_right(kernel, config, sizes):
         check(ENGINE, kernel, config, case, left=LEFT, change=rounding_of(kernel))
 
 
+@pytest.mark.one_of_each("kernel")
 @forms
 @given(data=st.data())
 @drawing(8)
@@ -121,6 +124,7 @@ def test_a_drawn_problem_is_right(kernel, config, data):
     check(ENGINE, kernel, config, case, left=LEFT, change=rounding_of(kernel))
 
 
+@pytest.mark.one_of_each("kernel")
 @forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @drawing(5)
@@ -198,6 +202,7 @@ AWAY = {1 + 2.0**-11: 1 + 2.0**-10}
 """By warps, of ties the one that is further from zero."""
 
 
+@pytest.mark.one_of_each("kernel")
 @each
 @pytest.mark.parametrize("layout", ["NN", "NT"])
 def test_ends_of_the_range_and_ties(kernel, config, layout):
@@ -219,6 +224,7 @@ def test_a_kept_copy_gives_the_same_bits(kernel, config):
     np.testing.assert_array_equal(tilewright.matmul(a, kept, **how), tilewright.matmul(a, b, **how))
 
 
+@pytest.mark.one_of_each("kernel")
 @pytest.mark.parametrize(
     ("kernel", "config", "gap"), [(*one, number % 2 * 3) for number, one in enumerate(FORMS)], ids=named
 )

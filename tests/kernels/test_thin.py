@@ -16,10 +16,10 @@ from library_cases import Operands, findings, multiply
 from sass_cases import of_products
 from tilewright.bench import checking
 from tilewright.bench.case import UNFIT
+from tilewright.core.errors import LaunchError
+from tilewright.core.problem import Scalars
 from tilewright.engines.emulator.check import is_vast
-from tilewright.errors import LaunchError
 from tilewright.kernels import find
-from tilewright.problem import Scalars
 
 KERNEL = find("thin_bf16x6")
 KERNELS = KERNEL, find("thin_fp16x3")
@@ -32,6 +32,7 @@ FORMS = [
 
 
 # Both kernels, each form, each order, and rows that begin anywhere.
+@pytest.mark.one_of_each("kernel")
 @pytest.mark.parametrize(
     ("kernel", "overrides", "gap", "layout"),
     [
@@ -70,6 +71,7 @@ def test_what_terms_cannot_hold_is_computed_in_float32_tile_by_tile(kernel, over
 MEETINGS = "meet();  // all have read the last parts", "meet_warps(&shared.consumers_met, SPLITS == 1);"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("number", range(1, len(MEETINGS) + 1))
 def test_check_runs_what_follows_where_terms_do_not_hold(number, tmp_path, monkeypatch):
     """A fault there is found by the cases with such an element, and by no other of what is compiled for them."""
@@ -117,6 +119,7 @@ def test_no_fence_nor_wait_can_be_left_out_unnoticed(number, tmp_path, monkeypat
         assert findings(kernel, config, of_size(KERNEL, "NN", 130, 70, 100)) == []
 
 
+@pytest.mark.one_of_each("kernel")
 @pytest.mark.parametrize(
     ("number", "kernel", "preset"),
     [(number, *case) for number, case in enumerate(SHIPPED) if case[0] in KERNELS],

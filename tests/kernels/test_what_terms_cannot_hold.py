@@ -15,12 +15,12 @@ from test_split_products import FORMS, LEFT, USUAL, forms
 
 from left_out import VARIABLE, switchable
 from library_cases import Case, Operands, cases, findings, multiply, place, reference
+from tilewright.core.errors import LaunchError
+from tilewright.core.problem import Layout, Problem, Scalars, orders
 from tilewright.engines.plan import Pointers
-from tilewright.errors import LaunchError
 from tilewright.kernels import find
 from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, SPLIT_COUNTERS
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Layout, Problem, Scalars, orders
 
 INCLUDE = find("gemm_sm90").source.parents[1] / "include"
 MOST = float(np.finfo(np.float32).max)
@@ -75,6 +75,7 @@ LARGE = [MOST, 2.0**127]
 UNFIT = [np.nan, np.inf, -np.inf, *LARGE, -MOST, 2.0**-149, -(2.0**-127), 1.5 * 2.0**-130]
 
 
+@pytest.mark.first(2)
 @forms
 @given(data=st.data())
 @drawing(8)
@@ -94,12 +95,14 @@ def test_one_element_that_terms_cannot_hold_is_enough(name, overrides, data):
     check_float32(case, operands, multiply(ENGINE, kernel, config, case, operands), left)
 
 
+@pytest.mark.first(2)
 @forms
 def test_what_terms_hold_is_theirs(name, overrides):
     kernel, case = find(name), usual(132)
     assert computed_by(kernel, kernel.config(overrides), case, Operands.draw(case)) == "terms"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "overrides", "gap", "layout"),
     [(*FORMS[form], gap, layout) for form, gap, layout in ((0, 3, "TT"), (1, 0, "NT"), (3, 3, "NN"), (4, 3, "TN"))],
@@ -166,6 +169,7 @@ LIMITS["thin_bf16x6"] = LIMITS["gemm_bf16x6"]
 LIMITS["thin_fp16x3"] = LIMITS["gemm_fp16x3"]
 
 
+@pytest.mark.one_of_each("name", "limit")
 @pytest.mark.parametrize("factor", "ab")
 @pytest.mark.parametrize(("name", "limit"), [(name, one) for name, of in LIMITS.items() for one in of], ids=str)
 def test_what_is_just_inside_is_of_the_terms_and_what_is_just_outside_is_not(name, limit, factor):
@@ -184,6 +188,7 @@ def test_what_is_just_inside_is_of_the_terms_and_what_is_just_outside_is_not(nam
 # What scales lose, and terms of small elements.
 
 
+@pytest.mark.one_of_each("power", "name")
 @pytest.mark.parametrize(
     ("name", "overrides", "layout"),
     [
@@ -248,6 +253,7 @@ def planned(kernel, config, case, operands):
     return ENGINE.plan(kernel, config, case.problem, Addresses(*pointers[:4])), pointers, (a, b, d)
 
 
+@pytest.mark.first(2)
 @forms
 def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overrides):
     kernel = find(name)
@@ -266,6 +272,7 @@ def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overri
         check_float32(case, operands, result, 0.0 if value == MOST else LEFT[name])
 
 
+@pytest.mark.one_of_each("name")
 @pytest.mark.parametrize(
     ("factor", "place", "least", "most"),
     [("a", (0, 0), 0.01, 0.1), ("b", (-1, -1), 0.9, 1), ("a", None, 0.98, 1)],
@@ -349,6 +356,7 @@ def make_unfit(operands):
     operands.a[:] *= np.float32(2.0**-130)
 
 
+@pytest.mark.one_of_each("change")
 @pytest.mark.parametrize(
     ("form", "way", "change"),
     [
@@ -400,6 +408,7 @@ def changed(kernel, folder, name, right, wrong):
     return replace(kernel, source=folder / kernel.source.name)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_found(fault, tmp_path):
     name, right, wrong, words = FAULTS[fault]
@@ -430,6 +439,7 @@ WRONG = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("fault", WRONG)
 def test_planted_faults_of_float32_tiles_make_them_wrong_or_wait_for_ever(fault, tmp_path, monkeypatch):
     """Those of one kernel and header are in one compiled kernel."""
@@ -446,6 +456,7 @@ def test_planted_faults_of_float32_tiles_make_them_wrong_or_wait_for_ever(fault,
         findings(faulty, config, of_size(kernel, "NN", 140, 70, 330), left=LEFT[name], change=make_unfit)
 
 
+@pytest.mark.further
 def test_slices_that_replace_sums_which_are_still_read_are_found(tmp_path):
     """Two slices add up sums through memory that the next tile takes."""
     kernel = find("gemm_bf16x6")
@@ -505,6 +516,7 @@ def test_the_list_of_a_copy_is_kept_with_it(name, overrides, kept):
     assert not np.isfinite(found[1, 40]).any()
 
 
+@pytest.mark.one_of_each("name", "count")
 @pytest.mark.parametrize("factor", "ab")
 @pytest.mark.parametrize(("name", "overrides"), [FORMS[0], FORMS[3], FORMS[4]], ids=str)
 @pytest.mark.parametrize(("count", "held"), [(NON_FINITE, True), (NON_FINITE + 1, False)])
@@ -558,6 +570,7 @@ NON_FINITE_MEETINGS = (
 )
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("number", range(1, len(NON_FINITE_MEETINGS) + 1))
 def test_no_meeting_around_the_lists_can_be_left_out_unnoticed(number, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(number))

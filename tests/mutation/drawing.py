@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.files import write_whole
+from tilewright.core.files import write_whole
 
 from .faults import DRAWN_PATH
 from .planting import Sources, texts

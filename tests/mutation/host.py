@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.files import write_whole
+from tilewright.core.files import write_whole
 
 from .drawing import draw
 from .faults import AREAS, Fault, without_effect

@@ -13,9 +13,9 @@ from tilewright.bench.case import Case, in_words
 from tilewright.bench.check_cases import more_cases, stages
 from tilewright.bench.checking import outcomes
 from tilewright.cli.check import DEFAULT_ALPHA, DEFAULT_BETAS
-from tilewright.errors import CompileError, TilewrightError
+from tilewright.core.errors import CompileError, TilewrightError
+from tilewright.core.problem import Scalars
 from tilewright.kernels.spec import Kernel
-from tilewright.problem import Scalars
 
 from .operators import Mutant
 from .subjects import Subject, mutated

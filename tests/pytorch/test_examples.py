@@ -10,6 +10,8 @@ import pytest
 
 from tilewright.engines.registry import cuda_unavailable
 
+pytestmark = pytest.mark.further
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 PRINTED = {

@@ -11,13 +11,13 @@ pytest.importorskip("torch.distributed.tensor")
 
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
+from tilewright.core.errors import LaunchError  # noqa: E402
 from tilewright.distributed import exchange, failing, overlapped, products  # noqa: E402
 from tilewright.distributed.planning import Kind, planned  # noqa: E402
 from tilewright.distributed.sequences import LANE, MAIN, Product, Sequence, all_gather, reduce_scatter, tight  # noqa: E402
 from tilewright.engines import driver, nvrtc  # noqa: E402
 from tilewright.engines.plan import Memory, Needs, Plan, Slot, Step  # noqa: E402
 from tilewright.engines.sequence import ABSOLUTE, Launch, Place  # noqa: E402
-from tilewright.errors import LaunchError  # noqa: E402
 
 CHECK = Launch(0, (Step(0xBAD, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), (Slot(0, "pointer", "A"),)),), ())
 

@@ -8,7 +8,7 @@ from products import SHAPES, draw, matmul, same, stock  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import ArrayError  # noqa: E402
-from tilewright.problem import ACTIVATIONS  # noqa: E402
+from tilewright.core.problem import ACTIVATIONS  # noqa: E402
 
 
 def operands(shapes, bias=None, c=False):

@@ -59,6 +59,7 @@ HERE = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("function", HERE.values(), ids=HERE)
 def test_all_products_run_here_whatever_they_gain(emulated, function):
     with enable(batch_invariant=True):

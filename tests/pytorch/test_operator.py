@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import ArrayError, DtypeError, ProblemError  # noqa: E402
-from tilewright.problem import ACTIVATIONS  # noqa: E402
+from tilewright.core.problem import ACTIVATIONS  # noqa: E402
 
 OP = "tilewright::matmul"
 

@@ -13,8 +13,8 @@ from studies.precisions.measuring import Scale
 from studies.record import Measurements
 from tilewright.bench import end_to_end
 from tilewright.bench.suites import Shape
+from tilewright.core.problem import PRECISIONS
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.problem import PRECISIONS
 
 SMALL = Scale("cpu", (Shape(48, 40, 32), Shape(24, 16, 64)), side=24, depths=(16,))
 

@@ -11,8 +11,8 @@ import tilewright  # noqa: E402
 from stand_ins import NumPyEngine  # noqa: E402
 from tilewright.analysis.dividing import Cuts  # noqa: E402
 from tilewright.calls import Call, Request  # noqa: E402
-from tilewright.errors import EngineUnavailableError, ProblemError  # noqa: E402
-from tilewright.problem import Scalars  # noqa: E402
+from tilewright.core.errors import EngineUnavailableError, ProblemError  # noqa: E402
+from tilewright.core.problem import Scalars  # noqa: E402
 from tilewright.torch import split  # noqa: E402
 
 registry = import_module("tilewright.engines.registry")
@@ -22,7 +22,7 @@ SETTINGS = {"alpha": 1.0, "beta": 2.0, "activation": None, "precision": None, "k
 def operands(m, n, k, side=None, with_c=True):
     bias = {None: None, "row": torch.randn(n), "column": torch.randn(m, 1)}[side]
     c = torch.randn(m, n) if with_c else None
-    return split._Operands(torch.randn(m, k), torch.randn(k, n), c, torch.empty(m, n), bias, side)
+    return split._SplitOperands(torch.randn(m, k), torch.randn(k, n), c, torch.empty(m, n), bias, side)
 
 
 @pytest.mark.parametrize("side", [None, "row", "column"])
@@ -47,7 +47,9 @@ def call_of(engine):
 
 def division(engine, count, *sizes):
     m, n, k = sizes
-    meta = split._Operands(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"), None, None, None, None)
+    meta = split._SplitOperands(
+        torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"), None, None, None, None
+    )
     return split.division_of(call_of(engine), meta, count)
 
 

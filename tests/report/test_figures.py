@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tilewright.analysis.explanation import explain
 from tilewright.analysis.traffic import count
+from tilewright.core.errors import FigureError
+from tilewright.core.gpus import find_gpu
+from tilewright.core.problem import Problem
 from tilewright.engines.emulator.requests import Access, Request
 from tilewright.engines.emulator.trace import trace
-from tilewright.errors import FigureError
-from tilewright.gpus import find_gpu
 from tilewright.kernels import LADDER, find
-from tilewright.problem import Problem
 from tilewright.report.figures import explained
 from tilewright.report.figures import roofline as roofline_figure
 from tilewright.report.figures.banks import bank_panel, wavefronts

@@ -235,6 +235,7 @@ def test_markup_in_records_is_shown_as_text(dark):
     assert column(dark, "records", 2)[0] == MARKUP
 
 
+@pytest.mark.further
 def test_the_page_fits_a_narrow_screen(one):
     one.set_viewport_size({"width": 390, "height": 800})
     widths = "() => [...document.querySelectorAll('.pan')].every((part) => part.clientWidth < 390)"

@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.bench.records import Error, Result, Run
 from tilewright.cli import main, report
-from tilewright.errors import LibraryError, RecordsError
+from tilewright.core.errors import LibraryError, RecordsError
 from tilewright.report.html import charts, page, rows
 from tilewright.report.html.sources import Inputs, Source, load
 
@@ -150,6 +150,7 @@ def test_files_of_the_repository_that_are_no_records_are_called_what_they_are(ti
     assert f"got {RESULTS / name}, {NO_RECORDS[name]}" in err
 
 
+@pytest.mark.further
 def test_every_file_of_results_is_records_or_called_what_it_is():
     for path in RESULTS.rglob("*.json"):
         try:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.bench.records import Error, Run, Times
-from tilewright.errors import RecordsError
-from tilewright.gpus import find_gpu
+from tilewright.core.errors import RecordsError
+from tilewright.core.gpus import find_gpu
 from tilewright.report.html.sources import Source, load
 
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.gpus import gpu_named
+from tilewright.core.gpus import gpu_named
+from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
-from tilewright.problem import Problem
 from tilewright.report import course
 from tilewright.report.measured import find_measured
 from tilewright.tables import store

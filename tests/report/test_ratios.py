@@ -5,7 +5,7 @@ from itertools import groupby
 
 import pytest
 
-from tilewright.errors import RecordsError
+from tilewright.core.errors import RecordsError
 from tilewright.report import ratios
 
 WORKLOG = (*(f"docs/worklog/{n:02}_*.md" for n in range(1, 24)), "docs/worklog/sources.md")

@@ -1,6 +1,7 @@
 """Tables of results that were not timed, and the last lines of a bench."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -34,12 +35,14 @@ def lines(table, columns=100):
 def test_each_rung_has_one_line_with_its_idea_and_its_speed(rungs, columns):
     shown = lines(course_table(rungs, course.measured()), columns)
     assert max(map(len, shown)) <= columns
-    for kernel, measured in zip(LADDER, course.measured().rungs, strict=True):
+    speeds = {one.kernel: one for one in course.measured().rungs}
+    for kernel in LADDER:
         (line,) = (one for one in shown if one.split()[:2] == [str(kernel.rung), kernel.name])
         assert kernel.brief and f"  {kernel.brief}  " in line
-        assert "  1.0e-07  " in line and "  1.0e-06  " in line and "  ok  " in line
-        assert speed(measured.gflops) in line
-        assert ("%" in line) == (columns > 80)
+        assert re.search(r"  1\.0e-07  1\.0e-06  ok(  |$)", line)
+        measured = speeds.get(kernel.name)  # a rung that was added without a GPU has none
+        assert measured is None or speed(measured.gflops) in line
+        assert ("%" in line) == (measured is not None and columns > 80)
 
 
 def test_a_wrong_result_stands_out(rungs):
@@ -49,9 +52,10 @@ def test_a_wrong_result_stands_out(rungs):
         for line in lines(course_table(rungs, course.measured()), 120)
     )
     narrow = lines(course_table(rungs, course.measured()), 80)
-    assert max(map(len, narrow)) <= 80 and sum(" ok " in line for line in narrow) == 28, "it stays a table"
+    right = sum("ok" in line.split() for line in narrow)
+    assert max(map(len, narrow)) <= 80 and right == len(LADDER) - 1, "it stays a table"
     assert "NaN" in " ".join(lines(results_table(rungs[2:3])))
-    assert count(rungs) == "28 of 29 rungs are right"
+    assert count(rungs) == f"{len(LADDER) - 1} of {len(LADDER)} rungs are right"
 
 
 def test_what_is_counted_is_named(rungs):

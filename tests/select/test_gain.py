@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
+from tilewright.core.problem import Arithmetic, Layout, Problem, orders
 from tilewright.kernels import find
-from tilewright.problem import Arithmetic, Layout, Problem, orders
 from tilewright.select.gain import expected_gain
 from tilewright.tables import store
 from tilewright.tables.entry import Entry

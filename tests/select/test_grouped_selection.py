@@ -2,8 +2,8 @@
 
 import pytest
 
+from tilewright.core.problem import Arithmetic, Layout, Problem
 from tilewright.kernels.library.grouped_sm90 import KERNEL
-from tilewright.problem import Arithmetic, Layout, Problem
 from tilewright.select.grouped import select_grouped
 
 

@@ -11,12 +11,13 @@ from typing import NamedTuple
 import pytest
 
 from tilewright.analysis.cost import Sizes
-from tilewright.errors import DtypeError, ProblemError
-from tilewright.gpus import find_gpu
+from tilewright.core.dtypes import DTYPES
+from tilewright.core.errors import DtypeError, ProblemError
+from tilewright.core.gpus import find_gpu
+from tilewright.core.problem import ACTIVATIONS, LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.kernels import KERNELS, LADDER, find
 from tilewright.kernels import old_configs as old_configs_module
 from tilewright.kernels.takes import Addresses, Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.select import counted as counted_module
 from tilewright.select import measured as measured_module
 from tilewright.select import selector
@@ -249,7 +250,7 @@ def test_it_is_quick(device, capability):
 def test_it_loads_no_cuda():
     lines = (
         "import sys",
-        "from tilewright.problem import Problem",
+        "from tilewright.core.problem import Problem",
         "from tilewright.select.selector import select",
         "assert 'pydantic' not in sys.modules",
         "select(Problem.parse('1000'), (9, 0), 'NVIDIA H200')",

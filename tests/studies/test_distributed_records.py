@@ -11,7 +11,7 @@ from studies.record import Measurements
 from studies.scaling import measuring, out_of_core, page, records
 from studies.scaling.records import OURS, PRODUCT, SCHEMES
 from tilewright.bench.records import Times
-from tilewright.errors import LaunchError
+from tilewright.core.errors import LaunchError
 
 
 def ways(scheme="all_gather_matmul", work="64x64x64", memory="", **us):

@@ -7,7 +7,7 @@ from studies.first_calls.measuring import measure
 from studies.record import Measurements
 from studies.templates import render
 from tilewright.bench.end_to_end import TorchCalls
-from tilewright.errors import LaunchError
+from tilewright.core.errors import LaunchError
 
 
 class Timed(TorchCalls):

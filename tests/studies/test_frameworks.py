@@ -8,7 +8,7 @@ import pytest
 from studies.frameworks import comparisons as kinds
 from studies.frameworks import measuring, of_cupy
 from tilewright.bench import end_to_end
-from tilewright.errors import LaunchError
+from tilewright.core.errors import LaunchError
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from studies.grouped import measuring as grouped
 from studies.grouped.measuring import LAYERS, LOOP, OURS, THEIRS, Layer, measure, sizes_of
 from studies.record import Measurements
 from studies.templates import render
-from tilewright.errors import EngineUnavailableError
+from tilewright.core.errors import EngineUnavailableError
 
 torch = pytest.importorskip("torch")
 

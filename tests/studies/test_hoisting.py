@@ -6,9 +6,9 @@ from studies.results import path
 from studies.worklog import hoisting, sources
 from tilewright.bench.measure import verify
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.problem import Problem
 from tilewright.engines.registry import resolve_engine
 from tilewright.kernels import find
-from tilewright.problem import Problem
 
 
 def test_the_other_loop_computes_the_same_product(tmp_path):

@@ -145,6 +145,7 @@ def test_files_of_several_gpus_or_of_none_are_refused(tmp_path, run, capsys):
     assert not output.exists()
 
 
+@pytest.mark.further
 def test_the_shipped_table_is_made_of_the_records(tmp_path):
     records = (Path(__file__).parents[2] / "results" / "h200" / "tuning").glob("table*.json")
     _, made = merge.merge(sorted(records), tmp_path / "table.json")

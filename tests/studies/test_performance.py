@@ -11,7 +11,7 @@ from studies.performance import changes, picks
 from studies.performance import page as performance
 from studies.performance.plots import float32_ladder, tensor_core_ladder
 from tilewright.bench.records import Baseline, Run, Times
-from tilewright.errors import RecordsError
+from tilewright.core.errors import RecordsError
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from studies.performance import picks
 from tilewright.bench.records import Baseline, Run, Times
-from tilewright.errors import RecordsError
+from tilewright.core.errors import RecordsError
 from tilewright.kernels import find
 
 GPU = {

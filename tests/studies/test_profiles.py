@@ -7,8 +7,8 @@ from studies.profiles import tables as page
 from studies.record import Measurements
 from tilewright.bench import ncu
 from tilewright.bench.profile import Profile
+from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find
-from tilewright.problem import Problem
 
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld"
 COUNTERS = {

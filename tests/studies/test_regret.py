@@ -8,9 +8,9 @@ from studies.tuning import regret
 from studies.tuning.regret import Choice, Regret, draw, known, mean, regrets, words, words_now
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Run
+from tilewright.core.problem import Problem
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.problem import Problem
 from tilewright.tables.entry import Entry
 from tilewright.tables.merging import KEEP_WITHIN
 from tilewright.tables.table import Table

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from studies.worklog import rounds
+from tilewright.core.problem import Problem
 from tilewright.engines.emulator.trace import trace
 from tilewright.kernels import find
-from tilewright.problem import Problem
 
 CLUSTERS, RASTERIZED = find("clusters"), find("rasterized")
 

@@ -9,7 +9,7 @@ from studies.results import paths
 from studies.tuning import page as tuning
 from studies.tuning.plots import landscape, plot_landscape, plot_search
 from studies.tuning.regret import Regret, load
-from tilewright.errors import RecordsError
+from tilewright.core.errors import RecordsError
 from tilewright.kernels import find
 from tilewright.report.figures.svg import INK, PAPER
 from tilewright.tables.entry import Entry
@@ -69,6 +69,7 @@ def test_a_landscape_holds_the_best_of_each_pair_and_gaps():
     assert cells == [[pytest.approx(200), pytest.approx(90)], [pytest.approx(150), None]]
 
 
+@pytest.mark.further
 def test_the_plots_are_drawn_alike_from_the_same_trials(tmp_path):
     for name in ("a", "b"):
         plot_landscape(TRIALS, [("BM", "BN"), ("TM", "TN")], tmp_path / f"map-{name}.svg", "title")
@@ -112,6 +113,7 @@ def test_the_page_is_made_from_the_table_and_both_journals(tmp_path, monkeypatch
     assert (tmp_path / tuning.SEARCH).exists()
 
 
+@pytest.mark.further
 def test_the_committed_page_is_what_its_data_make(tmp_path, monkeypatch, request):
     root = request.config.rootpath
     (tmp_path / "results").symlink_to(root / "results")

@@ -8,8 +8,8 @@ import pytest
 from studies.counters import validation
 from studies.results import path
 from tilewright.bench import ncu
-from tilewright.errors import EngineUnavailableError, RecordsError
-from tilewright.gpus import gpu_named
+from tilewright.core.errors import EngineUnavailableError, RecordsError
+from tilewright.core.gpus import gpu_named
 
 COALESCED = {
     "launch": {
@@ -83,6 +83,7 @@ def test_it_needs_a_gpu_to_profile(tmp_path, monkeypatch):
         validation.compare(tmp_path / "comparison.json", validation.SHAPES)
 
 
+@pytest.mark.further
 def test_the_committed_comparison_agrees_and_the_emulator_still_counts_so(request):
     """All of it as it was explained when it was made, and some of it explained anew."""
     facts = validation.load(request.config.rootpath / path("counters"))

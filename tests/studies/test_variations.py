@@ -11,10 +11,10 @@ from studies.worklog.variations import Varied
 from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, swept, tasks
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Baseline, LaunchedKernel, Run, Times
+from tilewright.core.problem import Problem
 from tilewright.engines.registry import resolve_engine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
-from tilewright.problem import Problem
 
 
 def of(tasks, shape):

@@ -4,20 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.errors import DtypeError, ProblemError
-from tilewright.problem import (
-    ACTIVATIONS,
-    DTYPES,
-    FAST,
-    FLOAT8,
-    LAYOUTS,
-    PRECISIONS,
-    RESULTS,
-    Arithmetic,
-    Epilogue,
-    Problem,
-    orders,
-)
+from tilewright.core.dtypes import DTYPES, FLOAT8, RESULTS
+from tilewright.core.errors import DtypeError, ProblemError
+from tilewright.core.problem import ACTIVATIONS, FAST, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Problem, orders
 from tilewright.tables.cases import posed, timed_case
 
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tilewright.errors import RecordsError
+from tilewright.core.errors import RecordsError
+from tilewright.core.problem import PRECISIONS, Arithmetic, Layout, Problem
 from tilewright.kernels import find
 from tilewright.kernels.spec import PROMISES
-from tilewright.problem import PRECISIONS, Arithmetic, Layout, Problem
 from tilewright.select.measured import factors
 from tilewright.tables import store
 from tilewright.tables.cases import posed

@@ -11,8 +11,8 @@ import pytest
 
 from tilewright.cli import main
 from tilewright.cli import tune as command
+from tilewright.core.problem import LAYOUTS, Problem, orders
 from tilewright.kernels import find
-from tilewright.problem import LAYOUTS, Problem, orders
 from tilewright.tables import store
 from tilewright.tuning.journal import read
 
@@ -76,6 +76,7 @@ def test_configs_that_tables_know_can_be_all_that_is_tried(tune):
     assert f"{len(known)} of {len(known)} configs tried" in out
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("known", [False, True])
 def test_of_configs_whose_copies_make_no_difference_one_is_tried(known):
     kernel, engine = find("tma_transposed"), command.resolve_engine("emulator")

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.errors import RecordsError
+from tilewright.core.errors import RecordsError
+from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.problem import Problem
 from tilewright.tuning.journal import Journal, Trial, read, source_digest
 
 KERNEL = find("coalesced")

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 import planted
+from tilewright.core.errors import EngineUnavailableError, TilewrightError
+from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.engines.apart import Apart
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import EngineUnavailableError, TilewrightError
 from tilewright.kernels import KERNELS, LADDER, find
-from tilewright.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.tuning import space
 from tilewright.tuning import worker as worker_module
 from tilewright.tuning.journal import Journal, read
@@ -30,7 +30,7 @@ ENGINE = EmulatorEngine()
 CONFIGS = space.configs(planted.KERNEL, None)
 HANGING = """
 import multiprocessing, threading, time, planted
-from tilewright.problem import PRECISIONS, Arithmetic, Problem, Scalars
+from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.tuning.supervisor import Worker
 from tilewright.tuning.worker import Job
 

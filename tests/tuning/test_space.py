@@ -2,8 +2,8 @@
 
 import pytest
 
+from tilewright.core.gpus import find_gpu
 from tilewright.engines.base import CompileReport
-from tilewright.gpus import find_gpu
 from tilewright.kernels import LADDER, find
 from tilewright.tuning.space import configs, distinct, unfit
 
@@ -11,6 +11,7 @@ A6000 = find_gpu("NVIDIA RTX A6000", (8, 6))
 H200 = find_gpu("NVIDIA H200", (9, 0))
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_a_space_holds_the_kernels_own_configs_and_only_such_as_meet_its_constraints(kernel):
     space = configs(kernel, (9, 0))

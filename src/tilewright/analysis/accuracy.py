@@ -15,6 +15,7 @@ less: their products have few bits, not all of which are lost.
 import math
 from collections.abc import Sequence
 
+from tilewright.core.hardware import ceil_div
 from tilewright.kernels.spec import Config, Kernel
 
 UNIT = 2.0**-23
@@ -53,7 +54,7 @@ def predicted_error(kernel: Kernel, config: Config, k: int) -> float | None:
     step = kernel.tile(config).k
     depth = _TF32_DEPTH if kernel.precision == "tf32" else _DEPTH
     squares = _cuts(_additions(begun_anew, step, depth, 0 if apart else less))
-    squares += _roundings(-(-k // begun_anew) + (-(-k // step) if apart else 0))
+    squares += _roundings(ceil_div(k, begun_anew) + (ceil_div(k, step) if apart else 0))
     return math.hypot(UNIT * math.sqrt(squares), LEFT.get(kernel.precision or "", 0.0))
 
 
@@ -66,7 +67,7 @@ def _additions(k: int, step: int, depth: int, less: int) -> Sequence[bool]:
     """Of a sum over k, whether each, of `depth` of it, is of the largest products: the others of a step come before."""
     found: list[bool] = []
     for first in range(0, k, step):
-        count = -(-min(step, k - first) // depth)
+        count = ceil_div(min(step, k - first), depth)
         found += [False] * (less * count) + [True] * count
     return found
 

@@ -11,12 +11,12 @@ import numpy as np
 from tilewright.analysis.sampling import Plan, plan, tile_of_cluster
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.widths import Widths
+from tilewright.core.errors import LaunchError, ProblemError
+from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator import symbols
 from tilewright.engines.emulator.counting import MemoryCounter, MemoryCounts, Operands, OperationCounter, Site
-from tilewright.errors import LaunchError, ProblemError
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Layout, Problem, Scalars
 
 OPERATIONS, TILES = "operations", "tiles"
 """Kinds of what is counted besides accesses: `traffic.Operations`, and bytes that tensor maps move."""

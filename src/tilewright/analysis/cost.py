@@ -23,13 +23,15 @@ from tilewright.analysis.footprint import footprint
 from tilewright.analysis.models import warpgroups
 from tilewright.analysis.models.block import Footprint, join
 from tilewright.analysis.models.staging import Demand
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.gpus import Gpu, clusters
+from tilewright.core.hardware import ceil_div, round_up
+from tilewright.core.problem import Layout, Problem
 from tilewright.engines.base import CompileReport
-from tilewright.gpus import Gpu, clusters
 from tilewright.kernels.families import Copying, Staging, Streaming, Warpgroups, Warps
 from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
-from tilewright.problem import ITEM_BYTES, Layout, Problem
 
 LAUNCH_US = 1.27
 _L2_SHARE = 0.7
@@ -160,7 +162,7 @@ blocks that find none to share; a worker's steps along k, or what takes as long;
 none. It is plain, and not named, because the selector asks for several of them in every call of a new shape."""
 
 
-class _Room(NamedTuple):
+class _Occupied(NamedTuple):
     """What a GPU holds of a kernel's blocks, and what they read: the same for all problems that one code serves."""
 
     held: int
@@ -186,7 +188,7 @@ class _Room(NamedTuple):
     copies_b: float
 
     @classmethod
-    def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int, copies: tuple[float, float]) -> "_Room":
+    def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int, copies: tuple[float, float]) -> "_Occupied":
         held, busy, alone, ends, store = needs.occupancy.blocks, needs.busy, needs.alone, needs.ends, needs.store
         waves = tuple((needs.step(count), ends + count * store) for count in range(held + 1))
         of_block = busy, alone, ends, store, needs.tensor, needs.once, needs.aside
@@ -217,7 +219,7 @@ class CostModel:
         self._tile, self._bundle = kernel.tile(config), kernel.bundle(config)
         self._workers = family.workers(config) * gpu.multiprocessors if isinstance(family, Copying) else 0
         self._splits = isinstance(family, Streaming)
-        self._rooms: tuple[dict[Form, _Room], dict[Form, _Room]] = ({}, {})  # without edges, and with
+        self._rooms: tuple[dict[Form, _Occupied], dict[Form, _Occupied]] = ({}, {})  # without edges, and with
         l2_rate = _L2_RATE_OF_COPIES if isinstance(family, Staging) and family.copies else _L2_RATE
         l2_bytes_per_clock, dram_share = l2_rate * gpu.l2_bytes_per_clock, 1.0
         # Blocks of a cluster: rows and columns of tiles, and those that divide a tile's k.
@@ -268,7 +270,7 @@ class CostModel:
         """What `predict` finds, as a plain tuple."""
         _, m, n, k, batch, result_bytes, a_bytes, b_bytes, copies, form = sizes
         tile_m, tile_n, tile_k = self._tile
-        down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
+        down, across, steps = ceil_div(m, tile_m), ceil_div(n, tile_n), ceil_div(k, tile_k)
         edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
         room = self._rooms[edges].get(form) or self._room(sizes, edges)
         held, together, waves, _, _, _, _, tensor, once, aside, side_bytes, _, copies_a, copies_b = room
@@ -277,8 +279,8 @@ class CostModel:
         multiprocessors, clock_mhz = self._multiprocessors, self._clock_mhz
         tiles, copied = batch * down * across, copies_a * copies[0] + copies_b * copies[1]
         if self._cluster > 1:
-            tiles = batch * -(-down // self._rows) * self._rows * -(-across // self._cols) * self._cols
-            steps = -(-steps // self._splits_k)
+            tiles = batch * round_up(down, self._rows) * round_up(across, self._cols)
+            steps = ceil_div(steps, self._splits_k)
         whole, workers, parts, idle = tiles * self._splits_k, 0, 1.0, 0.0
         if self._shares and ((work := self._divide(sizes, tiles, steps))[1] or self._bundle > 1):
             whole, workers, _, _, parts = work
@@ -288,12 +290,12 @@ class CostModel:
             of_step, besides = waves[held]
             cycles = full * (steps * of_step + besides)
             if rest := whole - full * together:
-                of_step, besides = waves[-(-rest // multiprocessors)]
+                of_step, besides = waves[ceil_div(rest, multiprocessors)]
                 cycles += steps * of_step + besides
         blocks_us = cycles / clock_mhz
         if tensor and tiles:
             if aside:  # all but the last tile's
-                cycles = join(cycles, (cycles + (-(-whole // together) - 1) * aside) / 2)
+                cycles = join(cycles, (cycles + (ceil_div(whole, together) - 1) * aside) / 2)
             cycles += once
             busy = whole * steps * tensor / multiprocessors
             blocks_us = cycles / (clock_mhz * warpgroups.clock_share(busy / cycles))
@@ -327,14 +329,16 @@ class CostModel:
         blocks = min(math.ceil(cost.blocks), room.held)
         return min(blocks * room.busy / room.waves[blocks][0], 1.0) if blocks else 0.0
 
-    def _room(self, sizes: Sizes, edges: bool) -> _Room:
+    def _room(self, sizes: Sizes, edges: bool) -> _Occupied:
         """What is found once for all problems that the same code serves."""
         problem, form = sizes.problem, sizes.form
         read = self._kernel.layout_read(self._config, form.layout)
         variant = Variant(edges, form.aligned, problem.dtype, problem.result, read, problem.epilogue)
         needs = footprint(self._kernel, self._config, self._gpu, variant, self._report, form.starts, self._demand)
         used = clusters(self._multiprocessors, self._cluster) * self._cluster
-        found = _Room.of(needs, used, self._side_bytes(read, form.item_bytes, form.starts), self._copies(read, form))
+        found = _Occupied.of(
+            needs, used, self._side_bytes(read, form.item_bytes, form.starts), self._copies(read, form)
+        )
         self._rooms[edges][form] = found
         return found
 
@@ -356,15 +360,15 @@ class CostModel:
             workers = schedule.sharing(left, steps, most)
             # Tiles that begin within a worker's range, before whose first step it waits anew.
             begun = left / workers if workers % left else 0.0
-            return tiles - left, workers, most - workers, -(-left * steps // workers) + begun, workers / left
+            return tiles - left, workers, most - workers, ceil_div(left * steps, workers) + begun, workers / left
         if self._splits and tiles and steps > 1:
             blocks = self._kernel.grid(sizes.problem, self._config, self._multiprocessors)
             parts = min(blocks // tiles, steps)
             if parts > 1:
-                return 0, tiles * parts, 0, -(-steps // parts), parts
+                return 0, tiles * parts, 0, ceil_div(steps, parts), parts
         return tiles, 0, 0, 0.0, 1.0
 
-    def _cycles(self, room: _Room, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
+    def _cycles(self, room: _Occupied, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
         """Cycles of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of
         their own have work left."""
         held, together, waves, busy, alone, ends, store, *_ = room
@@ -377,18 +381,18 @@ class CostModel:
             return cycles, 0.0
         # Blocks with a tile of their own, and workers, that a multiprocessor gets at most.
         if bundle == 1:
-            own, workers = -(-rest // multiprocessors), -(-sharing // multiprocessors)
+            own, workers = ceil_div(rest, multiprocessors), ceil_div(sharing, multiprocessors)
         else:
-            bundles = -(-(rest + sharing + without) // bundle)
-            each, own = -(-bundles // multiprocessors), -(-rest // bundles)
-            own, workers = each * own, each * min(bundle - own, -(-sharing // bundles))
+            bundles = ceil_div(rest + sharing + without, bundle)
+            each, own = ceil_div(bundles, multiprocessors), ceil_div(rest, bundles)
+            own, workers = each * own, each * min(bundle - own, ceil_div(sharing, bundles))
         if not full and own and workers and own + workers <= held and bundle == 1:
             # Blocks go to one multiprocessor after another, but some get one with a tile of its own too many. Where
             # they begin as the launch before ends, neighbours in the grid gather: blocks of one kind.
             more = workers if after_relayout else 1
             own, workers = own + more, workers - more
         blocks = own + workers
-        rounds = -(-blocks // held)
+        rounds = ceil_div(blocks, held)
         longest = steps + (rounds - 1) * share if own else rounds * share
         last = join((own * steps + workers * share) * busy, longest * alone) + ends + blocks * store
         idle, until = 0.0, share + 1  # workers wait about a step where they begin
@@ -417,10 +421,10 @@ class CostModel:
         """
         tile = self._tile
         running = max(min(int(held * self._multiprocessors / parts), tiles), 1)
-        high, wide = -(-running // max(across, 1)), min(running, across)
+        high, wide = ceil_div(running, max(across, 1)), min(running, across)
         if self._band > 1:
-            high = min(self._band, -(-sizes.m // tile.m), running)
-            wide = -(-running // high)
+            high = min(self._band, ceil_div(sizes.m, tile.m), running)
+            wide = ceil_div(running, high)
         a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.form.item_bytes
         return max(
             self._read * (sizes.a_bytes + sizes.b_bytes), min(self._read * a_wave * (tiles / running), through_l2)
@@ -444,5 +448,5 @@ def _starts(factor: Layout, rows: int, cols: int) -> int:
     pitch = factor.ld * _NARROW_BYTES
     if pitch % VECTOR_BYTES:  # relaid out, with the least padding
         length = cols if factor.order == "row" else rows
-        pitch = -(-length * _NARROW_BYTES // VECTOR_BYTES) * VECTOR_BYTES
+        pitch = round_up(length * _NARROW_BYTES, VECTOR_BYTES)
     return math.gcd(pitch, _LINE_BYTES)

@@ -9,14 +9,14 @@ from tilewright.analysis.control_flow import loops
 from tilewright.analysis.instruction_mix import TENSOR, group, multiply_adds
 from tilewright.analysis.issue import iterations
 from tilewright.analysis.machine_code import MachineCode
-from tilewright.analysis.models.block import WARP
 from tilewright.analysis.models.staging import BARRIERS, GENERIC_LOAD, LOAD, UNSTAGED_LOADS, Demand, tensor_rate
 from tilewright.analysis.sass import Instruction
 from tilewright.analysis.traffic import Traffic
-from tilewright.gpus import Gpu, Multiprocessor
+from tilewright.core.gpus import Gpu, Multiprocessor
+from tilewright.core.hardware import WARP, ceil_div
+from tilewright.core.problem import Problem
 from tilewright.kernels.families import Staging
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem
 
 _PRODUCTS = {"16816": 2048, "1688": 1024, "1684": 512}
 """Multiply-adds of a warp's tensor-core instruction, by its shape."""
@@ -43,8 +43,8 @@ def counted(
     if not isinstance(kernel.cost, Staging) or not code.main_loop or not blocks or not problem.k:
         return None
     tile, sm, loop = kernel.tile(config), gpu.multiprocessor, code.main_loop
-    steps = blocks * -(-problem.k // tile.k)
-    warps = steps * -(-kernel.threads(config) // WARP)
+    steps = blocks * ceil_div(problem.k, tile.k)
+    warps = steps * ceil_div(kernel.threads(config), WARP)
     if kernel.cost.tensor_cores:
         if (multiplied := _on_tensor_cores(loop, steps * tile.m * tile.n * tile.k, sm)) is None:
             return None

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, product
 from typing import NamedTuple
 
+from tilewright.core.hardware import ceil_div
+
 Taken = Callable[[int, int], float]
 """What a product of this many rows and columns is expected to take a GPU, in microseconds; 0 where it is not known."""
 
@@ -104,11 +106,11 @@ def divide(taken_us: Taken, work: Work, count: int, link_bytes_us: float) -> Div
         link_bytes_us: bytes a microsecond, one way, that leave or reach the GPU with the factors.
     """
     m, n = work.m, work.n
-    least, most = -(-m // (UNIT * count)), -(-m // UNIT)
+    least, most = ceil_div(m, UNIT * count), ceil_div(m, UNIT)
 
     def bounds_of(own: int) -> tuple[int, ...]:
         """Where rows begin, of a GPU with the factors that has this many times UNIT, and of others with the rest."""
-        each = -(-max(m - own * UNIT, 0) // (UNIT * max(count - 1, 1))) * UNIT
+        each = ceil_div(max(m - own * UNIT, 0), UNIT * max(count - 1, 1)) * UNIT
         return (0, *(min(own * UNIT + other * each, m) for other in range(count - 1)), m)
 
     if count == 1 or not taken_us(m, n):
@@ -199,7 +201,7 @@ def parts_of(rows: int, cols: int, k: int, item: int) -> list[tuple[slice, slice
     product_us = 2 * rows * cols * k / (_OPERATIONS_US_OF_FLOAT32 if item == _FLOAT32 else _OPERATIONS_US)
     link_us = rows * cols * item / _LINK_BYTES_US
     count = min(4 if 2 * link_us > product_us > 4 * _LEAST_STEPS * STEP_US else 2, longer // _LEAST)
-    each = -(-longer // (count * UNIT)) * UNIT if count > 1 else longer
+    each = ceil_div(longer, count * UNIT) * UNIT if count > 1 else longer
     spans = [slice(begin, min(begin + each, longer)) for begin in range(0, longer, max(each, 1))] or [slice(0, 0)]
     whole = slice(0, rows), slice(0, cols)
     return [(whole[0], span) if cols >= rows else (span, whole[1]) for span in spans]

@@ -26,15 +26,16 @@ from tilewright.analysis.roofline import (
     roofline,
 )
 from tilewright.analysis.sass import SourceLine
-from tilewright.analysis.traffic import SECTOR_BYTES, Group, Traffic
+from tilewright.analysis.traffic import Group, Traffic
 from tilewright.analysis.widths import Widths, shared_widths
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.gpus import OLDEST, Gpu, limits
+from tilewright.core.hardware import SECTOR_BYTES
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import CompileReport
 from tilewright.engines.relayouts import as_read
-from tilewright.errors import EngineUnavailableError
-from tilewright.gpus import OLDEST, Gpu, limits
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Problem, Scalars
 
 WAITS = "waits"
 """What binds where multiprocessors have nothing to do for most of a step."""

@@ -4,8 +4,8 @@ from tilewright.analysis.models import copying, staging, streaming, thin, warpgr
 from tilewright.analysis.models.block import Footprint, Needs
 from tilewright.analysis.models.staging import Demand
 from tilewright.analysis.occupancy import occupancy
+from tilewright.core.gpus import Gpu, Multiprocessor
 from tilewright.engines.base import CompileReport
-from tilewright.gpus import Gpu, Multiprocessor
 from tilewright.kernels.families import Copying, Streaming, Thin, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant

@@ -9,10 +9,10 @@ from tilewright.analysis import sass
 from tilewright.analysis.control_flow import main_loop
 from tilewright.analysis.machine_code import MachineCode
 from tilewright.analysis.occupancy import Occupancy, occupancy
+from tilewright.core.errors import CompileError, ConfigError, KernelNotFoundError, nearest
+from tilewright.core.gpus import Gpu
 from tilewright.engines import disassembler, ptxas
 from tilewright.engines.base import CompileReport
-from tilewright.errors import CompileError, ConfigError, KernelNotFoundError, nearest
-from tilewright.gpus import Gpu
 
 SUFFIXES = (".ptx", ".cubin")
 

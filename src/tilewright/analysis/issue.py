@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from tilewright.analysis.instruction_mix import multiply_adds
 from tilewright.analysis.machine_code import MachineCode
 from tilewright.analysis.traffic import Operations
-from tilewright.gpus import Gpu
+from tilewright.core.gpus import Gpu
+from tilewright.core.hardware import WARP
 
-_WARP = 32
 _PAIR = "FFMA2"
 """Of compute capability 10.0 and newer: two multiply-adds in one instruction."""
 
@@ -39,4 +39,4 @@ def iterations(code: MachineCode, operations: Operations) -> float | None:
     """How often warps go through the loop that makes a launch's multiply-adds; None where it makes no FP32 ones."""
     _, multiplying = multiply_adds(code.main_loop)
     pairs = sum(instruction.name == _PAIR for instruction in code.main_loop)
-    return operations.ffma / _WARP / (multiplying + pairs) if multiplying else None
+    return operations.ffma / WARP / (multiplying + pairs) if multiplying else None

@@ -20,13 +20,14 @@ from tilewright.analysis.machine_code import MachineCode, code_of
 from tilewright.analysis.occupancy import Occupancy, occupancy
 from tilewright.analysis.roofline import ARITHMETIC, L1, MEMORY, SHARED, Bytes, Roofline, Through, moved, roofline
 from tilewright.analysis.sass import SourceLine
-from tilewright.analysis.traffic import OF_FRAGMENTS, SECTOR_BYTES, Traffic, traffic_of
+from tilewright.analysis.traffic import OF_FRAGMENTS, Traffic, traffic_of
 from tilewright.analysis.widths import Widths, shared_widths
+from tilewright.core.errors import CompileError, EngineUnavailableError, LaunchError
+from tilewright.core.gpus import OLDEST, Gpu, limits
+from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.engines.base import CompileReport
 from tilewright.engines.emulator.launch_counts import LaunchCounter, synchronises
 from tilewright.engines.emulator.program import TOGETHER_LIMIT, WaitsForBlocksError
-from tilewright.errors import CompileError, EngineUnavailableError, LaunchError
-from tilewright.gpus import OLDEST, Gpu, limits
 from tilewright.kernels.launches import Launch
 
 LAUNCH = "launch"

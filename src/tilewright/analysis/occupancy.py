@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.gpus import Multiprocessor
-
-_WARP = 32
+from tilewright.core.gpus import Multiprocessor
+from tilewright.core.hardware import WARP, ceil_div, round_up
 
 
 @dataclass(frozen=True)
@@ -63,22 +62,18 @@ def occupancy(sm: Multiprocessor, threads: int, registers: int, shared_bytes: in
         shared_bytes: of a bundle.
         bundle: blocks that are held together or not at all.
     """
-    warps = -(-threads // _WARP)
+    warps = ceil_div(threads, WARP)
     together = bundle * warps
-    per_warp = max(_round_up(registers * _WARP, sm.register_granularity), sm.register_granularity)
+    per_warp = max(round_up(registers * WARP, sm.register_granularity), sm.register_granularity)
     by_registers = sm.registers // sm.partitions // per_warp * sm.partitions // together
-    if registers > sm.registers_per_thread or per_warp * _round_up(together, sm.partitions) > sm.registers:
+    if registers > sm.registers_per_thread or per_warp * round_up(together, sm.partitions) > sm.registers:
         by_registers = 0
-    per_bundle = _round_up(shared_bytes + sm.reserved_shared_bytes, sm.shared_granularity)
+    per_bundle = round_up(shared_bytes + sm.reserved_shared_bytes, sm.shared_granularity)
     return Occupancy(
         warps_per_block=warps,
-        most_warps=sm.threads // _WARP,
+        most_warps=sm.threads // WARP,
         by_registers=bundle * by_registers,
         by_shared=bundle * (sm.shared_bytes // per_bundle if per_bundle else sm.blocks),
-        by_threads=bundle * (sm.threads // _WARP // together),
+        by_threads=bundle * (sm.threads // WARP // together),
         by_blocks=bundle * sm.blocks,
     )
-
-
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit

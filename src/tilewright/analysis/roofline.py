@@ -11,9 +11,11 @@ deliver took less than both together.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilewright.analysis.traffic import SECTOR_BYTES, WAVEFRONT_BYTES, Traffic
-from tilewright.gpus import Gpu
-from tilewright.problem import ITEM_BYTES, Problem, Scalars
+from tilewright.analysis.traffic import WAVEFRONT_BYTES, Traffic
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.gpus import Gpu
+from tilewright.core.hardware import SECTOR_BYTES
+from tilewright.core.problem import Problem, Scalars
 
 ARITHMETIC, MEMORY, L2, L1, SHARED = "arithmetic", "memory", "L2", "L1", "shared memory"
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.hardware import SECTOR_BYTES, ceil_div
+from tilewright.core.problem import Problem
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Kernel, Tile
-from tilewright.problem import ITEM_BYTES, Problem
-
-SECTOR_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,12 @@ class Axis:
 
     @property
     def small_tiles(self) -> int:
-        return -(-self.fewest // self.tile)
+        return ceil_div(self.fewest, self.tile)
 
     @property
     def tiles(self) -> int:
         """How many the whole problem has."""
-        return -(-self.extent // self.tile)
+        return ceil_div(self.extent, self.tile)
 
     def kinds(self) -> Iterator[tuple[int, int]]:
         """Of each kind of tile: a place where the small problem has one, and how many the whole problem has."""
@@ -122,7 +122,7 @@ class Axis:
         for place in range(different):
             key = self._key(place * self.tile, self.extent)
             first, count = found.get(key, (place, 0))
-            found[key] = first, count + -(-(whole - place) // different)
+            found[key] = first, count + ceil_div(whole - place, different)
         if rest:
             key = self._key(whole * self.tile, self.extent)
             first, count = found.get(key, (whole, 0))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import NamedTuple
 
-from tilewright.errors import CompileError
+from tilewright.core.errors import CompileError
 
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
 _LABEL = re.compile(r"([.$\w]+):\s*$")

@@ -15,8 +15,10 @@ from functools import cache
 
 from tilewright.analysis.cost import Cost
 from tilewright.analysis.dividing import Work, all_gather_us, divide, reduce_scatter_us
-from tilewright.errors import ProblemError
-from tilewright.problem import ITEM_BYTES, Problem
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import ProblemError
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import Problem
 
 ALL_GATHER, REDUCE_SCATTER, SPLIT = SCHEMES = ("all_gather_matmul", "matmul_reduce_scatter", "split")
 
@@ -100,7 +102,11 @@ def _share(
 ) -> Share | None:
     """None where the product does not divide: a GPU would have nothing to multiply."""
     m, n, k = problem.m, problem.n, problem.k
-    part = {ALL_GATHER: (m, -(-n // count), k), REDUCE_SCATTER: (m, n, -(-k // count)), SPLIT: (-(-m // count), n, k)}
+    part = {
+        ALL_GATHER: (m, ceil_div(n, count), k),
+        REDUCE_SCATTER: (m, n, ceil_div(k, count)),
+        SPLIT: (ceil_div(m, count), n, k),
+    }
     divided = {ALL_GATHER: min(n, m), REDUCE_SCATTER: min(k, m), SPLIT: min(m, links.per_host)}[scheme]
     if divided < count or not n or not k:
         return None
@@ -125,7 +131,7 @@ def _within_host(scheme: str, count: int, expected: Expected, problem: Problem, 
     """When the last GPU of a host has ended."""
     m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
     item, result = ITEM_BYTES[problem.dtype], ITEM_BYTES[problem.result]
-    depth = -(-k // count) if scheme == REDUCE_SCATTER else k
+    depth = ceil_div(k, count) if scheme == REDUCE_SCATTER else k
 
     @cache
     def taken_us(rows: int, cols: int) -> float:
@@ -133,10 +139,10 @@ def _within_host(scheme: str, count: int, expected: Expected, problem: Problem, 
         return cost.us if cost else 0.0
 
     if scheme == ALL_GATHER:
-        rows, cols = -(-m // count), -(-n // count)
+        rows, cols = ceil_div(m, count), ceil_div(n, count)
         return all_gather_us(taken_us, rows, cols, rows * k * item * batch, count, link_bytes_us)
     if scheme == REDUCE_SCATTER:
-        return reduce_scatter_us(taken_us, -(-m // count), n, depth, result, count, link_bytes_us / batch)
+        return reduce_scatter_us(taken_us, ceil_div(m, count), n, depth, result, count, link_bytes_us / batch)
     work = Work(max(m, n), min(m, n), k, item * batch, result * batch)
     return divide(taken_us, work, count, link_bytes_us).us
 

@@ -13,10 +13,11 @@ from tilewright.analysis.block_counts import BlockCounts, Counts, add
 from tilewright.analysis.sampling import Plan, plan
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.widths import Widths
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels.families import Streaming
 from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import Config, Division, Kernel
-from tilewright.problem import Problem, Scalars
 
 
 def with_workers(
@@ -57,7 +58,7 @@ def with_workers(
 
 def _tiles(small: Plan, division: Division, problem: Problem, config: Config) -> Counter[tuple[tuple[int, int], int]]:
     """How many tiles there are of each kind, by its place in the small problem, with each number of workers."""
-    across, steps = small.cols.tiles, max(-(-problem.k // config.BK), 1)
+    across, steps = small.cols.tiles, max(ceil_div(problem.k, config.BK), 1)
     cols = [small.cols.place(col) for col in range(across)]
     found: Counter[tuple[tuple[int, int], int]] = Counter()
     full_rows, tiles = division.whole // across, small.rows.tiles * across
@@ -81,7 +82,7 @@ def _depth(small: Plan, workers: int, deep: int) -> tuple[int, int]:
     if len(small.depths) == 1:
         return small.depths[0], 0
     first, step = small.depths[0], small.depths[1] - small.depths[0]
-    steps = max(-(-(workers * deep - first) // step), 0)
+    steps = max(ceil_div(workers * deep - first, step), 0)
     depth, whole = first + steps * step, small.small.k
     return (depth, steps) if depth <= whole else (whole, small.steps(whole))
 

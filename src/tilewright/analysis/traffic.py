@@ -13,14 +13,14 @@ from tilewright.analysis import shared_tiles
 from tilewright.analysis.block_counts import OPERATIONS, TILES, BlockCounts, Counts
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.widths import Widths
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.relayouts import jobs
 from tilewright.kernels.families import Streaming
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Problem, Scalars
 
-SECTOR_BYTES = 32
 WAVEFRONT_BYTES = 128
 
 OF_FRAGMENTS = "fragments in shared memory are counted as 16 bytes a lane: which lane holds what is the GPU's affair"
@@ -159,7 +159,7 @@ def count(
     if found.relaid:
         notes.append(f"without the relayout of {' and '.join(found.relaid)} beforehand")
     tile, blocks = kernel.tile(config), 0 if problem.is_empty else kernel.grid(problem, config, multiprocessors)
-    work = -(-problem.m // tile.m) * -(-problem.n // tile.n) * tile.m * tile.n * problem.k
+    work = ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n) * tile.m * tile.n * problem.k
     whole = work <= _WHOLE
     counting = BlockCounts(kernel, config, problem, widths, scalars, multiprocessors)
     if not blocks:

@@ -10,8 +10,8 @@ from tilewright.arrays.library import Library, type_name
 from tilewright.arrays.numpy import check_plain
 from tilewright.arrays.operand import Operand, host_operand, supported
 from tilewright.arrays.protocols import DLPACK_HOST, exchange_device, exchanged
-from tilewright.errors import ArrayError, DtypeError, ProblemError
-from tilewright.problem import FLOAT8
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 
 
 class Jax(Library):

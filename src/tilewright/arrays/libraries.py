@@ -13,7 +13,7 @@ from tilewright.arrays.library import Library, type_name
 from tilewright.arrays.numpy import NumPy
 from tilewright.arrays.protocols import Other
 from tilewright.arrays.torch import Torch
-from tilewright.errors import ArrayError
+from tilewright.core.errors import ArrayError
 
 JAX = Jax()
 _NUMPY, _OTHER = NumPy(), Other()

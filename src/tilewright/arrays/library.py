@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.arrays.operand import Operand
-from tilewright.errors import ArrayError, DtypeError, ProblemError
+from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 
 LEGACY_STREAM = 0
 """Handle of CUDA's default stream: it waits for the other blocking streams, and they for it."""

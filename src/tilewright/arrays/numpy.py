@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.arrays.library import LEGACY_STREAM, Library, type_name
 from tilewright.arrays.operand import Operand, host_operand
-from tilewright.errors import ArrayError, ProblemError
+from tilewright.core.errors import ArrayError, ProblemError
 
 _PLAIN = (np.ndarray, np.memmap)
 

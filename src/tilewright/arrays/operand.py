@@ -9,10 +9,10 @@ import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.core.dtypes import DTYPES, ITEM_BYTES
+from tilewright.core.errors import DtypeError
 from tilewright.engines.base import Matrix
-from tilewright.errors import DtypeError
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import DTYPES, ITEM_BYTES
 from tilewright.shapes import View
 
 HOST = -1

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from tilewright.arrays.library import LEGACY_STREAM, Library, type_name
 from tilewright.arrays.operand import HOST, Operand, gpu_operand, host_operand, supported
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import ArrayError
 from tilewright.engines.registry import resolve_engine
-from tilewright.errors import ArrayError
-from tilewright.problem import ITEM_BYTES
 from tilewright.shapes import View
 
 DLPACK_HOST = (1, 3)  # kDLCPU and kDLCUDAHost, which is pinned but ordinary host memory

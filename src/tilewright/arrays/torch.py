@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tilewright.arrays.library import LEGACY_STREAM, Library, Maker, type_name
 from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
-from tilewright.errors import ArrayError, ProblemError
-from tilewright.problem import FLOAT8, ITEM_BYTES
+from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
+from tilewright.core.errors import ArrayError, ProblemError
 from tilewright.shapes import View
 
 _CONVERT = "{}.to(torch.float32)"

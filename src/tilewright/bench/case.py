@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.hardware import round_up
+from tilewright.core.problem import UNSCALED, Layout, Problem, Scalars
 from tilewright.engines.emulator.check import is_vast
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import ITEM_BYTES, UNSCALED, Layout, Problem, Scalars
 
 MANY = 12
 """Multiprocessors that share two tiles: more than the emulator has, so that partial sums are added in several steps."""
@@ -116,7 +118,7 @@ def posed(
 def aligned_lines(layout: Layout, dtype: str) -> Layout:
     """A layout with lines that begin at multiples of 16 bytes."""
     vector = VECTOR_BYTES // ITEM_BYTES[dtype]
-    return layout._replace(ld=-(-layout.ld // vector) * vector, batch_stride=None)
+    return layout._replace(ld=round_up(layout.ld, vector), batch_stride=None)
 
 
 def shares_tiles(kernel: Kernel, config: Config) -> bool:

@@ -8,13 +8,13 @@ from functools import partial
 from tilewright.bench.case import FAR_ABOVE, INFINITE, MANY, NAN, NEAR_OVERFLOW, Case, posed, shared_sizes, shares_tiles
 from tilewright.bench.feature_cases import feature_cases
 from tilewright.bench.vast import vast_problems, with_far_lines
+from tilewright.core.errors import ConfigError
+from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.emulator.check import steps_in_flight, telling_shapes
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.emulator.zero_pages import has_room
-from tilewright.errors import ConfigError
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Kernel, valid_configs
-from tilewright.problem import Layout, Problem, Scalars
 from tilewright.tables.shipped import shipped_configs
 
 _LAPS = 9

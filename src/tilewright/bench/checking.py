@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from tilewright.bench.case import INFINITE, INFINITY, NAN, TINY, Case
 from tilewright.bench.vast import judge
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.problem import UNSCALED
 from tilewright.engines.emulator.check import Checked, check
 from tilewright.engines.emulator.engine import Executables
 from tilewright.engines.emulator.rows import check_rows
 from tilewright.engines.emulator.sampled import check_sample
 from tilewright.kernels.spec import Kernel
-from tilewright.problem import UNSCALED
 
 NOTHING: NDArray[Any] = np.empty((0, 0))
 """The result where none is kept."""

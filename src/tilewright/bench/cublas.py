@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.verify import limit
+from tilewright.core.dtypes import ELEMENT_TYPES, FLOAT8, RESULTS
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.problem import FAST, Layout, Problem, Scalars, Scale
 from tilewright.engines.base import Work
 from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.engines.cuda import CudaEngine
 from tilewright.engines.driver import Allocation
-from tilewright.errors import EngineUnavailableError
-from tilewright.problem import FAST, FLOAT8, RESULTS, Layout, Problem, Scalars, Scale
 
 DEFAULT, BEST = "cuBLAS", "cuBLASLt"
 """Names of the two works: cublasGemmEx, and the best algorithm of cuBLASLt's heuristics. TF32 has its name added."""
@@ -42,13 +43,6 @@ AGREEMENT = 5e-5
 """Relative Frobenius distance between two algorithms' results, at most, or twice what the precision allows if that is
 more. An algorithm in TF32 where that is not asked for would be off by about 3e-4."""
 
-_TYPES = {  # of cudaDataType: CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF, CUDA_R_8F_E4M3, CUDA_R_8F_E5M2
-    "float32": 0,
-    "float16": 2,
-    "bfloat16": 14,
-    "float8_e4m3fn": 28,
-    "float8_e5m2": 29,
-}
 _SCALE_MODES = {"tensor": 0, "line": 3}
 """CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F and _OUTER_VEC_32F of cublasLtMatmulMatrixScale_t."""
 _COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F of cublasComputeType_t: products and sums in float32, never TF32
@@ -60,7 +54,7 @@ OperandSets = Sequence[Sequence[Any]]
 """A, B and D in the engine's memory, several times, and whatever follows them."""
 
 
-class _Arithmetic(NamedTuple):
+class _CublasTypes(NamedTuple):
     """What cuBLAS is to compute with."""
 
     factors: int
@@ -73,9 +67,11 @@ class _Arithmetic(NamedTuple):
     """Whether sums of float8 products stay in tensor cores."""
 
     @classmethod
-    def of(cls, problem: Problem, precision: str | None) -> "_Arithmetic":
+    def of(cls, problem: Problem, precision: str | None) -> "_CublasTypes":
         compute = _COMPUTE_TF32 if precision == "tf32" else _COMPUTE_32F
-        factors, result, of_b = (_TYPES[one] for one in (problem.dtype, problem.result, problem.dtype_b))
+        factors, result, of_b = (
+            ELEMENT_TYPES[one].cuda_type for one in (problem.dtype, problem.result, problem.dtype_b)
+        )
         return cls(factors, result, compute, of_b, precision == FAST)
 
 
@@ -90,7 +86,7 @@ def gemm_arguments(
         pointers: addresses of A, B and D.
         alpha, beta: addresses of the scalars.
     """
-    kinds, batched = _Arithmetic.of(problem, precision), problem.batch != 1
+    kinds, batched = _CublasTypes.of(problem, precision), problem.batch != 1
 
     def operand(pointer: int, kind: int, layout: Layout) -> tuple[int, ...]:
         return (pointer, kind, layout.ld, *([layout.batch_stride or 0] if batched else []))
@@ -174,7 +170,7 @@ class CublasBaseline:
         """cublasGemmEx, which chooses an algorithm by itself."""
         cublas, handle, workspace = self._cublas, self._handle, self._workspace.pointer
         multiply = cublas.gemm_ex if problem.batch == 1 else cublas.gemm_strided_batched_ex
-        numbers = _Scalars(scalars)
+        numbers = _ScalarAddresses(scalars)
 
         def work(run: int, stream: Any) -> None:
             pointers = [matrix.pointer for matrix in sets[run % len(sets)][:3]]
@@ -187,7 +183,7 @@ class CublasBaseline:
     def _best(self, problem: Problem, sets: OperandSets, precision: str | None, scalars: Scalars) -> Work | None:
         """The fastest algorithm of cuBLASLt's heuristics that runs and agrees with cublasGemmEx, if that multiplies
         such factors."""
-        arithmetic = _Arithmetic.of(problem, precision)
+        arithmetic = _CublasTypes.of(problem, precision)
         product = _LtProduct(self._lt, self._lt_handle, self._workspace.pointer, problem, sets, arithmetic)
         algorithms = [algorithm for algorithm in product.algorithms if self._runs(product.work(algorithm, scalars))]
         if not algorithms:
@@ -223,7 +219,7 @@ class CublasBaseline:
         return self._engine.download(sets[0][2])
 
 
-class _Scalars:
+class _ScalarAddresses:
     """Addresses of alpha and beta in host memory."""
 
     def __init__(self, scalars: Scalars) -> None:
@@ -242,11 +238,11 @@ class _LtProduct:
         workspace: int,
         problem: Problem,
         sets: OperandSets,
-        arithmetic: _Arithmetic,
+        arithmetic: _CublasTypes,
     ) -> None:
         self._lt, self._handle, self._workspace, self._sets = lt, handle, workspace, sets
         with contextlib.ExitStack() as created:
-            self._operation = lt.matmul_desc_create(arithmetic.compute, _TYPES["float32"])
+            self._operation = lt.matmul_desc_create(arithmetic.compute, ELEMENT_TYPES["float32"].cuda_type)
             created.callback(lt.matmul_desc_destroy, self._operation)
             of_desc = lt.MatmulDescAttribute
             for attribute, factor in ((of_desc.TRANSA, problem.b), (of_desc.TRANSB, problem.a)):
@@ -276,7 +272,7 @@ class _LtProduct:
 
     def work(self, algorithm: NDArray[Any], scalars: Scalars) -> Work:
         """The product by one algorithm."""
-        lt, handle, workspace, numbers = self._lt, self._handle, self._workspace, _Scalars(scalars)
+        lt, handle, workspace, numbers = self._lt, self._handle, self._workspace, _ScalarAddresses(scalars)
         layout_a, layout_b, layout_c = self._layouts
 
         def work(run: int, stream: Any) -> None:

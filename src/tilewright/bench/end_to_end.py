@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 from tilewright.bench.records import EndToEnd, PerCall
 from tilewright.bench.verify import limit
-from tilewright.errors import DtypeError, EngineUnavailableError, LaunchError
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.errors import DtypeError, EngineUnavailableError, LaunchError
+from tilewright.core.problem import FAST, Layout, Problem, Scalars, orders
 from tilewright.front import matmul, prepare
 from tilewright.kernels.spec import Choice
-from tilewright.problem import FAST, FLOAT8, Layout, Problem, Scalars, orders
 
 QUEUE = 16
 """Calls between two waits where the host's time is taken: few, so that a full queue never blocks it."""

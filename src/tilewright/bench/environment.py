@@ -12,10 +12,10 @@ from typing import Any
 
 from tilewright import version
 from tilewright.bench.records import GpuState
+from tilewright.core.errors import EngineUnavailableError
 from tilewright.engines.base import Engine
 from tilewright.engines.emulator.host import cores, cpu_name
 from tilewright.engines.host_compiler import find_compiler
-from tilewright.errors import EngineUnavailableError
 
 REVISION_VARIABLE = "TILEWRIGHT_REVISION"
 """Environment variable that says which source revision this is, where the package is a copy without its history."""

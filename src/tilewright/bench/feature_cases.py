@@ -7,14 +7,10 @@ from typing import Any
 
 from tilewright.bench.case import MANY, TINY, VALUES, Case, aligned_lines, posed, shared_sizes, shares_tiles
 from tilewright.bench.covering import Row, cover
-from tilewright.engines.emulator.check import steps_in_flight
-from tilewright.engines.emulator.engine import MULTIPROCESSORS
-from tilewright.kernels.spec import Config, Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import (
+from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
+from tilewright.core.hardware import ceil_div, round_up
+from tilewright.core.problem import (
     ACTIVATIONS,
-    FLOAT8,
-    ITEM_BYTES,
     SCALED_BLOCK,
     UNSCALED,
     Arithmetic,
@@ -25,6 +21,10 @@ from tilewright.problem import (
     Scale,
     Scaling,
 )
+from tilewright.engines.emulator.check import steps_in_flight
+from tilewright.engines.emulator.engine import MULTIPROCESSORS
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import VECTOR_BYTES
 
 _NARROW_BYTES = 2
 """Bytes of an element of results that the copy engine stores."""
@@ -179,10 +179,10 @@ def _combined(kernel: Kernel, row: Row) -> Problem:
     rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] and not kernel.multiplies_terms else tile.m
     beyond = VECTOR_BYTES if lines == _WHOLE else 5
     columns = tile.n if batch == _BATCHES[0] or kernel.cluster(config) > 1 else 0
-    m, n = rows + tile.m // 2 + 3, columns + -(-tile.n // 2 // VECTOR_BYTES) * VECTOR_BYTES + beyond
+    m, n = rows + tile.m // 2 + 3, columns + round_up(ceil_div(tile.n, 2), VECTOR_BYTES) + beyond
     k = max(steps * tile.k + tile.k // 2, SCALED_BLOCK if factors in FLOAT8 else 0) + 5
     if lines == _DIVIDED:
-        m, n, k = rows + tile.m, columns or tile.n, -(-steps // 2) * 2 * tile.k
+        m, n, k = rows + tile.m, columns or tile.n, round_up(steps, 2) * tile.k
     count = 1 if batch == _BATCHES[0] else 2
     if row["multiprocessors"] == MANY:
         m, n, k = shared_sizes(kernel, config)

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from tilewright.bench.environment import gpu_state
 from tilewright.bench.records import Baseline, Error, GpuState, LaunchedKernel, Record, Result, Timed, Times
 from tilewright.bench.verify import Operands, limit
+from tilewright.core.hardware import round_up
+from tilewright.core.problem import Epilogue, Order, Problem, Scalars
 from tilewright.engines.base import Engine, Matrix, Work, matrix_at, memory_lines, run
 from tilewright.engines.plan import Plan, Pointers
 from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import Epilogue, Order, Problem, Scalars
 
 _MOST_SETS = 4096  # of operands; reached only where one set is smaller than 30 kB
 
@@ -264,7 +265,7 @@ def _copies(engine: Engine, array: NDArray[Any], count: int, order: Order = "row
     """Copies of an array in one allocation, each at an address that is a multiple of 16."""
     lines = memory_lines(array, 0, order)
     whole = VECTOR_BYTES // array.itemsize
-    size = -(-lines.size // whole) * whole
+    size = round_up(lines.size, whole)
     stack = np.zeros((count, size), array.dtype)
     stack[:, : lines.size] = lines.reshape(-1)
     memory = engine.upload(stack)

@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.problem import Arithmetic, Problem, Scalars, orders
 from tilewright.engines.registry import cuda_unavailable
-from tilewright.errors import EngineUnavailableError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Arithmetic, Problem, Scalars, orders
 
 _INSTALLED = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
 

@@ -10,11 +10,11 @@ from tilewright.bench.cublas import DEFAULT, CublasBaseline
 from tilewright.bench.measure import OperandSet, operand_sets
 from tilewright.bench.ncu import CUBLAS, Launch
 from tilewright.bench.verify import Operands
+from tilewright.core.problem import Scalars
 from tilewright.engines.base import run
 from tilewright.engines.cuda import CudaEngine
 from tilewright.engines.driver import check
 from tilewright.kernels import find
-from tilewright.problem import Scalars
 
 
 def main() -> None:

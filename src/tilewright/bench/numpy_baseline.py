@@ -8,8 +8,8 @@ import numpy as np
 from tilewright.bench.measure import OperandSet
 from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.verify import Operands
+from tilewright.core.problem import UNSCALED, Arithmetic, Problem, Scalars
 from tilewright.engines.base import Work
-from tilewright.problem import UNSCALED, Arithmetic, Problem, Scalars
 
 
 class NumpyBaseline:

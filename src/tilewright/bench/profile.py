@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 from tilewright.bench import ncu
 from tilewright.bench.records import Facts
+from tilewright.core.hardware import SECTOR_BYTES
+from tilewright.core.problem import Problem
 from tilewright.kernels.spec import Kernel
-from tilewright.problem import Problem
-
-_SECTOR_BYTES = 32
 
 
 class Profile(Facts):
@@ -57,13 +56,13 @@ class Profile(Facts):
         """Sectors of global memory that loads and stores ask for, asynchronous copies and the copy engine apart."""
         sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op"
         found = self._sum(f"{sectors}_ld.sum", f"{sectors}_st.sum")
-        return None if found is None else _SECTOR_BYTES * found
+        return None if found is None else SECTOR_BYTES * found
 
     @property
     def l2_bytes(self) -> float | None:
         """Read from and written to the L2 cache."""
         sectors = self._sum("lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum")
-        return None if sectors is None else _SECTOR_BYTES * sectors
+        return None if sectors is None else SECTOR_BYTES * sectors
 
     @property
     def dram_bytes(self) -> float | None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from tilewright.errors import RecordsError
-from tilewright.files import Kind, faults, json_kind, save_json
-from tilewright.gpus import Gpu, capability_of, find_gpu
+from tilewright.core.errors import RecordsError
+from tilewright.core.files import Kind, faults, json_kind, save_json
+from tilewright.core.gpus import Gpu, capability_of, find_gpu
+from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scaling, Side, orders
 from tilewright.kernels.spec import TERM_PRECISIONS
-from tilewright.problem import Arithmetic, Epilogue, Problem, Scaling, Side, orders
 
 if TYPE_CHECKING:
     from typing_extensions import Self

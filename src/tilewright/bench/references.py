@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.errors import ConfigError, nearest
+from tilewright.core.errors import ConfigError, nearest
 from tilewright.kernels.launches import Launch, Number
 
 LIMITS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5, "float64": 1e-12}

@@ -11,12 +11,12 @@ from tilewright.bench.measure import BaselineLibrary, OnStep
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Record, Result
 from tilewright.bench.verify import Operands
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import Engine
 from tilewright.engines.emulator.host import cores
 from tilewright.engines.side_by_side import Workers
 from tilewright.kernels import BEST
 from tilewright.kernels.spec import Choice
-from tilewright.problem import Problem, Scalars
 from tilewright.select.selector import select
 
 _Found = TypeVar("_Found", bound=Result)
@@ -144,7 +144,7 @@ def _end_to_end(
     return record.model_copy(update={"end_to_end": new, "end_to_end_out": out})
 
 
-class _Asked(NamedTuple):
+class _Measurements(NamedTuple):
     """What is measured on a problem."""
 
     choice: Choice | str
@@ -164,9 +164,9 @@ class _Asked(NamedTuple):
         return found.model_copy(update={**picked, "batch_invariant": self.batch_invariant})
 
 
-def _asked(choice: Choice | str, prepared: bool, batch_invariant: bool) -> list[_Asked]:
+def _asked(choice: Choice | str, prepared: bool, batch_invariant: bool) -> list[_Measurements]:
     return [
-        _Asked(choice, kept, invariant)
+        _Measurements(choice, kept, invariant)
         for kept in ((None, "B") if prepared else (None,))
         for invariant in ((False, True) if batch_invariant and choice == BEST else (batch_invariant,))
     ]
@@ -181,7 +181,7 @@ def pick(engine: Engine, problem: Problem, kept: str | None = None) -> Choice:
     return Choice(*select(problem, engine.capability, engine.device_name, kept=kept))
 
 
-def _pick(engine: Engine, asked: _Asked, problem: Problem) -> Choice:
+def _pick(engine: Engine, asked: _Measurements, problem: Problem) -> Choice:
     """The choice itself, or what the selector picks.
 
     Raises:

@@ -7,8 +7,8 @@ from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
 
-from tilewright.errors import SuiteNotFoundError, nearest
-from tilewright.problem import Arithmetic, Epilogue, Problem, Scaling, orders
+from tilewright.core.errors import SuiteNotFoundError, nearest
+from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scaling, orders
 
 
 class Shape(NamedTuple):

@@ -8,13 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.bench.verify import limit
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import ConfigError, LaunchError
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.emulator.check import telling_shapes
 from tilewright.engines.emulator.program import GRID_LIMITS
 from tilewright.engines.emulator.sampled import Sample
-from tilewright.errors import ConfigError, LaunchError
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
 
 REACH = 2**32 + 2**31
 """Elements of a matrix: an index of 32 bits is wrong for many of them, with a sign or without."""
@@ -44,7 +46,7 @@ def with_far_lines(problem: Problem, aligned: bool) -> Problem:
 
 def _far(layout: Layout, lines: int, length: int, item: int, aligned: bool) -> Layout:
     vector = VECTOR_BYTES // item
-    first = -(-REACH // ((lines - 1) * vector)) * vector + (0 if aligned else 1)
+    first = ceil_div(REACH, (lines - 1) * vector) * vector + (0 if aligned else 1)
     return layout._replace(
         ld=next(ld for ld in itertools.count(first, vector) if _misses(ld, lines, length, item)), batch_stride=None
     )

@@ -12,18 +12,16 @@ from numpy.typing import NDArray
 
 from tilewright import activations
 from tilewright.analysis.accuracy import LEFT
-from tilewright.errors import ProblemError
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, SCALED_BLOCK, Layout, Problem, Scalars, Scale
+from tilewright.core.dtypes import ELEMENT_TYPES, FLOAT8, ITEM_BYTES
+from tilewright.core.errors import ProblemError
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import FAST, SCALED_BLOCK, Layout, Problem, Scalars, Scale
 
 _ACTIVATION_UNITS = 8
 """Units of 2**-23 of a sum that computing an activation of it may err by."""
 
 _STEEPEST = 1.13
 """Largest slope of an activation, and so how many times larger it may make an error: that of gelu, at 1.41."""
-
-_ROUNDING = {"float32": 0.0, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4}
-"""By how much of itself a number errs at most when it is rounded to a result's type; of float32 the sums' limit has
-it."""
 
 _FLOAT8_UNIT = 2.0**-13
 """Of the last place that tensor cores keep of sums of float8 products."""
@@ -79,7 +77,7 @@ class Operands:
         c = uniform(of_c, problem.result) if scalars.beta else np.full(of_c, np.nan, dtype=problem.result)
         side = problem.epilogue.bias
         bias = uniform((n if side == "row" else m,), problem.result) if side else None
-        scaling, steps = problem.scaling, -(-k // SCALED_BLOCK)
+        scaling, steps = problem.scaling, ceil_div(k, SCALED_BLOCK)
         # Of a grouped product each matrix of B has scales of its columns.
         deep = problem.batch if problem.grouped and scaling.b and scaling.b.kind == "line" else 1
         scale_a = _scales(random, scaling.a, m, steps)
@@ -170,7 +168,7 @@ def _scales(
     `deep` of each."""
     if scale is None:
         return None
-    count = 1 if scale.kind == "tensor" else -(-sides // scale.sides)
+    count = 1 if scale.kind == "tensor" else ceil_div(sides, scale.sides)
     return random.uniform(0.5, 2, (count, steps if scale.of_blocks else deep)).astype(np.float32)
 
 
@@ -261,4 +259,5 @@ def limit(problem: Problem, precision: str | None = None) -> float:
     allowed += 2 * LEFT.get(precision or "", 0.0)
     if problem.epilogue.activation:
         allowed = _STEEPEST * allowed + _ACTIVATION_UNITS * unit
-    return allowed + _ROUNDING[problem.result]
+    rounding = 0 if problem.result == "float32" else 2.0 ** -ELEMENT_TYPES[problem.result].mantissa
+    return allowed + rounding  # of float32 the sums' limit has it

@@ -40,13 +40,14 @@ from tilewright.cli.terminal import (
     promised,
     results,
 )
+from tilewright.core.dtypes import DTYPES
+from tilewright.core.errors import ConfigError, EngineUnavailableError
+from tilewright.core.files import check_outputs
+from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Scalars
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import ConfigError, EngineUnavailableError
-from tilewright.files import check_outputs
 from tilewright.kernels import BEST, KERNELS
 from tilewright.kernels.spec import Choice, parse_overrides
-from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Scalars
 from tilewright.report import course
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table

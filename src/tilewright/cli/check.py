@@ -34,15 +34,15 @@ from tilewright.cli.terminal import (
     say,
     write_json,
 )
+from tilewright.core.errors import CompileError, DtypeError, NotSampledError, ProblemError, TilewrightError
+from tilewright.core.files import check_outputs, json_kind
+from tilewright.core.problem import Scalars
 from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.device_errors import check_kernel_for_gpu
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, telling_shapes
-from tilewright.errors import CompileError, DtypeError, NotSampledError, ProblemError, TilewrightError
-from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import GROUPED, KERNELS, examples
 from tilewright.kernels.spec import Kernel, parse_overrides
-from tilewright.problem import Scalars
 from tilewright.report.fitted import Column, FittedTable
 
 KIND = json_kind("findings of a check", "checked")

@@ -32,15 +32,16 @@ from tilewright.cli.terminal import (
     say,
     write_json,
 )
+from tilewright.core.dtypes import DTYPES, default_result
+from tilewright.core.errors import ConfigError, ProblemError
+from tilewright.core.files import Output, check_outputs, json_kind
+from tilewright.core.gpus import GPUS, Gpu, find_gpu, gpu_named
+from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.engines.registry import present_gpu
-from tilewright.errors import ConfigError, ProblemError
-from tilewright.files import Output, check_outputs, json_kind
-from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import BEST
 from tilewright.kernels.launches import Launch
 from tilewright.kernels.source_lines import Extents
 from tilewright.kernels.spec import parse_overrides
-from tilewright.problem import DTYPES, Arithmetic, Problem, default_result, orders
 from tilewright.report import explain_tables as tables
 from tilewright.report import scaling_table
 from tilewright.report.figures import explained as figure

@@ -3,10 +3,10 @@
 from tilewright import version
 from tilewright.bench.environment import environment
 from tilewright.cli.streams import out
+from tilewright.core.errors import EngineUnavailableError
 from tilewright.engines import cache
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
-from tilewright.errors import EngineUnavailableError
 from tilewright.report.tables import info_table
 
 

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from tilewright.bench.references import Compared, Reference
 from tilewright.cli.terminal import say
+from tilewright.core.errors import CompileError, ConfigError, LaunchError, TilewrightError
 from tilewright.engines.apart import Apart, LostError, call_apart
 from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.launches import CheckedLaunch, check_launch, compile_for_check
-from tilewright.errors import CompileError, ConfigError, LaunchError, TilewrightError
 from tilewright.kernels import find, resolve
 from tilewright.kernels.launches import Buffer, Launch, Map, Number, Unit, is_launch, read_launch, read_unit, said_by
 from tilewright.kernels.source_lines import definitions, is_source, split_words

@@ -19,7 +19,7 @@ from typer.main import get_command
 
 from tilewright import version
 from tilewright.cli.streams import notes, out, remark
-from tilewright.errors import TilewrightError
+from tilewright.core.errors import TilewrightError
 from tilewright.report.visible import visible
 
 COMMANDS = ("list", "info", "bench", "check", "report", "explain", "sass", "tune", "new")

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.streams import out
-from tilewright.errors import KernelNotFoundError, PathError
-from tilewright.files import write_whole
+from tilewright.core.errors import KernelNotFoundError, PathError
+from tilewright.core.files import write_whole
 from tilewright.kernels.source_lines import SUFFIX
 from tilewright.kernels.sources import START
 

@@ -7,8 +7,8 @@ import typer
 
 from tilewright.cli import check, explain, sass
 from tilewright.cli.streams import notes
-from tilewright.errors import RecordsError
-from tilewright.files import Output, check_outputs, parsed
+from tilewright.core.errors import RecordsError
+from tilewright.core.files import Output, check_outputs, parsed
 from tilewright.report import kinds
 from tilewright.report.figures import explained
 from tilewright.report.html import page, sources

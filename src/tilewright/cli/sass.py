@@ -14,15 +14,15 @@ from tilewright.analysis.register_banks import bank_reads
 from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared
 from tilewright.cli.terminal import Factors, Order, json_output, kernel_names, results, say, write_json
+from tilewright.core.errors import ConfigError
+from tilewright.core.files import check_outputs, json_kind
+from tilewright.core.gpus import limits
+from tilewright.core.problem import Problem, orders
 from tilewright.engines.registry import present_gpu
 from tilewright.engines.relayouts import as_read
-from tilewright.errors import ConfigError
-from tilewright.files import check_outputs, json_kind
-from tilewright.gpus import limits
 from tilewright.kernels.launches import Unit
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Problem, orders
 from tilewright.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
 
 KIND = json_kind("counts of machine code", "kernel", "arch", "main_loop", "listing")

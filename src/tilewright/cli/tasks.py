@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.cli.launches import Words
-from tilewright.errors import ConfigError, ProblemError
+from tilewright.core.errors import ConfigError, ProblemError
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import BEST
 from tilewright.kernels.spec import Choice, Kernel
 from tilewright.kernels.takes import Takes
-from tilewright.problem import Arithmetic, Problem
 
 COURSE, LIBRARY = "course", "library"
 """Stand for the rungs, which are benched where no kernel is named, and for all other kernels."""

@@ -11,11 +11,12 @@ from rich.text import Text
 
 from tilewright.bench import suites
 from tilewright.cli.streams import notes, out
+from tilewright.core.dtypes import DTYPES, FLOAT8
+from tilewright.core.errors import ProblemError
+from tilewright.core.files import Kind, Output, as_json, save_json
+from tilewright.core.problem import FAST, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
 from tilewright.engines.registry import CHOICES
-from tilewright.errors import ProblemError
-from tilewright.files import Kind, Output, as_json, save_json
 from tilewright.kernels import KERNELS, examples
-from tilewright.problem import DTYPES, FAST, FLOAT8, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
 from tilewright.report.fitted import wrapped
 from tilewright.report.visible import visible, visible_text
 

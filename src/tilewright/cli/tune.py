@@ -36,14 +36,14 @@ from tilewright.cli.terminal import (
     results,
     say,
 )
+from tilewright.core.errors import ConfigError, DtypeError, EngineUnavailableError, ProblemError
+from tilewright.core.files import Output, check_outputs
+from tilewright.core.problem import Arithmetic, Problem, Scalars
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError, ProblemError
-from tilewright.files import Output, check_outputs
 from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Takes
-from tilewright.problem import Arithmetic, Problem, Scalars
 from tilewright.report.tables import bench_table
 from tilewright.select import orders
 from tilewright.tables import store

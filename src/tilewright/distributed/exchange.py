@@ -24,6 +24,7 @@ import torch
 
 from tilewright.arrays.torch import numpy_name
 from tilewright.calls import gpu_engine
+from tilewright.core.errors import LaunchError, TilewrightError
 from tilewright.distributed.failing import failing
 from tilewright.distributed.planning import Kind, planned
 from tilewright.distributed.sequences import COUNTER_BYTES, LANE, LANES, MAIN, OTHER_SIDE, SIDE, rounded
@@ -32,7 +33,6 @@ from tilewright.distributed.watch import Watched, watch
 from tilewright.engines import sequence
 from tilewright.engines.registry import cuda_unavailable
 from tilewright.engines.sequence import ABSOLUTE, Place
-from tilewright.errors import LaunchError, TilewrightError
 from tilewright.kernels.takes import VECTOR_BYTES
 
 _COUNTERS_BYTES = 4096

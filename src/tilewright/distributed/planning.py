@@ -7,10 +7,11 @@ from tilewright.arrays.libraries import library_of
 from tilewright.arrays.operand import Operand, gpu_operand
 from tilewright.bound import Bound, bound_of
 from tilewright.calls import Call, Request
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import LaunchError
+from tilewright.core.problem import Scalars
 from tilewright.distributed.sequences import LANE, MAIN, Check, Matrix, Product, Sequence, rounded
 from tilewright.engines.sequence import ABSOLUTE, Launch, Place, Started
-from tilewright.errors import LaunchError
-from tilewright.problem import ITEM_BYTES, Scalars
 
 
 class Kind(NamedTuple):

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import torch
 
 from tilewright.arrays.torch import sees_operators
+from tilewright.core.dtypes import RESULTS
+from tilewright.core.errors import ArrayError, DtypeError, ProblemError
+from tilewright.core.problem import promise_of
 from tilewright.distributed import collectives, overlapped
 from tilewright.distributed.exchange import Exchange, exchange_of
-from tilewright.errors import ArrayError, DtypeError, ProblemError
 from tilewright.front import matmul
-from tilewright.problem import RESULTS, promise_of
 from tilewright.shapes import size
 
 _MOVED = frozenset(getattr(torch, name) for name in RESULTS)

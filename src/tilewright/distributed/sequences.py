@@ -24,6 +24,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tilewright.analysis.dividing import parts_of
+from tilewright.core.hardware import ceil_div, round_up
 from tilewright.engines.sequence import Await, Copy, Place, Record, Signal, Wait
 
 MAIN, SIDE, LANE, OTHER_SIDE = range(4)
@@ -101,10 +102,10 @@ def tight(base: str, offset: int, rows: int, cols: int) -> Matrix:
 
 def rounded(size: int) -> int:
     """Bytes of a slot for this many."""
-    return -(-size // _LINE) * _LINE
+    return round_up(size, _LINE)
 
 
-class _Writer:
+class _StepWriter:
     """Steps in the order in which they are started."""
 
     def __init__(self, rank: int, *others: int) -> None:
@@ -150,7 +151,7 @@ def all_gather(rank: int, size: int, shard: Matrix, Bs: Ordered[Matrix], item: i
         wanted: whether the gathered A is: it is copied while products run.
     """
     rows, shard_bytes = shard.rows, shard.rows * shard.cols * item
-    slot, own, to_do = rounded(shard_bytes), f"memory{rank}", _Writer(rank, SIDE, LANE)
+    slot, own, to_do = rounded(shard_bytes), f"memory{rank}", _StepWriter(rank, SIDE, LANE)
 
     def keep(source: int, place: Place) -> None:
         if wanted and shard_bytes:
@@ -188,11 +189,11 @@ def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: 
         mean: whether all is divided by the number of ranks.
     """
     rows, alpha, last = A.rows // size, 1 / size if mean else 1.0, size - 1
-    after, before, to_do = (rank + 1) % size, (rank - 1) % size, _Writer(rank, LANE)
+    after, before, to_do = (rank + 1) % size, (rank - 1) % size, _StepWriter(rank, LANE)
     parts = parts_of(rows, B.cols, A.cols, item)
     shapes = [(part.stop - part.start, cols.stop - cols.start) for part, cols in parts]
     begins = list(accumulate((rounded(m * n * item) for m, n in shapes), initial=0))
-    slot, turns = begins.pop(), -(-len(parts) // len(LANES))
+    slot, turns = begins.pop(), ceil_div(len(parts), len(LANES))
 
     def block(of: Matrix, rows: slice, cols: slice) -> Matrix:
         by_row, by_col = of.strides

@@ -14,8 +14,8 @@ from multiprocessing.context import ForkServerContext, SpawnContext
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
+from tilewright.core.errors import EngineUnavailableError, MemoryFullError, TilewrightError
 from tilewright.engines.side_by_side import ended_by
-from tilewright.errors import EngineUnavailableError, MemoryFullError, TilewrightError
 
 T = TypeVar("T")
 Fate = Literal["hung", "crashed"]

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from tilewright.core.hardware import round_up
+from tilewright.core.problem import UNSCALED, Layout, Problem
 from tilewright.engines.plan import Slot
 from tilewright.kernels.spec import UNDIVIDED, Division, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import UNSCALED, Layout, Problem
 
 MAP_BYTES = 128
 """Size of a tensor map, as CUtensorMap."""
@@ -199,7 +200,7 @@ def _ld(layout: Layout, rows: int, cols: int) -> int:
     `VECTOR_BYTES`: kernels compute addresses of lines that do not exist, aligned though nothing is read there.
     """
     order, ld, _ = layout
-    return ld if (rows if order == "row" else cols) > 1 else _round_up(ld, VECTOR_BYTES)
+    return ld if (rows if order == "row" else cols) > 1 else round_up(ld, VECTOR_BYTES)
 
 
 @lru_cache
@@ -209,12 +210,12 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
     for name in arguments:
         fields = [field.split(":") for part in _parts(name) for field in _PARAMETERS[part].split()]
         alignment = max(_ALIGNMENTS[kind] for kind, _ in fields)
-        start = end = _round_up(end, alignment)
+        start = end = round_up(end, alignment)
         for kind, what in fields:
-            end = _round_up(end, _ALIGNMENTS[kind])
+            end = round_up(end, _ALIGNMENTS[kind])
             members.append(_Member(end, kind, what))
             end += _SIZES[kind]
-        end = _round_up(end, alignment)
+        end = round_up(end, alignment)
         offsets.append(start)
         sizes.append(end - start)
     known = [member for member in members if member.type not in ("p", "f")]
@@ -241,7 +242,3 @@ def _with_gaps(members: Sequence[_Member], size: int) -> struct.Struct:
         layout += f"{offset - end}x{_CODES.get(kind, kind)}"
         end = offset + _SIZES[kind]
     return struct.Struct(f"{layout}{size - end}x")
-
-
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit

@@ -8,11 +8,11 @@ import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.core.errors import ArrayError, ProblemError
+from tilewright.core.problem import Order, Problem, Scalars
 from tilewright.engines.plan import Kept, Plan, Pointers
-from tilewright.errors import ArrayError, ProblemError
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses, Variant
-from tilewright.problem import Order, Problem, Scalars
 
 ENGINES = ("cuda", "emulator")
 

@@ -17,9 +17,9 @@ from typing import TypeVar
 
 import platformdirs
 
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.files import put
 from tilewright.engines.own_folders import OwnFolder, UnsafeError, make, open_own, writable_by_others
-from tilewright.errors import EngineUnavailableError
-from tilewright.files import put
 
 FOLDER_VARIABLE = "TILEWRIGHT_CACHE"
 """Environment variable that names another cache folder."""

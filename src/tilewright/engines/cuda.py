@@ -24,7 +24,9 @@ from cuda.core import LEGACY_DEFAULT_STREAM, Device, Event, EventOptions, Stream
 from cuda.core.graph import Graph
 from numpy.typing import NDArray
 
-from tilewright import gpus
+from tilewright.core import gpus
+from tilewright.core.errors import EngineUnavailableError, LaunchError
+from tilewright.core.problem import Order, Problem, Scalars
 from tilewright.engines import nvrtc, tensor_maps
 from tilewright.engines.arguments import pack, shape_of
 from tilewright.engines.base import Matrix, Work, array_of, matrix_at, memory_lines
@@ -36,10 +38,8 @@ from tilewright.engines.plan import Kept, Memory, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Job, jobs, kept_as, needs, numbers
 from tilewright.engines.staging import STAGED_BYTES, Staging, Wait
 from tilewright.engines.workspaces import Workspaces
-from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses, Variant
-from tilewright.problem import Order, Problem, Scalars
 
 _OTHER_BYTES = 16
 """What `start_other` sets."""

@@ -14,14 +14,15 @@ from cuda.bindings.driver import (
 from cuda.core import Device, ObjectCode
 from cuda.core import Kernel as Function
 
-from tilewright import gpus
+from tilewright.core import gpus
+from tilewright.core.errors import LaunchError
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import Problem
 from tilewright.engines import nvrtc
 from tilewright.engines.driver import check
 from tilewright.engines.plan import COOPERATIVE, OVERLAPS
-from tilewright.errors import LaunchError
 from tilewright.kernels.spec import Config, Kernel, Launch
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Problem
 
 _MOST_BLOCKS = 2**31 - 1
 """Of a grid, along x."""
@@ -51,7 +52,7 @@ class CudaExecutable:
         self.attribute = COOPERATIVE if cubin.cooperative else OVERLAPS if overlaps else 0
         """Of its launches, see `Step.attribute`."""
         self._limits = gpus.limits(device.compute_capability)
-        self._room = _Room.of(device, cubin.report.shared_bytes or 0)
+        self._room = _DynamicShared.of(device, cubin.report.shared_bytes or 0)
         self._spreads = kernel.relayouts(config) is not None
         self._bundle = kernel.bundle(config)
         # More than 48 KiB must be asked for; a launch reports what is too much.
@@ -75,7 +76,7 @@ class CudaExecutable:
                 self._check_that_all_fit(one, self._at_once)
             return one
         count = self.kernel.launched(problem, self.config, self._room.multiprocessors, blocks)
-        bundles, (_, block, shared_bytes) = -(-count // self._bundle), self._of_one
+        bundles, (_, block, shared_bytes) = ceil_div(count, self._bundle), self._of_one
         if bundles > _MOST_BLOCKS:
             raise LaunchError(f"{self.kernel.name}: a grid must have at most {_MOST_BLOCKS} blocks, got {bundles}")
         if self._spreads:
@@ -119,7 +120,7 @@ class CudaExecutable:
         return one
 
 
-class _Room(NamedTuple):
+class _DynamicShared(NamedTuple):
     """Shared memory that is left to the dynamic part of a kernel's blocks."""
 
     multiprocessors: int
@@ -131,7 +132,7 @@ class _Room(NamedTuple):
     """Bytes that a block may ask for."""
 
     @classmethod
-    def of(cls, device: Device, static_bytes: int) -> "_Room":
+    def of(cls, device: Device, static_bytes: int) -> "_DynamicShared":
         facts = device.properties
         return cls(
             facts.multiprocessor_count,
@@ -145,6 +146,6 @@ class _Room(NamedTuple):
 
         Blocks that begin while the launch before theirs ends gather on the multiprocessors that are free first.
         """
-        most = -(-blocks // self.multiprocessors)
+        most = ceil_div(blocks, self.multiprocessors)
         too_many = self.of_multiprocessor // (most + 1) + 1 - self.taken
         return max(shared_bytes, min(too_many, self.of_block))

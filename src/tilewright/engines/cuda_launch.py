@@ -10,11 +10,11 @@ from functools import lru_cache
 
 from cuda.bindings.driver import CUresult
 
+from tilewright.core.problem import Scalars
 from tilewright.engines.driver import check
 from tilewright.engines.launch_arguments import MAP_WORDS
 from tilewright.engines.launcher import DRIVER
 from tilewright.engines.plan import Step
-from tilewright.problem import Scalars
 
 _MAP_ALIGNMENT = 64
 
@@ -25,7 +25,7 @@ class _Attribute(ctypes.Structure):
     _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_int * 16))
 
 
-class _Config(ctypes.Structure):
+class _LaunchConfig(ctypes.Structure):
     """CUlaunchConfig."""
 
     _fields_ = (
@@ -67,7 +67,7 @@ def launch(step: Step, addresses: Mapping[str, int], scalars: Scalars, stream: i
     attribute = _Attribute(step.attribute)
     attribute.value[0] = 1
     count = int(step.attribute != 0)
-    config = _Config(step.grid, step.block, step.shared_bytes, stream, ctypes.pointer(attribute), count)
+    config = _LaunchConfig(step.grid, step.block, step.shared_bytes, stream, ctypes.pointer(attribute), count)
     parameters = (ctypes.c_void_p * len(step.offsets))(*(base + offset for offset in step.offsets))
     checked(driver.cuLaunchKernelEx(ctypes.byref(config), step.function, parameters, None))
 
@@ -91,7 +91,7 @@ def driver_library() -> ctypes.CDLL:
     """The CUDA driver's library, which says what functions take that are called from Python for each step."""
     driver = ctypes.CDLL(DRIVER)
     handle, address, word, size = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_size_t
-    driver.cuLaunchKernelEx.argtypes = (ctypes.POINTER(_Config), handle, ctypes.POINTER(handle), handle)
+    driver.cuLaunchKernelEx.argtypes = (ctypes.POINTER(_LaunchConfig), handle, ctypes.POINTER(handle), handle)
     driver.cuTensorMapEncodeTiled.argtypes = (handle,)  # the rest says itself what it is
     driver.cuMemcpyAsync.argtypes = (address, address, size, handle)
     driver.cuStreamWriteValue32_v2.argtypes = driver.cuStreamWaitValue32_v2.argtypes = (handle, address, word, word)

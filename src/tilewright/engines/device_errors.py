@@ -7,8 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.engines.included import included
-from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.host_code import DeviceCode, device_code
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
@@ -30,7 +30,7 @@ _NO_MEMBER = re.compile(r'namespace "std.*" has no member')
 _CALLED = re.compile(r"\s*(?:<[^;()]*>\s*)?\(")
 
 
-class _Error(NamedTuple):
+class _CompilerError(NamedTuple):
     file: str
     line: int
     words: str
@@ -96,15 +96,15 @@ def _errors(
     return "\n".join(found)
 
 
-def _read(log: str) -> Iterator[_Error]:
+def _read(log: str) -> Iterator[_CompilerError]:
     begins = [*_DIAGNOSTIC.finditer(log)]
     for one, end in zip(begins, [*(other.start() for other in begins[1:]), len(log)], strict=True):
         if one[3].endswith("error") or _USE_OF_VARIABLE.search(log, one.start(), end):
             words = _WARNING.sub(": error: ", _END.sub("", log[one.start() : end]), count=1)
-            yield _Error(one[1], int(one[2]), words.rstrip(), one[3].startswith("catastrophic"))
+            yield _CompilerError(one[1], int(one[2]), words.rstrip(), one[3].startswith("catastrophic"))
 
 
-def _is_of_device(error: _Error, names: list[str], device: DeviceCode) -> bool:
+def _is_of_device(error: _CompilerError, names: list[str], device: DeviceCode) -> bool:
     """Whether it is in what the GPU runs; of a declaration of a host's function, whether its name is there too."""
     texts = [lines for name, lines in zip(names, device.lines, strict=True) if name == Path(error.file).name]
     if _HOST_VARIABLE.search(error.words) or not any(error.line in lines for lines in texts):

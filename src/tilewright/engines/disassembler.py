@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from tilewright.core.errors import EngineUnavailableError
 from tilewright.engines import cache
-from tilewright.errors import EngineUnavailableError
 
 WHEEL = "nvidia-cuda-nvdisasm"
 """The package that contains the program and nothing else."""

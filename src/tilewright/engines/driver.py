@@ -10,8 +10,8 @@ from cuda.bindings import driver
 from cuda.core import Device
 from cuda.core._utils.cuda_utils import CUDAError
 
-from tilewright import gpus
-from tilewright.errors import LaunchError
+from tilewright.core import gpus
+from tilewright.core.errors import LaunchError
 
 OLDEST = (13, 0)
 """CUDA version that the driver must support: a compiler's code runs on no driver of an older major version."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.core.errors import CompileError, EngineUnavailableError, MemoryFullError
 from tilewright.engines import cache, prebuilt
 from tilewright.engines.host_compiler import SUFFIX, find_compiler, scratch
-from tilewright.errors import CompileError, EngineUnavailableError, MemoryFullError
 
 _OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 

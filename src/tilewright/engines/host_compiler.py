@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from tilewright.core.errors import CompileError, EngineUnavailableError, MemoryFullError
 from tilewright.engines import cache, children
-from tilewright.errors import CompileError, EngineUnavailableError, MemoryFullError
 
 SUFFIX = ".so"
 """Of the shared objects that it makes."""

@@ -5,20 +5,17 @@ from functools import lru_cache
 
 from cuda.bindings.driver import CUtensorMapDataType, CUtensorMapL2promotion, CUtensorMapSwizzle
 
+from tilewright.core.dtypes import ELEMENT_TYPES
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.kernels.spec import TensorBox
-from tilewright.problem import FLOAT8
 
 MAP_WORDS = struct.Struct("=9Q9I")
 """Extents along 5 dimensions, bytes from one element to the next along all but the first; a box's extents; element
 type, swizzle, promotion and dimensions. As `MapWords` in steps.h."""
 
 _DATA_TYPES = {
-    "float32": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-    "float16": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-    "bfloat16": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-    **dict.fromkeys(FLOAT8, CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8),
-    "tf32": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
+    name: CUtensorMapDataType[f"CU_TENSOR_MAP_DATA_TYPE_{map_type}"]
+    for name, map_type in (*((one.name, one.map_type) for one in ELEMENT_TYPES.values()), ("tf32", "TFLOAT32"))
 }
 
 _SWIZZLES = {

@@ -17,11 +17,11 @@ from cuda.bindings import nvrtc
 from cuda.core import Program, ProgramOptions
 from cuda.core._utils.cuda_utils import CUDAError
 
+from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.engines import cache
 from tilewright.engines.base import CompileReport
 from tilewright.engines.included import included
 from tilewright.engines.ptxas import parse_report
-from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels import spec
 from tilewright.kernels.device_text import device_text
 from tilewright.kernels.spec import Config, Kernel

@@ -3,8 +3,9 @@
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tilewright.core.hardware import round_up
+from tilewright.core.problem import Problem
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem
 
 if TYPE_CHECKING:
     from tilewright.engines.base import Executable
@@ -70,7 +71,7 @@ class Needs(NamedTuple):
     @property
     def relayout_begin(self) -> int:
         """Where the copies begin in memory of one call alone, behind the workspace."""
-        return -(-self.workspace_bytes // _BOUNDARY) * _BOUNDARY
+        return round_up(self.workspace_bytes, _BOUNDARY)
 
     @property
     def scratch_bytes(self) -> int:

@@ -6,9 +6,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.engines import cache
 from tilewright.engines.base import CompileReport
-from tilewright.errors import CompileError, EngineUnavailableError
 
 
 def parse_report(log: str, entry: str) -> CompileReport:

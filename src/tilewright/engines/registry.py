@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from tilewright.core.errors import EngineNotFoundError, EngineUnavailableError, ProblemError
 from tilewright.engines.base import ENGINES, Engine
-from tilewright.errors import EngineNotFoundError, EngineUnavailableError, ProblemError
 
 CHOICES = ("auto", *ENGINES)
 """What an engine can be asked for by."""

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import UNSCALED, Arithmetic, Layout, Order, Problem
 from tilewright.engines.arguments import CopyNumbers, Source
 from tilewright.engines.plan import Kept, Needs, Step
 from tilewright.kernels.library import relayout
@@ -18,7 +21,6 @@ from tilewright.kernels.spec import (
     scale_count,
 )
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
-from tilewright.problem import ITEM_BYTES, UNSCALED, Arithmetic, Layout, Order, Problem
 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
@@ -273,7 +275,7 @@ def _copy(problem: Problem, name: str, order: Order, memory: str, shift: int, sp
     layout, rows, cols = (problem.a, problem.m, problem.k) if name == "A" else (problem.b, problem.k, problem.n)
     lines, length = Layout(order).lines(rows, cols)
     unit = (VECTOR_BYTES if split.terms == 1 else _LINE_BYTES) // ITEM_BYTES[split.dtype]
-    ld = max(-(-length // unit), 1) * unit
+    ld = max(ceil_div(length, unit), 1) * unit
     matrices = problem.batch if layout.batch_stride else 1
     across = layout.order != order
     along_k = (order == "row") == (name == "A")

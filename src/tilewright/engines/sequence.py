@@ -11,10 +11,10 @@ import ctypes
 from collections.abc import Sequence as Ordered
 from typing import NamedTuple
 
+from tilewright.core.problem import Scalars
 from tilewright.engines import launcher
 from tilewright.engines.launcher import Sequence
 from tilewright.engines.plan import Step
-from tilewright.problem import Scalars
 
 ABSOLUTE = ""
 """The base of places that are addresses themselves; a run's first."""

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.hardware import round_up
+from tilewright.core.problem import Layout, Problem
 from tilewright.kernels.spec import BOX_SIDE, DIMENSIONS, Config, Kernel, TensorBox
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import ITEM_BYTES, Layout, Problem
 
 _ADDRESS = 1 << 32
 """What a template holds for an address: any multiple of 16 but 0."""
@@ -129,7 +131,7 @@ def _layout(
     count, length = layout.lines(rows, cols)
     stride = layout.ld * item
     if count == 1:  # it is of no use then, and need not be what a map takes
-        stride = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
+        stride = round_up(stride, VECTOR_BYTES)
     if box.panel or box.outer != (1,):
         return of_array(_ADDRESS, (count, length), stride, dtype, box)._replace(rounds=rounds)
     matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, stride)

@@ -21,9 +21,9 @@ from cuda.bindings.driver import (
 )
 from cuda.core import Device, Stream
 
+from tilewright.core.errors import LaunchError
 from tilewright.engines.driver import Allocation, Current, check, outside_of_captures
 from tilewright.engines.plan import Memory, Needs
-from tilewright.errors import LaunchError
 
 _TICKET_BYTES = 4
 _PER_THREAD_STREAM = 2
@@ -48,7 +48,7 @@ class Workspaces:
         self._current = current
         self._lock = threading.Lock()
         self._of_streams: dict[tuple[int, int], _Parts] = {}
-        self._outgrown: list[_Part] = []
+        self._outgrown: list[_WorkspacePart] = []
         self._of_captures: dict[tuple[int, int], _Owned] = {}
         self._owned: list[_Owned] = []
         self._free: list[_Owned] = []
@@ -106,7 +106,7 @@ class Workspaces:
                 self._stream.sync()
         return _Parts(workspace, tickets, relayout)
 
-    def _grown_part(self, part: "_Part", needed: int) -> "_Part":
+    def _grown_part(self, part: "_WorkspacePart", needed: int) -> "_WorkspacePart":
         if part.bytes >= needed:
             return part
         size = max(needed, 2 * part.bytes)
@@ -118,10 +118,10 @@ class Workspaces:
             size, allocation = needed, Allocation(self._current, needed)
         if part.bytes:
             self._outgrown.append(part)
-        return _Part(size, allocation)
+        return _WorkspacePart(size, allocation)
 
 
-class _Part(NamedTuple):
+class _WorkspacePart(NamedTuple):
     bytes: int = 0
     allocation: Allocation | None = None
 
@@ -131,9 +131,9 @@ class _Part(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    workspace: _Part = _Part()
-    tickets: _Part = _Part()
-    relayout: _Part = _Part()
+    workspace: _WorkspacePart = _WorkspacePart()
+    tickets: _WorkspacePart = _WorkspacePart()
+    relayout: _WorkspacePart = _WorkspacePart()
 
     def cover(self, needs: Needs) -> bool:
         return (

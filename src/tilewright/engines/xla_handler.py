@@ -7,10 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from tilewright.core.errors import CompileError, EngineUnavailableError, MemoryFullError
 from tilewright.engines import extension
 from tilewright.engines.launcher import DRIVER
 from tilewright.engines.plan import Needs, Step
-from tilewright.errors import CompileError, EngineUnavailableError, MemoryFullError
 
 TARGET = "tilewright_product"
 """What XLA knows the handler by."""

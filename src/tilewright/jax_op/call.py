@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from tilewright.arrays.libraries import JAX, library_of
 from tilewright.calls import Call, Request, check_library, scalars_of
-from tilewright.errors import ArrayError
+from tilewright.core.errors import ArrayError
 from tilewright.jax_op import lowering  # noqa: F401 - says how the primitive runs
 from tilewright.jax_op.product import Kind, finished, product
 from tilewright.kernels.spec import Kernel

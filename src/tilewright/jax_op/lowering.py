@@ -16,12 +16,13 @@ from tilewright.arrays.libraries import JAX
 from tilewright.arrays.operand import Operand, gpu_operand
 from tilewright.bound import Bound, bound_of
 from tilewright.calls import Call, Request, gpu_engine
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.problem import Scalars
 from tilewright.engines import cache, xla_handler
 from tilewright.engines.xla_handler import XlaHandler
-from tilewright.errors import EngineUnavailableError
 from tilewright.jax_op.product import Kind, finished, local_p, product_p
 from tilewright.jax_op.sharding import Division, divided
-from tilewright.problem import ITEM_BYTES, Scalars
 from tilewright.shapes import result_shape
 
 _Axes = tuple[int, ...]

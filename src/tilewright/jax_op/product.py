@@ -17,8 +17,8 @@ from jax.interpreters import ad, batching
 from jax.sharding import NamedSharding, PartitionSpec
 
 from tilewright.calls import Rung
-from tilewright.errors import ArrayError
-from tilewright.problem import Side
+from tilewright.core.errors import ArrayError
+from tilewright.core.problem import Side
 from tilewright.shapes import result_shape
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import KernelNotFoundError, nearest
+from tilewright.core.errors import KernelNotFoundError, nearest
 from tilewright.kernels.ladder import (
     async_copy,
     autotuned,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tilewright.errors import ConfigError
+from tilewright.core.errors import ConfigError
 from tilewright.kernels.expressions import Expression
 
 _KINDS = r"(?:unsigned|signed|short|int|long|uint|u?int\d+_t|size_t|bool|float|double|auto)"

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from tilewright.errors import ConfigError, nearest
+from tilewright.core.errors import ConfigError, nearest
 
 _OPERATIONS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction | int]] = {
     ast.Add: operator.add,

@@ -1,11 +1,11 @@
 """What kernels that multiply fragments have in common: parameters, constraints, geometry."""
 
-from tilewright.gpus import STATIC_SHARED_LIMIT
+from tilewright.core.gpus import STATIC_SHARED_LIMIT
+from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Staging
 from tilewright.kernels.spec import Config, Constraint, Parameter
 from tilewright.kernels.takes import VECTOR_BYTES
 
-_LANES = 32
 _SIDE = 16
 """Rows and columns of a fragment of C."""
 _RESULT_BYTES = 4
@@ -15,7 +15,7 @@ _RESULTS_PAD = 8
 
 def threads(config: Config) -> int:
     """Threads in a block: a warp for each WM x WN tile of the block's BM x BN."""
-    return config.BM // config.WM * (config.BN // config.WN) * _LANES
+    return config.BM // config.WM * (config.BN // config.WN) * WARP
 
 
 def block(config: Config) -> tuple[int, int, int]:
@@ -57,7 +57,7 @@ def shared_bytes(config: Config, item: int, pad_a: int, pad_b: int, every_order:
     if every_order:
         lines_a, lines_b = max(config.BM, config.BK), max(config.BK, config.BN)
     tiles = item * (config.BM * config.BK + lines_a * pad_a + config.BK * config.BN + lines_b * pad_b)
-    results = _RESULT_BYTES * (threads(config) // _LANES) * _SIDE * (config.WN + _RESULTS_PAD)
+    results = _RESULT_BYTES * (threads(config) // WARP) * _SIDE * (config.WN + _RESULTS_PAD)
     return max(tiles, results)
 
 

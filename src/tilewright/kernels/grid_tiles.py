@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from tilewright.errors import ConfigError
+from tilewright.core.errors import ConfigError
 
 SIZES = ("M", "N", "K")
 LARGE = 2**16 * 3**2 * 5 * 7

@@ -130,7 +130,7 @@ def device_code(texts: Sequence[str]) -> DeviceCode | None:
     return DeviceCode(tuple(of_texts), words)
 
 
-class _Source(NamedTuple):
+class _ReadSource(NamedTuple):
     """A source, read."""
 
     code: str
@@ -164,10 +164,10 @@ class _Source(NamedTuple):
         return [one for one in self.items if id(one) in used]
 
 
-def _read(text: str) -> _Source:
+def _read(text: str) -> _ReadSource:
     code = without_comments(text)
     macros = {one[1]: frozenset(_WORD.findall(one[2])) for one in _MACRO.finditer(code)}
-    return _Source(code, macros, list(_items(without_directives(code), macros)))
+    return _ReadSource(code, macros, list(_items(without_directives(code), macros)))
 
 
 def _items(code: str, macros: dict[str, frozenset[str]]) -> Iterator[_Item]:

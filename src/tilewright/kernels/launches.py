@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple, cast
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 
-from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
+from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
 from tilewright.kernels.expressions import Expression
 from tilewright.kernels.map_words import TYPE, arrays_of_maps, counts, map_words, maps_behind
 from tilewright.kernels.signature import Argument, Signature, constant_memory

@@ -18,7 +18,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from tilewright.errors import ConfigError, nearest
+from tilewright.core.errors import ConfigError, nearest
 from tilewright.kernels.expressions import Expression
 from tilewright.kernels.signature import Signature, split
 from tilewright.kernels.spec import DIMENSIONS, TensorBox

@@ -8,7 +8,7 @@ Kernels of terms had PROMOTE: they promote their sums with every step along k no
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tilewright.errors import ConfigError, KernelNotFoundError
+from tilewright.core.errors import ConfigError, KernelNotFoundError
 from tilewright.kernels import find
 from tilewright.kernels.renamed import RENAMED
 from tilewright.kernels.source_lines import is_source

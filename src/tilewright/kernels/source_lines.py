@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tilewright.errors import ConfigError, KernelNotFoundError, nearest
+from tilewright.core.errors import ConfigError, KernelNotFoundError, nearest
 from tilewright.kernels.constants import aliases, values_of, whole
 from tilewright.kernels.expressions import Expression
 from tilewright.kernels.host_code import without_host_code

@@ -35,7 +35,9 @@ from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
 
-from tilewright.errors import ConfigError, DtypeError, nearest
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import ConfigError, DtypeError, nearest
+from tilewright.core.problem import LAYOUTS, PRECISIONS, Problem
 from tilewright.kernels.families import PLAIN, CostFamily, Count, Staging, Warpgroups
 from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
 from tilewright.kernels.host_code import reached
@@ -57,7 +59,6 @@ from tilewright.kernels.source_lines import (
 )
 from tilewright.kernels.spec import Config, Kernel, Origin, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
-from tilewright.problem import ITEM_BYTES, LAYOUTS, PRECISIONS, Problem
 
 START = Path(__file__).with_name("start.cu")
 """A kernel to begin with, of this name."""

@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.errors import (
+from tilewright.core.dtypes import ELEMENT_TYPES, ITEM_BYTES
+from tilewright.core.errors import (
     ConfigError,
     DtypeError,
     KernelNotFoundError,
@@ -18,11 +19,12 @@ from tilewright.errors import (
     TilewrightError,
     nearest,
 )
-from tilewright.gpus import CLUSTER_LIMIT
+from tilewright.core.gpus import CLUSTER_LIMIT
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import FAST, PRECISIONS, Order, Problem, Scalars
 from tilewright.kernels.families import PLAIN, CostFamily
 from tilewright.kernels.renamed import RENAMED
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
-from tilewright.problem import FAST, ITEM_BYTES, PRECISIONS, Order, Problem, Scalars
 
 BFLOAT16 = "BFLOAT16"
 """Macro of rungs that take several element types: 1 where A and B hold bfloat16, else 0."""
@@ -42,14 +44,6 @@ LIBRARY_ARGUMENTS = ("sizes", "A", "B", "output", "workspace")
 TMA_ARGUMENTS = ("sizes", "A_map", "B_map", "output", "workspace")
 """The same with tensor maps for A and B: `const __grid_constant__ TensorMap`, blank where k = 0."""
 
-IN_CPP = {
-    "float32": "float",
-    "float16": "__half",
-    "bfloat16": "__nv_bfloat16",
-    "float8_e4m3fn": "float8_e4m3",
-    "float8_e5m2": "float8_e5m2",
-}
-"""Element types as sources name them."""
 _KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
     "ieee": (None,),
     None: (None, "bf16x6"),
@@ -246,12 +240,12 @@ SCALED_K = 64
 
 def scale_run(sides: int) -> int:
     """Scales from one `SCALED_K` to the next, of this many rows or columns, as `term_scales.cuh` has them."""
-    return (-(-sides // SCALED_K) + 256 // SCALED_K + 3) // 4 * 4
+    return (ceil_div(sides, SCALED_K) + 256 // SCALED_K + 3) // 4 * 4
 
 
 def scale_count(sides: int, k: int) -> int:
     """Scales of a factor of this many rows or columns."""
-    return -(-k // SCALED_K) * scale_run(sides)
+    return ceil_div(k, SCALED_K) * scale_run(sides)
 
 
 RANGE_WORDS = 4
@@ -323,7 +317,7 @@ class Launch(NamedTuple):
         """The same launch as the hardware takes it, with bundles of this many blocks for its blocks (`bundle.cuh`)."""
         if count == 1:
             return self
-        return Launch((-(-self.grid[0] // count), 1, 1), (self.block[0], count, 1), count * self.shared_bytes)
+        return Launch((ceil_div(self.grid[0], count), 1, 1), (self.block[0], count, 1), count * self.shared_bytes)
 
 
 class Origin(NamedTuple):
@@ -641,7 +635,7 @@ class Kernel:
     def tiles(self, problem: Problem, config: Config) -> int:
         """Tiles of D, of all matrices of a batch."""
         tile = self.tile(config)
-        return problem.batch * -(-problem.m // tile.m) * -(-problem.n // tile.n)
+        return problem.batch * ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n)
 
     def variant(self, problem: Problem, config: Config, addresses: Addresses = Addresses()) -> Variant:
         """What the operands of a problem, at these addresses, allow the code to leave out."""
@@ -677,8 +671,8 @@ class Kernel:
                 macros[BFLOAT16] = int(variant.factors == "bfloat16")
             return macros
         macros |= {f"TRANSPOSED_{name}": int(order == "T") for name, order in zip("AB", variant.layout, strict=True)}
-        macros |= {"FACTOR": IN_CPP[variant.factors], "RESULT": IN_CPP[variant.result]}
-        macros["FACTOR_B"] = IN_CPP[variant.of_b or variant.factors]
+        macros |= {"FACTOR": ELEMENT_TYPES[variant.factors].cpp, "RESULT": ELEMENT_TYPES[variant.result].cpp}
+        macros["FACTOR_B"] = ELEMENT_TYPES[variant.of_b or variant.factors].cpp
         macros["BIAS"] = _BIASES[variant.epilogue.bias]
         macros["ACTIVATION"] = variant.epilogue.activation or "identity"
         return macros

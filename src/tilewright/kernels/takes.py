@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tilewright.errors import ConfigError, DtypeError, ProblemError, TilewrightError
-from tilewright.gpus import COMPUTE_CAPABILITIES
-from tilewright.problem import ITEM_BYTES, LAYOUTS, RESULTS, UNSCALED, Arithmetic, Epilogue, Layout, Problem, Scaling
+from tilewright.core.dtypes import ITEM_BYTES, RESULTS
+from tilewright.core.errors import ConfigError, DtypeError, ProblemError, TilewrightError
+from tilewright.core.gpus import COMPUTE_CAPABILITIES
+from tilewright.core.problem import LAYOUTS, UNSCALED, Arithmetic, Epilogue, Layout, Problem, Scaling
 
 VECTOR_BYTES = 16
 """Width of the widest load a thread makes (float4), and so the alignment that it needs."""

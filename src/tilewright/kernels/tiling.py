@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from tilewright.gpus import MULTIPROCESSORS, STATIC_SHARED_LIMIT
+from tilewright.core.gpus import MULTIPROCESSORS, STATIC_SHARED_LIMIT
+from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Fragment, Staging
 from tilewright.kernels.spec import Config, Constraint, Parameter, Tile
 
 FLOAT_BYTES = 4
-_WARP = 32
 _LANES_M, _LANES_N = 4, 8
 _HOPPER = MULTIPROCESSORS[9, 0]  # whose room the constraints of rungs with MIN_BLOCKS are about
 
@@ -45,7 +45,7 @@ def order_of_slices(config: Config) -> str | None:
 
 
 def _fragment(config: Config) -> Fragment:
-    return Fragment(config.TM, config.TN, lanes_n=min(config.BN // config.TN, _WARP))
+    return Fragment(config.TM, config.TN, lanes_n=min(config.BN // config.TN, WARP))
 
 
 STAGING = Staging(fragment=_fragment)

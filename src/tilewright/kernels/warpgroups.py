@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from tilewright.gpus import COMPUTE_CAPABILITIES
+from tilewright.core.gpus import COMPUTE_CAPABILITIES
+from tilewright.core.hardware import round_up
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Constraint, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
@@ -66,7 +67,7 @@ def block_width(side: int, item_bytes: int) -> int:
 def in_blocks(side: int, item_bytes: int) -> int:
     """Rows or columns that are loaded of a tile across k: its last block is loaded whole."""
     width = block_width(side, item_bytes)
-    return -(-side // width) * width
+    return round_up(side, width)
 
 
 def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tilewright.bench.records import Facts
-from tilewright.gpus import capability_of
+from tilewright.core.gpus import capability_of
 
 FILE = Path(__file__).with_suffix(".json")
 

@@ -12,8 +12,8 @@ from tilewright.analysis.occupancy import Occupancy
 from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED, Roofline
 from tilewright.analysis.traffic import Group, Traffic
 from tilewright.bench.profile import Profile
+from tilewright.core.gpus import Gpu
 from tilewright.engines.base import CompileReport
-from tilewright.gpus import Gpu
 from tilewright.report.fitted import Column, FittedTable
 
 _NAMES = {

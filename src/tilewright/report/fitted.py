@@ -37,7 +37,7 @@ class Column(NamedTuple):
     """Whether the column is left out where not all cells have room in one line."""
 
 
-class _Row(NamedTuple):
+class _FittedRow(NamedTuple):
     cells: tuple[Text, ...]
     style: str
     ends_section: bool
@@ -67,11 +67,11 @@ class FittedTable:
         self._names = names
         self._title, self._caption = visible(title), visible(caption)
         self._gaps = range(most_gap, _LEAST_GAP - 1, -1)
-        self._rows: list[_Row] = []
+        self._rows: list[_FittedRow] = []
 
     def add_row(self, *cells: str | Text, style: str = "", ends_section: bool = False) -> None:
         """Add a row of plain texts and of rich's; one that ends a section has a line below it."""
-        self._rows.append(_Row(tuple(map(visible_text, cells)), style, ends_section))
+        self._rows.append(_FittedRow(tuple(map(visible_text, cells)), style, ends_section))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         shown = list(range(len(self._columns)))

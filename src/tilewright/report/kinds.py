@@ -1,6 +1,6 @@
 """Files of this repository that no page of records is made of, by what their items have."""
 
-from tilewright.files import Kind, json_kind, parsed
+from tilewright.core.files import Kind, json_kind, parsed
 
 
 def _items_kind(name: str, *fields: str) -> Kind:

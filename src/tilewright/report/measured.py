@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Iterator
 
 from tilewright.analysis.explanation import Measured
-from tilewright.gpus import Gpu, find_gpu
+from tilewright.core.gpus import Gpu, find_gpu
+from tilewright.core.problem import Problem
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem
 from tilewright.report import course
 from tilewright.tables import store
 from tilewright.tables.cases import timed_case

@@ -7,7 +7,7 @@ and temperatures differ from one run to the next by more than many a rung gains.
 import math
 
 from tilewright.bench.records import Record
-from tilewright.errors import RecordsError
+from tilewright.core.errors import RecordsError
 
 _DIGITS = 4
 """Significant digits of a printed speed, at least."""

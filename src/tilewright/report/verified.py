@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from tilewright.bench.records import Record, Result
+from tilewright.core.problem import FAST
 from tilewright.kernels import LADDER, find
-from tilewright.problem import FAST
 from tilewright.report.course import Course, RungSpeed
 from tilewright.report.fitted import Column, FittedTable
 from tilewright.report.ratios import quotient, share, speed

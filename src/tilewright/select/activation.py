@@ -5,7 +5,8 @@ Threads compute it at the end of a tile. Tensor cores wait, unless another consu
 """
 
 from tilewright.analysis.cost import Sizes
-from tilewright.gpus import Gpu
+from tilewright.core.gpus import Gpu
+from tilewright.core.hardware import ceil_div
 from tilewright.kernels.spec import Config, Kernel
 
 _NS = {"relu": 0.023, "gelu": 0.054, "gelu_tanh": 0.064, "silu": 0.059}
@@ -18,5 +19,5 @@ def unhidden_us(kernel: Kernel, config: Config, sizes: Sizes, gpu: Gpu) -> float
     if activation is None or config.get("PINGPONG", 1):
         return 0.0
     tile = kernel.tile(config)
-    tiles = sizes.batch * -(-sizes.m // tile.m) * -(-sizes.n // tile.n)
-    return -(-tiles // gpu.multiprocessors) * tile.m * tile.n * _NS[activation] / 1e3
+    tiles = sizes.batch * ceil_div(sizes.m, tile.m) * ceil_div(sizes.n, tile.n)
+    return ceil_div(tiles, gpu.multiprocessors) * tile.m * tile.n * _NS[activation] / 1e3

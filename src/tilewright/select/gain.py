@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.analysis.cost import Sizes
+from tilewright.core.problem import Problem
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Problem
 from tilewright.select.counted import Counted, that_count
 from tilewright.select.measured import tables_of
 from tilewright.select.orders import order_of
@@ -72,7 +72,7 @@ def expected_gain(
     return Gain(math.exp(ratio), baseline_us * (1 - math.exp(-ratio)))
 
 
-class _Known(Places):
+class _TabledCase(Places):
     """What tables say of one case: of each problem, the logarithms of the ratio and of cuBLAS's GFLOP/s."""
 
     def __init__(self, case: Case, counted: Counted) -> None:
@@ -88,7 +88,7 @@ class _Known(Places):
 @lru_cache
 def _measured(
     device: str, capability: tuple[int, int], case: Case, promise: str | None, order: str | None
-) -> _Known | None:
+) -> _TabledCase | None:
     counted = that_count(tables_of(device, capability), case, promise, order, rounding=promise == "tf32")
-    known = None if counted is None else _Known(case, counted)
+    known = None if counted is None else _TabledCase(case, counted)
     return known if known and len(known.rows) else None

@@ -8,10 +8,11 @@ one of that many rows of tiles, whose factor B is as large as the matrices of al
 from functools import lru_cache
 
 from tilewright.analysis.cost import CostModel, Sizes
-from tilewright.gpus import Gpu, find_gpu
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.gpus import Gpu, find_gpu
+from tilewright.core.problem import Layout, Problem
 from tilewright.kernels.library.grouped_sm90 import kernel_for
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import ITEM_BYTES, Layout, Problem
 
 _EMULATED = {"BM": 64, "BN": 64, "STAGES": 2, "PINGPONG": 1}
 """For the emulator: small tiles, of which most are used."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.analysis.comparing import CostModels
 from tilewright.analysis.cost import CostModel, Sizes
-from tilewright.gpus import Gpu, find_gpu
+from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.spec import PROMISES, Config
 from tilewright.select.counted import Counted, that_count

@@ -12,10 +12,10 @@ k of a tile, where their number depends on how many tiles there are.
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tilewright.errors import ProblemError
+from tilewright.core.errors import ProblemError
+from tilewright.core.problem import Arithmetic
 from tilewright.kernels import KERNELS, orders
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Arithmetic
 
 CONFIGS: dict[str, tuple[dict[str, int], ...]] = {
     "split_k": (

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.analysis.cost import Sizes
+from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import ITEM_BYTES
 from tilewright.tables.cases import Case, posed
 
 _OTHER_ALIGNMENT = 1 / 3

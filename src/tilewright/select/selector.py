@@ -8,12 +8,13 @@ from operator import itemgetter
 import numpy as np
 
 from tilewright.analysis.cost import CostModel, Sizes
-from tilewright.errors import DtypeError, TilewrightError
-from tilewright.gpus import Gpu, find_gpu
+from tilewright.core.dtypes import FLOAT8, RESULTS
+from tilewright.core.errors import DtypeError, TilewrightError
+from tilewright.core.gpus import Gpu, find_gpu
+from tilewright.core.problem import Problem
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import FLOAT8, RESULTS, Problem
 from tilewright.select import orders
 from tilewright.select.activation import unhidden_us
 from tilewright.select.measured import Measured, nearest_measured, shipped_factors
@@ -94,7 +95,7 @@ def select(
         return _invariant_for_emulator(problem, addresses)
     if capability is None:
         return _for_emulator(problem, addresses)
-    return _fastest(_Asked(problem, capability, device, addresses, kept), adds_c)
+    return _fastest(_TabledProblem(problem, capability, device, addresses, kept), adds_c)
 
 
 class _Takers(dict[Kernel, bool]):
@@ -108,7 +109,7 @@ class _Takers(dict[Kernel, bool]):
         return takes
 
 
-class _Asked:
+class _TabledProblem:
     """A problem on a GPU, and what tables say there."""
 
     def __init__(
@@ -154,7 +155,7 @@ class _Asked:
         return self.known.row(self.sizes) if self.known and self.tabled else None
 
 
-def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
+def _fastest(asked: _TabledProblem, adds_c: bool) -> tuple[Kernel, Config]:
     """`select` for a GPU."""
     problem, known = asked.problem, asked.known
     expected: list[_Expected] = []
@@ -180,7 +181,7 @@ def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
     return min(expected, key=_rank)[3:]
 
 
-def _unless_slow(asked: _Asked, known: Measured, row: int, number: int, adds_c: bool) -> tuple[Kernel, Config]:
+def _unless_slow(asked: _TabledProblem, known: Measured, row: int, number: int, adds_c: bool) -> tuple[Kernel, Config]:
     """The fastest that was measured of one order on a problem, unless another is expected to be much faster: few were
     measured that have the order and are slow, since tables are of what is fast of all."""
     expected = [*_between(asked, known, adds_c)[0], *_untabled(asked, adds_c)]
@@ -195,7 +196,7 @@ def _is_known(promise: str | None, known: Measured) -> bool:
     return promise in (None, "ieee") or any(kernel.precision == promise for kernel in known.kernels)
 
 
-def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expected], float]:
+def _between(asked: _TabledProblem, known: Measured, adds_c: bool) -> tuple[list[_Expected], float]:
     """What candidates should take on a problem, and how far the nearest tabled one is."""
     distances = known.distances(asked.sizes)
     near = distances.argsort()[:_NEIGHBOURS]
@@ -216,7 +217,7 @@ def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expect
     return expected, distances.item(0)
 
 
-def _candidates(asked: _Asked, known: Measured, numbers: list[int], votes: list[float]) -> list[int]:
+def _candidates(asked: _TabledProblem, known: Measured, numbers: list[int], votes: list[float]) -> list[int]:
     """The places among choices of those that may be picked and came nearest to the fastest on the problems near."""
     takes, kernels = asked.takes, known.kernels
     found: list[int] = []
@@ -233,7 +234,7 @@ def _candidates(asked: _Asked, known: Measured, numbers: list[int], votes: list[
     return found
 
 
-def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list[_Expected]:
+def _untabled(asked: _TabledProblem, adds_c: bool, precision: str | None = None) -> list[_Expected]:
     """The kernels' own configs, with the times that the cost model expects, corrected by kernel.
 
     precision: only of kernels of this one.

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from tilewright.errors import ProblemError
-from tilewright.problem import BATCH_INVARIANT, Arithmetic, Epilogue, Problem, orders
+from tilewright.core.errors import ProblemError
+from tilewright.core.problem import BATCH_INVARIANT, Arithmetic, Epilogue, Problem, orders
 
 _BIASES: dict[str, Literal["row", "column"]] = {"bias": "row", "column_bias": "column"}
 _SAME_SPEED = {"bfloat16": "float16", "float16": "bfloat16"}

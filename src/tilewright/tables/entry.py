@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.errors import KernelNotFoundError
+from tilewright.core.errors import KernelNotFoundError
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import PROMISES, Kernel

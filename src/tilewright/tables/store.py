@@ -8,8 +8,8 @@ from pathlib import Path
 
 import platformdirs
 
-from tilewright.errors import RecordsError
-from tilewright.gpus import Gpu, find_gpu
+from tilewright.core.errors import RecordsError
+from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.tables.entry import Entry
 from tilewright.tables.table import Table, file_name
 

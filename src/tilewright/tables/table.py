@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.errors import RecordsError
-from tilewright.files import json_kind, save
+from tilewright.core.errors import RecordsError
+from tilewright.core.files import json_kind, save
+from tilewright.core.problem import Problem
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config
-from tilewright.problem import Problem
 from tilewright.tables.cases import Case, timed_case
 from tilewright.tables.entry import Entry
 from tilewright.tables.merging import merged

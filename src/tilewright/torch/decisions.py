@@ -7,8 +7,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from tilewright.arrays.torch import numpy_name
-from tilewright.errors import TilewrightError
-from tilewright.problem import RESULTS, Arithmetic, Problem, Side
+from tilewright.core.dtypes import RESULTS
+from tilewright.core.errors import TilewrightError
+from tilewright.core.problem import Arithmetic, Problem, Side
 from tilewright.select.gain import Gain, expected_gain
 from tilewright.shapes import View, formulate
 from tilewright.torch.library import options_of, precision_of

@@ -21,7 +21,7 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
-from tilewright.problem import Epilogue
+from tilewright.core.problem import Epilogue
 from tilewright.torch.library import ACTIVATIONS, Arguments, beside_result, launched, matmul_op
 
 _Modes = tuple[bool, bool]
@@ -59,12 +59,12 @@ def _wants_gradient(a: Any, b: Any, bias: Any = None, c: Any = None, *_: Any) ->
 
 def _recorded(call: Arguments, modes: _Modes | None) -> Any:
     if call.activation in (None, "relu"):
-        return _Product.apply(*call, modes)
+        return _MatmulFunction.apply(*call, modes)
     Epilogue(activation=call.activation)  # refuses one that is unknown
-    return ACTIVATIONS[call.activation](_Product.apply(*call._replace(activation=None), modes))
+    return ACTIVATIONS[call.activation](_MatmulFunction.apply(*call._replace(activation=None), modes))
 
 
-class _Product(_SingleLevelFunction):
+class _MatmulFunction(_SingleLevelFunction):
     """The operator with its derivatives, at one level of torch.func's transforms; the levels below record their own."""
 
     @staticmethod

@@ -14,9 +14,9 @@ import torch
 from tilewright import grouped
 from tilewright.arrays.torch import numpy_name
 from tilewright.calls import dtype_name
-from tilewright.errors import ArrayError, DtypeError
+from tilewright.core.dtypes import default_result
+from tilewright.core.errors import ArrayError, DtypeError
 from tilewright.grouped_calls import check_grouped, check_types
-from tilewright.problem import default_result
 from tilewright.torch.library import LIBRARY, call_operator, check_devices, check_tensors
 
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)

@@ -9,7 +9,7 @@ import torch
 from tilewright import on_gpu
 from tilewright.arrays.library import type_name
 from tilewright.arrays.torch import check_dense
-from tilewright.errors import ArrayError, TilewrightError
+from tilewright.core.errors import ArrayError, TilewrightError
 
 NAME = "tilewright::matmul"
 

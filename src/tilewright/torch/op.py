@@ -20,8 +20,9 @@ import torch
 from tilewright import front
 from tilewright.arrays.torch import numpy_name
 from tilewright.calls import Request, check_batch_invariant, dtype_name, missing_c, scalars_of
-from tilewright.errors import ArrayError, DtypeError
-from tilewright.problem import RESULTS, Arithmetic, Epilogue, Scalars, promise_of
+from tilewright.core.dtypes import RESULTS
+from tilewright.core.errors import ArrayError, DtypeError
+from tilewright.core.problem import Arithmetic, Epilogue, Scalars, promise_of
 from tilewright.shapes import check_shapes
 from tilewright.torch import batching, gradients, sharding
 from tilewright.torch.library import (

@@ -22,10 +22,10 @@ import torch
 
 from tilewright import front, on_gpu
 from tilewright.calls import Request, check_batch_invariant
+from tilewright.core.errors import LibraryError, ProblemError, TilewrightError
+from tilewright.core.problem import Scalars, promise_of
 from tilewright.engines import launcher
 from tilewright.engines.launcher import Launcher
-from tilewright.errors import LibraryError, ProblemError, TilewrightError
-from tilewright.problem import Scalars, promise_of
 from tilewright.torch.account import Report
 from tilewright.torch.decisions import TF32, Decision, Expect, Options, Product, decide, expect
 from tilewright.torch.library import invariant_by, options_of, precision_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from tilewright.errors import LibraryError
+from tilewright.core.errors import LibraryError
 from tilewright.torch.library import Arguments, matmul_op
 
 _registered = False

@@ -9,8 +9,8 @@ from typing import Any, Protocol, cast
 
 import torch
 
+from tilewright.core.errors import CompileError, EngineUnavailableError, MemoryFullError
 from tilewright.engines import extension
-from tilewright.errors import CompileError, EngineUnavailableError, MemoryFullError
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
 

@@ -18,10 +18,11 @@ import torch
 from tilewright.analysis.cost import predict
 from tilewright.analysis.dividing import Cuts, Division, Work, divide, pieces
 from tilewright.calls import Call, Rung, gpu_engine
-from tilewright.errors import ArrayError, TilewrightError
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import ArrayError, TilewrightError
+from tilewright.core.gpus import find_gpu
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.front import matmul
-from tilewright.gpus import find_gpu
-from tilewright.problem import ITEM_BYTES, Arithmetic, Problem
 from tilewright.select.selector import select
 from tilewright.shapes import size
 
@@ -53,7 +54,7 @@ def multiply(call: Call, arrays: dict[str, Any], settings: dict[str, Any], gpus:
     target = result if out is None or _is_dense(out) else torch.empty(out.shape, dtype=out.dtype, device=out.device)
     added = _dense(c, _by_columns(target)) if call.reads_c else None
     bias = None if bias is None else bias.contiguous()
-    operands = _Operands(_dense(a, _by_columns(a)), _dense(b, _by_columns(b)), added, target, bias, call.side)
+    operands = _SplitOperands(_dense(a, _by_columns(a)), _dense(b, _by_columns(b)), added, target, bias, call.side)
     if b.shape[1] > a.shape[0]:
         operands = operands.transposed
     division = division_of(call, operands, len(gpus))
@@ -73,7 +74,7 @@ def multiply(call: Call, arrays: dict[str, Any], settings: dict[str, Any], gpus:
     return result if target is result else result.copy_(target)
 
 
-class _Operands(NamedTuple):
+class _SplitOperands(NamedTuple):
     """Tensors of a product, or of a part of one."""
 
     a: Any
@@ -84,16 +85,16 @@ class _Operands(NamedTuple):
     side: str | None
 
     @property
-    def transposed(self) -> "_Operands":
+    def transposed(self) -> "_SplitOperands":
         """Those of the transposed result."""
         bias, side = self.bias, None
         if self.side is not None:
             side = "column" if self.side == "row" else "row"
             bias = bias.reshape(-1, 1) if side == "column" else bias.reshape(-1)
         c = None if self.c is None else self.c.T
-        return _Operands(self.b.T, self.a.T, c, self.out.T, bias, side)
+        return _SplitOperands(self.b.T, self.a.T, c, self.out.T, bias, side)
 
-    def part(self, rows: slice, cols: slice = slice(None)) -> "_Operands":
+    def part(self, rows: slice, cols: slice = slice(None)) -> "_SplitOperands":
         """Those of rows and columns of the result."""
         bias = self.bias
         if self.side == "column":
@@ -101,7 +102,7 @@ class _Operands(NamedTuple):
         elif self.side == "row":
             bias = bias.reshape(-1)[cols]
         c = None if self.c is None else self.c[rows, cols]
-        return _Operands(self.a[rows], self.b[:, cols], c, self.out[rows, cols], bias, self.side)
+        return _SplitOperands(self.a[rows], self.b[:, cols], c, self.out[rows, cols], bias, self.side)
 
     def multiply(self, settings: dict[str, Any]) -> None:
         """Start the product."""
@@ -109,7 +110,7 @@ class _Operands(NamedTuple):
         matmul(self.a, self.b, out=self.out, c=self.c, bias=self.bias, **(settings | {"beta": beta}))
 
 
-def division_of(call: Call, operands: _Operands, count: int) -> Division:
+def division_of(call: Call, operands: _SplitOperands, count: int) -> Division:
     """Rows for each of several GPUs, as the cost model has it."""
     (m, k), n = operands.a.shape, operands.b.shape[1]
     engine = call.engine
@@ -150,11 +151,11 @@ def _expected_us(
     return cost.us if cost else 0.0
 
 
-def _elsewhere(part: _Operands, cuts: Cuts, settings: dict[str, Any], home: int, other: int, start: Any) -> Any:
+def _elsewhere(part: _SplitOperands, cuts: Cuts, settings: dict[str, Any], home: int, other: int, start: Any) -> Any:
     """Start a part of the product on another GPU; the event of its end."""
     loading, multiplying, returning = _streams(other)
     with torch.cuda.device(other), torch.cuda.stream(multiplying):
-        there = _Operands(
+        there = _SplitOperands(
             _like(part.a, other),
             _like(part.b, other),
             None if part.c is None else _like(part.out, other),

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 
-from tilewright import gpus
+from tilewright.core import gpus
+from tilewright.core.errors import CompileError
+from tilewright.core.problem import Problem
 from tilewright.engines.base import CompileReport, Engine
 from tilewright.engines.emulator.host import cores
 from tilewright.engines.relayouts import as_read
-from tilewright.errors import CompileError
 from tilewright.kernels.spec import Choice
-from tilewright.problem import Problem
 
 _AHEAD = 4
 """Configs under way or waiting to be measured, for each core."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tilewright.bench.records import Baseline, Record
-from tilewright.errors import TilewrightError
+from tilewright.core.errors import TilewrightError
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import PROMISES

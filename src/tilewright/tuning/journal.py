@@ -9,12 +9,12 @@ from typing import Any, Literal
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from tilewright.errors import RecordsError, WriteError
-from tilewright.files import Kind
+from tilewright.core.errors import RecordsError, WriteError
+from tilewright.core.files import Kind
+from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import spec
 from tilewright.kernels.old_configs import completed
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem, Scalars
 from tilewright.tables.cases import timed_case
 
 FORMAT = 2

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from tilewright.analysis.cost import predict
 from tilewright.bench.records import Record
+from tilewright.core.errors import TilewrightError
+from tilewright.core.gpus import Gpu, find_gpu
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.apart import LostError
 from tilewright.engines.base import CompileReport, Engine
-from tilewright.errors import TilewrightError
-from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels.spec import Choice, Config, Kernel
-from tilewright.problem import Problem, Scalars
 from tilewright.tables.cases import timed_case
 from tilewright.tuning import space
 from tilewright.tuning.compiling import CompilePool

@@ -3,10 +3,10 @@
 import itertools
 from collections.abc import Iterable
 
-from tilewright import gpus
 from tilewright.analysis.occupancy import occupancy
+from tilewright.core import gpus
+from tilewright.core.gpus import Gpu
 from tilewright.engines.base import CompileReport
-from tilewright.gpus import Gpu
 from tilewright.kernels.spec import Config, Kernel
 
 

@@ -3,9 +3,9 @@
 from types import TracebackType
 from typing import Any
 
+from tilewright.core.errors import EngineUnavailableError, LaunchError
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.apart import Apart, LostError
-from tilewright.errors import EngineUnavailableError, LaunchError
-from tilewright.problem import Problem, Scalars
 from tilewright.tuning import worker
 from tilewright.tuning.worker import Answer, Final, Job, Lookup, Prepare
 

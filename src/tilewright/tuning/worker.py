@@ -12,13 +12,13 @@ from tilewright.bench.measure import OperandSet, measure, operand_sets, reads_c,
 from tilewright.bench.records import Record
 from tilewright.bench.run import baseline_library
 from tilewright.bench.verify import READS_C, Operands, limit
+from tilewright.core.errors import CompileError, EngineUnavailableError, TilewrightError
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
 from tilewright.engines.registry import resolve_engine
-from tilewright.errors import CompileError, EngineUnavailableError, TilewrightError
 from tilewright.kernels.spec import Choice, Kernel
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Problem, Scalars
 from tilewright.tuning.journal import Outcome
 
 _SHORT_S = 2e-3

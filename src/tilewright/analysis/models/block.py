@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.analysis.occupancy import Occupancy
-from tilewright.gpus import Multiprocessor
+from tilewright.core.gpus import Multiprocessor
+from tilewright.core.hardware import round_up
 from tilewright.kernels.families import Fragment, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel, Tile
 
-WARP = 32
 FRAGMENT_WIDTH = 4
 """float32 elements of one load of fragments from shared memory."""
 SPILL_TRAFFIC = 8
@@ -72,7 +72,7 @@ def registers_given(wanted: int, kernel: Kernel, config: Config, sm: Multiproces
 
 def spread(warps: int, partitions: int) -> int:
     """Warps, counted as if every partition were as full as the fullest."""
-    return -(-warps // partitions) * partitions
+    return round_up(warps, partitions)
 
 
 def join(one: float, other: float) -> float:

@@ -1,9 +1,10 @@
 """Kernels whose copies into shared memory run while they multiply: their latency is hidden, their issue is not."""
 
-from tilewright.analysis.models.block import FRAGMENT_WIDTH, WARP, Footprint, Needs, fragment, join, spread
+from tilewright.analysis.models.block import FRAGMENT_WIDTH, Footprint, Needs, fragment, join, spread
 from tilewright.analysis.models.block import registers_given as given
 from tilewright.analysis.occupancy import Occupancy
-from tilewright.gpus import Multiprocessor
+from tilewright.core.gpus import Multiprocessor
+from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Copying
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant

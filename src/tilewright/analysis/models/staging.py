@@ -14,23 +14,15 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright.analysis.models.block import (
-    FRAGMENT_WIDTH,
-    SPILL_TRAFFIC,
-    WARP,
-    Footprint,
-    Needs,
-    fragment,
-    queue,
-    spread,
-)
+from tilewright.analysis.models.block import FRAGMENT_WIDTH, SPILL_TRAFFIC, Footprint, Needs, fragment, queue, spread
 from tilewright.analysis.models.block import registers_given as given
 from tilewright.analysis.occupancy import Occupancy
-from tilewright.gpus import Multiprocessor
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.gpus import Multiprocessor
+from tilewright.core.hardware import WARP, ceil_div
 from tilewright.kernels.families import Staging
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
-from tilewright.problem import ITEM_BYTES
 
 WARP_PRODUCTS = 1024
 """Multiply-adds a clock that tensor cores make at most of 16-bit factors for instructions of one warp: half of what
@@ -112,7 +104,7 @@ def footprint(
     partitions, warps = sm.partitions, room.warps_per_block
     busy, lone = demand.busy, demand.busy * spread(warps, partitions) / warps
     if demand.reads:
-        of_partition = -(-warps // partitions)
+        of_partition = ceil_div(warps, partitions)
         queued = _AT_ONCE * demand.banks / demand.reads if demand.at_once else 0.0
         service = lone / demand.reads / of_partition
         lone = demand.reads * queue(of_partition, service, _SHARED_LATENCY + queued)
@@ -131,7 +123,7 @@ def footprint(
 def estimate(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, variant: Variant) -> Demand:
     """What a step asks for by the tiles alone."""
     tile, (rows, cols, *_) = kernel.tile(config), fragment(kernel, config)
-    warps, item = -(-kernel.threads(config) // WARP), ITEM_BYTES[variant.factors]
+    warps, item = ceil_div(kernel.threads(config), WARP), ITEM_BYTES[variant.factors]
     if tile.k == 1:
         passes = _unstaged(kernel, config, sm, variant)
         issue = _BESIDES * (rows * cols + rows + cols) * warps / sm.partitions

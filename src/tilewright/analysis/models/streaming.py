@@ -2,19 +2,11 @@
 
 import math
 
-from tilewright.analysis.models.block import (
-    FRAGMENT_WIDTH,
-    SPILL_TRAFFIC,
-    WARP,
-    Footprint,
-    Needs,
-    fragment,
-    join,
-    spread,
-)
+from tilewright.analysis.models.block import FRAGMENT_WIDTH, SPILL_TRAFFIC, Footprint, Needs, fragment, join, spread
 from tilewright.analysis.models.block import registers_given as given
 from tilewright.analysis.occupancy import Occupancy
-from tilewright.gpus import Multiprocessor
+from tilewright.core.gpus import Multiprocessor
+from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Streaming
 from tilewright.kernels.spec import Config, Kernel
 

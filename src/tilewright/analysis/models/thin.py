@@ -12,7 +12,7 @@ each).
 
 from tilewright.analysis.models.block import Footprint, join
 from tilewright.analysis.occupancy import Occupancy
-from tilewright.gpus import Multiprocessor
+from tilewright.core.gpus import Multiprocessor
 from tilewright.kernels.families import Thin
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant

@@ -27,11 +27,12 @@ from typing import NamedTuple
 from tilewright.analysis.models.block import Footprint, Needs, join
 from tilewright.analysis.models.block import registers_given as given
 from tilewright.analysis.occupancy import Occupancy
-from tilewright.gpus import Multiprocessor
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.gpus import Multiprocessor
+from tilewright.core.hardware import SECTOR_BYTES, round_up
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Kernel, Tile
 from tilewright.kernels.takes import VECTOR_BYTES, Variant
-from tilewright.problem import ITEM_BYTES
 
 _PORT_BYTES = 84
 """What a multiprocessor gets from the L2 cache in a clock, where nothing else takes as long."""
@@ -83,7 +84,6 @@ _EXCHANGED = 0.525
 """Cycles of a multiprocessor for each of its sums that blocks exchange."""
 _MISPLACED = 0.92
 """Of a line's time, what it takes longer where it begins within a sector of 32 bytes."""
-_SECTOR_BYTES = 32
 DRAM_SHARE = 0.75
 """Of the peak rate of DRAM, what these kernels reach."""
 SUSTAINED = 0.5
@@ -184,9 +184,9 @@ def lines(
     along_k = (layout[0] == "N", layout[1] == "T")
     found = []
     for side, along, start in zip((tile.m, tile.n), along_k, starts, strict=True):
-        once = side if along else -(-side // line) * line
+        once = side if along else round_up(side, line)
         begin = start if along else math.gcd(start, side * item)
-        again = 1 - begin / _LINE_BYTES + (_MISPLACED if begin < _SECTOR_BYTES else 0.0)
+        again = 1 - begin / _LINE_BYTES + (_MISPLACED if begin < SECTOR_BYTES else 0.0)
         found.append(Lines(once, once * again))
     return found[0], found[1]
 

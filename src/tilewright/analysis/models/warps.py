@@ -10,11 +10,11 @@ No such kernel has been measured: the rates are those of `gpus`, the rest is tak
 from tilewright.analysis.models.block import Footprint, Needs, join
 from tilewright.analysis.models.block import registers_given as given
 from tilewright.analysis.occupancy import Occupancy
-from tilewright.gpus import Multiprocessor
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.gpus import Multiprocessor
 from tilewright.kernels.families import Warps
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
-from tilewright.problem import ITEM_BYTES
 
 _PRODUCTS = {1: 1024, 2: 1024, 4: 512}
 """Multiply-adds a clock that a multiprocessor's tensor cores make at most for instructions of warps, by bytes of an

@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import LaunchError
+from tilewright.core.hardware import ceil_div, round_up
+from tilewright.core.problem import Layout, Problem, Scalars, Scale, Scaling
 from tilewright.engines.base import run
 from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, checker_of, divided, padded
 from tilewright.engines.emulator.compiler import CHECKED, OVERFLOWS
 from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, Executables, LaunchFacts
 from tilewright.engines.emulator.program import ABSENT_LANES, WaitsForBlocksError, Watch
 from tilewright.engines.emulator.schedules import orders
-from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars, Scale, Scaling
 
 _SIDE = 256
 """Rows and columns of C that most tiles divide."""
@@ -44,7 +46,7 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     stream-K's blocks have parts of two tiles.
     """
     tile, stages = kernel.tile(config), steps_in_flight(kernel, config)
-    steps = max(stages + 1, -(-128 // tile.k))
+    steps = max(stages + 1, ceil_div(128, tile.k))
     depth = max(2 * stages * tile.k + tile.k // 2 + 5, 45)
     if kernel.foreign:  # whose tiles may be of any size
         return (_multiple(tile.m), _multiple(tile.n), steps * tile.k), _as_taken(kernel, (131, 77, depth))
@@ -71,13 +73,13 @@ def _as_taken(kernel: Kernel, shape: tuple[int, int, int]) -> tuple[int, int, in
     takes = kernel.takes
     pieces = [VECTOR_BYTES // ITEM_BYTES[dtype] for dtype in (*takes.factors, *takes.results)] if takes.aligned else []
     unit = math.lcm(*pieces, *takes.panels)
-    m, n, k = (-(-size // unit) * unit for size in shape)
+    m, n, k = (round_up(size, unit) for size in shape)
     return m, n, k
 
 
 def _multiple(tile: int) -> int:
     """The first multiple of a tile's side from _SIDE on; _SIDE where the side is much larger."""
-    return -(-_SIDE // tile) * tile if tile <= 4 * _SIDE else _SIDE
+    return round_up(_SIDE, tile) if tile <= 4 * _SIDE else _SIDE
 
 
 def check(
@@ -119,7 +121,7 @@ def check(
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
     launched = multiprocessors, executables
-    session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, ends, kept, *launched)
+    session = _CheckSession(kernel, config, problem, (a, b, c), bias, scalars, scales, ends, kept, *launched)
     result, error = session.run()
     findings, notes = divided(finding for checker in session.checkers for finding in checker.findings())
     if error and not findings:
@@ -142,7 +144,7 @@ def check(
     return Checked(findings, result, notes)
 
 
-class _Session:
+class _CheckSession:
     """Runs one kernel on the same operands again and again."""
 
     def __init__(

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.core.errors import MemoryFullError
+from tilewright.core.problem import Order
 from tilewright.engines.base import Matrix, matrix_at
 from tilewright.engines.emulator.engine import LaunchFacts
 from tilewright.engines.emulator.program import Observer, load_runtime
 from tilewright.engines.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
 from tilewright.engines.emulator.symbols import Place, SourceLine, places, shared_variables
 from tilewright.engines.emulator.zero_pages import no_room, zeros
-from tilewright.errors import MemoryFullError
 from tilewright.kernels.source_lines import arguments_of
-from tilewright.problem import Order
 
 _ALIGNMENT = 256
 _SLACK_ROWS = 16
@@ -45,7 +45,7 @@ class CheckedArray(NamedTuple):
     """Bytes before and after it that an access may touch without harm: it is reported, and the launch goes on."""
 
 
-class _Array(ctypes.Structure):
+class _CheckedArrayStruct(ctypes.Structure):
     """struct CheckedArray of shadow.hpp."""
 
     _fields_ = (
@@ -208,7 +208,7 @@ class Checker(Observer):
         runtime = load_runtime()
         make: Any = runtime.simt_make_checker
         make.restype = ctypes.c_void_p
-        regions = (_Array * max(len(arrays), 1))(*map(_region, arrays))
+        regions = (_CheckedArrayStruct * max(len(arrays), 1))(*map(_region, arrays))
         variables = [_Variable(name.encode(), *place) for name, *place in shared_variables(library)]
         within = (_Variable * max(len(variables), 1))(*variables)
         size = ctypes.c_size_t
@@ -333,9 +333,9 @@ def padded(array: NDArray[Any], ld: int, order: Order = "row") -> Matrix:
     return matrix_at(memory.ctypes.data + start, array, ld, order, Padded(memory, slack))
 
 
-def _region(array: CheckedArray) -> _Array:
+def _region(array: CheckedArray) -> _CheckedArrayStruct:
     matrix = array.matrix
-    return _Array(
+    return _CheckedArrayStruct(
         array.name.encode(),
         matrix.pointer,
         matrix.rows,

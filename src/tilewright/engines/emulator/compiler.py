@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
 from tilewright.engines.emulator.launch_bounds import with_launch_bounds
@@ -20,7 +21,6 @@ from tilewright.engines.emulator.subscripts import with_arrays
 from tilewright.engines.emulator.wrapped_indices import with_exact_values
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.engines.included import included, reaches
-from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.device_text import device_text
 
 _HERE = Path(__file__).parent
@@ -314,13 +314,13 @@ def _thread_local_library() -> list[str]:
     """The library that finds a thread's variables, which is this process's loader, if the system has it apart."""
     process = ctypes.CDLL(None)
     with contextlib.suppress(AttributeError):
-        place = _Place()
+        place = _SymbolInfo()
         if process.dladdr(ctypes.cast(process.__tls_get_addr, ctypes.c_void_p), ctypes.byref(place)):
             return [os.fsdecode(place.file)]
     return []
 
 
-class _Place(ctypes.Structure):
+class _SymbolInfo(ctypes.Structure):
     """What dladdr says of an address (`Dl_info`)."""
 
     _fields_ = (

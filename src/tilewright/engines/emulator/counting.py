@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.arguments import Source
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.compiler import TRACED, Build
@@ -17,7 +18,6 @@ from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load
 from tilewright.engines.plan import Pointers
 from tilewright.kernels.spec import RANGE_WORDS, Config, Kernel, scale_count
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Problem, Scalars
 
 COUNTED = Build((), ahead=("counted_float.hpp",))
 """Kernels whose floats count the operations on them."""

@@ -13,6 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import LaunchError
+from tilewright.core.hardware import round_up
+from tilewright.core.problem import SCALED_BLOCK, Layout, Order, Problem, Scalars
 from tilewright.engines import tensor_maps
 from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
 from tilewright.engines.base import CompileReport, Matrix, Work, array_of, matrix_at, memory_lines
@@ -23,10 +27,8 @@ from tilewright.engines.host_compiler import find_compiler
 from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Copy, Job, jobs, kept_as, needs, numbers, together
 from tilewright.engines.tensor_maps import TensorLayout
-from tilewright.errors import LaunchError
 from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, Config, Kernel, Workspace
 from tilewright.kernels.takes import Addresses, Variant
-from tilewright.problem import ITEM_BYTES, SCALED_BLOCK, Layout, Order, Problem, Scalars
 
 _ALIGNMENT = 256
 """Of memory, in bytes: what a GPU's allocations have."""
@@ -86,7 +88,7 @@ Watcher = Callable[[LaunchFacts], Watch]
 
 
 @dataclass(frozen=True)
-class _Launch:
+class _PlannedLaunch:
     """What a step of a plan launches."""
 
     executable: EmulatorExecutable
@@ -199,7 +201,7 @@ class EmulatorEngine:
         maps = {name: tensor_map(layout) for name, layout in layouts.items()}
         division = kernel.division(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, sources, maps, division, numbers(copies))
-        launch = _Launch(executable, problem, sources, workspace, tuple(copies))
+        launch = _PlannedLaunch(executable, problem, sources, workspace, tuple(copies))
         return Step(launch, grid, block, shared_bytes, 0, arguments, shape_of(kernel.arguments).offsets, slots)
 
     def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
@@ -240,7 +242,7 @@ class EmulatorEngine:
         Raises:
             LaunchError: as `start`.
         """
-        launch: _Launch = step.function
+        launch: _PlannedLaunch = step.function
         kernel, problem, workspace = launch.executable.kernel, launch.problem, launch.workspace
         memory, tickets = _memory(workspace.bytes), np.zeros(workspace.tickets, dtype=np.uint32)
         addresses = {
@@ -365,7 +367,7 @@ def _memory(size: int) -> NDArray[np.uint8]:
     return memory[start : start + max(size, 1)]
 
 
-def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> list[Array]:
+def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars) -> list[Array]:
     """The operands of a launch, as they lie in memory."""
     problem, kernel = launch.problem, launch.executable.kernel
     m, n, k = problem.m, problem.n, problem.k
@@ -414,7 +416,7 @@ def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
     ]
     where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.terms * copy.lines
     unit = together(copy.split.dtype)
-    written = -(-copy.length // unit) * unit
+    written = round_up(copy.length, unit)
     terms = Matrix(where, lines, written, copy.ld, copy.split.dtype)
     found.append(Array(f"copy of {copy.name}", terms, not copy.made))
     if scales := copy.scale_bytes // 4:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.core.errors import LaunchError
 from tilewright.engines.base import Matrix
 from tilewright.engines.device_errors import check_for_gpu
 from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, Source, divided, padded
@@ -26,7 +27,6 @@ from tilewright.engines.emulator.program import (
 from tilewright.engines.emulator.schedules import BACKWARDS, orders
 from tilewright.engines.side_by_side import Workers
 from tilewright.engines.tensor_maps import of_array
-from tilewright.errors import LaunchError
 from tilewright.kernels.launches import Buffer, Launch, Map, Maps
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -222,7 +222,7 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
     return CheckedLaunch(findings, inputs, outputs, notes)
 
 
-class _Watched(NamedTuple):
+class _CheckerFindings(NamedTuple):
     """What a checker has seen of a run."""
 
     error: str
@@ -232,7 +232,7 @@ class _Watched(NamedTuple):
     waits: bool
     """Whether blocks wait for others that did not run at the same time."""
 
-    def is_like(self, other: "_Watched") -> bool:
+    def is_like(self, other: "_CheckerFindings") -> bool:
         """Whether the other run did the same."""
         same = all(of.tobytes() == other.outputs[name].tobytes() for name, of in self.outputs.items())
         return same and (self.error, self.findings) == (other.error, other.findings)
@@ -240,14 +240,14 @@ class _Watched(NamedTuple):
 
 def _watched(
     launch: Launch, inputs: Arrays, program: Program, together: bool, absent_lanes: int = ABSENT_LANES[0]
-) -> _Watched:
+) -> _CheckerFindings:
     """Run a launch under a checker."""
     placed = Placed(launch, inputs)
     source = Source(launch.file, {**launch.macros, **launch.template})
     checker = Checker(program.library, placed.checked_arrays(), source=source)
     failure = _run(placed, program, Watch(checker, together=together, absent_lanes=absent_lanes))
     seen = checker.findings(), placed.written(), checker.absent_lanes()
-    return _Watched(str(failure or ""), *seen, isinstance(failure, WaitsForBlocksError))
+    return _CheckerFindings(str(failure or ""), *seen, isinstance(failure, WaitsForBlocksError))
 
 
 def _run(placed: Placed, program: Program, watch: Watch) -> LaunchError | None:

@@ -13,6 +13,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from tilewright.core.errors import EngineUnavailableError, LaunchError, MemoryFullError
+from tilewright.core.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
 from tilewright.engines import cache
 from tilewright.engines.apart import is_late
 from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
@@ -21,8 +23,6 @@ from tilewright.engines.emulator.own_names import renamed
 from tilewright.engines.emulator.runtime_library import Runtime, find_runtime
 from tilewright.engines.emulator.symbols import shared_variables
 from tilewright.engines.side_by_side import check_stopped
-from tilewright.errors import EngineUnavailableError, LaunchError, MemoryFullError
-from tilewright.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
 
 THREADS_VARIABLE = "TILEWRIGHT_EMULATOR_THREADS"
 """Environment variable: how many threads of the host run blocks at the same time; all of its processors by default."""
@@ -63,7 +63,7 @@ _WAITS_FOR_OTHERS, _NO_MEMORY = 1, 2
 """What `simt_finish` says of a launch that failed, besides 0: enum Failure of runtime.cpp."""
 
 
-class _Launch(ctypes.Structure):
+class _LaunchStruct(ctypes.Structure):
     """struct Launch of block_runner.hpp."""
 
     _fields_ = (
@@ -203,7 +203,7 @@ class Program:
         together = math.prod(grid) if cooperative else cluster
         where = self.call, pointers, grid, block, shared_bytes
         ways = together, cooperative, watch.takes_turns, watch.absent_lanes
-        launch = _Launch(*where, observer, watch.schedule, chosen, count, *ways)
+        launch = _LaunchStruct(*where, observer, watch.schedule, chosen, count, *ways)
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         workers = 1 if watch.in_turn else min(worker_count(), math.prod(grid) // together)
         run = self.runtime.simt_create(ctypes.byref(launch), workers)
@@ -374,7 +374,7 @@ def _load_runtime(compiled: Runtime) -> ctypes.CDLL:  # by its name, wherever it
     runtime = _open(compiled.library, "simt_create")
     runtime.simt_static_shared_bytes.argtypes = (ctypes.c_void_p,)
     runtime.simt_static_shared_bytes.restype = ctypes.c_size_t
-    runtime.simt_create.argtypes = (ctypes.POINTER(_Launch), ctypes.c_uint)
+    runtime.simt_create.argtypes = (ctypes.POINTER(_LaunchStruct), ctypes.c_uint)
     runtime.simt_create.restype = ctypes.c_void_p
     runtime.simt_start.argtypes = (ctypes.c_void_p,)
     runtime.simt_start.restype = None

@@ -12,10 +12,10 @@ import tempfile
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.core.errors import MemoryFullError
+from tilewright.core.problem import Layout
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.zero_pages import no_room, zeros
-from tilewright.errors import MemoryFullError
-from tilewright.problem import Layout
 
 _PAGES = 2039
 _PERIOD = _PAGES * mmap.PAGESIZE

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-WARP = 32
-SECTOR_BYTES = 32
+from tilewright.core.hardware import SECTOR_BYTES, ceil_div
+
 BANKS = 32
 BANK_BYTES = 4
 
@@ -45,7 +45,7 @@ class Request:
         return frozenset(
             sector
             for access in self.accesses
-            for sector in range(access.address // SECTOR_BYTES, -(-(access.address + access.bytes) // SECTOR_BYTES))
+            for sector in range(access.address // SECTOR_BYTES, ceil_div(access.address + access.bytes, SECTOR_BYTES))
         )
 
     @property

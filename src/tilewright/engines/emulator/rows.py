@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.core.errors import LaunchError
+from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import run
 from tilewright.engines.emulator.checker import Finding, padded
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.program import Watch
-from tilewright.errors import LaunchError
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Layout, Problem, Scalars
 
 
 def check_rows(

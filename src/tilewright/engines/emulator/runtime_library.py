@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.engines import cache, prebuilt
 from tilewright.engines.emulator.host import cores
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.engines.side_by_side import Workers
-from tilewright.errors import CompileError, EngineUnavailableError
 
 _HERE = Path(__file__).parent
 

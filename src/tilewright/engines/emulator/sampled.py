@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.core.errors import LaunchError, NotSampledError
+from tilewright.core.problem import UNSCALED, Layout, Problem, Scalars
 from tilewright.engines.base import Matrix, run
 from tilewright.engines.emulator.check import telling_shapes
 from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, checker_of, divided
@@ -16,9 +18,7 @@ from tilewright.engines.emulator.compiler import OVERFLOWS
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import Extents, Watch
 from tilewright.engines.emulator.repeating import Repeating
-from tilewright.errors import LaunchError, NotSampledError
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import UNSCALED, Layout, Problem, Scalars
 
 _AT = (0.0, 0.55, 0.8, 1.0)
 """Which blocks run along each side of the grid, as fractions of it. Of a matrix of 1.4 * 2^32 elements the second is
@@ -66,7 +66,7 @@ def check_sample(kernel: Kernel, config: Config, problem: Problem, scalars: Scal
     """
     if problem.is_empty:
         return Sample([], [], [])
-    return _Session(kernel, config, problem, scalars).sample()
+    return _SampledLaunch(kernel, config, problem, scalars).sample()
 
 
 def chosen_blocks(grid: Extents, cluster: int) -> list[int]:
@@ -77,7 +77,7 @@ def chosen_blocks(grid: Extents, cluster: int) -> list[int]:
     return [cluster * number + rank for number in clusters for rank in range(cluster)]
 
 
-class _Session:
+class _SampledLaunch:
     """One launch of some blocks."""
 
     def __init__(self, kernel: Kernel, config: Config, problem: Problem, scalars: Scalars) -> None:

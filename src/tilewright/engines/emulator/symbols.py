@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tilewright.core.errors import EngineUnavailableError
 from tilewright.engines.emulator.own_names import as_written
-from tilewright.errors import EngineUnavailableError
 
 _HERE = Path(__file__).parent
 _OWN = tuple(path.name for path in (*(_HERE / "runtime").glob("*.hpp"), *(_HERE / "include").rglob("*.*")))

@@ -14,15 +14,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import EngineUnavailableError, LaunchError
+from tilewright.core.hardware import WARP, ceil_div
+from tilewright.core.problem import Problem
 from tilewright.engines.base import Matrix, run
 from tilewright.engines.emulator import symbols
 from tilewright.engines.emulator.compiler import TRACED
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load_runtime
-from tilewright.engines.emulator.requests import WARP, Access, Event, Request, instructions
-from tilewright.errors import EngineUnavailableError, LaunchError
+from tilewright.engines.emulator.requests import Access, Event, Request, instructions
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import ITEM_BYTES, Problem
 
 _FIRST = 2**20
 """A's elements count up from here, B's down from its negative; a product of two is far outside of both."""
@@ -98,7 +100,7 @@ def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, w
             return UNWATCHED
         for name, number, count in (
             ("block", block, math.prod(facts.grid)),
-            ("warp", warp, -(-math.prod(facts.block) // WARP)),
+            ("warp", warp, ceil_div(math.prod(facts.block), WARP)),
         ):
             if not 0 <= number < count:
                 raise LaunchError(f"{name} must be 0 to {count - 1} here, got {number}")

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.errors import MemoryFullError
+from tilewright.core.errors import MemoryFullError
 
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 """Python names it from 3.13 on."""

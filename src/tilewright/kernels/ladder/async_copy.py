@@ -5,7 +5,7 @@ Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is t
 
 from pathlib import Path
 
-from tilewright.gpus import COMPUTE_CAPABILITIES
+from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Copying
 from tilewright.kernels.ladder import warp_tiling

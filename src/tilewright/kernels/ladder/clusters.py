@@ -7,10 +7,11 @@ Block Clusters".
 from dataclasses import replace
 from pathlib import Path
 
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import persistent
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox
-from tilewright.problem import Problem
 
 
 def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
@@ -22,7 +23,7 @@ def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorB
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     """Whole clusters, at most one block a multiprocessor."""
     tile = warpgroups.tile(config)
-    tiles = -(-problem.m // (config.CLUSTER * tile.m)) * -(-problem.n // tile.n)
+    tiles = ceil_div(problem.m, config.CLUSTER * tile.m) * ceil_div(problem.n, tile.n)
     return config.CLUSTER * min(tiles, max(multiprocessors // config.CLUSTER, 1))
 
 

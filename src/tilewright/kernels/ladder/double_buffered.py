@@ -5,7 +5,7 @@ Sources: the FastCuda GEMM guide, version 4; SGEMM_CUDA, kernel 11, has the idea
 
 from pathlib import Path
 
-from tilewright.gpus import STATIC_SHARED_LIMIT
+from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Staging
 from tilewright.kernels.ladder import warp_tiling

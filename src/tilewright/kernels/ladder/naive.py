@@ -5,10 +5,9 @@ Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kern
 
 from pathlib import Path
 
+from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Fragment, Staging
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Tile
-
-_WARP = 32
 
 
 def _tile(config: Config) -> Tile:
@@ -17,8 +16,8 @@ def _tile(config: Config) -> Tile:
 
 
 def _fragment(config: Config) -> Fragment:
-    along_x = min(config.BLOCK_X, _WARP)
-    return Fragment(1, 1, lanes_n=along_x if config.X_ALONG_N else _WARP // along_x)
+    along_x = min(config.BLOCK_X, WARP)
+    return Fragment(1, 1, lanes_n=along_x if config.X_ALONG_N else WARP // along_x)
 
 
 KERNEL = Kernel(

@@ -6,15 +6,16 @@ Source: "A Study of Persistent Threads Style GPU Programming for GPGPU Workloads
 from dataclasses import replace
 from pathlib import Path
 
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import specialised
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     tile = warpgroups.tile(config)
-    return min(-(-problem.m // tile.m) * -(-problem.n // tile.n), multiprocessors)
+    return min(ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n), multiprocessors)
 
 
 KERNEL: Kernel = replace(

@@ -6,7 +6,7 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 
 from pathlib import Path
 
-from tilewright.gpus import STATIC_SHARED_LIMIT
+from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels.families import Fragment, Staging
 from tilewright.kernels.spec import Constraint, Kernel, Parameter, Tile
 

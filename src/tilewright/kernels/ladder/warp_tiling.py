@@ -1,10 +1,9 @@
 """What the rungs with a tile for each warp (10 to 12) have in common: parameters, constraints, geometry."""
 
+from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Fragment
 from tilewright.kernels.spec import Config, Constraint, Parameter
-
-_LANES = 32
 
 PARAMETERS = (
     Parameter("BM", 64, (32, 64, 128, 256), "rows of C that a block computes"),
@@ -20,7 +19,7 @@ PARAMETERS = (
 
 def threads(config: Config) -> int:
     """Threads in a block: a warp for each WM x WN tile of the block's BM x BN."""
-    return config.BM // config.WM * (config.BN // config.WN) * _LANES
+    return config.BM // config.WM * (config.BN // config.WN) * WARP
 
 
 def block(config: Config) -> tuple[int, int, int]:
@@ -34,7 +33,7 @@ def _piece_n(config: Config) -> int:
 
 
 def _piece_m(config: Config) -> int:
-    return max(_LANES * config.TM * config.TN // _piece_n(config), 1)
+    return max(WARP * config.TM * config.TN // _piece_n(config), 1)
 
 
 def fragment(config: Config) -> Fragment:
@@ -53,7 +52,7 @@ CONSTRAINTS = (
         "WN/WNITER must be a multiple of TN: lanes divide the columns of a piece of the warp's tile",
     ),
     Constraint(
-        lambda c: _LANES % max(_piece_n(c) // c.TN, 1) == 0,
+        lambda c: WARP % max(_piece_n(c) // c.TN, 1) == 0,
         "WN/WNITER/TN must divide 32: this many lanes are arranged along n",
     ),
     Constraint(

@@ -5,7 +5,7 @@ Source: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Instructions".
 
 from pathlib import Path
 
-from tilewright.gpus import STATIC_SHARED_LIMIT
+from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import warpgroups
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Constraint, Kernel, Parameter

@@ -8,8 +8,8 @@ row-major factors, as those of D^T = B^T A^T. Other factors are transposed by `r
 
 from dataclasses import replace
 
+from tilewright.core.dtypes import FLOAT8
 from tilewright.kernels.library import gemm_sm90
-from tilewright.problem import FLOAT8
 
 KERNEL = replace(
     gemm_sm90.of_type(

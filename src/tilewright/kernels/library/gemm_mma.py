@@ -7,13 +7,14 @@ Of 16-bit factors; of float32 factors rounded to TF32, or as 16-bit terms; of fl
 from dataclasses import replace
 from pathlib import Path
 
-from tilewright.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
+from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
+from tilewright.core.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
+from tilewright.core.problem import FAST, SCALED_BLOCK
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Warps
 from tilewright.kernels.library import gemm_bf16x3, gemm_bf16x6, gemm_fp16x3, splitting
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Split, Sums
 from tilewright.kernels.takes import EVERYTHING, VECTOR_BYTES
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 _LINES = (32, 64, 128)

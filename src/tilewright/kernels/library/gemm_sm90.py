@@ -6,7 +6,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
-from tilewright.gpus import clusters
+from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
+from tilewright.core.gpus import clusters
+from tilewright.core.hardware import ceil_div, round_up
+from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.library import splitting
 from tilewright.kernels.spec import (
@@ -22,7 +25,6 @@ from tilewright.kernels.spec import (
     Tile,
 )
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Order, Problem
 
 _T = TypeVar("_T")
 
@@ -47,7 +49,7 @@ _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 def _in_parts(lines: int, blocks: int) -> int:
     """As many as these lines or more, that blocks load equal parts of, each of whole patterns: `StageTiles::LOADED`."""
     part = blocks * _REPEATS
-    return -(-lines // part) * part
+    return round_up(lines, part)
 
 
 def _boxes(config: Config, layout: str, sides: tuple[int, int], item_bytes: int) -> tuple[TensorBox, TensorBox]:
@@ -129,9 +131,9 @@ def _blocks(exchanged: bool, problem: Problem, config: Config, multiprocessors: 
     if exchanged:
         m, n = n, m
     if config.SPLITS > 1:
-        return batch * -(-m // config.BM) * -(-n // config.BN) * config.SPLITS
+        return batch * ceil_div(m, config.BM) * ceil_div(n, config.BN) * config.SPLITS
     sharing = config.CLUSTER * config.CLUSTER_N
-    down, across = -(-m // (config.BM * config.CLUSTER)), -(-n // (config.BN * config.CLUSTER_N))
+    down, across = ceil_div(m, config.BM * config.CLUSTER), ceil_div(n, config.BN * config.CLUSTER_N)
     return min(batch * down * across, clusters(multiprocessors, sharing)) * sharing
 
 

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from tilewright.core.dtypes import RESULTS
+from tilewright.core.problem import LAYOUTS
 from tilewright.kernels import fragments, tiling
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Takes
-from tilewright.problem import LAYOUTS, RESULTS
 
 _FEWER_SUMS = {"WM": 32, "WN": 32, "MIN_BLOCKS": 1}
 """Half the sums a thread, and as many warps: where the default has registers spill in some orders."""

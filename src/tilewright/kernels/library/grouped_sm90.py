@@ -4,13 +4,15 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tilewright.gpus import clusters
+from tilewright.core.dtypes import RESULTS
+from tilewright.core.gpus import clusters
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import LAYOUTS, Order, Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.library import gemm_fp8, gemm_sm90
 from tilewright.kernels.spec import Config, Constraint, Kernel
 from tilewright.kernels.takes import Takes
-from tilewright.problem import LAYOUTS, RESULTS, Order, Problem
 
 _CONSUMERS = 2
 """Warpgroups that multiply."""
@@ -29,7 +31,7 @@ def _together(config: Config) -> int:
 def most_tiles(problem: Problem, config: Config) -> int:
     """Tiles that D has at most, by clusters of blocks: each group may end within a row of them."""
     down, across = config.BM * config.CLUSTER, config.BN * config.CLUSTER_N
-    return (problem.m // down + min(problem.batch, problem.m)) * -(-problem.n // across)
+    return (problem.m // down + min(problem.batch, problem.m)) * ceil_div(problem.n, across)
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:

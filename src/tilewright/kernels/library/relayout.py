@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+from tilewright.core.hardware import ceil_div
 from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Tile
 
 
 def squares(config: Config, lines: int, length: int, matrices: int) -> int:
     """Blocks that copy matrices of this many lines, each of `length` elements."""
-    return -(-lines // config.SIDE) * -(-length // config.SIDE) * matrices
+    return ceil_div(lines, config.SIDE) * ceil_div(length, config.SIDE) * matrices
 
 
 KERNEL = Kernel(

@@ -6,9 +6,10 @@ al., 2023.
 
 from functools import lru_cache
 
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.spec import Config, Division, Parameter
-from tilewright.problem import Problem
 
 
 def parameter(default: int, values: tuple[int, ...]) -> Parameter:
@@ -19,8 +20,8 @@ def parameter(default: int, values: tuple[int, ...]) -> Parameter:
 
 def divide(problem: Problem, config: Config, multiprocessors: int) -> Division:
     """Full waves of tiles get a block each; the steps of the tiles left over are cut into equal ranges."""
-    tiles = problem.batch * -(-problem.m // config.BM) * -(-problem.n // config.BN)
-    return _divided(tiles, max(-(-problem.k // config.BK), 1), config.WORKERS * multiprocessors)
+    tiles = problem.batch * ceil_div(problem.m, config.BM) * ceil_div(problem.n, config.BN)
+    return _divided(tiles, max(ceil_div(problem.k, config.BK), 1), config.WORKERS * multiprocessors)
 
 
 @lru_cache(maxsize=1024)
@@ -37,8 +38,8 @@ def sharing(left: int, steps: int, most: int) -> int:
     parts of two, where that makes the longest range no longer."""
     workers = min(most, left * steps)
     of_tile = workers // left
-    longest = -(-left * steps // workers)
-    return left * of_tile if -(-steps // of_tile) == longest else workers
+    longest = ceil_div(left * steps, workers)
+    return left * of_tile if ceil_div(steps, of_tile) == longest else workers
 
 
 def blocks(problem: Problem, config: Config, multiprocessors: int) -> int:

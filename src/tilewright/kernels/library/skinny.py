@@ -8,14 +8,15 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from tilewright.core.dtypes import FLOAT8, RESULTS
+from tilewright.core.hardware import WARP, ceil_div
+from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Fragment, Streaming
 from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter, Tile
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import FLOAT8, RESULTS, Problem
 
 _NAMES = ("TM", "TN", "THREADS_N", "THREADS_M", "GROUPS", "DEPTH", "AHEAD", "MIN_BLOCKS")
-_WARP = 32
 _REGISTERS = 65536
 _REGISTERS_PER_THREAD = 255
 _OTHER_REGISTERS = 16
@@ -29,7 +30,7 @@ def _threads_wide(config: Config) -> int:
 
 def _group(config: Config) -> int:
     """Threads that go along k together."""
-    return max(_threads_wide(config), _WARP)
+    return max(_threads_wide(config), WARP)
 
 
 def _threads(config: Config) -> int:
@@ -45,7 +46,7 @@ def _tile(config: Config) -> Tile:
 def _tiles(problem: Problem, config: Config) -> int:
     """Tiles of D, of all matrices of a batch."""
     tile = _tile(config)
-    return problem.batch * -(-problem.m // tile.m) * -(-problem.n // tile.n)
+    return problem.batch * ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n)
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
@@ -62,7 +63,7 @@ def _workspace_bytes(problem: Problem, config: Config, multiprocessors: int) -> 
 
 def _sums(config: Config) -> int:
     """Sums that a block stores for others: what its threads keep once the lanes along k have added theirs."""
-    count, apart = config.TM * config.TN, _WARP // 2
+    count, apart = config.TM * config.TN, WARP // 2
     while apart >= _threads_wide(config):
         count //= 2 if count % 2 == 0 else 1
         apart //= 2
@@ -101,7 +102,7 @@ KERNEL = Kernel(
     ),
     constraints=(
         Constraint(
-            lambda c: all(_WARP % t == 0 if t < _WARP else t % _WARP == 0 for t in (c.THREADS_M, c.THREADS_N)),
+            lambda c: all(WARP % t == 0 if t < WARP else t % WARP == 0 for t in (c.THREADS_M, c.THREADS_N)),
             "THREADS_M and THREADS_N must divide 32 or be multiples of it: a warp's lanes make whole rows",
         ),
         Constraint(

@@ -5,13 +5,13 @@ Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `sc
 
 from pathlib import Path
 
+from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Copying
 from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter
 from tilewright.kernels.takes import EVERYTHING
 
-_WARP = 32
 _VECTOR = 4  # floats of a 16-byte copy
 
 
@@ -34,7 +34,7 @@ def _shared_bytes(config: Config) -> int:
 def _copies_evenly(config: Config, side: int) -> bool:
     """Whether the block's threads cover a tile of `side` rows of A or columns of B, in either order (TileCopy)."""
     threads, depth = _threads(config), config.BK
-    warps = threads // _WARP
+    warps = threads // WARP
     warps_side = min(warps, side // 2)
     if warps % warps_side or side % (2 * warps_side) or depth % (16 * (warps // warps_side)):
         return False
@@ -72,11 +72,11 @@ KERNEL = Kernel(
             "BK must be a multiple of 2*K_SLICES: fragments alternate between two sets of registers",
         ),
         Constraint(
-            lambda c: _WARP <= _threads(c) <= 1024,
+            lambda c: WARP <= _threads(c) <= 1024,
             "32*K_SLICES*(BM/(4*TM))*(BN/(8*TN)) must be 32 to 1024, a block's threads",
         ),
         Constraint(
-            lambda c: _threads(c) >= _WARP and _copies_evenly(c, c.BM) and _copies_evenly(c, c.BN),
+            lambda c: _threads(c) >= WARP and _copies_evenly(c, c.BM) and _copies_evenly(c, c.BN),
             "BM, BN and BK must be such that the block's threads copy equally much of every tile, in either order: 2 "
             "rows or columns and 16 of k a warp, or whole rows in memory",
         ),

@@ -2,6 +2,7 @@
 include/split_factors.cuh, include/float32_block.cuh, include/float32_warpgroups.cuh and include/non_finite.cuh.
 """
 
+from tilewright.core.hardware import round_up
 from tilewright.kernels.spec import NON_FINITE, SCALED_K
 
 _MARKS = 256
@@ -23,7 +24,7 @@ PART_BARRIERS = 2 * _WARPGROUPS[1] + 1
 def splitter_bytes(groups: int) -> int:
     """Of a block with this many groups: a square for each, its largest elements, three tickets and marks."""
     square = 4 * SCALED_K * (SCALED_K + 1) + 4 * GROUP // 32
-    return -(-(groups * square + 4 * (3 + _MARKS)) // 16) * 16
+    return round_up(groups * square + 4 * (3 + _MARKS), 16)
 
 
 def _parts_bytes(rows: int, cols: int, k: int, parts: int) -> int:

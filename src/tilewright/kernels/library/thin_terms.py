@@ -7,13 +7,15 @@ Low-precision", Shah et al., 2024, for a factor of wgmma that is made in registe
 from dataclasses import replace
 from pathlib import Path
 
-from tilewright.gpus import MULTIPROCESSORS
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.gpus import MULTIPROCESSORS
+from tilewright.core.hardware import ceil_div, round_up
+from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.families import Thin
 from tilewright.kernels.library import splitting
 from tilewright.kernels.spec import RANGE_WORDS, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import ITEM_BYTES, Problem
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 _SM = MULTIPROCESSORS[9, 0]
@@ -58,12 +60,12 @@ def _shared_bytes(config: Config, split: Split) -> int:
     scales = config.STAGES * config.BK // _K * (max(config.BM // _SCALED_ROWS, 1) if split.scaled else 1)
     seen = 4 * (scales + 2 * RANGE_WORDS + _CHECK_WORDS)
     end = max(stages, sums, side_by_side * lost) + barriers * warpgroups.BARRIER_BYTES + seen
-    return -(-end // 1024) * 1024  # the alignment of what the copy engine writes
+    return round_up(end, 1024)  # the alignment of what the copy engine writes
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     """One for each part of a tile's k."""
-    return problem.batch * -(-problem.m // config.BM) * -(-problem.n // config.BN) * config.SPLITS
+    return problem.batch * ceil_div(problem.m, config.BM) * ceil_div(problem.n, config.BN) * config.SPLITS
 
 
 def of_type(name: str, idea: str, split: Split) -> Kernel:

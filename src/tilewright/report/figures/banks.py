@@ -8,7 +8,8 @@ together where in both all neighbouring lanes (0 and 1, 2 and 3, ..., or 0 and 2
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tilewright.engines.emulator.requests import BANK_BYTES, BANKS, WARP, Access, Request
+from tilewright.core.hardware import WARP, ceil_div
+from tilewright.engines.emulator.requests import BANK_BYTES, BANKS, Access, Request
 from tilewright.report.figures.palette import SEVERAL, ink_on, lane_color, spans
 from tilewright.report.figures.svg import ALARM, FAINT, PALE, SOFT, Drawing
 
@@ -76,7 +77,7 @@ def bank_panel(request: Request) -> Drawing:
 
 def _parts(accesses: Sequence[Access]) -> Iterable[list[Access]]:
     """Lanes that are served apart from the others, whatever banks they ask."""
-    width = max(-(-access.bytes // BANK_BYTES) for access in accesses)
+    width = max(ceil_div(access.bytes, BANK_BYTES) for access in accesses)
     if width == 1:
         yield list(accesses)
         return
@@ -98,7 +99,7 @@ def _pieces(accesses: Iterable[Access]) -> list[Piece]:
     pieces: dict[tuple[int, int], Piece] = {}
     for access in accesses:
         word = access.address // BANK_BYTES
-        words = -(-(access.address + access.bytes) // BANK_BYTES) - word
+        words = ceil_div(access.address + access.bytes, BANK_BYTES) - word
         known = pieces.get((word, words), Piece(word, words, (), access.row, access.col))
         pieces[word, words] = known._replace(lanes=(*known.lanes, access.lane))
     return list(pieces.values())

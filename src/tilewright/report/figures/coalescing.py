@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from tilewright.engines.emulator.requests import SECTOR_BYTES, WARP, Access, Request
+from tilewright.core.hardware import SECTOR_BYTES, WARP
+from tilewright.engines.emulator.requests import Access, Request
 from tilewright.report.figures.palette import SEVERAL, ink_on, lane_color, lighter, spans
 from tilewright.report.figures.svg import INK, PALE, SOFT, Drawing
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from tilewright.analysis.explanation import Explanation
 from tilewright.analysis.roofline import least_bytes, moved
 from tilewright.analysis.traffic import count
-from tilewright.errors import FigureError
-from tilewright.files import Kind, save
+from tilewright.core.errors import FigureError
+from tilewright.core.files import Kind, save
+from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER
-from tilewright.problem import Problem
 from tilewright.report.figures.kernel_figure import KernelFigure, Roofline
 from tilewright.report.figures.roofline import SHARED, Point
 from tilewright.report.measured import find_measured

@@ -7,12 +7,13 @@ writes each element of C. Where something was measured there is a roofline too.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import FigureError
+from tilewright.core.gpus import Gpu
+from tilewright.core.problem import Layout, Problem
 from tilewright.engines.emulator.requests import Request
 from tilewright.engines.emulator.trace import Trace, trace
-from tilewright.errors import FigureError
-from tilewright.gpus import Gpu
 from tilewright.kernels.spec import Config, Kernel, numbered
-from tilewright.problem import ITEM_BYTES, Layout, Problem
 from tilewright.report.figures.banks import bank_panel
 from tilewright.report.figures.coalescing import coalescing_panel
 from tilewright.report.figures.legend import bank_legend, lane_legend

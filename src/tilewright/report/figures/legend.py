@@ -1,9 +1,9 @@
 """Legends of the figures that show lanes: their colours, and what else is drawn."""
 
+from tilewright.core.hardware import WARP
 from tilewright.report.figures.palette import SEVERAL, ink_on, lane_color
 from tilewright.report.figures.svg import ALARM, FAINT, INK, PALE, SOFT, Drawing, flow
 
-_LANES = 32
 _LANE_WIDTH = 15.0
 _SIZE = 11.0
 _GAP = 16.0
@@ -40,7 +40,7 @@ def _lines(entries: list[Drawing], width: float) -> Drawing:
 def _lanes() -> Drawing:
     drawing = Drawing()
     drawing.text(0, 11, "lane", _SIZE, fill=SOFT)
-    for lane in range(_LANES):
+    for lane in range(WARP):
         color, x = lane_color(lane), 32 + lane * _LANE_WIDTH
         drawing.rect(x, 0, _LANE_WIDTH, 14, color)
         drawing.text(x + _LANE_WIDTH / 2, 10.5, f"{lane}", 8.5, fill=ink_on(color), anchor="middle")

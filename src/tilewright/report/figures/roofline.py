@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.gpus import Gpu
+from tilewright.core.gpus import Gpu
+from tilewright.core.hardware import ceil_div
 from tilewright.kernels.spec import numbered
 from tilewright.report.figures.axes import LogScale, decade_above, decade_below, decades
 from tilewright.report.figures.palette import ink_on, lane_color
@@ -163,7 +164,7 @@ def _draw_inset(drawing: Drawing, crowd: Sequence[Point], scale: LogScale, marke
 def _draw_legend(drawing: Drawing, points: Sequence[Point], marked: str, last: int) -> None:
     """Below the plot, in two columns: the points, then the marks of levels."""
     top = _TOP + _HEIGHT + _LEGEND_GAP + 42
-    half = -(-len(points) // 2)
+    half = ceil_div(len(points), 2)
     for line, point in enumerate(sorted(points, key=lambda one: one.rung)):
         left, y = 14 + _SECOND * (line // half), top + line % half * 18
         if line % half == 0:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.engines.emulator.requests import WARP
+from tilewright.core.hardware import WARP
 from tilewright.report.figures.palette import ink_on, lane_color, lighter, owner_color
 from tilewright.report.figures.svg import INK, PALE, PAPER, SOFT, Drawing
 
@@ -31,7 +31,7 @@ class Patch(NamedTuple):
     cols: int
 
 
-class _Level(NamedTuple):
+class _Panel(NamedTuple):
     """One of the three panels, drawn, and where its elements lie in it."""
 
     drawing: Drawing
@@ -102,7 +102,7 @@ def patches(owners: Owners) -> Iterable[Patch]:
 
 def _level(
     title: str, owners: Owners, bounds: tuple[slice, slice], marked: int, color_of: Callable[[int], str] | None = None
-) -> _Level:
+) -> _Panel:
     """A panel of the elements within some bounds; what the marked owner has is outlined.
 
     Without colours of their own, the other owners' are pale.
@@ -140,7 +140,7 @@ def _level(
             x, y = patch.col * cell_x, _TOP + patch.row * cell_y
             width, height = patch.cols * cell_x, patch.rows * cell_y
             drawing.rect(x, y, width, height, stroke=INK, stroke_width=min(1.8, width / 4, height / 4))
-    return _Level(drawing, first, (cell_x, cell_y))
+    return _Panel(drawing, first, (cell_x, cell_y))
 
 
 def _font(label: str, width: float, height: float) -> float:

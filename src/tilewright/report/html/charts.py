@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.bench.records import Baseline
-from tilewright.gpus import Gpu
+from tilewright.core.gpus import Gpu
 from tilewright.report.html.series import Point, Series, baseline_words, baselines, words, work
 from tilewright.report.html.sources import Source
 
@@ -189,7 +189,7 @@ def escaped(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-class _Line(NamedTuple):
+class _SeriesLine(NamedTuple):
     """What a chart shows of one series, or of one baseline, in one file."""
 
     name: str
@@ -197,7 +197,7 @@ class _Line(NamedTuple):
     points: Sequence[Point]
     is_baseline: bool
 
-    def part(self, points: Sequence[Point]) -> "_Line":
+    def part(self, points: Sequence[Point]) -> "_SeriesLine":
         """The line with these of its points alone."""
         return self._replace(points=points)
 
@@ -217,18 +217,18 @@ def _baseline(point: Point) -> Baseline:
     return point.record.baseline
 
 
-def _lines(some: Sequence[Point], sources: Sequence[Source]) -> list[_Line]:
+def _lines(some: Sequence[Point], sources: Sequence[Source]) -> list[_SeriesLine]:
     """The lines of these points: each series in the legend's order, file by file; then the baselines."""
-    lines: list[_Line] = []
+    lines: list[_SeriesLine] = []
     for index, series in enumerate(in_order(some)):
         colour = "var(--accent)" if series.picked else f"var(--series-{index})"
         for source in sources:
             if chosen := [point for point in some if point.series == series and point.source is source]:
-                lines.append(_Line(series.title, colour, chosen, is_baseline=False))
+                lines.append(_SeriesLine(series.title, colour, chosen, is_baseline=False))
     for source in sources:
         for name, chosen in baselines([point for point in some if point.source is source]).items():
             exact = chosen[0].record.arithmetic == "float32"
-            lines.append(_Line(name, "var(--ink)" if exact else "var(--muted)", chosen, is_baseline=True))
+            lines.append(_SeriesLine(name, "var(--ink)" if exact else "var(--muted)", chosen, is_baseline=True))
     return lines
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.problem import Scalars
+from tilewright.core.problem import Scalars
 from tilewright.tuning.journal import Trial
 
 

@@ -6,8 +6,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import LibraryError, RecordsError
-from tilewright.files import Kind, save
+from tilewright.core.errors import LibraryError, RecordsError
+from tilewright.core.files import Kind, save
 from tilewright.report.html import charts, colours, rows
 from tilewright.report.html.comparison import Comparison, compare
 from tilewright.report.html.landscape import searches

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from tilewright.analysis.roofline import least_bytes
 from tilewright.bench.records import Baseline, Record, Result
+from tilewright.core.problem import Scalars
 from tilewright.kernels.spec import numbered
-from tilewright.problem import Scalars
 from tilewright.report.html.sources import Source, problem_of
 from tilewright.report.tables import duration, pairs
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.bench.records import Record, Result, Run
-from tilewright.errors import DtypeError, ProblemError, RecordsError
-from tilewright.gpus import GPUS, Gpu, find_gpu
-from tilewright.problem import Problem, Scalars
+from tilewright.core.errors import DtypeError, ProblemError, RecordsError
+from tilewright.core.gpus import GPUS, Gpu, find_gpu
+from tilewright.core.problem import Problem, Scalars
 from tilewright.tuning import journal
 from tilewright.tuning.journal import Trial
 

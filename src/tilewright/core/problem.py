@@ -10,24 +10,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from tilewright.errors import DtypeError, ProblemError, nearest
-
-ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
-"""Element types of matrices, and the size of an element."""
-
-DTYPES = tuple(ITEM_BYTES)
-
-FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
-"""Those of 8 bits: of A and B, which may have either; of the two only the first is a result's."""
-
-RESULTS = tuple(dtype for dtype in DTYPES if dtype not in FLOAT8)
-"""Those of results of any factors; factors of `FLOAT8` may have results of float8_e4m3fn too."""
+from tilewright.core.dtypes import DTYPES, FLOAT8, RESULTS
+from tilewright.core.errors import DtypeError, ProblemError, nearest
+from tilewright.core.hardware import ceil_div
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 """Functions that an epilogue may apply to each element, as PyTorch defines them."""
-
-LARGEST_FLOAT8 = 448.0
-"""The largest number of float8_e4m3fn, which has no infinity: results that are larger become it."""
 
 PRECISIONS = ("float32", "ieee", "fp16x3", "bf16x3", "tf32")
 """What a product of float32 factors may promise: see `Arithmetic`."""
@@ -47,11 +35,6 @@ _LARGEST_STRIDE = 2**62
 Order = Literal["row", "column"]
 Side = Literal["row", "column"]
 ScaleKind = Literal["tensor", "line", "1x128", "128x128"]
-
-
-def default_result(factors: str) -> str:
-    """The element type of results where none is named: that of the factors, float32 of float8 factors."""
-    return "float32" if factors in FLOAT8 else factors
 
 
 @dataclass(frozen=True)
@@ -88,7 +71,7 @@ class Arithmetic:
     def __post_init__(self) -> None:
         second = self.of_b or self.factors
         for name, dtype in (("dtype", self.factors), ("out_dtype", self.result), ("dtype of b", second)):
-            if dtype not in ITEM_BYTES:
+            if dtype not in DTYPES:
                 raise DtypeError(f"{name} must be one of {', '.join(DTYPES)}, got {dtype!r}")
         if second != self.factors and not (self.factors in FLOAT8 and second in FLOAT8):
             raise DtypeError(
@@ -238,7 +221,7 @@ class Scale(NamedTuple):
 
     def extent(self, sides: int, k: int) -> int:
         """Elements from the first to the last, both included, of this many rows (or columns)."""
-        return (-(-sides // self.sides) - 1) * self.step + (-(-k // SCALED_BLOCK) - 1) * self.step_k + 1
+        return (ceil_div(sides, self.sides) - 1) * self.step + (ceil_div(k, SCALED_BLOCK) - 1) * self.step_k + 1
 
 
 class Scaling(NamedTuple):
@@ -267,7 +250,7 @@ class Scaling(NamedTuple):
             return cls(Scale("tensor"), Scale("tensor"))
         if kind == "lines":
             return cls(Scale("line", 1), Scale("line", 1))
-        deep, wide = -(-k // SCALED_BLOCK), -(-n // SCALED_BLOCK)
+        deep, wide = ceil_div(k, SCALED_BLOCK), ceil_div(n, SCALED_BLOCK)
         return cls(Scale("1x128", deep, 1), Scale("128x128", 1, wide))
 
     @property

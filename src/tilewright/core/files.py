@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright.errors import PathError, WriteError
+from tilewright.core.errors import PathError, WriteError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tilewright.errors import GpuNotFoundError, nearest
+from tilewright.core.errors import GpuNotFoundError, nearest
 
 STATIC_SHARED_LIMIT = 48 * 1024
 """Bytes of statically declared shared memory that a block may have, on every GPU."""

@@ -1,0 +1,1 @@
+"""What all else is said in: problems and their words, GPUs, errors, files. Nouns without behaviour of their own."""

@@ -1,0 +1,49 @@
+"""Element types of matrices. One is added here, and in the kernels that multiply it."""
+
+from typing import NamedTuple
+
+
+class ElementType(NamedTuple):
+    """What there is to know of an element type."""
+
+    name: str
+    """As NumPy, ml_dtypes and PyTorch call it."""
+    bytes: int
+    cpp: str
+    """Its name in CUDA C++."""
+    map_type: str
+    """That of a tensor map, without the `CU_TENSOR_MAP_DATA_TYPE_` of the driver's CUtensorMapDataType."""
+    cuda_type: int
+    """Of cudaDataType: CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF, CUDA_R_8F_E4M3 or CUDA_R_8F_E5M2."""
+    mantissa: int
+    """Bits of its mantissa, the leading one counted."""
+
+
+ELEMENT_TYPES = {
+    one.name: one
+    for one in (
+        ElementType("float32", 4, "float", "FLOAT32", 0, 24),
+        ElementType("float16", 2, "__half", "FLOAT16", 2, 11),
+        ElementType("bfloat16", 2, "__nv_bfloat16", "BFLOAT16", 14, 8),
+        ElementType("float8_e4m3fn", 1, "float8_e4m3", "UINT8", 28, 4),
+        ElementType("float8_e5m2", 1, "float8_e5m2", "UINT8", 29, 3),
+    )
+}
+
+DTYPES = tuple(ELEMENT_TYPES)
+
+ITEM_BYTES = {one.name: one.bytes for one in ELEMENT_TYPES.values()}
+
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+"""Those of 8 bits: of A and B, which may have either; of the two only the first is a result's."""
+
+RESULTS = tuple(dtype for dtype in DTYPES if dtype not in FLOAT8)
+"""Those of results of any factors; factors of `FLOAT8` may have results of float8_e4m3fn too."""
+
+LARGEST_FLOAT8 = 448.0
+"""The largest number of float8_e4m3fn, which has no infinity: results that are larger become it."""
+
+
+def default_result(factors: str) -> str:
+    """The element type of results where none is named: that of the factors, float32 of float8 factors."""
+    return "float32" if factors in FLOAT8 else factors

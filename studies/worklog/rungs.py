@@ -1,0 +1,56 @@
+"""Rungs that have records and a page of the worklog. A rung that was added without a GPU has neither."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from studies.results import path
+from studies.worklog.facts import shape_of
+from tilewright.kernels import LADDER
+from tilewright.kernels.spec import Kernel
+from tilewright.report import course
+
+FOLDER = Path("docs/worklog")
+TEXTS = FOLDER / "text"
+
+
+def page_name(kernel: Kernel) -> str:
+    """The file of a rung's page, as in 01_naive.md."""
+    return f"{kernel.rung:02}_{kernel.name}.md"
+
+
+def is_measured(kernel: Kernel) -> bool:
+    """Whether the package comes with a rung's speed: then the records must have the rung, and the worklog its page."""
+    return any(one.kernel == kernel.name for one in course.measured().rungs)
+
+
+def with_page() -> list[Kernel]:
+    """Rungs of which the worklog in the current folder has a page, and those of which it must have one."""
+    return [kernel for kernel in LADDER if is_measured(kernel) or (TEXTS / page_name(kernel)).exists()]
+
+
+def without_record(kernel: Kernel) -> str:
+    """A sentence that names a rung without a record, and the commands that make one."""
+    return (
+        f"rung {kernel.rung}, {kernel.name}, is left out: it has no record at {shape_of(kernel.name)}. On the GPU of "
+        f"{path('ladder').as_posix()}: tilewright bench --suite squares --suite worklog --json ladder.json, then "
+        "make docs"
+    )
+
+
+def without_page(kernel: Kernel) -> str:
+    """A sentence that names a rung without a page, and what makes one."""
+    text = (TEXTS / page_name(kernel)).as_posix()
+    return (
+        f"rung {kernel.rung}, {kernel.name}, is left out: it has no page. Once it is measured: write {text}, then "
+        "make docs"
+    )
+
+
+def left_out() -> Iterator[str]:
+    """Sentences on rungs that have no record or no page."""
+    explained = with_page()
+    for kernel in LADDER:
+        if not is_measured(kernel):
+            yield without_record(kernel)
+        if kernel not in explained:
+            yield without_page(kernel)
