@@ -52,8 +52,8 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "profiles": _in("h100/ncu", "profiles"),
     "profiles of the library": _in("h200/ncu", "library"),
     "counters": _in("h200/ncu", "comparison"),
-    # Tuning: the table of one problem, journals of searches, and how good picks are.
-    "tuned": _in("h200/tuning", "table"),
+    # Tuning: orders of tiles, journals of searches, and how good picks are.
+    "raster": _in("h200/tuning", "raster"),
     "searches": ("h200/tuning/exhaustive.jsonl", "h200/tuning/ranked.jsonl"),
     "regrets": (
         *_in("h200/tuning", "regret_first", "regret_second", "regret_third", "regret_fourth"),

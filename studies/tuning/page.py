@@ -14,7 +14,7 @@ from studies.pages import redraw
 from studies.results import paths
 from studies.templates import block
 from studies.tuning.plots import Curve, plot_landscape, plot_search
-from studies.tuning.regret import Regret, load, words, words_now
+from studies.tuning.regret import Regret, load, words
 from tilewright.bench.suites import shapes
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import capability_of
@@ -101,9 +101,7 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
     for environment, found in runs:
         ratios |= {one.shape: one.ratio for one in found if one.ratio}
         of_draw = [
-            (one, words_now(one.picked) or one.picked, picked_now(environment["gpu"], one))
-            for one in found
-            if not tabled.holds(one.problem)
+            (one, one.picked, picked_now(environment["gpu"], one)) for one in found if not tabled.holds(one.problem)
         ]
         rows += of_draw
         now = [longer for _, _, longer in of_draw if longer is not None]
@@ -118,10 +116,7 @@ def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
     """How many times longer than the fastest known the present selector's pick took; None if it was not measured."""
     capability = capability_of(gpu["compute_capability"])
     pick = words(Choice(*select(one.problem, capability, gpu["name"])))
-    times_us: dict[str, float] = {}
-    for named, time_us in (one.times_us or {}).items():
-        if now := words_now(named):
-            times_us[now] = min(time_us, times_us.get(now, time_us))
+    times_us = one.times_us or {}
     return times_us[pick] / min(times_us.values()) if pick in times_us else None
 
 

@@ -27,7 +27,7 @@ from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.kernels import KERNELS
 from tilewright.kernels.old_configs import upgraded
-from tilewright.kernels.spec import Choice, parse_overrides
+from tilewright.kernels.spec import Choice
 from tilewright.tables import store
 from tilewright.tables.cases import posed
 from tilewright.tables.merging import KEEP_WITHIN
@@ -152,8 +152,15 @@ def load(path: Path) -> tuple[dict[str, Any], list[Regret]]:
     """
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        return facts["environment"], [Regret(**regret) for regret in facts["regrets"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        named = facts["configs"]
+        found = []
+        for fields in facts["regrets"]:
+            fields |= {name: named[fields[name]] for name in ("picked", "fastest")}
+            if "times_us" in fields:
+                fields["times_us"] = {named[number]: time_us for number, time_us in fields["times_us"]}
+            found.append(Regret(**fields))
+        return facts["environment"], found
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise RecordsError(f"{path} is not what tuning.regret writes: {error!r}") from error
 
 
@@ -202,19 +209,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write(path: Path, facts: Mapping[str, Any], found: Sequence[Regret]) -> None:
-    save_json(path, {"environment": facts, "regrets": [regret._asdict() for regret in found]}, str(path))
+    """A file names each config once, and tells others by its place."""
+    numbers: dict[str, int] = {}
+
+    def number(words: str) -> int:
+        return numbers.setdefault(words, len(numbers))
+
+    rows = [
+        one._asdict()
+        | {
+            "picked": number(one.picked),
+            "fastest": number(one.fastest),
+            "times_us": [(number(words), float(f"{time_us:.5g}")) for words, time_us in (one.times_us or {}).items()],
+        }
+        for one in found
+    ]
+    save_json(path, {"environment": facts, "configs": list(numbers), "regrets": rows}, str(path))
 
 
 def words(choice: Choice) -> str:
     """A kernel and its config, as regrets name them."""
     return f"{choice.kernel.name}:{choice.config}"
-
-
-def words_now(named: str) -> str | None:
-    """The same words in today's parameters; None where no kernel has such a config any more."""
-    kernel, _, config = named.partition(":")
-    now = upgraded(kernel, parse_overrides(config))
-    return None if now is None else f"{kernel}:{now}"
 
 
 if __name__ == "__main__":

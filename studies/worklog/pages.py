@@ -147,7 +147,7 @@ class Worklog:
             "swept": self._swept,
             "fastcuda": partial(sources.fastcuda, counts.presets, variations.fastcuda(self.varied), self.varied.gpu),
             "split": partial(variations.split, varied),
-            "orders": lambda: variations.orders(varied, variations.load("tuned")),
+            "orders": lambda: variations.orders(varied, variations.load("raster")),
         }
 
     def _common(self) -> dict[str, Fill]:

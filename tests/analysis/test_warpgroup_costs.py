@@ -13,8 +13,7 @@ from tilewright.analysis.footprint import footprint
 from tilewright.core.gpus import clusters, find_gpu
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import find
-from tilewright.kernels.old_configs import upgraded
-from tilewright.kernels.spec import Config
+from tilewright.kernels.spec import Config, parse_overrides
 from tilewright.kernels.takes import Variant
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
@@ -53,16 +52,20 @@ class Measurement(NamedTuple):
 @pytest.fixture(scope="module")
 def measured(request):
     """The runs that the constants were fitted to, and 194 more."""
+    return timed(request, "fitted")
+
+
+def timed(request, group):
+    """Runs of the tidy table: those that the constants were fitted to, or of 1000 and 2056 since a warp elects the
+    thread that loads."""
+    facts = json.loads((request.config.rootpath / "results/h200/tuning/warpgroup_times.json").read_text())
+    configs = [GEMM.config(parse_overrides(words)) for words in facts["configs"]]
     found = []
-    for name in ("table_warpgroups", "table_warpgroups_more"):
-        records = json.loads((request.config.rootpath / f"results/h200/tuning/{name}.json").read_text())["records"]
-        for record in records:
-            if record["kernel"] == GEMM.name:
-                a, b = orders(record["layout"])
-                arithmetic = Arithmetic(record["dtype"], record["out_dtype"])
-                sizes = record["m"], record["n"], record["k"]
-                problem = Problem(*sizes, arithmetic, batch=record["batch"], a=a, b=b)
-                found.append(Measurement(problem, GEMM.config(record["config"]), record["time_us"]["median"]))
+    for of, m, n, k, batch, layout, dtype, result, config, us in facts["times"]:
+        if of == group:
+            a, b = orders(layout)
+            problem = Problem(m, n, k, Arithmetic(dtype, result), batch=batch, a=a, b=b)
+            found.append(Measurement(problem, configs[config], us))
     return found
 
 
@@ -234,15 +237,11 @@ def test_lines_that_blocks_load_for_each_other_come_once():
 
 @pytest.mark.parametrize("blocks", [1, 2, 4])
 def test_lines_that_straddle_cost_no_more_where_blocks_share_them(request, blocks):
-    """All that was timed of 1000 and 2056 since a warp elects the thread that loads."""
-    errors = []
-    for name in ("table_elected", "table_split_tiles", "table_two_blocks", *(f"table_tuned_1000_{o}" for o in ORDERS)):
-        path = request.config.rootpath / f"results/h200/tuning/{name}.json"
-        for record in json.loads(path.read_text())["records"]:
-            config = upgraded(record["kernel"], record["config"]) if record["kernel"] == GEMM.name else None
-            if record["m"] in (1000, 2056) and config and min(config.CLUSTER * config.CLUSTER_N, 4) == blocks:
-                problem = posed(f"{record['m']}x{record['n']}x{record['k']}", record["layout"])
-                errors.append(math.log(predict(GEMM, config, problem, H200).us / record["time_us"]["median"]))
+    errors = [
+        math.log(predict(GEMM, config, problem, H200).us / us)
+        for problem, config, us in timed(request, "elected")
+        if min(config.CLUSTER * config.CLUSTER_N, 4) == blocks
+    ]
     assert len(errors) > 20
     assert 0 < statistics.mean(errors) < 0.18
     assert max(errors) < 0.35

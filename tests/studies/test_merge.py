@@ -1,13 +1,10 @@
 """Tables from records and journals."""
 
-from pathlib import Path
-
 import pytest
 
 from studies.tuning import merge
 from tilewright.bench.records import Baseline, Error, Run, Times
 from tilewright.kernels import find
-from tilewright.tables import store
 from tilewright.tables.table import Table
 from tilewright.tuning.journal import Journal, Trial, source_digest
 
@@ -143,13 +140,6 @@ def test_files_of_several_gpus_or_of_none_are_refused(tmp_path, run, capsys):
     assert merge.main([str(tmp_path / "empty.jsonl"), "-o", str(output)]) == 2
     assert "got none that says which" in capsys.readouterr().err
     assert not output.exists()
-
-
-@pytest.mark.further
-def test_the_shipped_table_is_made_of_the_records(tmp_path):
-    records = (Path(__file__).parents[2] / "results" / "h200" / "tuning").glob("table*.json")
-    _, made = merge.merge(sorted(records), tmp_path / "table.json")
-    assert made == next(table for table in store.shipped() if table.gpu == made.gpu)
 
 
 def test_a_table_replaces_nothing_else(tmp_path, run, capsys):

@@ -14,7 +14,7 @@ MAP_WORDS = struct.Struct("=9Q9I")
 type, swizzle, promotion and dimensions. As `MapWords` in steps.h."""
 
 _DATA_TYPES = {
-    name: CUtensorMapDataType[f"CU_TENSOR_MAP_DATA_TYPE_{map_type}"]
+    name: getattr(CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{map_type}")
     for name, map_type in (*((one.name, one.map_type) for one in ELEMENT_TYPES.values()), ("tf32", "TFLOAT32"))
 }
 
