@@ -17,10 +17,11 @@ from pydantic import BaseModel, TypeAdapter
 from studies import published, saved
 from studies.markdown import table
 from studies.results import H200, path
+from studies.runner import reporting
 from tilewright.analysis.cost import predict
 from tilewright.analysis.explanation import explain
 from tilewright.bench.records import Record, Run
-from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, gpu_named, limits
 from tilewright.core.problem import Problem
 from tilewright.engines.relayouts import as_read
@@ -191,14 +192,11 @@ def _cells(rows: Sequence[Nearness]) -> tuple[object, ...]:
     return len(rows), f"{100 * mean(rows):.1f}%", f"{furthest.ratio:.2f}", where
 
 
+@reporting
 def main() -> int:
     """Predict everything; returns the exit status."""
-    try:
-        rows = [Nearness(**one.facts(), predicted_us=one.predicted_us()) for one in measured()]
-        saved.save(path("predicted"), _FILE, rows)
-    except (TilewrightError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    rows = [Nearness(**one.facts(), predicted_us=one.predicted_us()) for one in measured()]
+    saved.save(path("predicted"), _FILE, rows)
     print(section())
     return 0
 

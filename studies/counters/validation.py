@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from studies.results import path
+from studies.runner import reporting
 from tilewright.analysis.explanation import explain, to_json
 from tilewright.bench import ncu
 from tilewright.bench.environment import environment
-from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.errors import RecordsError
 from tilewright.core.files import Output, check_outputs, save_json
 from tilewright.core.gpus import Gpu, capability_of, find_gpu
 from tilewright.core.problem import Problem
@@ -175,6 +176,7 @@ def _save(file: Path, facts: dict[str, Any]) -> None:
     save_json(file, facts, f"the comparison to {file}")
 
 
+@reporting
 def main() -> int:
     """Compare; returns the exit status: 0 where all counters agree as they must."""
     parser = argparse.ArgumentParser(prog="python -m studies.counters.validation", description=__doc__)
@@ -182,12 +184,8 @@ def main() -> int:
     parser.add_argument("--shape", action="append", help=f"MxNxK; {' and '.join(SHAPES)} if left out")
     parser.add_argument("--explain-only", action="store_true", help="explain anew what the file has, without a GPU")
     arguments = parser.parse_args()
-    try:
-        check_outputs([Output("--out", arguments.out, COUNTERS)])
-        facts = compare(arguments.out, arguments.shape or SHAPES, arguments.explain_only)
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
+    check_outputs([Output("--out", arguments.out, COUNTERS)])
+    facts = compare(arguments.out, arguments.shape or SHAPES, arguments.explain_only)
     failed = list(failures(facts))
     print("\n".join(failed) or "all counters agree as they must")
     return 1 if failed else 0
