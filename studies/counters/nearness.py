@@ -7,7 +7,7 @@ Tests hold the model to these, and docs/counters.md has them in a table.
 import math
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, TypeAdapter
 
 from studies import published, saved
-from studies.markdown import table
 from studies.results import H200, path
 from studies.runner import reporting
+from studies.templates import block
 from tilewright.analysis.cost import predict
 from tilewright.analysis.explanation import explain
 from tilewright.bench.records import Record, Run
@@ -182,14 +182,7 @@ def section() -> str:
     for row in rows:
         if row not in ours:
             groups.setdefault((row.source, row.gpu), []).append(row)
-    heads = ("", "GPU", "times", "off in the mean", "predicted / measured, furthest off", "at")
-    return table(heads, [(*names, *_cells(of)) for names, of in groups.items()], "llrrrl")
-
-
-def _cells(rows: Sequence[Nearness]) -> tuple[object, ...]:
-    furthest = worst(rows)
-    where = furthest.shape if len({row.kernel for row in rows}) == 1 else f"`{furthest.kernel}`, {furthest.shape}"
-    return len(rows), f"{100 * mean(rows):.1f}%", f"{furthest.ratio:.2f}", where
+    return block("counters/tables.md.j2", "nearness", groups=groups, mean=mean, worst=worst)
 
 
 @reporting

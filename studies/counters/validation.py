@@ -15,6 +15,7 @@ from typing import Any
 
 from studies.results import path
 from studies.runner import reporting
+from studies.templates import block
 from tilewright.analysis.explanation import explain, to_json
 from tilewright.bench import ncu
 from tilewright.bench.environment import environment
@@ -134,21 +135,8 @@ def load(file: Path) -> dict[str, Any]:
 
 def markdown(facts: dict[str, Any]) -> str:
     """One row a launch: what the profiler counted, and how far the explained counters are off."""
-    heads = ("kernel", "m x n x k", "load requests", "load sectors", "store requests", "store sectors", "FFMA",
-             "shared load wavefronts", "conflicts", "shared store wavefronts", "conflicts")  # fmt: skip
-    lines = [heads, ("---", "---", *("---:" for _ in heads[2:]))]
-    for row in facts["rows"]:
-        named = _judged(row)
-        cells = [f"`{row['launch']['kernel']}`", row["launch"]["shape"]]
-        cells += [_cell(named.get(name)) for name in (*_EXACT, *_SHARED)]
-        lines.append(tuple(cells))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _cell(row: ncu.Row | None) -> str:
-    if row is None or row.theirs is None or row.ours is None:
-        return ""
-    return f"{row.theirs:,}" if row.ours == row.theirs else f"{row.theirs:,} ({difference(row.ours, row.theirs)})"
+    rows = [(row["launch"], _judged(row)) for row in facts["rows"]]
+    return block("counters/tables.md.j2", "validation", rows=rows, names=(*_EXACT, *_SHARED), difference=difference)
 
 
 def failures(facts: dict[str, Any], within: float = 0.05) -> Iterator[str]:
