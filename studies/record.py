@@ -70,9 +70,3 @@ class Measurements(RunFile):
     def values(self, name: str) -> list[str | int]:
         """All values of a name of the work, in the order of the first of each."""
         return list(dict.fromkeys(one.what[name] for one in self.measurements if name in one.what))
-
-    @property
-    def where(self) -> str:
-        """GPU, date and revision, as text."""
-        facts = self.environment
-        return f"{facts['gpu']['name']}, {facts['date'][:10]}, revision {facts['revision']}"

@@ -7,7 +7,7 @@ from studies.pages import redraw
 from studies.record import Measurement, Measurements, Row
 from studies.results import paths
 from studies.scaling.records import OURS, PRODUCT, is_peer
-from studies.templates import block
+from studies.templates import block, where
 from tilewright.analysis.cost import Cost, predict
 from tilewright.analysis.dividing import Work, divide, timeline
 from tilewright.analysis.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
@@ -69,7 +69,7 @@ def measured(runs: Sequence[Measurements]) -> str:
     tables: dict[str, list[tuple[Row, float | None]]] = {}
     for run in runs:
         rows = [(row, _predicted(row.what, run)) for row in run.rows()]
-        tables.setdefault(run.where, []).extend(rows)
+        tables.setdefault(where(run), []).extend(rows)
     return block(_TEMPLATE, "measured", tables=tables, others=_others, OURS=OURS, PRODUCT=PRODUCT)
 
 

@@ -218,10 +218,10 @@ def test_guards_compare_sizes_of_one_run(records, make_record):
 
 def test_each_prepared_product_stands_next_to_the_one_before_it(make_record):
     fast = make_record(gflops=3086.25, ratio=1.25, precision="bf16x6", prepared=True)
-    run = Run(environment={"gpu": {"name": "G"}}, records=[make_record(), fast, make_record()])
+    run = Run(environment=ENVIRONMENT | {"gpu": {"name": "G"}}, records=[make_record(), fast, make_record()])
     lines = performance.prepared([run]).splitlines()
     assert (lines[0], *lines[4:]) == (
-        "On an G:",
+        "On an G, 2026-11-21, revision abc1234:",
         "| 64x64x64 | NN float32 | 1,234 / 2,469 = 0.50* | 3,086 / 2,469 = 1.25 | 2.50 |",
     )
 
