@@ -79,7 +79,7 @@ def write() -> None:
         "chart": chart(picked[best], drawn),
         "device": block(_TEMPLATE, "device", run=picked[best]),
         "headline": headline(records),
-        "best": picks.every(picked[best].records),
+        "best": picks.every(picked[best]),
         "glance": picks.glance(picked),
         "cases": picks.chosen({path: run for path, run in picked.items() if path != best}),
         "end_to_end": end_to_end(runs("end_to_end")),

@@ -312,7 +312,7 @@ def checkout(tmp_path, monkeypatch, request):
 @pytest.fixture
 def worklog(checkout):
     samples = errors.Errors(errors.load(file_of("errors")))
-    facts = Facts(Facts.load_runs(), counted.load(file_of("counts")), profiles.load("profiles").profiles)
+    facts = Facts(Facts.load_runs(), counted.load(file_of("counts")), profiles.profiles(profiles.load("profiles")))
     return pages.Worklog(facts, samples, sources.load(file_of("sources")), tables.load("variations"))
 
 
