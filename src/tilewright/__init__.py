@@ -7,7 +7,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core.errors import (
+from tilewright.errors import (
     ArrayError,
     CompileError,
     ConfigError,

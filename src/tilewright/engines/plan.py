@@ -3,7 +3,6 @@
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright.core.hardware import round_up
 from tilewright.core.problem import Problem
 from tilewright.kernels.spec import Config, Kernel
 
@@ -71,7 +70,7 @@ class Needs(NamedTuple):
     @property
     def relayout_begin(self) -> int:
         """Where the copies begin in memory of one call alone, behind the workspace."""
-        return round_up(self.workspace_bytes, _BOUNDARY)
+        return -(-self.workspace_bytes // _BOUNDARY) * _BOUNDARY  # without a call, for each launch asks it
 
     @property
     def scratch_bytes(self) -> int:
