@@ -34,7 +34,9 @@ class Measurement(Facts):
         work = ", ".join(str(value) for value in self.what.values())
         us = "" if self.us is None else f" {self.us:,.2f} us"
         error = "" if self.error is None else f" error {self.error:.2e}"
-        facts = "".join(f" {name} {value}" for name, value in self.facts.items() if value is not None)
+        facts = "".join(
+            f" {name} {value}" for name, value in self.facts.items() if isinstance(value, str | int | float)
+        )
         return f"{work}  {self.way}:{us}{error}{facts}{'' if self.right else '  WRONG'}"
 
 
@@ -68,9 +70,3 @@ class Measurements(RunFile):
     def values(self, name: str) -> list[str | int]:
         """All values of a name of the work, in the order of the first of each."""
         return list(dict.fromkeys(one.what[name] for one in self.measurements if name in one.what))
-
-    @property
-    def where(self) -> str:
-        """GPU, date and revision, as text."""
-        facts = self.environment
-        return f"{facts['gpu']['name']}, {facts['date'][:10]}, revision {facts['revision']}"

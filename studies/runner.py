@@ -1,12 +1,14 @@
 """The command of a study: `python -m studies.<study> measure --out FILE`, and `... write` where it has a page."""
 
 import argparse
+import functools
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import ParamSpec
 
 from studies.record import Measurement, Measurements
 from tilewright.bench.environment import environment
@@ -19,6 +21,24 @@ Measure = Callable[[Engine, argparse.Namespace], Iterable[Measurement]]
 """Measures everything, on an engine and with the options of the command."""
 
 
+Arguments = ParamSpec("Arguments")
+
+
+def reporting(command: Callable[Arguments, int]) -> Callable[Arguments, int]:
+    """A command that prints what errors say, and returns their exit status."""
+
+    @functools.wraps(command)
+    def reported(*arguments: Arguments.args, **named: Arguments.kwargs) -> int:
+        try:
+            return command(*arguments, **named)
+        except (TilewrightError, ImportError, OSError) as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+            return error.status if isinstance(error, TilewrightError) else 1
+
+    return reported
+
+
+@reporting
 def run(
     study: str,
     about: str | None,
@@ -46,14 +66,10 @@ def run(
     if write:
         verbs.add_parser("write", help="redraw the page from the committed records")
     given = parser.parse_args(arguments)
-    try:
-        if given.verb == "measure" and measure:
-            return _measured(measure, given)
-        if write:
-            write()
-    except (TilewrightError, ImportError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status if isinstance(error, TilewrightError) else 1
+    if given.verb == "measure" and measure:
+        return _measured(measure, given)
+    if write:
+        write()
     return 0
 
 

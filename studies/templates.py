@@ -7,13 +7,19 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from studies.record import Measurements
 from studies.results import paths
-from tilewright.bench.records import Record
+from tilewright.bench.records import Record, RunFile
 from tilewright.report.ratios import baseline_speed, quotient, ratio, share, speed
 
 
-def shown(value: float | None, form: str) -> str:
-    """A number in a format of Python's, as in ',.1f'; empty where there is none."""
-    return "" if value is None else format(value, form)
+def shown(value: float | None, form: str, scale: float = 1) -> str:
+    """A number, multiplied by a scale, in a format of Python's, as in ',.1f'; empty where there is none."""
+    return "" if value is None else format(scale * value, form)
+
+
+def where(run: RunFile) -> str:
+    """GPU, date and revision of a run."""
+    facts = run.environment
+    return f"{facts['gpu']['name']}, {facts['date'][:10]}, revision {facts['revision']}"
 
 
 def next_to_cublas(record: Record) -> str:
@@ -31,7 +37,9 @@ _ENVIRONMENT.globals |= {
     "baseline_speed": baseline_speed,
     "next_to_cublas": next_to_cublas,
     "quotient": quotient,
+    "ratio": ratio,
     "share": share,
+    "where": where,
 }
 
 

@@ -24,7 +24,7 @@ NOT_PACKAGED = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built from a copy of the sources alone: what earlier builds left behind must not show. Studies lie beside."""
+    """Built from a copy of the sources alone: what earlier builds left behind must not show. Studies lie there too."""
     pytest.importorskip("setuptools")
     folder = tmp_path_factory.mktemp("wheel")
     for name in ("src", "studies"):

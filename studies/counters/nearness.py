@@ -7,7 +7,7 @@ Tests hold the model to these, and docs/counters.md has them in a table.
 import math
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, TypeAdapter
 
 from studies import published, saved
-from studies.markdown import table
 from studies.results import H200, path
+from studies.runner import reporting
+from studies.templates import block
 from tilewright.analysis.cost import predict
 from tilewright.analysis.explanation import explain
 from tilewright.bench.records import Record, Run
-from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, gpu_named, limits
 from tilewright.core.problem import Problem
 from tilewright.engines.relayouts import as_read
@@ -181,24 +182,14 @@ def section() -> str:
     for row in rows:
         if row not in ours:
             groups.setdefault((row.source, row.gpu), []).append(row)
-    heads = ("", "GPU", "times", "off in the mean", "predicted / measured, furthest off", "at")
-    return table(heads, [(*names, *_cells(of)) for names, of in groups.items()], "llrrrl")
+    return block("counters/tables.md.j2", "nearness", groups=groups, mean=mean, worst=worst)
 
 
-def _cells(rows: Sequence[Nearness]) -> tuple[object, ...]:
-    furthest = worst(rows)
-    where = furthest.shape if len({row.kernel for row in rows}) == 1 else f"`{furthest.kernel}`, {furthest.shape}"
-    return len(rows), f"{100 * mean(rows):.1f}%", f"{furthest.ratio:.2f}", where
-
-
+@reporting
 def main() -> int:
     """Predict everything; returns the exit status."""
-    try:
-        rows = [Nearness(**one.facts(), predicted_us=one.predicted_us()) for one in measured()]
-        saved.save(path("predicted"), _FILE, rows)
-    except (TilewrightError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    rows = [Nearness(**one.facts(), predicted_us=one.predicted_us()) for one in measured()]
+    saved.save(path("predicted"), _FILE, rows)
     print(section())
     return 0
 

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from studies.results import path
+from studies.runner import reporting
+from studies.templates import block
 from tilewright.analysis.explanation import explain, to_json
 from tilewright.bench import ncu
 from tilewright.bench.environment import environment
-from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.errors import RecordsError
 from tilewright.core.files import Output, check_outputs, save_json
 from tilewright.core.gpus import Gpu, capability_of, find_gpu
 from tilewright.core.problem import Problem
@@ -133,21 +135,8 @@ def load(file: Path) -> dict[str, Any]:
 
 def markdown(facts: dict[str, Any]) -> str:
     """One row a launch: what the profiler counted, and how far the explained counters are off."""
-    heads = ("kernel", "m x n x k", "load requests", "load sectors", "store requests", "store sectors", "FFMA",
-             "shared load wavefronts", "conflicts", "shared store wavefronts", "conflicts")  # fmt: skip
-    lines = [heads, ("---", "---", *("---:" for _ in heads[2:]))]
-    for row in facts["rows"]:
-        named = _judged(row)
-        cells = [f"`{row['launch']['kernel']}`", row["launch"]["shape"]]
-        cells += [_cell(named.get(name)) for name in (*_EXACT, *_SHARED)]
-        lines.append(tuple(cells))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _cell(row: ncu.Row | None) -> str:
-    if row is None or row.theirs is None or row.ours is None:
-        return ""
-    return f"{row.theirs:,}" if row.ours == row.theirs else f"{row.theirs:,} ({difference(row.ours, row.theirs)})"
+    rows = [(row["launch"], _judged(row)) for row in facts["rows"]]
+    return block("counters/tables.md.j2", "validation", rows=rows, names=(*_EXACT, *_SHARED), difference=difference)
 
 
 def failures(facts: dict[str, Any], within: float = 0.05) -> Iterator[str]:
@@ -175,6 +164,7 @@ def _save(file: Path, facts: dict[str, Any]) -> None:
     save_json(file, facts, f"the comparison to {file}")
 
 
+@reporting
 def main() -> int:
     """Compare; returns the exit status: 0 where all counters agree as they must."""
     parser = argparse.ArgumentParser(prog="python -m studies.counters.validation", description=__doc__)
@@ -182,12 +172,8 @@ def main() -> int:
     parser.add_argument("--shape", action="append", help=f"MxNxK; {' and '.join(SHAPES)} if left out")
     parser.add_argument("--explain-only", action="store_true", help="explain anew what the file has, without a GPU")
     arguments = parser.parse_args()
-    try:
-        check_outputs([Output("--out", arguments.out, COUNTERS)])
-        facts = compare(arguments.out, arguments.shape or SHAPES, arguments.explain_only)
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
+    check_outputs([Output("--out", arguments.out, COUNTERS)])
+    facts = compare(arguments.out, arguments.shape or SHAPES, arguments.explain_only)
     failed = list(failures(facts))
     print("\n".join(failed) or "all counters agree as they must")
     return 1 if failed else 0

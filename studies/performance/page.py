@@ -79,7 +79,7 @@ def write() -> None:
         "chart": chart(picked[best], drawn),
         "device": block(_TEMPLATE, "device", run=picked[best]),
         "headline": headline(records),
-        "best": picks.every(picked[best].records),
+        "best": picks.every(picked[best]),
         "glance": picks.glance(picked),
         "cases": picks.chosen({path: run for path, run in picked.items() if path != best}),
         "end_to_end": end_to_end(runs("end_to_end")),
@@ -155,7 +155,9 @@ def terminal(records: Sequence[Record]) -> str:
 def verified(results: Sequence[Result]) -> str:
     """What `tilewright bench` prints of the course without a GPU, and how many kernels there are besides."""
     shown = printed([course_table(results, course.measured()), "", count(results)])
-    return block(_TEMPLATE, "emulator", course=shown, kernels=KERNELS)
+    in_table = {one.kernel for one in results}
+    kernels = [kernel for kernel in KERNELS if not kernel.rung or kernel.name in in_table]
+    return block(_TEMPLATE, "emulator", course=shown, kernels=kernels)
 
 
 def printed(parts: Iterable[RenderableType]) -> str:

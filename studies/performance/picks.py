@@ -5,12 +5,15 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from studies.markdown import table
+from studies.templates import block
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
-from tilewright.report.ratios import baseline_speed, ratio, speed
+from tilewright.core.gpus import capability_of
+from tilewright.kernels.old_configs import upgraded
+from tilewright.report.ratios import ratio
+from tilewright.select.selector import select
 
 SLOWEST = 3
 """Problems of a case that are listed because cuBLAS does best there."""
@@ -23,13 +26,8 @@ class Case(NamedTuple):
 
     name: str
     records: Sequence[Record]
-    gpu: str
+    run: Run
     path: Path
-
-    @property
-    def link(self) -> str:
-        """To the file, from a page in docs/."""
-        return f"[{self.path.stem}](../{self.path.as_posix()})"
 
     def compared(self) -> list[tuple[float, Record]]:
         """The records that have a baseline, by their ratio to it, the lowest first."""
@@ -41,7 +39,14 @@ def cases(runs: Mapping[Path, Run]) -> Iterator[Case]:
     """The cases of runs, by the files that hold them."""
     for path, run in runs.items():
         for name in dict.fromkeys(record.case for record in run.records):
-            yield Case(name, [record for record in run.records if record.case == name], run.gpu.name, path)
+            yield Case(name, [record for record in run.records if record.case == name], run, path)
+
+
+def is_stale(record: Record, run: Run) -> bool:
+    """Whether `matmul` picks another kernel or config today than when a record was made."""
+    gpu, before = run.environment["gpu"], str(record.picked)
+    kernel, config = select(record.problem, capability_of(gpu["compute_capability"]), gpu["name"])
+    return (kernel.name, config) != (before, upgraded(before, record.config))
 
 
 def glance(runs: Mapping[Path, Run]) -> str:
@@ -50,16 +55,7 @@ def glance(runs: Mapping[Path, Run]) -> str:
     Raises:
         RecordsError: a ratio is of another run.
     """
-    rows = []
-    for case in cases(runs):
-        cells = ("no product in cuBLAS", "", "", "", "")
-        if compared := case.compared():
-            (least, slowest), (most, fastest) = compared[0], compared[-1]
-            middle = statistics.median(value for value, _ in compared)
-            cells = (f"{least:.2f}", slowest.shape, f"{middle:.2f}", f"{most:.2f}", fastest.shape)
-        rows.append((case.name, case.gpu, len(case.records), *cells, case.link))
-    heads = ("case", "GPU", "problems", "least", "on", "median", "most", "on", "record")
-    return table(heads, rows, "llrrlrrll")
+    return _made("glance", cases=list(cases(runs)))
 
 
 def chosen(runs: Mapping[Path, Run]) -> str:
@@ -71,13 +67,10 @@ def chosen(runs: Mapping[Path, Run]) -> str:
     by_path: dict[Path, list[Case]] = {}
     for case in cases(runs):
         by_path.setdefault(case.path, []).append(case)
-    texts = []
-    for of_path in by_path.values():
-        rows = [((case.name,), record) for case in of_path for record in telling(case)]
-        count = sum(len(case.records) for case in of_path)
-        heading = f"{of_path[0].link}, {len(rows)} of {count} problems, on an {of_path[0].gpu}:"
-        texts.append(f"{heading}\n\n{_table(('case',), rows)}")
-    return "\n\n".join(texts)
+    return "\n\n".join(
+        _made("picks", run=runs[path], path=path, rows=[(case.name, one) for case in of for one in telling(case)])
+        for path, of in by_path.items()
+    )
 
 
 def telling(case: Case) -> list[Record]:
@@ -87,13 +80,13 @@ def telling(case: Case) -> list[Record]:
     return [record for record in in_order(case.records) if any(record is one for one in kept)]
 
 
-def every(records: Sequence[Record]) -> str:
-    """A table of all problems, in the order of the suites.
+def every(run: Run) -> str:
+    """A table of all problems of a run, in the order of the suites.
 
     Raises:
         RecordsError: a ratio is of another run.
     """
-    return _table((), [((), record) for record in in_order(records)])
+    return _made("picks", run=run, path=None, rows=[("", record) for record in in_order(run.records)])
 
 
 def in_order(records: Sequence[Record]) -> list[Record]:
@@ -106,23 +99,8 @@ def in_order(records: Sequence[Record]) -> list[Record]:
     return sorted(records, key=place)
 
 
-def _table(heads: Sequence[str], rows: Sequence[tuple[Sequence[str], Record]]) -> str:
-    """Records, each behind some cells of its own; where it was measured, with times of runs that follow other work."""
-    apart = any(record.apart_ratio for _, record in rows)
-    after = ["after other work, us: cuBLAS's / ours"] * apart
-    named = (*heads, "m x n x k", "kernel", "in", "GFLOP/s", "cuBLAS", "ratio", *after, "error over cuBLAS's")
-    texts = len(heads) + 3
-    cells = ((*own, *_cells(record, apart)) for own, record in rows)
-    return table(named, cells, "l" * texts + "r" * (len(named) - texts))
-
-
-def _cells(record: Record, apart: bool) -> Iterator[str]:
-    value = ratio(record)
-    yield from (record.shape, f"`{record.picked}`", record.arithmetic, speed(record.gflops), baseline_speed(record))
-    yield "" if value is None else f"{value:.2f}"
-    if apart:
-        yield _apart(record)
-    yield f"{record.error_ratio:.2f}" if record.error_ratio else ""
+def _made(name: str, **given: Any) -> str:
+    return block("performance/picks.md.j2", name, median=statistics.median, is_stale=is_stale, apart=_apart, **given)
 
 
 def _apart(record: Record) -> str:

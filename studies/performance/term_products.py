@@ -1,4 +1,4 @@
-"""Float32 products in each precision that `matmul` takes, next to cuBLAS's float32, from the records in results/.
+"""Float32 products in each precision that `matmul` takes, next to cuBLAS's float32.
 
 Each cell's ratio is of its own record: precisions were measured in runs of their own.
 """
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from studies.performance.picks import is_stale
 from studies.results import runs
 from studies.templates import block
 from tilewright.bench.records import Record
@@ -42,6 +43,8 @@ class Found(NamedTuple):
 
     records: Measured
     gpu: Gpu
+    stale: frozenset[tuple[str, str]] = frozenset()
+    """Precision and sizes of what `matmul` picks otherwise today."""
 
 
 def load() -> Found:
@@ -52,7 +55,8 @@ def load() -> Found:
     """
     found = dict(zip(PRECISIONS, runs("precisions of matmul"), strict=True))
     (gpu,) = {run.gpu for run in found.values()}
-    return Found({name: {one.shape: one for one in run.records} for name, run in found.items()}, gpu)
+    stale = ((name, one.shape) for name, run in found.items() for one in run.records if is_stale(one, run))
+    return Found({name: {one.shape: one for one in run.records} for name, run in found.items()}, gpu, frozenset(stale))
 
 
 def sections(found: Found) -> dict[str, str]:
@@ -65,8 +69,8 @@ def sections(found: Found) -> dict[str, str]:
     split = {shape for name in measured if name != "float32" for shape in measured[name]}
     return {
         "claim": claim(found),
-        "results": _table(measured, RESULTS, [name for name in measured if name != "bf16x3"]),
-        "terms": _table(measured, _ordered(split, measured), list(measured)),
+        "results": _table(found, RESULTS, [name for name in measured if name != "bf16x3"]),
+        "terms": _table(found, _ordered(split, measured), list(measured)),
     }
 
 
@@ -162,5 +166,7 @@ def _ordered(names: Iterable[str], measured: Measured) -> list[str]:
     return sorted(names, key=place)
 
 
-def _table(measured: Measured, rows: Iterable[str], precisions: list[str]) -> str:
-    return block("performance/page.md.j2", "precisions", measured=measured, rows=rows, precisions=precisions)
+def _table(found: Found, rows: Sequence[str], precisions: list[str]) -> str:
+    stale = [one for one in found.stale if one[0] in precisions and one[1] in rows]
+    given = {"measured": found.records, "stale": stale, "rows": rows, "precisions": precisions}
+    return block("performance/page.md.j2", "precisions", **given)

@@ -1,24 +1,18 @@
 """Profiles of the ladder and of cuBLAS: what Nsight Compute counts of each at the size of its page.
 
-Run as `python -m studies.profiles.measuring --out PATH` on a machine with a GPU and the profiler; with `--library` it
-is of what `matmul` picks for some products of bfloat16, and of cuBLAS on the same. The file is written anew after each
-launch.
+With --library it is of what `matmul` picks for some products of bfloat16, and of cuBLAS on the same. It takes a GPU and
+the profiler.
 """
 
-import argparse
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
+from studies.record import Measurement
 from tilewright.bench import ncu
-from tilewright.bench.environment import environment
 from tilewright.bench.profile import Profile, of_launch
-from tilewright.bench.records import RunFile
-from tilewright.core.errors import TilewrightError
-from tilewright.core.files import Output, check_outputs
 from tilewright.core.problem import Problem
-from tilewright.engines.registry import resolve_engine
+from tilewright.engines.base import Engine
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Kernel
 from tilewright.select.selector import select
@@ -40,10 +34,21 @@ LIBRARY = (
 """Products of bfloat16 that `--library` profiles: rows that straddle lines of the L2 cache."""
 
 
-class Profiles(RunFile):
-    """What one run profiled."""
+def measured(one: Profile) -> Measurement:
+    """A profile as it is kept: its time is that at the clocks that the profiler found."""
+    what: dict[str, str | int] = {
+        "shape": one.shape,
+        "dtype": one.dtype,
+        "out_dtype": one.out_dtype,
+        "layout": one.layout,
+    }
+    facts = {"rung": one.rung, "config": one.config, "launched": one.launched, "counters": one.counters}
+    return Measurement(what=what, way=one.kernel, us=one.time_us, facts=facts)
 
-    profiles: list[Profile]
+
+def profile_of(one: Measurement) -> Profile:
+    """The profile that was kept."""
+    return Profile.model_validate({"kernel": one.way, **one.what, **one.facts})
 
 
 def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled]) -> Profile:
@@ -115,44 +120,17 @@ def _of_cublas(problem: Problem) -> Profile:
     return of_cublas(problem, ncu.profile_cublas(problem))
 
 
-def main() -> int:
-    """Profile everything; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m studies.profiles.measuring", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="where the profiles are written")
+def options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--shape", default="", help=f"MxNxK of all problems; {SHAPE} if left out, of most")
     what.add_argument("--library", action="store_true", help="what matmul picks for bfloat16, in place of the ladder")
-    arguments = parser.parse_args()
-    try:
-        check_outputs([Output("--out", arguments.out, Profiles.kind())])
-        ncu.check_available()
-        engine = resolve_engine("cuda")
-        assert engine.capability is not None
-        run = Profiles(environment=environment(engine), profiles=[])
-        if arguments.library:
-            made = library_jobs(engine.capability, engine.device_name)
-        else:
-            made = jobs(engine.capability, arguments.shape)
-        for make in made:
-            one = make()
-            run.profiles.append(one)
-            run.save(arguments.out)
-            print(_line(one), flush=True)
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
-    return 0
 
 
-def _line(one: Profile) -> str:
-    stalls = ", ".join(f"{reason} {share:.0%}" for reason, share in list(one.stalls.items())[:3])
-    numbers = {"us": one.time_us, "GB/s of DRAM": one.dram_gbs}
-    shares = {"of L1": one.l1_hits, "of L2": one.l2_hits, "issuing": one.issuing}
-    words = [f"{value:,.1f} {name}" for name, value in numbers.items() if value is not None]
-    words += [f"{value:.1%} {name}" for name, value in shares.items() if value is not None]
-    case = f"{one.kernel} {one.shape} {one.layout} {one.dtype}"
-    return f"{case}: {', '.join((*words, stalls))}; {', '.join(one.launched)[:100]}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """Profiles of everything."""
+    ncu.check_available()
+    assert engine.capability is not None
+    library = library_jobs(engine.capability, engine.device_name) if given.library else None
+    for make in library or jobs(engine.capability, given.shape):
+        yield measured(make())

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from studies.markdown import table
 from studies.pages import redraw
 from studies.record import Measurement, Measurements, Row
 from studies.results import paths
 from studies.scaling.records import OURS, PRODUCT, is_peer
-from studies.templates import render
+from studies.templates import block, where
 from tilewright.analysis.cost import Cost, predict
 from tilewright.analysis.dividing import Work, divide, timeline
 from tilewright.analysis.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
@@ -19,6 +18,7 @@ from tilewright.report.scaling_table import cells
 from tilewright.select.selector import select
 
 PAGE = Path("docs/scaling.md")
+_TEMPLATE = "scaling/page.md.j2"
 
 GPU, LINKS = "H200", Links(450.0, 50.0, 8)
 """What the page is of: NVLink and a network of 400 Gbit/s for each GPU, one way, as their makers give them."""
@@ -37,24 +37,18 @@ def sections() -> dict[str, str]:
     found: dict[str, str] = {}
     gpu = gpu_named(GPU)
     for dtype in ("bfloat16", "float32"):
-        rows, stops = [], []
-        for m, n, k in SHAPES:
-            shares = _shares(dtype, Problem(m, n, k), gpu, f"NVIDIA {GPU}", LINKS, DEVICES)
-            rows += [(f"{m}x{n}x{k}", *cells(one)) for one in shares if one.devices in (2, 8, 64)]
-            for scheme in SCHEMES:
-                paying = [one.devices for one in shares if one.scheme == scheme and one.efficiency >= PAYS]
-                after = next((one for one in shares if one.scheme == scheme and one.efficiency < PAYS), None)
-                stops.append((f"{m}x{n}x{k}", scheme, str(max(paying)), after.binds if after else ""))
-        heads = ["m x n x k", "scheme", "GPUs", "compute us", "memory us", "link us", "network us", "total us", "binds"]
-        found[dtype] = table([*heads, "speedup", "each GPU"], rows, "llrrrrrrlrr")
-        found[f"{dtype} pays"] = table(["m x n x k", "scheme", "pays up to", "then binds"], stops, "llrl")
+        by_shape = {
+            f"{m}x{n}x{k}": _shares(dtype, Problem(m, n, k), gpu, f"NVIDIA {GPU}", LINKS, DEVICES) for m, n, k in SHAPES
+        }
+        found[dtype] = block(_TEMPLATE, "predicted", shares=by_shape, cells=cells)
+        found[f"{dtype} pays"] = block(_TEMPLATE, "pays", shares=by_shape, schemes=SCHEMES, least=PAYS)
     measured_runs = [Measurements.load(path) for path in paths("scaling")]
     return found | {"schedule": schedule(Problem(*SHAPES[1]), gpu), "measured": measured(measured_runs)}
 
 
 def schedule(sizes: Problem, gpu: Gpu) -> str:
     """What the second of two GPUs loads, multiplies and stores of one product of GPU 0, and when."""
-    rows: list[tuple[str, ...]] = []
+    divided = []
     for dtype in ("bfloat16", "float32"):
 
         def taken_us(m: int, n: int, dtype: str = dtype) -> float:
@@ -65,15 +59,9 @@ def schedule(sizes: Problem, gpu: Gpu) -> str:
         link_bytes_us = 1e3 * MEASURED_LINKS.link_gb_s
         found = divide(taken_us, work, 2, link_bytes_us)
         first = found.bounds[1]
-        rows.append((dtype, f"GPU 0: {first} x {sizes.n}", "", "", f"{taken_us(first, sizes.n):,.0f}", ""))
-        share = work._replace(m=sizes.m - first)
-        for one in timeline(taken_us, share, found.cuts, 1, link_bytes_us):
-            loads = " and ".join(f"{block.stop - block.start} of {side}" for side, block in one.piece.loads)
-            made = " x ".join(str(span.stop - span.start) for span in (one.piece.rows, one.piece.cols))
-            times = (f"{us:,.0f}" for us in (one.came_us, one.multiplied_us, one.stored_us))
-            rows.append((dtype, made, loads, *times))
-    heads = ("in", "product, rows x columns", "loads lines", "have come us", "multiplied us", "stored us")
-    return table(heads, rows, "lllrrr")
+        steps = timeline(taken_us, work._replace(m=sizes.m - first), found.cuts, 1, link_bytes_us)
+        divided.append((dtype, first, taken_us(first, sizes.n), steps))
+    return block(_TEMPLATE, "schedule", divided=divided, n=sizes.n)
 
 
 def measured(runs: Sequence[Measurements]) -> str:
@@ -81,8 +69,8 @@ def measured(runs: Sequence[Measurements]) -> str:
     tables: dict[str, list[tuple[Row, float | None]]] = {}
     for run in runs:
         rows = [(row, _predicted(row.what, run)) for row in run.rows()]
-        tables.setdefault(run.where, []).extend(rows)
-    return render("scaling/measured.md.j2", tables=tables, others=_others, OURS=OURS, PRODUCT=PRODUCT)
+        tables.setdefault(where(run), []).extend(rows)
+    return block(_TEMPLATE, "measured", tables=tables, others=_others, OURS=OURS, PRODUCT=PRODUCT)
 
 
 def _others(row: Row) -> tuple[list[Measurement], list[Measurement]]:

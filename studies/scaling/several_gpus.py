@@ -22,6 +22,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from studies.record import Measurement, Measurements
+from studies.runner import reporting
 from tilewright.bench.environment import environment
 from tilewright.core.errors import EngineUnavailableError, TilewrightError
 from tilewright.core.files import Output, check_outputs
@@ -40,6 +41,7 @@ _BEGIN, _RECORD, _FAILED = "case ", "record ", "failed "
 """How lines of the first rank's output begin."""
 
 
+@reporting
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m studies.scaling.several_gpus", description=__doc__)
@@ -53,16 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--store", help=argparse.SUPPRESS)
     parser.add_argument("--after", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    try:
-        if options.rank is not None:
-            _work(options, options.rank, options.devices, f"file://{options.store}", _say)
-        elif "RANK" in os.environ:
-            _under_torchrun(options)
-        else:
-            return _supervise(options)
-    except (TilewrightError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        return error.status if isinstance(error, TilewrightError) else 1
+    if options.rank is not None:
+        _work(options, options.rank, options.devices, f"file://{options.store}", _say)
+    elif "RANK" in os.environ:
+        _under_torchrun(options)
+    else:
+        return _supervise(options)
     return 0
 
 

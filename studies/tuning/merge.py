@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from studies.runner import reporting
 from tilewright.bench.records import Record, Run
-from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.errors import RecordsError
 from tilewright.core.files import Output, check_outputs
 from tilewright.core.gpus import capability_of
 from tilewright.core.problem import Scalars
@@ -28,17 +29,14 @@ _OF_A_JOURNAL = 6
 """Configs that a table takes of a journal for a problem: its fastest. The fastest of every kernel come in addition."""
 
 
+@reporting
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m studies.tuning.merge", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="RUN.json", help="records, or journals (.jsonl)")
     parser.add_argument("-o", "--output", type=Path, metavar="TABLE.json", help="default: the package's of this GPU")
     options = parser.parse_args(arguments)
-    try:
-        path, table = merge(options.files, options.output)
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
+    path, table = merge(options.files, options.output)
     shapes = {entry.problem for entry in table.entries}
     print(f"{path}: {table.gpu}, {len(shapes)} problems, {len(table.entries)} entries")
     return 0

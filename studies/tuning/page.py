@@ -10,16 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from studies.markdown import table
 from studies.pages import redraw
 from studies.results import paths
+from studies.templates import block
 from studies.tuning.plots import Curve, plot_landscape, plot_search
 from studies.tuning.regret import Regret, load, words
 from tilewright.bench.suites import shapes
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import capability_of
 from tilewright.kernels.spec import Choice
-from tilewright.report.ratios import quotient, speed
 from tilewright.select.selector import select
 from tilewright.tables.entry import Entry, best_by_problem
 from tilewright.tables.store import SHIPPED
@@ -31,6 +30,8 @@ TABLE_16_BITS = SHIPPED / file_name("NVIDIA H100 80GB HBM3")
 PAGE = Path("docs/tuning.md")
 LANDSCAPE = Path("docs/tuning-landscape.svg")
 SEARCH = Path("docs/tuning-search.svg")
+
+_TEMPLATE = "tuning/page.md.j2"
 
 WITHIN = 1.03
 """How many times longer than the fastest a pick is to take at most."""
@@ -66,34 +67,18 @@ def kernels(entries: Sequence[Entry]) -> str:
     won: dict[tuple[str, str], list[Entry]] = {}
     for entry in fastest(entries):
         won.setdefault((entry.case, entry.kernel), []).append(entry)
-    rows: list[Sequence[object]] = []
-    for (case, kernel), of in won.items():
+
+    def mean(of: Sequence[Entry]) -> float | None:
         ratios = [entry.gflops / entry.baseline_gflops for entry in of if entry.baseline_gflops]
-        mean = f"{statistics.geometric_mean(ratios):.2f}x" if ratios else ""
-        rows.append((case, f"`{kernel}`", len(of), of[0].shape, of[-1].shape, mean))
-    return table(("case", "kernel", "problems", "least work", "most work", "ratio"), rows, "llrllr")
+        return statistics.geometric_mean(ratios) if ratios else None
+
+    return block(_TEMPLATE, "kernels", won=won, mean=mean)
 
 
 def winners(entries: Sequence[Entry]) -> str:
     """The fastest configs on the suites' problems, in the cases of SHOWN, next to cuBLAS, by case and work."""
-    rows: list[Sequence[object]] = []
-    for entry in fastest(entries):
-        baseline = entry.baseline_gflops
-        if entry.case in SHOWN and _in_suite(entry):
-            rows.append(
-                (
-                    entry.shape,
-                    entry.case,
-                    f"`{entry.kernel}`",
-                    _config(entry),
-                    speed(entry.gflops),
-                    speed(baseline) if baseline else "",
-                    f"{quotient(entry.gflops, baseline):.2f}x" if baseline else "",
-                    f"{entry.error_ratio:.2f}x" if entry.error_ratio is not None else "",
-                )
-            )
-    heads = ("m x n x k", "case", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio", "error")
-    return table(heads, rows, "llllrrrr")
+    listed = [entry for entry in fastest(entries) if entry.case in SHOWN and _in_suite(entry)]
+    return block(_TEMPLATE, "winners", winners=listed)
 
 
 def fastest(entries: Iterable[Entry]) -> list[Entry]:
@@ -107,69 +92,24 @@ def _in_suite(entry: Entry) -> bool:
     return any(sizes == (*shape[:3], shape.batch) for members in shapes().values() for shape in members)
 
 
-def _config(entry: Entry) -> str:
-    return ", ".join(f"{name}={value}" for name, value in entry.config.items())
-
-
 def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: Table) -> str:
     """How much longer what was picked took than the fastest known, on problems that were in no table, by draw; and what
     is picked now, where they still are in none."""
-    draws, rows = [], []
-    then: list[float] = []
-    now: list[float] = []
+    draws: list[tuple[str, list[float], list[float]]] = []
+    rows: list[tuple[Regret, str, float | None]] = []
     ratios: dict[str, float] = {}
     for environment, found in runs:
-        factors = [one.factor for one in found]
-        then += factors
-        of_draw = []
-        for one in found:
-            if one.ratio:
-                ratios[one.shape] = one.ratio
-            if tabled.holds(one.problem):
-                continue
-            longer = picked_now(environment["gpu"], one)
-            if longer is not None:
-                of_draw.append(longer)
-            kernel, _, config = one.picked.partition(":")
-            rows.append(
-                (
-                    one.shape,
-                    f"`{kernel}`",
-                    config.replace(",", ", "),
-                    f"{100 * (one.factor - 1):.1f}%",
-                    "" if longer is None else f"{100 * (longer - 1):.1f}%",
-                )
-            )
-        now += of_draw
-        draws.append(
-            (
-                environment["revision"],
-                len(found),
-                sum(factor <= WITHIN for factor in factors),
-                f"{100 * (max(factors) - 1):.1f}%",
-                f"{100 * (statistics.geometric_mean(factors) - 1):.1f}%",
-                f"{100 * (statistics.geometric_mean(of_draw) - 1):.1f}%" if of_draw else "",
-            )
-        )
-    told = f"{len(then)} problems that were in no table: {_longer(then)}."
-    if now:
-        told += (
-            f" What is picked now took, in the same runs, {_longer(now)} on the {len(now)} that still are in none "
-            "and on which it was measured."
-        )
-    if ratios:
-        slower = [f"{shape} ({ratio:.2f}x)" for shape, ratio in ratios.items() if ratio < 1]
-        mean = statistics.geometric_mean(ratios.values())
-        told += (
-            f" {len(ratios)} picks ran next to cuBLAS: {mean:.2f}x as fast in the geometric mean, slower on "
-            f"{', '.join(slower) or 'none'}."
-        )
-    heads = ("revision", "problems", f"within {100 * (WITHIN - 1):.0f}%", "at worst", "longer by", "now")
-    text = told + "\n\n" + table(heads, draws, "lrrrrr")
-    if rows:
-        text += "\n\nThose that still are in no table:\n\n"
-        text += table(("m x n x k", "picked then", "config", "longer by", "now"), rows, "lllrr")
-    return text
+        ratios |= {one.shape: one.ratio for one in found if one.ratio}
+        of_draw = [
+            (one, one.picked, picked_now(environment["gpu"], one)) for one in found if not tabled.holds(one.problem)
+        ]
+        rows += of_draw
+        now = [longer for _, _, longer in of_draw if longer is not None]
+        draws.append((environment["revision"], [one.factor for one in found], now))
+    then = [factor for _, factors, _ in draws for factor in factors]
+    today = [longer for _, _, longer_now in draws for longer in longer_now]
+    given = {"then": then, "now": today, "ratios": ratios, "within": WITHIN, "longer": _longer}
+    return block(_TEMPLATE, "regret", draws=draws, rows=rows, mean=statistics.geometric_mean, **given)
 
 
 def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
@@ -181,7 +121,8 @@ def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
 
 
 def _longer(factors: Sequence[float]) -> str:
-    return f"{100 * (statistics.geometric_mean(factors) - 1):.1f}% longer in the geometric mean"
+    """How much longer, in the geometric mean, as in '2.1%'."""
+    return f"{100 * (statistics.geometric_mean(factors) - 1):.1f}%"
 
 
 def of_one_problem(trials: Sequence[Trial]) -> list[Trial]:
@@ -229,12 +170,7 @@ def _plots(exhaustive: list[Trial], ranked: list[Trial]) -> dict[str, str]:
     total, best = exhaustive[-1].at_s, best_so_far(exhaustive)[-1][1]
     shares = [100 * found_by(curve, total / 10) / best for curve in curves.values()]
     # Both measure anew, so the ranked search's best may come out above the exhaustive one's.
-    text = (
-        f"![Two curves of the best GFLOP/s so far against seconds of searching {subject}: in the order of the configs, "
-        f"and ranked by the cost model.]({SEARCH.name})\n\n"
-        f"Of {subject}: the exhaustive search tried {len(exhaustive)} configs in {total:,.0f} s and found "
-        f"{best:,.0f} GFLOP/s. In a tenth of that time it had found {shares[0]:.1f}% of it, the ranked search "
-        f"{shares[1]:.1f}%. The ranked search tried {len(ranked)} configs in {ranked[-1].at_s:,.0f} s."
-    )
+    given = {"subject": subject, "exhaustive": exhaustive, "ranked": ranked, "best": best, "shares": shares}
+    text = block(_TEMPLATE, "search", plot=SEARCH.name, **given)
     seen = f"Maps of GFLOP/s, one for each pair of parameters, of the best config with each pair of values: {subject}."
     return {"landscape": f"![{seen}]({LANDSCAPE.name})" if pairs else "", "search": text}

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from studies.runner import reporting
 from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, measure
 from tilewright.bench.records import Record, Run
@@ -164,6 +165,7 @@ def load(path: Path) -> tuple[dict[str, Any], list[Regret]]:
         raise RecordsError(f"{path} is not what tuning.regret writes: {error!r}") from error
 
 
+@reporting
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m studies.tuning.regret", description=__doc__)
@@ -181,29 +183,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
     found: list[Regret] = []
     kept: list[Record] = []
-    try:
-        regrets_kind = json_kind("a file of regrets", "environment", "regrets")
-        check_outputs([Output("--json", options.json, regrets_kind), Output("--records", options.records, Run.kind())])
-        engine = resolve_engine(options.engine)
-        smallest = min(64, options.largest)
-        tables = store.load(engine.device_name)
-        sizes = smallest, options.largest, tables
-        problems = draw(options.problems, options.seed, *sizes, options.dtype, options.layout)
-        for regret, records in regrets(engine, problems, baseline_library(engine)):
-            found.append(regret)
-            kept += records
-            compared = f", {regret.ratio:.2f}x the baseline" if regret.ratio else ""
-            longer = f"{100 * (regret.factor - 1):6.1f}%"
-            print(f"{regret.shape:>16} {longer}{compared}  {regret.picked}  against  {regret.fastest}")
-            # Each as it comes, so that a run cut off loses none.
-            facts = environment(engine)
-            if options.json:
-                _write(options.json, facts, found)
-            if options.records:
-                Run(environment=facts, records=kept).save(options.records)
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
+    regrets_kind = json_kind("a file of regrets", "environment", "regrets")
+    check_outputs([Output("--json", options.json, regrets_kind), Output("--records", options.records, Run.kind())])
+    engine = resolve_engine(options.engine)
+    smallest = min(64, options.largest)
+    tables = store.load(engine.device_name)
+    sizes = smallest, options.largest, tables
+    problems = draw(options.problems, options.seed, *sizes, options.dtype, options.layout)
+    for regret, records in regrets(engine, problems, baseline_library(engine)):
+        found.append(regret)
+        kept += records
+        compared = f", {regret.ratio:.2f}x the baseline" if regret.ratio else ""
+        longer = f"{100 * (regret.factor - 1):6.1f}%"
+        print(f"{regret.shape:>16} {longer}{compared}  {regret.picked}  against  {regret.fastest}")
+        # Each as it comes, so that a run cut off loses none.
+        facts = environment(engine)
+        if options.json:
+            _write(options.json, facts, found)
+        if options.records:
+            Run(environment=facts, records=kept).save(options.records)
     print(f"{len(found)} problems: {100 * (mean(found) - 1):.1f}% slower than the fastest known, in the geometric mean")
     return 0
 

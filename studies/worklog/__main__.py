@@ -40,7 +40,7 @@ def write() -> None:
     errors.save(path("errors"), samples)
     of_sources = sources.all_counted()
     sources.save(path("sources"), of_sources)
-    all_facts = Facts(runs, {one.kernel: one for one in counts}, profiles.load("profiles").profiles)
+    all_facts = Facts(runs, {one.kernel: one for one in counts}, profiles.profiles(profiles.load("profiles")))
     worklog = Worklog(all_facts, errors.Errors(samples), of_sources, variations.load("variations"))
     for file, text in (*worklog.figures(), *worklog.pages()):
         write_whole(file, text.encode())

@@ -200,7 +200,7 @@ class Facts:
         profiled = [one for one in found if one]
         if len(profiled) < len(found):
             return (
-                "No profile of this rung is among the records; `python -m studies.profiles.measuring --out PATH` makes "
+                "No profile of this rung is among the records; `python -m studies.profiles measure --out PATH` makes "
                 "one where there is Nsight Compute."
             )
         rows = [

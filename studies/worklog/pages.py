@@ -100,8 +100,7 @@ class Worklog:
                 if f"{{{{figure {kind}}}}}" in text:
                     yield FIGURES / figure_name(kernel, kind), self.figure(kernel, kind)
         yield FIGURES / "roofline.svg", self.roofline("")
-        if drawn := variations.sweep_figure(self.varied):
-            yield FIGURES / SWEEP, drawn.render(self._sweep_caption)
+        yield FIGURES / SWEEP, variations.sweep_figure(self.varied).render(self._sweep_caption)
 
     def figure(self, kernel: Kernel, kind: str) -> str:
         """One figure of a rung."""
@@ -127,8 +126,7 @@ class Worklog:
 
     def _swept(self) -> str:
         """What was measured of the tiles that a source sweeps, as a picture and a table."""
-        measured = variations.sweep(self.varied)
-        return f"![{self._sweep_caption}]({FIGURES.name}/{SWEEP})\n\n{measured}" if measured else ""
+        return f"![{self._sweep_caption}]({FIGURES.name}/{SWEEP})\n\n{variations.sweep(self.varied)}"
 
     @property
     def _sweep_caption(self) -> str:
@@ -147,9 +145,7 @@ class Worklog:
             "notes": partial(variations.notes, varied),
             "sweep": partial(sources.sweep, counts.sweep),
             "swept": self._swept,
-            "fastcuda": partial(
-                sources.fastcuda, facts, counts.presets, variations.fastcuda(self.varied), self.varied.gpu
-            ),
+            "fastcuda": partial(sources.fastcuda, counts.presets, variations.fastcuda(self.varied), self.varied.gpu),
             "split": partial(variations.split, varied),
             "orders": lambda: variations.orders(varied, variations.load("raster")),
         }

@@ -6,8 +6,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from studies import published, saved
-from studies.markdown import table
 from studies.profiles.measuring import SHAPE
+from studies.templates import block
 from studies.worklog import hoisting
 from studies.worklog.accesses import Accesses
 from studies.worklog.accesses import all_counted as all_accesses
@@ -22,8 +22,9 @@ from tilewright.core.hardware import WARP
 from tilewright.core.problem import LAYOUTS
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Config
-from tilewright.report.ratios import baseline_speed, quotient, share, speed
+from tilewright.report.ratios import speed
 
+_TEMPLATE = "worklog/sources.md.j2"
 _A6000_SHAPE = "4092x4092x4092"
 _SWEPT_GPU: Gpu = gpu_named("RTX 3060")
 
@@ -88,44 +89,19 @@ def rtx3060(facts: Facts) -> str:
 
 
 def _next_to_ours(facts: Facts, speeds: Mapping[str, Mapping[int, float]], gpu: str) -> str:
-    rows = []
-    for shape, by_rung in speeds.items():
-        for rung in filter(None, by_rung):
-            kernel, cublas = find(str(rung)), by_rung[0]
-            record = facts.record(kernel.name, shape)
-            theirs = f"{100 * quotient(by_rung[rung], cublas):.1f}%"
-            ours = (speed(record.gflops), baseline_speed(record), share(record))
-            rows.append((shape, f"{rung} {kernel.name}", speed(by_rung[rung]), speed(cublas), theirs, *ours))
-    heads = ("m x n x k", "rung", f"{gpu}, GFLOP/s", "cuBLAS there", "of cuBLAS")
-    return table((*heads, "H200, GFLOP/s", "cuBLAS, same run", "of cuBLAS"), rows, "llrrrrrr")
+    return block(_TEMPLATE, "next_to_ours", gpu=gpu, speeds=speeds, find=find, record=facts.record)
 
 
 def orders_of_factors(facts: Facts) -> str:
     """A table of what `matmul` picks at the RTX 3060 notes' sizes in each order of A and B, next to cuBLAS."""
-    rows = []
-    for shape in published.RTX3060:
-        for layout in LAYOUTS:
-            if record := facts.picked(shape, layout):
-                cells = (speed(record.gflops), baseline_speed(record), share(record))
-                rows.append((shape, layout, f"`{record.picked}`", *cells))
-    heads = ("m x n x k", "orders", "kernel", "GFLOP/s", "cuBLAS, same run", "of cuBLAS")
-    return table(heads, rows, "lllrrr")
+    picked = (facts.picked(shape, layout) for shape in published.RTX3060 for layout in LAYOUTS)
+    return block(_TEMPLATE, "orders", picked=filter(None, picked))
 
 
 def hopper(facts: Facts) -> str:
     """A table of speeds of the same chip at SHAPE: notes on a GH200, SGEMM_CUDA and this ladder on an H200."""
-    rows = [
-        (
-            f"{kernel.rung} {kernel.name}",
-            *(speed(of[kernel.rung]) if kernel.rung in of else "" for of in _HOPPER),
-            speed(facts.record(kernel.name, SHAPE).gflops),
-        )
-        for kernel in LADDER
-        if any(kernel.rung in of for of in _HOPPER)
-    ]
-    ours = baseline_speed(facts.record("naive", SHAPE))
-    rows.append(("cuBLAS", *(speed(of[0]) for of in _HOPPER), ours))
-    return table(("", "notes, GH200", "SGEMM_CUDA, H200", "this ladder, H200"), rows, "lrrr")
+    ladder = [kernel for kernel in LADDER if any(kernel.rung in of for of in _HOPPER)]
+    return block(_TEMPLATE, "hopper", ladder=ladder, theirs=_HOPPER, record=facts.record, shape=SHAPE)
 
 
 _HOPPER = (published.GH200, published.SGEMM_CUDA_ON_H200)
@@ -146,19 +122,8 @@ def fast_cu_step(facts: Facts, rung: int) -> str:
 
 
 def _steps(facts: Facts, steps: Mapping[int, published.Step]) -> str:
-    rows = []
-    for shape in sorted({shape for step in steps.values() for shape in step.gflops}):
-        cublas = published.CUBLAS_OF_FAST_CU.get(shape)
-        for rung, step in steps.items():
-            kernel, theirs = find(str(rung)), step.gflops.get(shape)
-            if theirs is None:
-                continue
-            record = facts.find_record(kernel.name, shape)
-            there = (speed(cublas), f"{100 * quotient(theirs, cublas):.1f}%") if cublas else ("", "")
-            ours = (speed(record.gflops), baseline_speed(record), share(record)) if record else ("", "", "")
-            rows.append((shape, f"{rung} {kernel.name}", step.idea, speed(theirs), *there, *ours))
-    heads = ("m x n x k", "rung", "fast.cu's step", "H100, GFLOP/s", "cuBLAS there", "of cuBLAS")
-    return table((*heads, "H200, GFLOP/s", "cuBLAS, same run", "of cuBLAS"), rows, "lllrrrrrr")
+    given = {"cublas": published.CUBLAS_OF_FAST_CU, "find": find, "record": facts.find_record}
+    return block(_TEMPLATE, "steps", steps=steps, **given)
 
 
 def fast_cu_here() -> str:
@@ -166,56 +131,27 @@ def fast_cu_here() -> str:
     return speed(published.FAST_CU_ON_H200)
 
 
-def fastcuda(facts: Facts, counts: Sequence[Counted], measured: Mapping[str, Record], gpu: str) -> str:
+def fastcuda(counts: Sequence[Counted], measured: Mapping[str, Record], gpu: str) -> str:
     """A table of FastCuda's versions: what each adds and needs, its counters here, and its speed at SHAPE.
 
     Args:
-        facts: with the speeds of the rungs, which are shown where not every version was measured itself.
         counts: of the versions.
         measured: by preset.
         gpu: that they were measured on.
     """
-    whole = all(version.preset in measured for version in published.FASTCUDA)
+    found = zip(published.FASTCUDA, counts, strict=True)
+    versions = [(version, one, measured[version.preset]) for version, one in found]
+    given = {"gpu": gpu, "shape": SHAPE, "labels": METRICS, "cell": _cell}
     metrics = ("intensity", "ffmas_a_wavefront", "registers", "warps")
-    rows = []
-    for version, one in zip(published.FASTCUDA, counts, strict=True):
-        kernel, _ = resolve(version.preset)
-        record = measured[version.preset] if whole else facts.record(kernel.name, SHAPE)
-        rows.append(
-            (
-                version.name,
-                version.adds,
-                version.needs,
-                f"`{version.preset}`",
-                *(_cell(name, one) for name in metrics),
-                speed(record.gflops),
-                baseline_speed(record),
-                share(record),
-            )
-        )
-    heads = ("", "adds", "needs", "here", *(METRICS[name].label for name in metrics))
-    what = f"it on one {gpu}" if whole else "its rung on one H200"
-    reached = (f"{what}, {SHAPE}, GFLOP/s", "cuBLAS, same run", "of cuBLAS")
-    return table((*heads, *reached), rows, "llll" + "r" * (len(metrics) + len(reached)))
+    return block(_TEMPLATE, "fastcuda", versions=versions, metrics=metrics, **given)
 
 
 def sweep(counts: Sequence[Counted]) -> str:
     """A table of the RTX 3060 notes' kernels with other tiles: counters on that GPU."""
     metrics = ("intensity", "ffmas_a_wavefront", "load_conflicts", "registers", "shared")
-    rows = []
-    for one in counts:
-        kernel, config = find(one.kernel), Config(one.config)
-        level, longest = max(one.times_us.items(), key=lambda item: item[1])
-        tile = (config.BM, f"{config.TM} x {config.TN}", kernel.threads(config))
-        cells = (*(_cell(name, one) for name in metrics), one.warps)
-        rows.append((f"{kernel.rung} {kernel.name}", *tile, *cells, level, f"{longest / 1e3:.1f} ms"))
     most = _SWEPT_GPU.multiprocessor.threads // WARP
-    heads = ("", "TILE", "a thread", "threads", *(METRICS[name].label for name in metrics))
-    return table(
-        (*heads, f"warps, of {most}", "longest of the least times", "that time"),
-        rows,
-        "lrlr" + "r" * (len(metrics) + 1) + "lr",
-    )
+    given = {"most": most, "labels": METRICS, "cell": _cell, "config_of": Config}
+    return block(_TEMPLATE, "sweep", counts=[(find(one.kernel), one) for one in counts], metrics=metrics, **given)
 
 
 def _cell(name: str, one: Counted) -> str:

@@ -1,20 +1,20 @@
-"""What the sources' configs do on a GPU: tables of what `varying.py` measured, empty where it did not."""
+"""What the sources' configs do on a GPU: tables of what `varying.py` measured."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 from studies import published
 from studies.figures.ladder import Curve, ladder_panel
-from studies.markdown import table
 from studies.results import runs
+from studies.templates import block
 from studies.worklog.varying import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
 from tilewright.bench.records import Record
 from tilewright.kernels.spec import Choice
 from tilewright.report.figures.svg import Drawing, stack
-from tilewright.report.ratios import baseline_speed, quotient, share, speed
+from tilewright.report.ratios import quotient
 
+_TEMPLATE = "worklog/variations.md.j2"
 _PANEL_GAP = 26.0
 _RASTER_SHAPE = "4096x4096x4096"
 
@@ -44,18 +44,11 @@ def cublas(varied: Varied) -> str:
         for record in varied.records
         if record.kernel == "coalesced" and record.baseline and record.baseline.kernels
     }
-    if not ours:
-        return table(("m = n = k", "A6000: tile of a block"), published.CUBLAS_ON_A6000.items(), "rl")
-    rows = [
-        (
-            size,
-            published.CUBLAS_ON_A6000.get(size, ""),
-            ", then ".join(f"`{_short(one.name)}`" for one in ours.get(size, ())),
-            ", ".join("x".join(map(str, one.grid)) for one in ours.get(size, ())),
-        )
+    sizes = [
+        (size, published.CUBLAS_ON_A6000.get(size, ""), ours.get(size, ()))
         for size in sorted({*published.CUBLAS_ON_A6000, *ours})
     ]
-    return table(("m = n = k", "A6000: tile of a block", f"{varied.gpu}: kernels", "blocks"), rows, "rlll")
+    return block(_TEMPLATE, "cublas", gpu=varied.gpu, sizes=sizes, short=_short)
 
 
 def notes(varied: Varied) -> str:
@@ -66,35 +59,19 @@ def notes(varied: Varied) -> str:
         for preset, choice in presets("rtx3060").items():
             if record := _find(varied, shape, choice):
                 rung = choice.kernel.rung
-                their_share = f"{100 * quotient(theirs[rung], theirs[0]):.1f}%"
-                shares = (baseline_speed(record), share(record), their_share)
-                rows.append((shape, f"{rung} `{preset}`", speed(record.gflops), *shares))
-    if not rows:
-        return ""
-    heads = ("m x n x k", "", f"{varied.gpu}, GFLOP/s", "cuBLAS, same run", "of cuBLAS", "RTX 3060, of cuBLAS")
-    return f"With the notes' own tiles, on one {varied.gpu}:\n\n{table(heads, rows, 'llrrrr')}"
+                rows.append((shape, rung, preset, record, quotient(theirs[rung], theirs[0])))
+    return block(_TEMPLATE, "notes", gpu=varied.gpu, notes=rows)
 
 
 def sweep(varied: Varied) -> str:
     """The tiles that the notes sweep, on our GPU."""
-    rows = []
-    for choice in swept():
-        found = [_find(varied, shape, choice) for shape in SWEPT_SHAPES]
-        if all(found):
-            config = choice.config
-            tile = (f"{choice.kernel.rung} {choice.kernel.name}", config.BM, f"{config.TM} x {config.TN}")
-            cells = [(speed(one.gflops), baseline_speed(one), share(one)) for one in found if one]
-            rows.append((*tile, *chain.from_iterable(cells)))
-    if not rows:
-        return ""
-    measured = [cell for shape in SWEPT_SHAPES for cell in (f"{shape}, GFLOP/s", "cuBLAS", "of cuBLAS")]
-    text = table(("", "TILE", "a thread", *measured), rows, "lrl" + "r" * len(measured))
-    words = f"What the notes sweep, TILE and the results of a thread, on one {varied.gpu}; a run for each size:"
-    return f"{words}\n\n{text}"
+    found = [(choice, [_find(varied, shape, choice) for shape in SWEPT_SHAPES]) for choice in swept()]
+    measured = [(choice, records) for choice, records in found if all(records)]
+    return block(_TEMPLATE, "sweep", gpu=varied.gpu, shapes=SWEPT_SHAPES, swept=measured)
 
 
-def sweep_figure(varied: Varied) -> Drawing | None:
-    """The same as curves, speed over the results of a thread; None where nothing was measured."""
+def sweep_figure(varied: Varied) -> Drawing:
+    """The same as curves, speed over the results of a thread."""
     panels = []
     for shape in SWEPT_SHAPES:
         curves: dict[str, list[tuple[int, float]]] = {}
@@ -102,10 +79,9 @@ def sweep_figure(varied: Varied) -> Drawing | None:
             if record := _find(varied, shape, choice):
                 name = f"{choice.kernel.name}, TILE {choice.config.BM}"
                 curves.setdefault(name, []).append((choice.config.TM * choice.config.TN, record.gflops))
-        if curves:
-            drawn = [Curve(name, sorted(points)) for name, points in curves.items()]
-            panels.append(ladder_panel(drawn, shape, linear=True, across="results of a thread"))
-    return stack(panels, _PANEL_GAP) if panels else None
+        drawn = [Curve(name, sorted(points)) for name, points in curves.items()]
+        panels.append(ladder_panel(drawn, shape, linear=True, across="results of a thread"))
+    return stack(panels, _PANEL_GAP)
 
 
 def fastcuda(varied: Varied) -> Mapping[str, Record]:
@@ -123,17 +99,8 @@ def split(varied: Varied) -> str:
         slices = [one for one in of_shape if one.config["K_SLICES"] > 1 and not one.config["WORKERS"]]
         blocks = [one for one in of_shape if one.config["WORKERS"]]
         if whole and slices and blocks:
-            best = [max(of, key=lambda one: one.gflops) for of in (whole, slices, blocks)]
-            cells = (speed(best[0].gflops), *(_gained(one, best[0]) for one in best[1:]))
-            rows.append((shape, *cells, baseline_speed(best[0])))
-    if not rows:
-        return ""
-    heads = ("m x n x k", "k whole, GFLOP/s", "divided in a block", "divided among blocks", "cuBLAS, same run")
-    text = table(heads, rows, "lrrrr")
-    words = (
-        f"Split-K (rung 16, one tile) on one {varied.gpu}, a run for each size; in brackets, times as fast as k whole:"
-    )
-    return f"{words}\n\n{text}"
+            rows.append((shape, *(max(of, key=lambda one: one.gflops) for of in (whole, slices, blocks))))
+    return block(_TEMPLATE, "split", gpu=varied.gpu, split=rows)
 
 
 def orders(varied: Varied, tuned: Varied) -> str:
@@ -145,10 +112,8 @@ def orders(varied: Varied, tuned: Varied) -> str:
     ):
         for group in _alike(_of(of.records, name, shape), parameter):
             first, best = group[0], max(group[1:], key=lambda one: one.gflops)
-            cells = (speed(first.gflops), best.config[parameter], _gained(best, first))
-            rows.append((f"`{name}`", first.arithmetic, first.shape, of.gpu, *cells))
-    heads = ("", "in", "m x n x k", "on", "row by row, GFLOP/s", "rows of a band", "by bands")
-    return table(heads, rows, "llllrrr") if rows else ""
+            rows.append((name, first, of.gpu, best.config[parameter], best))
+    return block(_TEMPLATE, "orders", orders=rows)
 
 
 def _of(records: Iterable[Record], kernel: str, shape: str) -> list[Record]:
@@ -175,10 +140,6 @@ def _find(varied: Varied, shape: str, choice: Choice) -> Record | None:
         ),
         None,
     )
-
-
-def _gained(one: Record, other: Record) -> str:
-    return f"{speed(one.gflops)} ({quotient(one.gflops, other.gflops):.3f})"
 
 
 def _short(name: str) -> str:

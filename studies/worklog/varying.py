@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from studies.runner import reporting
 from tilewright.bench.environment import environment
 from tilewright.bench.measure import measure
 from tilewright.bench.records import Run
 from tilewright.bench.run import baseline_library
-from tilewright.core.errors import RecordsError, TilewrightError
+from tilewright.core.errors import RecordsError
 from tilewright.core.files import Output, check_outputs
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Arithmetic, Problem
@@ -94,35 +95,32 @@ def _variations(kernel: Kernel, fixed: Mapping[str, int], **varied: Sequence[int
     return [Choice(kernel, config) for config in valid_configs(kernel, overrides)]
 
 
+@reporting
 def main() -> int:
     """Measure everything; returns the exit status: 1 where a result was wrong."""
     parser = argparse.ArgumentParser(prog="python -m studies.worklog.varying", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="where the records are written")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="timed samples of each config")
     arguments = parser.parse_args()
-    try:
-        check_outputs([Output("--out", arguments.out, Run.kind())])
-        engine = resolve_engine("cuda")
-        library = baseline_library(engine)
-        run = _begun(arguments.out, environment(engine))
-        for problem, choices in tasks():
-            taken = [choice for choice in choices if _runs(choice, problem, engine.capability)]
-            if not taken or _has(run, problem, taken):
-                continue
-            measured = measure(engine, taken, problem, samples=arguments.samples, library=library, name_kernels=True)
-            run.records.extend(measured)
-            run.save(arguments.out)
-            fastest = max(measured, key=lambda record: record.gflops)
-            baseline = fastest.baseline
-            print(
-                f"{problem.shape} {problem.case}: {len(measured)} configs, fastest {fastest.kernel} "
-                f"{fastest.gflops:,.0f} GFLOP/s, {baseline.name if baseline else 'no baseline'} "
-                f"{baseline.gflops if baseline else 0:,.0f}",
-                flush=True,
-            )
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
+    check_outputs([Output("--out", arguments.out, Run.kind())])
+    engine = resolve_engine("cuda")
+    library = baseline_library(engine)
+    run = _begun(arguments.out, environment(engine))
+    for problem, choices in tasks():
+        taken = [choice for choice in choices if _runs(choice, problem, engine.capability)]
+        if not taken or _has(run, problem, taken):
+            continue
+        measured = measure(engine, taken, problem, samples=arguments.samples, library=library, name_kernels=True)
+        run.records.extend(measured)
+        run.save(arguments.out)
+        fastest = max(measured, key=lambda record: record.gflops)
+        baseline = fastest.baseline
+        print(
+            f"{problem.shape} {problem.case}: {len(measured)} configs, fastest {fastest.kernel} "
+            f"{fastest.gflops:,.0f} GFLOP/s, {baseline.name if baseline else 'no baseline'} "
+            f"{baseline.gflops if baseline else 0:,.0f}",
+            flush=True,
+        )
     return 0 if run.verified else 1
 
 

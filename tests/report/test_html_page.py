@@ -123,7 +123,7 @@ def test_a_page_a_figure_and_other_records_are_called_what_they_are(tilewright, 
     assert tilewright("report", tmp_path / "run.json", "-o", tmp_path / "page.html")[0] == 0
     (tmp_path / "figure.svg").write_text("<svg/>")
     files = {"page.html": "a page of records", "figure.svg": "a figure"}
-    for what in ("measurements", "profiles"):
+    for what in ("measurements", "regrets"):
         (tmp_path / f"{what}.json").write_text(f'{{"environment": {{}}, "{what}": []}}')
         files[f"{what}.json"] = f"a file of {what}"
     for name, what in files.items():

@@ -33,11 +33,11 @@ def test_every_way_is_timed_and_float32_is_near_float64(layout, monkeypatch):
 
 
 def test_the_table_divides_what_it_prints():
-    environment = {"gpu": {"name": "NVIDIA H200"}}
+    environment = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
     us = dict.fromkeys(CASES, 1382.34) | {next(iter(CASES)): 375.57, IEEE: 329.75, TERMS: 167.67}
     product = [Measurement(what={"size": 2048, "layout": "NT"}, way=way, us=of) for way, of in us.items()]
     run = Measurements(environment=environment, measurements=product)
     lines = render("float32_way/table.md.j2", run=run).splitlines()
     others = " 1,382.3 / 329.8 = 4.19 |" * (len(CASES) - 1)
-    assert lines[0] == "On an NVIDIA H200:"
+    assert lines[0] == "On an NVIDIA H200, 2026-11-25, revision abc1234:"
     assert lines[-1] == f"| 2048 | NT float32 | 167.7 | 375.6 / 329.8 = 1.14 |{others}"

@@ -28,6 +28,12 @@ def records(make_record):
 ENVIRONMENT = {"date": "2026-11-21T09:47:14+00:00", "revision": "abc1234"}
 
 
+def every(*records):
+    """The table of picks, measured on an H200."""
+    gpu = {"gpu": {"name": "NVIDIA H200", "compute_capability": "9.0"}}
+    return picks.every(Run(environment=ENVIRONMENT | gpu, records=records))
+
+
 def test_the_headline_stands_next_to_cublas_and_the_worklog(records):
     lines = performance.headline(records).splitlines()
     assert lines[2] == "| 1 | `rung1` | float32 | BM=64 | 500.0 | 2,469 | 20.3% | 502 |"
@@ -57,10 +63,10 @@ def test_runs_after_other_work_have_a_column_where_they_were_measured(make_recor
         name="cuBLAS", version="13.1.0", gflops=2469.0, **{**time, "apart_us": Times(min=1, median=1300.0)}
     )
     after = make_record(kernel="best", picked="naive", rung=0, m=128, baseline=baseline, **time)
-    head, _, without, having = picks.every([first, after]).splitlines()
+    head, _, without, having = every(first, after).splitlines()[2:]
     assert "| ratio | after other work, us: cuBLAS's / ours | error" in head
     assert "| 0.50 |  |" in without and "| 0.50 | 1300 / 2600 = 0.50 |" in having
-    assert "after other work" not in picks.every([first])
+    assert "after other work" not in every(first)
 
 
 def test_each_case_has_a_table_of_its_own(make_record):
@@ -172,7 +178,7 @@ def test_a_kernel_of_terms_stands_next_to_cublas_in_float32(records, make_record
     lines = performance.headline([*records, terms]).splitlines()
     assert lines[4].startswith("| 25 | `terms` | bf16x6 |  | 1,234 | 2,469 | 50.0% |")
     picked = make_record(kernel="best", picked="gemm_bf16x6", config={}, precision="bf16x6")
-    assert "| `gemm_bf16x6` | bf16x6 | 1,234 | 2,469 |" in picks.every([picked])
+    assert "| `gemm_bf16x6` † | bf16x6 | 1,234 | 2,469 |" in every(picked)
     assert {"25 terms (bf16x6)", "cuBLAS"} <= set(labels(float32_ladder([*records, terms], [picked], {})))
 
 
@@ -217,10 +223,10 @@ def test_guards_compare_sizes_of_one_run(records, make_record):
 
 def test_each_prepared_product_stands_next_to_the_one_before_it(make_record):
     fast = make_record(gflops=3086.25, ratio=1.25, precision="bf16x6", prepared=True)
-    run = Run(environment={"gpu": {"name": "G"}}, records=[make_record(), fast, make_record()])
+    run = Run(environment=ENVIRONMENT | {"gpu": {"name": "G"}}, records=[make_record(), fast, make_record()])
     lines = performance.prepared([run]).splitlines()
     assert (lines[0], *lines[4:]) == (
-        "On an G:",
+        "On an G, 2026-11-21, revision abc1234:",
         "| 64x64x64 | NN float32 | 1,234 / 2,469 = 0.50* | 3,086 / 2,469 = 1.25 | 2.50 |",
     )
 

@@ -4,7 +4,7 @@ import pytest
 
 from studies.profiles import measuring as profiles
 from studies.profiles import tables as page
-from studies.profiles.measuring import Profiles
+from studies.record import Measurements
 from tilewright.bench import ncu
 from tilewright.bench.profile import Profile
 from tilewright.core.problem import Problem
@@ -26,6 +26,10 @@ COUNTERS = {
     ncu.STALLS["barrier"]: 0.5,
     ncu.STALLS["long_scoreboard"]: 2.5,
 }
+
+
+def run_of(environment, *found):
+    return Measurements(environment=environment, measurements=map(profiles.measured, found))
 
 
 @pytest.fixture
@@ -94,7 +98,7 @@ def test_a_product_of_the_library_has_the_cycles_of_a_request():
     own = profiles.of_launch(find("gemm_sm90"), launch, requested)
     cublas = profiles.of_cublas(launch.problem, [ncu.Profiled("gemm", counters)])
     facts = {"gpu": {"name": "NVIDIA H200", "multiprocessors": 132}, "revision": "abc"}
-    text = page.of_library(Profiles(environment=facts, profiles=[own, cublas]))
+    text = page.of_library(run_of(facts, own, cublas))
     assert "on one NVIDIA H200" in text
     assert "revision abc" in text
     tiles = "`gemm_sm90`, tiles of 64 x 144, clusters of 4 x 1"
@@ -107,7 +111,7 @@ def test_a_product_of_the_library_has_the_cycles_of_a_request():
 def test_the_part_of_the_page(profile):
     cublas = profiles.of_cublas(Problem(4, 5, 6), [ncu.Profiled("gemm<4>", COUNTERS)])
     facts = {"gpu": {"name": "NVIDIA H200"}, "revision": "abc"}
-    text = page.section(Profiles(environment=facts, profiles=[profile, cublas]))
+    text = page.section(run_of(facts, profile, cublas))
     assert text.startswith("## Profiles\n")
     expected = "| 1 naive | 4x5x6 | float32 | 2,000.0 | 25.0% | 75.0% | 0.00 | 6.00 | 3,000 |  | 90% |"
     assert f"{expected} long scoreboard 62%, barrier 12% |" in text
@@ -116,5 +120,10 @@ def test_the_part_of_the_page(profile):
 
 def test_a_profile_without_counters_has_an_empty_row(profile):
     bare = Profile(**(profile.model_dump() | {"counters": {}}))
-    text = page.section(Profiles(environment={"gpu": {"name": "X"}}, profiles=[bare]))
+    text = page.section(run_of({"gpu": {"name": "X"}, "revision": "abc"}, bare))
     assert "| 1 naive | 4x5x6 | float32 |  |  |  |  |  |  |  |  |  |" in text
+
+
+def test_a_profile_is_kept_whole(profile):
+    assert profiles.profile_of(profiles.measured(profile)) == profile
+    assert "counters" not in str(profiles.measured(profile))

@@ -79,9 +79,11 @@ def test_the_table_has_clocks_and_power_where_they_are_known():
         for state in states
     ]
     gpu = {"name": "NVIDIA H200", "power_limit_w": 700.0}
-    run = Measurements(environment={"gpu": gpu}, measurements=works)
+    run = Measurements(
+        environment={"gpu": gpu, "date": "2026-11-25T01:00:00", "revision": "abc1234"}, measurements=works
+    )
     lines = render("sustained/table.md.j2", run=run).splitlines()
-    assert lines[0] == "On one NVIDIA H200, whose power limit is 700 W:"
+    assert lines[0] == "On one NVIDIA H200, 2026-11-25, revision abc1234; its power limit is 700 W:"
     assert lines[-2:] == [
         "| 1x2x3 NN bfloat16 | tilewright | 801 | 1,455 | 699 |",
         "| 1x2x3 NN bfloat16 | tilewright | 801 |  |  |",

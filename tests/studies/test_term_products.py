@@ -45,6 +45,15 @@ def test_each_cell_has_the_baseline_of_its_own_run(found):
     assert row == "| 4096x4096x4096 | 115,672 / 51,235 = 2.26 | 0.25 | 187,783 / 51,400 = 3.65 | 0.25 |"
 
 
+def test_picks_that_are_no_longer_todays_are_marked(found):
+    stale = found._replace(stale=frozenset({("fp16x3", "4096x4096x4096"), ("float32", "128x4096x14336")}))
+    text = term_products.sections(stale)["terms"]
+    row, _, words = text.splitlines()[2:]
+    assert row == "| 4096x4096x4096 | 115,672 / 51,235 = 2.26 | 0.25 | 187,783 / 51,400 = 3.65 † | 0.25 |"
+    assert words == "†: today `matmul` picks another kernel or config."
+    assert "†" not in term_products.sections(found)["terms"]
+
+
 def test_products_on_cuda_cores_have_a_star_and_what_was_not_measured_a_gap(found):
     rows = term_products.sections(found)["results"].splitlines()
     assert rows[2] == "| 256x256x256 | 11,072 / 5,021 = 2.21* | 0.25 |  |  |"

@@ -91,15 +91,6 @@ def records(make_record):
     return Varied(made, "H100")
 
 
-def test_tables_are_empty_where_nothing_was_measured():
-    none = Varied()
-    made = (tables.notes(none), tables.sweep(none), tables.split(none), tables.orders(none, none))
-    assert made == ("", "", "", "")
-    assert tables.sweep_figure(none) is None
-    assert tables.fastcuda(none) == {}
-    assert tables.cublas(none).startswith("| m = n = k | A6000: tile of a block |\n")
-
-
 def test_the_committed_run_names_its_gpu():
     varied = tables.load("variations")
     assert varied.records and varied.gpu == "H100"

@@ -312,13 +312,13 @@ def checkout(tmp_path, monkeypatch, request):
 @pytest.fixture
 def worklog(checkout):
     samples = errors.Errors(errors.load(file_of("errors")))
-    facts = Facts(Facts.load_runs(), counted.load(file_of("counts")), profiles.load("profiles").profiles)
+    facts = Facts(Facts.load_runs(), counted.load(file_of("counts")), profiles.profiles(profiles.load("profiles")))
     return pages.Worklog(facts, samples, sources.load(file_of("sources")), tables.load("variations"))
 
 
 def test_the_committed_pages_are_what_their_words_and_data_make(checkout, worklog):
     made = dict(worklog.pages())
-    assert len(made) == len(rungs.with_page()) + 2
+    assert len(made) == len(rungs.with_page()) + 2  # each rung that was measured is among these, and must have a page
     for path, text in made.items():
         assert (checkout / path).read_text() == text, f"{path} is out of date: run make docs"
 

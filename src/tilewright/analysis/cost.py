@@ -25,7 +25,6 @@ from tilewright.analysis.models.block import Footprint, join
 from tilewright.analysis.models.staging import Demand
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Gpu, clusters
-from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import Layout, Problem
 from tilewright.engines.base import CompileReport
 from tilewright.kernels.families import Copying, Staging, Streaming, Warpgroups, Warps
@@ -270,7 +269,8 @@ class CostModel:
         """What `predict` finds, as a plain tuple."""
         _, m, n, k, batch, result_bytes, a_bytes, b_bytes, copies, form = sizes
         tile_m, tile_n, tile_k = self._tile
-        down, across, steps = ceil_div(m, tile_m), ceil_div(n, tile_n), ceil_div(k, tile_k)
+        # Written out here and below: with a call for each division, a prediction would take a third more calls.
+        down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
         edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
         room = self._rooms[edges].get(form) or self._room(sizes, edges)
         held, together, waves, _, _, _, _, tensor, once, aside, side_bytes, _, copies_a, copies_b = room
@@ -279,8 +279,8 @@ class CostModel:
         multiprocessors, clock_mhz = self._multiprocessors, self._clock_mhz
         tiles, copied = batch * down * across, copies_a * copies[0] + copies_b * copies[1]
         if self._cluster > 1:
-            tiles = batch * round_up(down, self._rows) * round_up(across, self._cols)
-            steps = ceil_div(steps, self._splits_k)
+            tiles = batch * -(-down // self._rows) * self._rows * -(-across // self._cols) * self._cols
+            steps = -(-steps // self._splits_k)
         whole, workers, parts, idle = tiles * self._splits_k, 0, 1.0, 0.0
         if self._shares and ((work := self._divide(sizes, tiles, steps))[1] or self._bundle > 1):
             whole, workers, _, _, parts = work
@@ -290,12 +290,12 @@ class CostModel:
             of_step, besides = waves[held]
             cycles = full * (steps * of_step + besides)
             if rest := whole - full * together:
-                of_step, besides = waves[ceil_div(rest, multiprocessors)]
+                of_step, besides = waves[-(-rest // multiprocessors)]
                 cycles += steps * of_step + besides
         blocks_us = cycles / clock_mhz
         if tensor and tiles:
             if aside:  # all but the last tile's
-                cycles = join(cycles, (cycles + (ceil_div(whole, together) - 1) * aside) / 2)
+                cycles = join(cycles, (cycles + (-(-whole // together) - 1) * aside) / 2)
             cycles += once
             busy = whole * steps * tensor / multiprocessors
             blocks_us = cycles / (clock_mhz * warpgroups.clock_share(busy / cycles))
@@ -360,12 +360,12 @@ class CostModel:
             workers = schedule.sharing(left, steps, most)
             # Tiles that begin within a worker's range, before whose first step it waits anew.
             begun = left / workers if workers % left else 0.0
-            return tiles - left, workers, most - workers, ceil_div(left * steps, workers) + begun, workers / left
+            return tiles - left, workers, most - workers, -(-left * steps // workers) + begun, workers / left
         if self._splits and tiles and steps > 1:
             blocks = self._kernel.grid(sizes.problem, self._config, self._multiprocessors)
             parts = min(blocks // tiles, steps)
             if parts > 1:
-                return 0, tiles * parts, 0, ceil_div(steps, parts), parts
+                return 0, tiles * parts, 0, -(-steps // parts), parts
         return tiles, 0, 0, 0.0, 1.0
 
     def _cycles(self, room: _Occupied, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
@@ -381,18 +381,18 @@ class CostModel:
             return cycles, 0.0
         # Blocks with a tile of their own, and workers, that a multiprocessor gets at most.
         if bundle == 1:
-            own, workers = ceil_div(rest, multiprocessors), ceil_div(sharing, multiprocessors)
+            own, workers = -(-rest // multiprocessors), -(-sharing // multiprocessors)
         else:
-            bundles = ceil_div(rest + sharing + without, bundle)
-            each, own = ceil_div(bundles, multiprocessors), ceil_div(rest, bundles)
-            own, workers = each * own, each * min(bundle - own, ceil_div(sharing, bundles))
+            bundles = -(-(rest + sharing + without) // bundle)
+            each, own = -(-bundles // multiprocessors), -(-rest // bundles)
+            own, workers = each * own, each * min(bundle - own, -(-sharing // bundles))
         if not full and own and workers and own + workers <= held and bundle == 1:
             # Blocks go to one multiprocessor after another, but some get one with a tile of its own too many. Where
             # they begin as the launch before ends, neighbours in the grid gather: blocks of one kind.
             more = workers if after_relayout else 1
             own, workers = own + more, workers - more
         blocks = own + workers
-        rounds = ceil_div(blocks, held)
+        rounds = -(-blocks // held)
         longest = steps + (rounds - 1) * share if own else rounds * share
         last = join((own * steps + workers * share) * busy, longest * alone) + ends + blocks * store
         idle, until = 0.0, share + 1  # workers wait about a step where they begin
@@ -421,10 +421,10 @@ class CostModel:
         """
         tile = self._tile
         running = max(min(int(held * self._multiprocessors / parts), tiles), 1)
-        high, wide = ceil_div(running, max(across, 1)), min(running, across)
+        high, wide = -(-running // max(across, 1)), min(running, across)
         if self._band > 1:
-            high = min(self._band, ceil_div(sizes.m, tile.m), running)
-            wide = ceil_div(running, high)
+            high = min(self._band, -(-sizes.m // tile.m), running)
+            wide = -(-running // high)
         a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.form.item_bytes
         return max(
             self._read * (sizes.a_bytes + sizes.b_bytes), min(self._read * a_wave * (tiles / running), through_l2)
@@ -448,5 +448,5 @@ def _starts(factor: Layout, rows: int, cols: int) -> int:
     pitch = factor.ld * _NARROW_BYTES
     if pitch % VECTOR_BYTES:  # relaid out, with the least padding
         length = cols if factor.order == "row" else rows
-        pitch = round_up(length * _NARROW_BYTES, VECTOR_BYTES)
+        pitch = -(-length * _NARROW_BYTES // VECTOR_BYTES) * VECTOR_BYTES
     return math.gcd(pitch, _LINE_BYTES)
