@@ -51,10 +51,11 @@ def test_tables_and_the_sentence_on_what_binds():
 
 def test_json_with_config_gpu_and_scalars(tmp_path):
     path = tmp_path / "explained.json"
-    explain(
+    shown = explain(
         "6", "--shape", "100x200x100", "--config", "BM=64,BN=64", "--gpu", "a100 80gb", "--alpha", "2", "--beta", "0.5",
         "--json", str(path),
     )  # fmt: skip
+    assert "float32, alpha 2, beta 0.5, on one A100 80GB" in " ".join(shown.output.split())
     facts = json.loads(path.read_text())
     assert (facts["kernel"], facts["shape"], facts["gpu"], facts["arch"]) == (
         "vectorized", "100x200x100", "A100 80GB", "sm_80",

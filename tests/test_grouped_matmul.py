@@ -210,6 +210,8 @@ def test_scales_of_arrays_on_a_gpu_are_read_there(gpu, monkeypatch):
     result = grouped_matmul(a_there, b_there, ends, scale_a=scales[0], scale_b=scales[1], config=FLOAT8_CONFIG)
     wide = exact(a.astype("f4") * of_a, b.swapaxes(1, 2).astype("f4") * of_b[:, np.newaxis])
     assert np.linalg.norm(result.values[:END] - wide) / np.linalg.norm(wide) < 2e-4
+    plain, wide = grouped_matmul(a_there, b_there, ends, config=FLOAT8_CONFIG), exact(a, b.swapaxes(1, 2))
+    assert np.linalg.norm(plain.values[:END] - wide) / np.linalg.norm(wide) < 2e-4
     assert known.calls == []
 
 

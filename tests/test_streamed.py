@@ -149,6 +149,31 @@ class Interrupted(NumPyEngine):
         super().start(*arguments, **keywords)
 
 
+class Slow(Interrupted):
+    """Tiles are stored when they are awaited."""
+
+    unstored = 0
+
+    def store(self, array, pointer, after):
+        stored = super().store(array, pointer, after)
+        self.unstored += 1
+
+        def wait():
+            stored()
+            self.unstored -= 1
+
+        return wait
+
+
+def test_nothing_is_on_its_way_to_the_result_behind_an_interrupt():
+    engine = Slow(None)
+    engine.planned_steps = len(tiles.tiling(tiles.Sizes(300, 200, 100, 4, 4, 4), LIMIT).steps)
+    with pytest.raises(KeyboardInterrupt):
+        tilewright.matmul(draw(300, 100), draw(100, 200, seed=1), engine=engine, memory_limit=LIMIT)
+    assert engine.unstored == 0
+    assert engine.synchronized > 0
+
+
 def test_an_interrupted_product_says_which_rows_are_done(tmp_path):
     a, b = draw(300, 100), draw(100, 200, seed=1)
     out = np.memmap(tmp_path / "out", np.float32, "w+", shape=(300, 200))
@@ -166,12 +191,15 @@ def test_an_interrupted_product_says_which_rows_are_done(tmp_path):
         check(written[first : last + 1], product(a[first : last + 1], b))
 
 
-def test_a_memmap_is_written_to_its_file(tmp_path):
+def test_a_memmap_is_written_to_its_file(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(np.memmap, "flush", lambda array: flushed.append(array))
     a, b = draw(300, 100), draw(100, 200, seed=1)
     a.tofile(tmp_path / "a")
     mapped = np.memmap(tmp_path / "a", np.float32, "r", shape=(300, 100))
     out = np.memmap(tmp_path / "out", np.float32, "w+", shape=(300, 200))
     assert tilewright.matmul(mapped, b, out=out, engine=NumPyEngine(None), memory_limit=LIMIT) is out
+    assert [one is out for one in flushed] == [True]
     check(np.fromfile(tmp_path / "out", np.float32).reshape(300, 200), product(a, b))
 
 

@@ -68,6 +68,9 @@ def monkeypatched_small():
 @settings(max_examples=60, deadline=None)
 def test_a_small_product_is_one_tile_where_it_fits(sizes, limit, more):
     needed = tiling(sizes, 2**40).held_bytes
+    m, n, k = sizes.m, sizes.n, sizes.k
+    held = m * k * sizes.a_bytes + k * n * sizes.b_bytes + m * n * sizes.d_bytes
+    assert needed == held + sizes.scratch * k * (m + n)
     assert len(tiling(sizes, needed + more).steps) == 1
     assert least_bytes(sizes) <= SMALL_BYTES
 

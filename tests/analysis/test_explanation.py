@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tilewright.analysis.explanation import Measured, Waves, explain, time_words, to_json, verdict
+from tilewright.analysis.explanation import Measured, Waves, explain, idle_words, time_words, to_json, verdict
 from tilewright.core.errors import ConfigError, DtypeError, EngineUnavailableError
 from tilewright.core.gpus import GPUS, gpu_named
 from tilewright.core.problem import Arithmetic, Problem, Scalars
@@ -104,6 +104,13 @@ def test_a_gpu_too_old_is_refused_and_one_too_old_for_the_compiler_is_noted():
 )
 def test_the_sentence_names_what_binds(name, shape, words):
     assert words in verdict(explained(name, shape))
+
+
+def test_multiprocessors_without_work_are_counted():
+    without = "131 of 132 multiprocessors without work, whatever binds."
+    assert idle_words(H200, 1) == [f"The only block leaves {without}"]
+    assert idle_words(H200, 2) == [f"The 2 blocks leave {without.replace('131', '130')}"]
+    assert idle_words(H200, 132) == []
 
 
 @pytest.mark.further

@@ -12,6 +12,7 @@ from products import draw, same  # noqa: E402
 
 import tilewright.torch  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError, front  # noqa: E402
+from tilewright.core.errors import LibraryError  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 from tilewright.torch import routing  # noqa: E402
 from tilewright.torch.library import options_of  # noqa: E402
@@ -229,21 +230,23 @@ def test_the_report_is_a_table():
             torch.mm(A, B)
         torch.mm(draw(8, 5, grad=False), B)
         torch.mm(A.T.contiguous().T, B)
+        torch.mm(A, B.T.contiguous().T)
     found = report()
     assert [(row.problem, row.where, row.calls, row.saved_us) for row in found] == [
         ("4x6x5 NN float32", "tilewright", 3, 6.0),
         ("4x6x5 TN float32", "tilewright", 1, 2.0),
+        ("4x6x5 NT float32", "tilewright", 1, 2.0),
         ("8x6x5 NN float32", "PyTorch", 1, 0.0),
     ]
     lines = str(found).splitlines()
     assert lines[0].split() == ["operator", "problem", "ran", "on", "calls", "saved", "ms", "why"]
-    assert lines[3].endswith("cuBLAS is expected to be faster")
+    assert lines[4].endswith("cuBLAS is expected to be faster")
     assert lines[-1] == "0.01 ms saved, as tables expect"
 
 
 def test_an_older_pytorch_says_so(monkeypatch):
     monkeypatch.delattr(torch.library, "get_kernel")
-    with pytest.raises(tilewright.errors.LibraryError, match=r"enable\(\) needs PyTorch 2.9 or newer"):
+    with pytest.raises(LibraryError, match=r"enable\(\) needs PyTorch 2.9 or newer"):
         enable()
 
 
