@@ -171,9 +171,14 @@ def test_element_types_are_refused(library):
         tilewright.matmul(library.put(np.ones((3, 3), np.int32)), library.put(draw(3, 3)))
 
 
-def test_arrays_on_the_host_and_a_gpu_are_refused(library):
+def test_arrays_on_the_host_and_a_gpu_are_refused(writable):
     with pytest.raises(ArrayError, match="b must be of the same library as a and lie on the same device"):
-        tilewright.matmul(library.put(draw(3, 3)), draw(3, 3))
+        tilewright.matmul(writable.put(draw(3, 3)), draw(3, 3))
+
+
+def test_arrays_of_numpy_are_constants_to_jax():
+    library, a, b = jax_library(), draw(3, 4), draw(4, 5)
+    check(library.get(tilewright.matmul(library.put(a), b)), reference(a, b))
 
 
 def test_arrays_on_a_gpu_are_not_for_the_emulator(writable):
