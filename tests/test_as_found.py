@@ -196,12 +196,13 @@ def faults_of_launch(name, folder):
     return [f"{one.kind}: {one}" for one in checked.findings] + wrong
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_product_passes(name):
     assert faults_of_product(PRODUCTS[name], FOUND) == []
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_a_launch_passes(name):
     assert faults_of_launch(name, FOUND) == []
@@ -223,7 +224,7 @@ def test_a_product_is_explained(name):
         assert one.traffic.groups["global_load"].requests == product.loads
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(("name", "gpu"), [("a tensor map's first step", "H100"), ("inline PTX", "A100 40GB")])
 def test_tensor_cores_are_predicted_as_such(name, gpu):
     """Faster than threads could multiply, and slower than tensor cores can."""

@@ -83,6 +83,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize(("name", "before", "after", "kind", "words"), FAULTS.values(), ids=FAULTS)
 def test_a_planted_fault_is_named(tmp_path, name, before, after, kind, words):
     found = check_launch(read_launch(planted(tmp_path, name, before, after))).findings

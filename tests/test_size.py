@@ -7,6 +7,7 @@ today, rounded up: where code goes, lower them.
 import ast
 import io
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ NO_CODE = {
 LARGEST = 10
 
 
+@cache
 def lines_with_code(text):
     """The number of lines of a source that hold code."""
     words = [

@@ -27,7 +27,7 @@ def code_of(name, arch=HOPPER, edges=False, **overrides):
     return machine_code(kernel, kernel.config(overrides), specialization, arch)
 
 
-@pytest.mark.first(4)
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("name", "edges"),
     [
@@ -93,6 +93,7 @@ def test_products_of_warpgroups_and_waits_for_them(name, instructions, waits):
     assert (found.instructions, found.groups, set(found.waits)) == (instructions, 1, waits)
 
 
+@pytest.mark.further
 def test_remarks_on_products_of_warpgroups():
     kernel = find("wgmma_tma")
     variant = Variant(edges=False, aligned=True, factors="bfloat16", result="bfloat16")

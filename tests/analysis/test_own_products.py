@@ -12,6 +12,8 @@ from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels.sources import from_source
 
+pytestmark = pytest.mark.further
+
 SOURCE = Path(__file__).parents[1] / "own_kernels" / "hgemm_async.cu"
 SIZE = 4096
 NAMES = ("BM", "BN", "BK", "WM", "WN", "STAGES")
@@ -47,7 +49,6 @@ def explained() -> dict[tuple[int, ...], Explanation]:
     }
 
 
-@pytest.mark.further
 def test_predictions_are_near_what_was_measured(explained):
     off = {}
     for values, us in MEASURED_US.items():
@@ -57,7 +58,6 @@ def test_predictions_are_near_what_was_measured(explained):
     assert max(off.values()) < math.log(1.15), off
 
 
-@pytest.mark.further
 @pytest.mark.parametrize(("values", "shape"), ELSEWHERE_US, ids=str)
 def test_predictions_of_other_sizes_are_near_too(values, shape):
     """Where blocks fill the GPU: with one on a multiprocessor, or none on some, they are up to 37% too short."""
@@ -68,7 +68,6 @@ def test_predictions_of_other_sizes_are_near_too(values, shape):
     assert found.us == pytest.approx(ELSEWHERE_US[values, shape], rel=0.13)
 
 
-@pytest.mark.further
 def test_the_l2_cache_binds_and_no_least_time_is_longer_than_what_was_measured(explained):
     for values, us in MEASURED_US.items():
         assert max(explained[values].times_us.values()) <= us

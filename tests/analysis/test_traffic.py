@@ -223,6 +223,7 @@ def test_partial_sums_are_loaded_once_for_each_worker_but_one():
     assert loads % (4 * 128 * 128) == 0
 
 
+@pytest.mark.further
 def test_the_skinny_rung_reads_the_large_factor_once():
     found = counted("skinny", Problem(16, 4096, 1024))
     assert found.exact
@@ -230,6 +231,7 @@ def test_the_skinny_rung_reads_the_large_factor_once():
     assert 1 <= 32 * found.groups["global_load"].sectors / (4 * 1024 * (16 + 4096)) < 2
 
 
+@pytest.mark.further
 def test_tiles_that_nobody_shares_are_told_exactly_though_a_smaller_problem_would_share_them():
     found = counted(
         "tma_packed", Problem(128 * 264, 128, 1024), {"BM": 128, "BN": 128, "WORKERS": 2}, multiprocessors=132

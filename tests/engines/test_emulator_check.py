@@ -426,7 +426,7 @@ FORMS = {
 tests/kernels/test_library_on_emulator.py checks in every form; test_tf32.py and test_split_products.py check theirs."""
 
 
-@pytest.mark.one_of_each("layout")
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("name", "shape", "layout"), [(name, *form) for name, form in FORMS.items()], ids=str)
 def test_kernels_of_batches_have_no_faults(name, layout, shape):
     """With a matrix that serves all of a batch; a bias and an activation; results of 16 bits."""

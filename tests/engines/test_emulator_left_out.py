@@ -157,7 +157,7 @@ def changed(tmp_path_factory):
     return change
 
 
-@pytest.mark.one_of_each("ordered.name")
+@pytest.mark.one_of_each("ordered.file")
 @pytest.mark.parametrize(
     ("ordered", "number"),
     [pytest.param(one, line, id=f"{one.name}-{one.file}-{line}") for one in ORDERED for line in (0, *one.lines)],

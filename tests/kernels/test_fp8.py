@@ -45,7 +45,7 @@ def error(result, exact):
     return np.linalg.norm(result.astype(np.float64) - exact) / np.linalg.norm(exact)
 
 
-@pytest.mark.one_of_each("kernel", "layout", "types", "result")
+@pytest.mark.one_of_each("kernel")
 @pytest.mark.parametrize(
     ("kernel", "config", "layout", "types", "result", "sizes"),
     [

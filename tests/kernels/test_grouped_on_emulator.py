@@ -126,7 +126,7 @@ GROUPS = st.builds(
 FORMS = [(config, KINDS[(number + turn) % 3]) for number, config in enumerate(CONFIGS) for turn in (0, 1)]
 
 
-@pytest.mark.one_of_each("kind")
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("config", "kind"), FORMS, ids=str)
 @example(groups=Groups((0, 0, 700, 0, 3), 1, 72, 72))
 @example(groups=Groups((3, 0, 6), 1, 9, 72))

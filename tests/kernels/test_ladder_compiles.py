@@ -66,6 +66,7 @@ def test_every_preset_compiles(kernel, preset, report_of):
     assert report_of(kernel, config, Variant(True, False, kernel.takes.factors[0]), arch).report.registers
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_of_warpgroups_are_not_serialised(name):
     """ptxas waits for each product before the next where it is not sure of their registers. Of rungs with the same

@@ -171,7 +171,7 @@ def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant, 
     assert "Performance Loss" not in compiled.log
 
 
-@pytest.mark.one_of_each("arch")
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("number", "kernel", "arch"),
     [

@@ -101,7 +101,7 @@ def one_after_the_other(a, b):
     return sums.astype(np.float64)
 
 
-@pytest.mark.one_of_each("kernel", "name")
+@pytest.mark.one_of_each("kernel")
 @pytest.mark.parametrize("k", [64, 1024])
 @pytest.mark.parametrize(("kernel", "name"), inputs_of("gemm_bf16x6", "thin_bf16x6"))
 def test_six_products_err_no_more_than_sums_in_float32(kernel, name, k):
@@ -133,7 +133,7 @@ def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
     assert errors(product(a, b, kernel), a, b)[0] <= 8 * UNIT
 
 
-@pytest.mark.one_of_each("kernel", "name")
+@pytest.mark.one_of_each("kernel")
 @pytest.mark.parametrize("k", [4, 64, 1024])
 @pytest.mark.parametrize(("kernel", "name"), inputs_of("gemm_fp16x3", "thin_fp16x3"))
 def test_three_products_of_scaled_terms_keep_21_bits(kernel, name, k):

@@ -102,7 +102,7 @@ def kinds_of(kernel, config):
     return [kind for kind in kinds(kernel, config) if (kernel, config) in EACH or kind.epilogue == Epilogue()]
 
 
-@pytest.mark.one_of_each("kernel", "sizes")
+@pytest.mark.one_of_each("sizes")
 @forms
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (65, 49, 33), (129, 7, 161)])
 def test_sizes_that_nothing_divides_are_right(kernel, config, sizes):
@@ -115,7 +115,7 @@ def test_sizes_that_nothing_divides_are_right(kernel, config, sizes):
         check(ENGINE, kernel, config, case, left=LEFT, change=rounding_of(kernel))
 
 
-@pytest.mark.one_of_each("kernel")
+@pytest.mark.first(2)
 @forms
 @given(data=st.data())
 @drawing(8)
@@ -164,6 +164,7 @@ def test_only_what_lies_in_another_order_or_unaligned_is_copied():
         assert copied(kernel, config, Problem(64, 64, 64, b=b), Addresses(b=4)) == ("B",)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("kernel", "config"), [*zip(KERNELS, CONFIGS, strict=True)], ids=named)
 def test_all_kernels_of_warpgroups_make_the_same_bits(kernel, config):
     """Of one order of sums, whichever factor is in registers."""
@@ -224,7 +225,7 @@ def test_a_kept_copy_gives_the_same_bits(kernel, config):
     np.testing.assert_array_equal(tilewright.matmul(a, kept, **how), tilewright.matmul(a, b, **how))
 
 
-@pytest.mark.one_of_each("kernel")
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("kernel", "config", "gap"), [(*one, number % 2 * 3) for number, one in enumerate(FORMS)], ids=named
 )

@@ -32,7 +32,7 @@ FORMS = [
 
 
 # Both kernels, each form, each order, and rows that begin anywhere.
-@pytest.mark.one_of_each("kernel")
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("kernel", "overrides", "gap", "layout"),
     [

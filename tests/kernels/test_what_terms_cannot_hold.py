@@ -272,7 +272,7 @@ def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overri
         check_float32(case, operands, result, 0.0 if value == MOST else LEFT[name])
 
 
-@pytest.mark.one_of_each("name")
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("factor", "place", "least", "most"),
     [("a", (0, 0), 0.01, 0.1), ("b", (-1, -1), 0.9, 1), ("a", None, 0.98, 1)],
@@ -297,6 +297,7 @@ def test_squares_are_split_until_one_shows_that_terms_do_not_hold(name, override
     assert least <= split <= most  # between matrices there are gaps
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("kept", [None, "A"])
 @pytest.mark.parametrize(("name", "overrides"), [FORMS[1]], ids=str)
 def test_counters_that_are_not_set_back_are_noticed(name, overrides, kept, tmp_path):
@@ -439,7 +440,7 @@ WRONG = {
 }
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("fault", WRONG)
 def test_planted_faults_of_float32_tiles_make_them_wrong_or_wait_for_ever(fault, tmp_path, monkeypatch):
     """Those of one kernel and header are in one compiled kernel."""
@@ -469,6 +470,7 @@ def test_slices_that_replace_sums_which_are_still_read_are_found(tmp_path):
 # What is infinite or NaN.
 
 
+@pytest.mark.first(2)
 @forms
 def test_sums_with_an_infinity_are_stored_anew_and_no_others(name, overrides):
     """Of one row and one column: the others are of the terms, in which it counts as 0."""

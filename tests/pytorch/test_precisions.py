@@ -16,6 +16,8 @@ from tilewright.bench.suites import Shape
 from tilewright.core.problem import PRECISIONS
 from tilewright.engines.emulator import EmulatorEngine
 
+pytestmark = pytest.mark.further
+
 SMALL = Scale("cpu", (Shape(48, 40, 32), Shape(24, 16, 64)), side=24, depths=(16,))
 
 
