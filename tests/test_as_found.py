@@ -196,7 +196,7 @@ def faults_of_launch(name, folder):
     return [f"{one.kind}: {one}" for one in checked.findings] + wrong
 
 
-@pytest.mark.first(8)
+@pytest.mark.first(3)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_product_passes(name):
     assert faults_of_product(PRODUCTS[name], FOUND) == []
@@ -212,7 +212,7 @@ def test_a_launch_passes(name):
 EXPLAINED = ("naive", "shared", "vectorized", "bfloat16", "inline PTX", "two barriers", "a tensor map's first step")
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_a_product_is_explained(name):
     pytest.importorskip("cuda.core")

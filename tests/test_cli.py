@@ -88,7 +88,7 @@ SOME = ("naive", "autotuned", "wmma_f16", "skinny", "wgmma", "gemm_mma", "gemm_f
 """Of the course and of the library; tests/kernels runs each."""
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("words", "expected", "last"),
     [
@@ -219,6 +219,7 @@ def test_bench_takes_layouts_batches_epilogues_and_result_types(tilewright, tmp_
     assert all(facts.items() <= record.items() and record["verified"] for record in records)
 
 
+@pytest.mark.further
 def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path, monkeypatch):
     some = tuple(
         map(find, ("naive", "wmma_f16", "promoted", "split_k", "skinny", "gemm_wmma", "gemm_fp8", "gemm_bf16x6"))
@@ -469,6 +470,7 @@ def test_the_package_runs_as_a_module_and_completes_words():
     assert run_module(env=os.environ | words).stdout.split() == ["bench"]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("arguments", ["list", "--version", "bench -h"])
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_output_that_cannot_be_written_is_an_error_in_one_line(arguments):
@@ -488,6 +490,7 @@ def test_memory_that_is_full_is_an_error_in_one_line(tilewright, monkeypatch):
     assert (status, err) == (1, "error: memory is full: Unable to allocate 4. GiB")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("command", ["list", "bench", "check", "explain", "sass", "tune"])
 def test_every_command_takes_a_preset_and_refuses_an_unknown_one(tilewright, command, tmp_path):
     sized = [] if command == "list" else ["--shape", "16"]

@@ -236,6 +236,7 @@ def test_vast_matrices_are_checked_by_some_blocks(tmp_path):
     assert re.search(r"out of bounds 50000x50000x64, beta 0.5 thread .* reads C\[-\d+, \d+\], outside of", text(result))
 
 
+@pytest.mark.further
 def test_kernels_of_which_no_few_blocks_can_be_checked_are_left_out_unless_they_are_named(monkeypatch):
     monkeypatch.setattr(check, "KERNELS", (find("naive"), find("tma_packed")))
     result = run("--vast", "--shape", "50000x50000x64")

@@ -196,7 +196,7 @@ def test_memory_that_a_problem_is_too_large_for_is_named(monkeypatch):
         explain("naive", "--shape", "8192")
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(
     "words",
     [

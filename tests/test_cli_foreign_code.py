@@ -74,6 +74,7 @@ def run(*arguments):
     return " ".join(result.output.split())
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_a_cubin_says_what_its_compiler_reported(cubins, arch):
     folder, reports = cubins

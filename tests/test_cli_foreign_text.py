@@ -113,7 +113,7 @@ STREAMS = {
 }
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("case", STREAMS)
 def test_an_output_that_takes_nothing_is_no_traceback(case):

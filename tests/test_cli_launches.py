@@ -56,7 +56,7 @@ def wrong_buffers(launch):
     return [one.worst for one in Reference(launch).compare(checked.inputs, checked.outputs) if not one.right]
 
 
-@pytest.mark.first(4)
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", KERNELS)
 def test_right_kernels_pass(name):
     assert is_launch(place_of(name))
@@ -221,6 +221,7 @@ def test_a_kernel_that_never_ends_ends_an_explanation(tmp_path, monkeypatch):
     assert "the kernel does not end: no answer in 1 s" in str(result.exception)
 
 
+@pytest.mark.further
 def test_large_launches_are_estimated():
     pytest.importorskip("cuda.core")
     launch = read_launch(place_of("convolution"), "n=524288")
@@ -232,6 +233,7 @@ def test_large_launches_are_estimated():
     assert launch_verdict(one)
 
 
+@pytest.mark.further
 def test_launches_of_many_accesses_are_estimated(tmp_path, monkeypatch):
     pytest.importorskip("cuda.core")
     (tmp_path / "rows.cu").write_text(
@@ -278,6 +280,7 @@ def test_what_constant_memory_cannot_hold(word, error, words):
         Placed(launch, draw(launch)).run(compile_launch(launch, FAST))
 
 
+@pytest.mark.further
 def test_a_few_blocks_have_the_banks_of_their_multiprocessors():
     pytest.importorskip("cuda.core")
     launch, h200 = read_launch(place_of("softmax"), "rows=3 cols=4096"), gpu_named("H200")

@@ -51,6 +51,7 @@ def test_samples_are_found():
     assert {sample.split()[2] for sample in samples()} >= {"bench", "list", "check", "explain", "sass"}
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("sample", samples(), ids=lambda sample: sample.splitlines()[0])
 def test_a_sample_is_what_the_commands_print(sample, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -35,6 +35,7 @@ def errors(monkeypatch, capsys, tmp_path):
     return run
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_a_terminal_lines_say_how_long_it_will_take(command, errors, monkeypatch):
     monkeypatch.setattr(progress, "FIRST_LINE_S", 0.0)

@@ -47,7 +47,7 @@ def words(lines):
     return {re.sub(r"[\d.]+", "0", word) for word in text.split() if word not in ("us", "ms", "s")}
 
 
-@pytest.mark.first(5)
+@pytest.mark.first(2)
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
 def test_nothing_is_cut_in_a_narrow_terminal(arguments, printed, monkeypatch):
     if "past_the_last_row" in arguments:

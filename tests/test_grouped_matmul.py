@@ -80,6 +80,7 @@ def _no_gpu(monkeypatch):
     monkeypatch.setattr("tilewright.grouped_calls.cuda_unavailable", lambda: "a test says so")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("dtype", "named"), [("float16", {}), ("bfloat16", {}), ("bfloat16", {"engine": "emulator"})], ids=str
 )
@@ -279,6 +280,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", ORDERS)
 def test_factors_lie_in_any_order(gpu, name):
     """Launches: those that no layout describes are copied by their library, others by a launch before."""

@@ -129,6 +129,7 @@ def test_no_modules_import_each_other():
     TopologicalSorter(needs).prepare()  # raises CycleError, which names them
 
 
+@pytest.mark.further
 def test_the_package_does_not_import_studies():
     by_package = {name for path in ROOT.rglob("*.py") for name, _ in names_imported(path)}
     by_studies = {name for path in STUDIES.rglob("*.py") for name, _ in names_imported(path)}

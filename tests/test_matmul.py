@@ -140,6 +140,7 @@ def test_a_and_b_are_not_read_where_alpha_is_zero(engine, a, b, dtype):
             np.testing.assert_allclose(result.astype(np.float32), expected, rtol=2**-7, atol=1e-6)
 
 
+@pytest.mark.first(22)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(("a", "b"), PRODUCTS.values(), ids=PRODUCTS)
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)

@@ -47,6 +47,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.first(7)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(300, 200, 100), (64, 64, 5000), (1000, 8, 16), (7, 900, 40)], ids=str)
 def test_products_larger_than_the_memory(layout, shape):

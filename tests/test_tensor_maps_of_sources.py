@@ -80,7 +80,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.first(4)
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("changes", "words"), FAULTS.values(), ids=FAULTS)
 def test_a_planted_fault_is_named(changes, words):
     text = PRODUCT
@@ -298,7 +298,7 @@ def boxes(tmp_path, shape, box, load, store, options=""):
     return check_launch(read_launch(str(tmp_path / "boxes.cu")))
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("shape", "box", "at", "to"),
     [

@@ -98,7 +98,7 @@ print(_launcher.SOURCE == extension.digest(launcher._SOURCE), launcher.load() is
     assert installed("-c", program).split() == ["True", "True"]
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_kernels_of_every_compiler_run_with_its_runtime(installed, tmp_path, compiler):
     """The library is in the wheel, and whatever compiler made it, it need not be compiled."""
@@ -124,7 +124,7 @@ def test_without_its_runtime_another_is_compiled_at_first_use(installed, copy, t
     assert len(list((tmp_path / "cache").rglob("tilewright-runtime-*.so"))) == 1
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("why", ["as installed", "edited", "absent", "does not load", "other processor"])
 def test_when_its_runtime_is_used(installed, copy, tmp_path, why):
     """Shown with a compiler that compiles nothing, so that where the runtime is not used there is none."""

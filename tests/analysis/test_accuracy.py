@@ -24,7 +24,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("k", "least", "most"), [(16, 0.8, 2), (200, 0.8, 1.6), (1024, 0.9, 1.2), (4096, 0.9, 1.1)])
 @pytest.mark.parametrize(("name", "overrides"), KINDS, ids=str)
 def test_errors_are_as_predicted(name, overrides, k, least, most):

@@ -20,6 +20,7 @@ def explained(name, shape="256", gpu=H200, scalars=Scalars(), **fields):
     return explain(kernel, kernel.config(), Problem.parse(shape, **fields), gpu, scalars=scalars)
 
 
+@pytest.mark.further
 def test_json_has_what_was_asked_for():
     facts = to_json(explained("thread_tiled_2d", scalars=Scalars(alpha=2.0, beta=0.5)))
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
@@ -72,7 +73,7 @@ def test_without_a_disassembler_it_says_that_merging_is_not_known():
     assert any("as the source makes them" in note and "no nvdisasm" in note for note in one.notes)
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 @pytest.mark.usefixtures("no_disassembler")  # it takes half a second a GPU
 @pytest.mark.parametrize("gpu", [*{gpu.capability: gpu for gpu in GPUS}.values()], ids=lambda gpu: gpu.name)
 def test_every_generation_of_gpus_has_an_occupancy(gpu):
@@ -82,6 +83,7 @@ def test_every_generation_of_gpus_has_an_occupancy(gpu):
     assert verdict(one)
 
 
+@pytest.mark.further
 def test_a_gpu_too_old_is_refused_and_one_too_old_for_the_compiler_is_noted():
     notes = explained("naive", gpu=gpu_named("V100")).notes
     assert any("V100 has compute capability 7.0" in note and "7.5 and newer" in note for note in notes)
@@ -91,7 +93,7 @@ def test_a_gpu_too_old_is_refused_and_one_too_old_for_the_compiler_is_noted():
         explained("naive", arithmetic="float16")
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "shape", "words"),
     [
@@ -148,6 +150,7 @@ def test_it_says_one_time_and_no_level_takes_longer():
         assert max(one.times_us.values()) < one.predicted.us
 
 
+@pytest.mark.further
 def test_instructions_issue_no_faster_than_lanes_multiply():
     """A partition of an A100 has 16 lanes, so that a warp's multiply-add takes two clocks of them."""
     one = explained("warptiled", "512", gpu=gpu_named("A100 40GB"))

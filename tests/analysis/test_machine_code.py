@@ -27,7 +27,7 @@ def code_of(name, arch=HOPPER, edges=False, **overrides):
     return machine_code(kernel, kernel.config(overrides), specialization, arch)
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "edges"),
     [
@@ -63,6 +63,7 @@ def test_every_architecture_is_read(capability):
     assert OTHER not in count(code.instructions)
 
 
+@pytest.mark.further
 def test_a_block_tile_is_multiplied_in_one_pass_of_the_main_loop():
     """The k-loop of warptiled: BK steps, in each of which a thread multiplies WMITER*TM by WNITER*TN elements."""
     code = code_of("warptiled")
@@ -79,6 +80,7 @@ def test_the_main_loop_stays_the_same_when_code_is_moved_behind_the_end():
     assert addresses[-1] - addresses[0] > 16 * len(addresses)
 
 
+@pytest.mark.further
 def test_asynchronous_copies_need_no_registers():
     widths = access_widths(code_of("async_copy").main_loop)
     assert set(widths) == {"async_copy", "shared_load"}
@@ -86,7 +88,7 @@ def test_asynchronous_copies_need_no_registers():
     assert set(widths["shared_load"]) == {16}, "loads that are never executed do not count"
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(("name", "instructions", "waits"), [("wgmma", 8, {0}), ("wgmma_tma", 8, {1})])
 def test_products_of_warpgroups_and_waits_for_them(name, instructions, waits):
     found = warpgroup_products(code_of(name).main_loop)
@@ -107,6 +109,7 @@ def test_remarks_on_products_of_warpgroups():
     assert "wgmma.wait_group" in remark
 
 
+@pytest.mark.further
 def test_tensor_cores_are_found():
     assert multiply_adds(code_of("wmma_f16").main_loop) == (32, 0)
 

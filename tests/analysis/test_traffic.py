@@ -25,7 +25,7 @@ def counted(name, problem, overrides=None, beta=0.0, **options):
     return count(kernel, kernel.config(overrides), problem, scalars=Scalars(beta=beta), **options)
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("file", PROFILED)
 def test_shared_memory_agrees_with_nsight_compute_at_2048(file, request):
     """Counted on an H200. Its counters of wavefronts include some that wait for other traffic, most of them stores."""
@@ -74,7 +74,7 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "overrides", "problem"), SAMPLED, ids=lambda value: value if isinstance(value, str) else ""
 )
@@ -131,6 +131,7 @@ def test_tiles_of_tensor_maps_are_bytes_and_no_requests():
     assert found.groups["global_load"].requests == found.groups["async_copy"].requests == 0
 
 
+@pytest.mark.further
 def test_what_the_copy_engine_stores_is_bytes_and_no_requests():
     """Of C alone: what of the last tiles lies outside is not stored."""
     m, n, k = 200, 120, 128
@@ -141,7 +142,7 @@ def test_what_the_copy_engine_stores_is_bytes_and_no_requests():
     assert found.groups["shared_store"].bank_conflicts == 0
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(("columns", "layout"), [(64, "TN"), (96, "NT")])
 def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns):
     a, b = orders(layout)
@@ -156,7 +157,7 @@ def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns)
     assert line.source.file == "stage_products.cuh"
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(("columns", "consumers"), [(64, 1), (192, 3)])
 def test_a_row_major_factor_of_float8_is_loaded_once_and_read_on_distinct_banks(columns, consumers):
     """By TMA in blocks of 64 or 128 columns of D, by threads 16 bytes a lane."""
@@ -179,7 +180,7 @@ def test_factors_that_are_split_in_registers_are_moved_on_distinct_banks():
     assert terms.wavefronts * 128 == terms.bytes == 3 * 2 * 64 * 256
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(("ld", "ends"), [(96, 0), (97, 4)])
 def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
     """Of 8 rows, 32 columns an instruction; and of each end of a row, one element a lane, then its other one."""
@@ -240,6 +241,7 @@ def test_tiles_that_nobody_shares_are_told_exactly_though_a_smaller_problem_woul
     assert found.groups["global_store"].accesses * 4 == 128 * 264 * 128
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("shape", ["0x5x3", "5x0x3", "4x4x0"])
 def test_nothing_to_multiply(shape):
     found = counted("warptiled", Problem.parse(shape))
@@ -271,7 +273,7 @@ def test_a_launch_of_4096_takes_few_blocks(kernel):
     assert found.operations.ffma == 4096**3
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("layout", ["NT", "TN"])
 def test_a_kernel_behind_a_relayout_is_counted_as_it_reads_its_operands(layout):
     a, b = orders(layout)

@@ -93,6 +93,7 @@ GROUPS = {
 """Runs that have something in common, and their largest mean error."""
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize("group", GROUPS)
 def test_it_predicts_the_times_of_the_librarys_kernel(measured, group):
     most, belongs = GROUPS[group]

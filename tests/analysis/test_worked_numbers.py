@@ -61,6 +61,7 @@ def test_the_naive_kernel_without_any_cache_at_4092():
     assert loads.bytes == pytest.approx(548e9, rel=0.001)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "of_global", "of_shared"),
     [
@@ -77,6 +78,7 @@ def test_accesses_per_result(name, of_global, of_shared):
     assert per_result(groups["shared_load"], (m, n, k)) == k * of_shared
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "config", "loads"),
     [

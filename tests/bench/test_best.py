@@ -18,6 +18,7 @@ from tilewright.select.selector import select
 ENGINE = EmulatorEngine()
 
 
+@pytest.mark.further
 def test_each_problem_gets_its_own_pick_and_its_record_names_it():
     problems = [Problem.parse("8"), Problem.parse("64x128x16")]
     coalesced = Choice(find("coalesced"), find("coalesced").config())
@@ -84,6 +85,7 @@ def test_a_precision_that_cannot_be_kept_is_refused(monkeypatch, capsys, argumen
     assert words in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.further
 def test_with_a_precision_and_no_name_it_is_the_kernels_that_keep_it(monkeypatch, tmp_path):
     path = tmp_path / "run.json"
     promising = {"coalesced": True, "wmma_f16": False, "gemm_tf32": False, "gemm_bf16x3": False, "gemm_fp16x3": True}

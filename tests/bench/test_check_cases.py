@@ -61,6 +61,7 @@ def shipped_values(kernel):
     return found
 
 
+@pytest.mark.further
 def test_every_source_is_run():
     run = {kernel.source for name in (one.name for one in CHECKED) for kernel, _ in launches(name)}
     assert run == set((PACKAGE / "kernels").glob("l*/*.cu"))

@@ -45,6 +45,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_becomes_another_value_is_found_where_elements_have_such_and_nowhere_else(fault, tmp_path):
     *change, problem, values = FAULTS[fault]
@@ -59,6 +60,7 @@ def test_an_element_that_is_another_than_it_should_be_is_named(tmp_path):
     assert outcome(kernel, PLAIN, values=INFINITY).wrong.endswith("by float64")
 
 
+@pytest.mark.further
 def test_c_apart_from_d_has_lines_of_its_own_and_is_not_written(tmp_path):
     problem = Problem(70, 45, 30, Arithmetic("float16"), c=Layout("row", 61))
     assert outcome(find("gemm_wmma"), problem).clean
@@ -67,6 +69,7 @@ def test_c_apart_from_d_has_lines_of_its_own_and_is_not_written(tmp_path):
     assert "write to an input" in {one.kind for one in found.checked.findings}
 
 
+@pytest.mark.further
 def test_groups_are_multiplied_with_their_own_matrices(tmp_path):
     kernel = find("grouped_sm90")
     problem = Problem(150, 24, 40, kernel.takes.arithmetic(), 4, grouped=True)
@@ -77,6 +80,7 @@ def test_groups_are_multiplied_with_their_own_matrices(tmp_path):
         assert found.right == right
 
 
+@pytest.mark.further
 def test_what_the_copy_engine_stores_without_a_fence_is_found(tmp_path):
     """By a case that check has of its own."""
     kernel = find("gemm_sm90")
@@ -93,6 +97,7 @@ def test_what_the_copy_engine_stores_without_a_fence_is_found(tmp_path):
     assert "missing fence" in {one.kind for one in found.checked.findings}
 
 
+@pytest.mark.further
 def test_blocks_of_a_cluster_that_have_nothing_of_d_read_no_scales():
     """Where tiles divide all sizes, so that accesses are not checked against them, and clusters do not."""
     kernel = find("gemm_fp8")

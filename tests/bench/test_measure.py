@@ -221,6 +221,7 @@ def test_operands_are_uploaded_as_the_problem_says_they_lie(layout, batch):
         assert chosen.pointers == Pointers(*a_b_c, bias=chosen.bias.pointer)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_library_kernel_is_measured_in_its_case(layout):
     a, b = orders(layout)

@@ -62,6 +62,7 @@ def launch_of(folder, declared, value):
     return read_launch(str(file))
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize("what", WRONG)
 def test_what_only_the_host_has_is_an_error_with_its_line(what, tmp_path):
     declared, value, line = WRONG[what]
@@ -79,6 +80,7 @@ def test_what_a_gpu_has_or_never_meets_is_none(what, tmp_path):
     check_for_gpu(launch.file, launch.entry, launch.defines)
 
 
+@pytest.mark.further
 def test_a_launch_is_checked_for_it(tmp_path):
     with pytest.raises(CompileError, match=r"each\.cu\(4\): error: .* write __device__ ahead of it"):
         check_launch(launch_of(tmp_path, CLIP, "clip(x[0])"))

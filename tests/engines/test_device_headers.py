@@ -148,7 +148,7 @@ def compile_uses(header, uses, arch):
     return nvrtc.compile_source(source, "kernel.cu", f"kernel{len(uses) - 1}", {"BUNDLE": 2}, arch)
 
 
-@pytest.mark.one_of_each("header")
+@pytest.mark.first(5)
 @pytest.mark.parametrize(("header", "arch"), CASES)
 def test_wrappers_compile(header, arch):
     _, uses = USES[header]

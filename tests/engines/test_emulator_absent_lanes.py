@@ -66,6 +66,7 @@ def checked(folder, way, block, n):
     return check_launch(read_launch(str(file), f"way={way} n={n}", block=str(block))).findings
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("way", "block", "mark", "lane"),
     [

@@ -35,7 +35,7 @@ STEPS = {
 }
 
 
-@pytest.mark.first(4)
+@pytest.mark.first(2)
 @BUILDS
 @pytest.mark.parametrize("kind", TYPES)
 def test_one_thread_after_the_other(kind, build):
@@ -68,6 +68,7 @@ def test_one_thread_after_the_other(kind, build):
         np.testing.assert_array_equal([*found, cell], expected, name)
 
 
+@pytest.mark.first(3)
 @BUILDS
 @pytest.mark.parametrize(
     ("kind", "dtype"),
@@ -135,6 +136,7 @@ CALLS = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("kind", CALLS)
 def test_the_checker_takes_them_for_atomic_and_a_store_next_to_them_for_a_race(kind):
     """In global and in shared memory."""

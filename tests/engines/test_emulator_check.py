@@ -109,6 +109,7 @@ def test_registers_that_nobody_gives_are_told():
     )
 
 
+@pytest.mark.further
 def test_a_sum_in_the_order_in_which_threads_come_depends_on_it():
     findings = findings_of("unordered_sum", (24, 39, 200))
     assert {finding.kind for finding in findings} == {"order"}
@@ -311,6 +312,7 @@ def test_planted_faults_of_clusters_are_named(case, tmp_path):
     assert_named(checked, kind, words)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("gone", ["rank == 1 && threadIdx.x == 7", "threadIdx.x % 3", "rank == 1"])
 def test_threads_that_have_returned_hold_up_no_barrier_of_a_cluster(gone, tmp_path):
     changes = {LAST: f"    if ({gone}) return;\n{LAST}"}
@@ -367,6 +369,7 @@ NAMED = {
 """Changes of `right_named`, and the kind and words of what is found then."""
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("case", NAMED)
 def test_planted_faults_of_named_barriers_are_named(case, tmp_path):
     changes, kind, words = NAMED[case]
@@ -401,6 +404,7 @@ def test_kernels_have_no_faults(kernel, shape, beta):
     assert operands.error(checked.result) <= limit(problem, kernel.precision)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", ["clusters", "rasterized", "pingpong", "tma_store"])
 def test_a_block_below_the_last_tile_row_touches_nothing(name):
     """Though tiles divide C, so that the code has no guards."""
@@ -441,7 +445,7 @@ def test_kernels_of_batches_have_no_faults(name, layout, shape):
     assert operands.error(checked.result) <= limit(problem, kernel.precision)
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("overrides", "layout"),
     [
@@ -468,6 +472,7 @@ SM90 = {
 """Forms of gemm_sm90."""
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -513,6 +518,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("change", CHANGES)
 def test_planted_faults_of_warpgroups_show(change, tmp_path):
     """As wrong results or, where words are given, as findings."""
@@ -605,6 +611,7 @@ HAZARDS = {
 """Forms of gemm_sm90, a file of its source, changes of it, and the kind and words of what is found then."""
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("hazard", HAZARDS)
 def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
     kernel = find("gemm_sm90")
@@ -633,7 +640,7 @@ BY_DEFAULT = {
 """Faults that show once a stage is filled again, or a block has several tiles."""
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", BY_DEFAULT)
 def test_the_shapes_of_a_check_show_faults_of_later_stages_and_tiles(name, tmp_path):
     kernel = find(name)
@@ -657,6 +664,7 @@ def test_the_shapes_of_a_check_have_odd_sizes_and_sizes_that_tiles_divide():
         assert all(size % 2 for size in odd), kernel.name
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["specialised", "interleaved", "gemm_sm90"])
 def test_a_producer_must_give_its_registers(name, tmp_path):
     kernel = find(name)

@@ -121,6 +121,7 @@ UPDATES = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("case", UPDATES)
 def test_an_atomic_update_needs_a_value(case):
     assert look(UPDATES[case]) == {("uninitialized read", 0)}
@@ -137,7 +138,7 @@ def test_shared_memory_that_nobody_writes_has_no_value():
     }
 
 
-@pytest.mark.one_of_each("case")
+@pytest.mark.first(6)
 @pytest.mark.parametrize("case", ORDERED)
 @pytest.mark.parametrize("schedule", [0, 1, 7])
 def test_what_is_ordered_is_no_race(case, schedule):
@@ -291,7 +292,7 @@ SAME = {
 }
 
 
-@pytest.mark.one_of_each("case")
+@pytest.mark.first(2)
 @pytest.mark.parametrize("case", SAME)
 @pytest.mark.parametrize("schedule", [0, 1, 7])
 def test_stores_of_one_value_by_several_threads_are_no_race(case, schedule):
@@ -318,6 +319,7 @@ def test_shared_memory_is_not_the_block_before_s():
     }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     "case",
     [
@@ -356,7 +358,7 @@ LANES = {
 }
 
 
-@pytest.mark.one_of_each("case")
+@pytest.mark.first(2)
 @pytest.mark.parametrize("case", LANES)
 @pytest.mark.parametrize("schedule", [0, 1, 7])
 def test_lanes_pass_on_what_they_know_of_other_blocks_at_a_syncwarp(case, schedule):
@@ -425,6 +427,7 @@ STAGED = {
 """Words of A (64 lines of 32) and of B (8) that are written before a product of 16 k; whether a read is a fault."""
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("case", STAGED)
 def test_a_product_may_read_whole_rows_and_columns_that_nobody_wrote(case):
     """An instruction multiplies 64 rows, and a matrix may have fewer. The sums of the others need not be used."""

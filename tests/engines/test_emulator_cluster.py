@@ -177,7 +177,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("before", "after", "faults"), PLANTED.values(), ids=PLANTED)
 def test_a_launch_has_clusters_and_faults_in_the_memory_of_others_are_named(tmp_path, before, after, faults):
     (tmp_path / "pairs.cu").write_text(PAIRS.replace(before, after, 1))

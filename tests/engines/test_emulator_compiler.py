@@ -92,6 +92,7 @@ ZEROS_AND_A_COPY = """(
 )()"""
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("call", "links"), [("out[0]", 1), (ZEROS_AND_A_COPY, 1), ("expf(out[0])", 2)])
 def test_kernels_that_call_no_library_are_linked_without_any(monkeypatch, fresh_cache, call, links):
     run, calls = Compiler.run, []
@@ -150,6 +151,7 @@ def test_cxx_may_have_options():
     assert out[0] == 7
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("options", [(), ("-DSIMT_PORTABLE_FIBERS",)], ids=["usual", "without assembly"])
 def test_fibers_go_on_where_they_stopped(options, tmp_path):
     library = tmp_path / "fibers.so"
@@ -243,7 +245,7 @@ def test_code_of_another_kind_in_the_cache_is_compiled_anew(fresh_cache, tmp_pat
         assert kernel.exists() and not planted.exists()
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("build", [FAST, CHECKED, COUNTED], ids=["fast", "checked", "counted"])
 def test_what_all_kernels_begin_with_is_parsed_once(build, fresh_cache):
     if find_compiler().is_clang:
@@ -257,6 +259,7 @@ def test_what_all_kernels_begin_with_is_parsed_once(build, fresh_cache):
     assert list(fresh_cache.rglob("prelude-*")) == [parsed]
 
 
+@pytest.mark.further
 def test_a_parsed_beginning_that_is_gone_or_of_another_compiler_is_no_obstacle(fresh_cache):
     if find_compiler().is_clang:
         pytest.skip("Clang is given the text")
@@ -328,6 +331,7 @@ def test_a_number_of_workers_that_is_none(monkeypatch, value):
         run(12)
 
 
+@pytest.mark.further
 def test_how_far_code_is_optimized(monkeypatch):
     found = set()
     for level in ("1", "2", "3", ""):

@@ -62,7 +62,7 @@ def sites(counts, pipe):
     return [site for site in counts.sites if site.pipe == pipe]
 
 
-@pytest.mark.first(5)
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("width", "stride", "each", "wavefronts", "least"),
     [
@@ -98,6 +98,7 @@ extern "C" __global__ void probe SIGNATURE {
 """
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("offset", "stride", "sectors"), [(0, 1, 4), (1, 1, 5), (8, 1, 4), (0, 2, 8), (0, 8, 32), (0, 100, 32), (3, 0, 1)]
 )
@@ -176,6 +177,7 @@ extern "C" __global__ void probe SIGNATURE {
 """
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("first", "count", "of_8", "of_16"),
     [
@@ -246,6 +248,7 @@ extern "C" __global__ void probe SIGNATURE {
 """
 
 
+@pytest.mark.further
 def test_operations_next_to_inline_ptx_are_counted(tmp_path):
     """In registers that are floats, too."""
     file = tmp_path / "probe.cu"

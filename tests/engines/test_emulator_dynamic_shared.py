@@ -30,6 +30,7 @@ DECLARED = {
 }
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize(("number", "case"), [*enumerate(DECLARED)])
 def test_a_declaration(number, case):
     """Of the text, whatever the build: they take turns."""
@@ -159,6 +160,7 @@ __device__ float sum(int count) {
 """
 
 
+@pytest.mark.first(2)
 @BUILDS
 @pytest.mark.parametrize("at", ["", "deeper/", "../beside/"])
 def test_a_declaration_in_a_header_is_one_for_all_that_include_it(at, build, tmp_path):

@@ -224,6 +224,7 @@ def test_timing_takes_turns_and_counts_on(engine, monkeypatch):
     assert sampled == [3, 7, 8, 12, 13, 17]
 
 
+@pytest.mark.further
 def test_times_are_those_of_the_launches(engine):
     source = 'extern "C" __global__ void spin(int n, volatile float* out) { for (int i = 0; i < n; ++i) *out += 1; }'
     out = engine.upload(np.zeros((1, 1), dtype=np.float32))

@@ -67,6 +67,7 @@ DEADLOCKS = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("case", DEADLOCKS)
 def test_threads_that_wait_for_ever_are_named(case):
     statements, message = DEADLOCKS[case]
@@ -179,6 +180,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("case", ENDLESS)
 def test_an_interrupt_ends_a_launch(case):
     cells = np.zeros(1, dtype=np.int32)
@@ -232,6 +234,7 @@ def test_threads_of_python_launch_at_the_same_time():
     np.testing.assert_array_equal(arrays, 63)
 
 
+@pytest.mark.further
 def test_launches_that_end_with_an_error_while_other_blocks_begin(monkeypatch):
     """A worker that has just taken a block, and finds the launch stopped, goes on to the next launch."""
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_THREADS", "4")

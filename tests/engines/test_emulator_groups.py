@@ -60,6 +60,7 @@ def test_matches():
         assert row.tolist() == [equal, near, 0xFFFFFFFF, 1, 0, 0]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("size", [1, 2, 8, 32])
 def test_tiles(size):
     source = (
@@ -129,6 +130,7 @@ extern "C" __global__ void kernel(const float* values, float* out) {
 )
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("call", ["block.sync()", "cg::sync(block)", "cg::thread_group(block).sync()"])
 def test_a_sum_of_a_block(call):
     values, out = RANDOM.integers(-9, 9, (3, 256)).astype(np.float32), np.zeros(3, np.float32)

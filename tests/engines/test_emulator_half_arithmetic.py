@@ -105,7 +105,7 @@ def elementwise(function, *operands):
     return np.array([function(*one) for one in values])
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @types
 @pytest.mark.parametrize("operands", ["drawn", "ties"])
 def test_results_are_exact_ones_rounded_once(name, operands):
@@ -178,6 +178,7 @@ def test_comparisons(name):
     np.testing.assert_array_equal(masks[:, 1], (x >= y) & (y >= x) | ~ordered)
 
 
+@pytest.mark.first(1)
 @types
 def test_integers(name):
     random = np.random.default_rng(9)
@@ -221,7 +222,7 @@ def test_atomic_sums(name):
     assert (total[0], totals[0], totals[1]) == (50, 50, -50)
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @types
 def test_the_gpus_compiler_takes_the_same_source(name):
     for entry in ("arithmetic", "functions", "comparisons", "integers", "atomics"):

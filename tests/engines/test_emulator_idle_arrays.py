@@ -126,6 +126,7 @@ def test_shared_memory_is_of_what_a_kernel_reaches(source):
     assert min(explained[f"shared_{kind}"].requests for kind in ("load", "store")) == 64 * len(REACHED)
 
 
+@pytest.mark.further
 def test_what_is_wrong_there_is_found_with_its_line(source):
     text = source.read_text()
     body = "{\n__shared__ float array[32];\narray[threadIdx.x] = x;\nreturn array[31 - threadIdx.x];\n}"

@@ -332,6 +332,7 @@ def rounded(exact, suffix, dtype):
     return above if suffix == "_ru" or (suffix == "_rz" and exact < 0) else below
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("suffix", ["_rz", "_ru", "_rd"])
 @pytest.mark.parametrize(("kind", "dtype"), [("float", np.float32), ("double", np.float64)])
 def test_arithmetic_rounds_in_the_direction_of_its_name(suffix, kind, dtype):

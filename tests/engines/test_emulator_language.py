@@ -43,6 +43,7 @@ VECTORS = {  # name, element, bytes of an element
 }
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("name", VECTORS)
 def test_vector_types(name):
     element, size = VECTORS[name]
@@ -73,6 +74,7 @@ extern "C" __global__ void kernel(int unused) {{
 """
 
 
+@pytest.mark.first(2)
 @BUILDS
 @pytest.mark.parametrize(
     ("include", "call"),
@@ -161,6 +163,7 @@ __global__ void __launch_bounds__(32, 2) kernel(const T* __restrict__ in, T* __r
 """
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("build", [FAST, CHECKED, COUNTED], ids=["fast", "checked", "counted"])
 def test_qualifiers_templates_and_constants(build):
     out = np.zeros(4, np.float32)

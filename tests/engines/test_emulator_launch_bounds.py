@@ -45,6 +45,7 @@ def launch(entry, threads, blocks=2, cluster=1):
     return out[0]
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("entry", BOUNDS)
 def test_a_block_larger_than_promised_is_refused(entry):
     bound = BOUNDS[entry]

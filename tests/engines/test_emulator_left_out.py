@@ -157,7 +157,7 @@ def changed(tmp_path_factory):
     return change
 
 
-@pytest.mark.one_of_each("ordered.file")
+@pytest.mark.first(4)
 @pytest.mark.parametrize(
     ("ordered", "number"),
     [pytest.param(one, line, id=f"{one.name}-{one.file}-{line}") for one in ORDERED for line in (0, *one.lines)],
@@ -181,7 +181,7 @@ OVERLAPPING = {
 """One for each source, with terms and without: where there is one, a form that is compiled above."""
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("ordered", OVERLAPPING.values(), ids=lambda one: one.name)
 def test_no_wait_for_the_launch_before_can_be_left_out_unnoticed(ordered, changed, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(HASTY))

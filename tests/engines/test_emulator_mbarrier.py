@@ -164,6 +164,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_wrong_use_is_named(case):
     statements, message = REFUSED[case]

@@ -112,6 +112,7 @@ __global__ void sum(const float* x, float* y, int* locked) {
 """
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("lock, sum_", [("&own", "all"), ("locked", "*y")], ids=["shared", "global"])
 def test_a_lock_orders_threads_of_a_block_and_of_others(lock, sum_, tmp_path):
     text = LOCK.replace("LOCK", lock).replace("SUM", sum_)
@@ -133,6 +134,7 @@ def test_a_thread_that_waits_for_one_of_its_block_lets_it_run(tmp_path):
     assert check(tmp_path, text)[0].findings == []
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_a_wait_for_what_never_comes_is_found_with_its_line(blocks, tmp_path):
     text = """// tilewright: y=out:int32[64] flag=zeros:int32[4] grid=1 block=64

@@ -53,6 +53,7 @@ def test_a_taker_whose_need_is_met_does_not_wait_for_one_who_came_before():
     )
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("threads", "registers"), [(128, 256), (256, 256), (384, 168), (512, 128), (640, 96), (1024, 64)]
 )
@@ -97,6 +98,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_wrong_use_is_named(case):
     statements, message = REFUSED[case]

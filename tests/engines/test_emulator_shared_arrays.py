@@ -60,6 +60,7 @@ def test_elements_are_named_inside_and_outside():
     assert array.element("As", -4) == "As[-1][31], outside of its 8 x 32 elements"
 
 
+@pytest.mark.further
 def test_arrays_of_the_ladder_are_understood():
     named = {
         kernel.name

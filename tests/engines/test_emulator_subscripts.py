@@ -51,6 +51,7 @@ OVERRUNS = {
 }
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("body, words", OVERRUNS.values(), ids=OVERRUNS)
 def test_an_overrun_of_a_local_array_is_found(body, words, tmp_path):
     ((kind, said),) = findings(tmp_path, body)
@@ -92,6 +93,7 @@ def test_nothing_is_found_within_arrays(body, tmp_path):
     assert findings(tmp_path, body, before="// tilewright: shared=1024\n") == []
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("body", ["y[t] = n / (i - 3);", "y[t] = unsigned(n) % (t / 300);", "y[t] = 7ll / (n - 256);"])
 def test_a_division_by_zero_is_found(body, tmp_path):
     ((kind, said),) = findings(tmp_path, body)

@@ -179,6 +179,7 @@ def sum_by_eights(a, b, c):
     return c
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("source", "sum_of"), [(SOURCE, sum_of), (OF_WARPS, sum_by_eights)], ids=["hopper", "ampere"])
 @settings(deadline=None, max_examples=30)
 @given(
@@ -290,6 +291,7 @@ def test_sums_of_float8_by_warps_are_those_of_integers(types):
     np.testing.assert_array_equal(result.view(np.uint32), np.array(expected, np.float32).view(np.uint32))
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("types", [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E5M2)], ids=str)
 @pytest.mark.parametrize("of_sums", [0, 9, -140])
 def test_sums_of_float8_are_those_of_integers(types, of_sums):

@@ -19,6 +19,7 @@ ENGINE = EmulatorEngine()
 MATRIX = np.arange(1, 50 * 44 + 1, dtype=np.float32).reshape(50, 44)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("box", BOXES[1::2], ids=str)
 def test_a_box_lies_as_a_gpu_puts_it(tmp_path, box):
     kernel = dump_kernel(tmp_path)
@@ -233,6 +234,7 @@ def test_a_box_is_of_one_matrix_of_the_batch(matrix):
 # Stores.
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("box", BOXES[::2], ids=str)
 def test_a_box_is_stored_as_a_gpu_does(tmp_path, box):
     """Elements outside of the matrix are not written, though memory may go on there."""

@@ -250,6 +250,7 @@ def test_our_kernels_count_in_64_bits(name):
         assert found.clean, found
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["rasterized", "clusters"])
 def test_some_blocks_of_ours_make_right_results(name):
     """Though of persistent ones the last block may have no tile."""

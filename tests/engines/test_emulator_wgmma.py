@@ -119,6 +119,7 @@ def test_a_product_that_nobody_waits_for_is_an_error():
 # Descriptors.
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -174,6 +175,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_wrong_use_is_named(case):
     statements, message = REFUSED[case]

@@ -48,6 +48,7 @@ def product(a, lda, b, ldb, c, ldc, dtype, layouts=("rows", "rows", "rows"), blo
     return out
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("layout_a", LAYOUTS)
 @pytest.mark.parametrize("layout_b", LAYOUTS)
@@ -63,6 +64,7 @@ def test_a_product_in_every_type_and_layout(dtype, layout_a, layout_b):
     np.testing.assert_array_equal(out, laid_out(a @ b + c, layout_a, 28, np.float32))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_lanes_hold_every_element_once(dtype):
     depth = TYPES[dtype]["DEPTH"]

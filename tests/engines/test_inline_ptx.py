@@ -245,6 +245,7 @@ UNKNOWN = {
 }  # fmt: skip
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_what_is_not_known_is_named_with_its_place(case):
     statement, named = UNKNOWN[case]

@@ -78,6 +78,7 @@ KERNELS = {
 """Sources of planted_faults/, and what is found there."""
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("name", KERNELS)
 def test_planted_faults_are_found_by_their_ptx(name, tmp_path):
     aligned = name in (*TENSOR_MAPS, *STORING)
@@ -106,6 +107,7 @@ def test_products_whose_instructions_macros_name_are_those_of_the_stand_ins(tmp_
     assert found(kernel, (64, 128, 96))[0] == {"race"}
 
 
+@pytest.mark.further
 def test_products_whose_instructions_types_name_are_those_of_the_stand_ins(tmp_path):
     of = find("gemm_mma")
     names = {"mma.cuh", "factor_names.cuh", "fragment_tile.cuh", "warp_products.cuh"}

@@ -115,6 +115,7 @@ def test_lines_come_when_their_barrier_says_so():
     assert nvrtc.compile_source(PIPELINE, "kernel.cu", "kernel", {}, "sm_90a").code
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("case", FAULTS)
 def test_faults_at_barriers_are_found(case):
     text, instead, kind = FAULTS[case]
@@ -274,6 +275,7 @@ def test_products_of_a_warpgroup():
     assert nvrtc.compile_source(WGMMA, "kernel.cu", "kernel", {}, "sm_90a").code
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("case", GROUP_FAULTS)
 def test_faults_of_products_are_found(case):
     text, instead, kind = GROUP_FAULTS[case]

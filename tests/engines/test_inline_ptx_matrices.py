@@ -76,6 +76,7 @@ def mma_source(shape, words):
     }}"""
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_products_of_a_warp(shape):
     depth, made = SHAPES[shape]
@@ -216,6 +217,7 @@ def test_copies_come_when_they_are_waited_for():
     assert nvrtc.compile_source(STAGES, "kernel.cu", "kernel", {}, "sm_80").code
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("case", STAGE_FAULTS)
 def test_faults_of_copies_are_found(case):
     text, instead, kind = STAGE_FAULTS[case]

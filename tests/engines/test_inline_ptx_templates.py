@@ -130,6 +130,7 @@ def test_text_that_makes_names_alone_is_read_once_and_not_for_each_value(ptx, re
     assert '(Z::way, "add")' in made.texts[0] and '(Z::kind, "add")' not in made.texts[0]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("text", ["TEXT", "(TEXT)", 'N > 1 ? "mov.u32 %0, 1;" : "mov.u32 %0, 2;"'])
 def test_statements_of_other_text_are_refused_as_by_nvrtc(text):
     source = (
@@ -195,6 +196,7 @@ extern "C" __global__ void kernel(const __nv_bfloat16* a, const __nv_bfloat16* b
 """
 
 
+@pytest.mark.further
 def test_products_of_as_many_columns_as_an_argument_says():
     numbers = np.random.default_rng(0)
     a, b = (numbers.integers(-4, 5, (rows, 16)).astype("bfloat16") for rows in (64, 16))

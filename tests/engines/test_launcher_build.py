@@ -92,6 +92,7 @@ def test_it_compiles_without_warnings(tmp_path):
     find_compiler().run([*options, '-DSOURCE_DIGEST=""', f"-I{include}", str(launcher._SOURCE)])
 
 
+@pytest.mark.further
 def test_structures_are_the_drivers(tmp_path):
     """The launcher declares what it uses of cuda.h; where that is installed, both must be the same."""
     headers = pytest.importorskip("cuda.pathfinder").find_nvidia_header_directory("cudart")

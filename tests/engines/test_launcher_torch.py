@@ -51,6 +51,7 @@ def test_tensors_with_tangents(call):
     assert not call.misses(a, b)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("transform", ["vmap", "grad", "jvp", "functionalize"])
 def test_tensors_in_transforms(call, transform):
     a, b, missed = torch.zeros(4, 3), torch.zeros(3, 5), []

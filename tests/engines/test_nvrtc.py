@@ -219,6 +219,7 @@ def test_a_source_includes_the_shared_headers(monkeypatch, tmp_path):
     assert nvrtc.compile_source(source, "f.cu", "f", {}, "sm_80").report.shared_bytes == 168
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("suffix", [".cubin", ".log"])
 @pytest.mark.parametrize("damage", [b"", b"damaged", None])
 def test_a_damaged_entry_is_compiled_anew(compiler, empty_cache, suffix, damage):

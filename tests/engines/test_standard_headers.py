@@ -92,6 +92,7 @@ def test_one_next_to_the_source_comes_first(tmp_path):
     assert nvrtc.compile_source(text, "kernel.cu", "kernel", {}, "sm_90a", tmp_path).code
 
 
+@pytest.mark.further
 def test_headers_of_cudas_core_libraries_are_found_or_named(monkeypatch):
     text = """#include <cooperative_groups.h>
     extern "C" __global__ void kernel(int* x) { *x = cooperative_groups::this_thread_block().thread_rank(); }"""

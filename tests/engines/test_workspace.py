@@ -33,6 +33,7 @@ def multiply(kernel, overrides, problem, scalars=Scalars()):
     return result, operands.error(result)
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("splits", [1, 2, 5])
 @pytest.mark.parametrize("shape", [(16, 16, 64), (50, 33, 7), (1, 100, 3), (20, 20, 0)])
 def test_blocks_share_the_work_on_a_tile(monkeypatch, split_k, splits, shape):

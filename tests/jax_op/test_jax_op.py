@@ -59,7 +59,7 @@ def gradients(function, *operands):
     return jax.jit(jax.grad(weighed, tuple(range(len(operands)))))(*operands)
 
 
-@pytest.mark.first(5)
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("a", "b"), SHAPES.values(), ids=SHAPES)
 def test_values_and_gradients(a, b):
     a, b = draw(*a), draw(*b)
@@ -91,6 +91,7 @@ def test_a_bias_of_one_column():
     check(jax.jit(lambda *x: tilewright.matmul(*x[:2], bias=x[2]))(a, b, bias), reference(a, b) + bias)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("alpha", "beta"), [(0.0, -0.5), (2.0, 0.0), (2.0, -0.5)])
 def test_c_and_scalars(alpha, beta):
     operands = draw(5, 7), draw(7, 3), draw(5, 3)
@@ -106,7 +107,7 @@ def test_c_and_scalars(alpha, beta):
         check(one, other)
 
 
-@pytest.mark.one_of_each("zero", "way")
+@pytest.mark.first(1)
 @pytest.mark.parametrize("way", ["jit", "vmap", "outside"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("zero", [0, -0.0, 1e-60])
@@ -151,7 +152,7 @@ def test_nan_stays_nan(activation):
     assert list(np.isnan(result[:, 0])) == [True, True, False]
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("out_dtype", [None, "float32", jnp.bfloat16])
 def test_types(dtype, out_dtype):
@@ -196,7 +197,7 @@ VMAPS = {
 }
 
 
-@pytest.mark.first(4)
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("axes", "a", "b", "bias"), VMAPS.values(), ids=VMAPS)
 def test_vmap(axes, a, b, bias):
     operands = draw(*a), draw(*b), draw(*bias)
@@ -254,7 +255,7 @@ def test_constants_of_a_program():
     check(jax.jit(lambda a: tilewright.matmul(a, b))(a), reference(a, b))
 
 
-@pytest.mark.one_of_each("constants", "way")
+@pytest.mark.first(2)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("way", ["jit", "grad", "vmap", "outside"])
 @pytest.mark.parametrize("constants", [("a",), ("b",), ("bias",), ("c",), ("b", "bias", "c")], ids=" ".join)
@@ -305,7 +306,7 @@ def exported(function, *sizes, **options):
     return jax.export.export(jax.jit(function), **options)(*(jax.ShapeDtypeStruct(one, "float32") for one in shapes))
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("sizes", "shapes", "named"), EXPORTED.values(), ids=EXPORTED)
 def test_a_program_is_exported_for_any_sizes(sizes, shapes, named):
     a, b = (draw(*shape) for shape in shapes)
@@ -443,6 +444,7 @@ def test_what_is_refused_while_it_is_traced(function, error, words):
         jax.jit(function)(A)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_precision_is_that_of_derivatives_and_batches_too(precision):
     a, b, bias = draw(2, 5, 7), draw(7, 3), draw(3)

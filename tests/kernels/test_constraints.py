@@ -292,6 +292,7 @@ VIOLATIONS["autotuned"] = VIOLATIONS["vectorized"]
 CASES = [(name, overrides, words) for name, cases in VIOLATIONS.items() for overrides, words in cases]
 
 
+@pytest.mark.first(101)
 @pytest.mark.parametrize(("name", "overrides", "words"), CASES)
 def test_a_broken_constraint_is_named_with_its_reason(name, overrides, words):
     with pytest.raises(ConfigError) as caught:

@@ -66,6 +66,7 @@ def test_an_activation_errs_by_a_few_units(name):
     assert (error <= relative * np.maximum(1, abs(x))).all()
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("name", "limit", "below"), [("gelu", 6.2e-5, 1), ("silu", 4e-7, 0)])
 @pytest.mark.parametrize("result", ["unsigned short", "unsigned char"])
 def test_results_that_are_rounded_to_16_bits_or_less_err_by_a_fraction_of_their_last_bit(name, limit, below, result):

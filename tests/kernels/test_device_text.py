@@ -121,6 +121,7 @@ def test_a_source_s_own_value_is_replaced(text, found):
 OWN = f"#define TILE 16\n{START.read_text().replace('TILE=16:8,16,32', 'TILE=16:8,32')}"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "before", ["#define TILE 16\n", "constexpr int TILE = 16;\n", "#ifndef TILE\n#define TILE 16\n#endif\n"]
 )

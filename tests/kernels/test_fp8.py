@@ -45,7 +45,7 @@ def error(result, exact):
     return np.linalg.norm(result.astype(np.float64) - exact) / np.linalg.norm(exact)
 
 
-@pytest.mark.one_of_each("kernel")
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("kernel", "config", "layout", "types", "result", "sizes"),
     [
@@ -94,7 +94,7 @@ def spread(scale, shape):
     return scale
 
 
-@pytest.mark.one_of_each("layout")
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("config", "layout", "rows", "sizes"),
     [
@@ -149,7 +149,7 @@ def test_long_sums_are_those_of_128_k_where_threads_add_them_up(name, config):
     assert found < limit(problem, problem.arithmetic.precision)
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_bits_do_not_depend_on_when_sums_are_promoted(steps):
     """64 rows a warpgroup: while the next step is multiplied; 128: after the own. An infinite scale makes no NaN."""
@@ -252,6 +252,7 @@ def test_tensors_of_pytorch_as_its_own_product_has_them():
     torch.testing.assert_close(ours, own, rtol=2.0**-7, atol=1e-2)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "config"), [("gemm_fp8", SPLIT), ("gemm_mma_fp8", BY_WARPS)])
 def test_the_checker_finds_nothing(name, config):
     a, b = drawn("NT", 72, 56, 200)  # lines of 208 bytes, copied first

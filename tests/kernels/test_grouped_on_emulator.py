@@ -126,7 +126,7 @@ GROUPS = st.builds(
 FORMS = [(config, KINDS[(number + turn) % 3]) for number, config in enumerate(CONFIGS) for turn in (0, 1)]
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("config", "kind"), FORMS, ids=str)
 @example(groups=Groups((0, 0, 700, 0, 3), 1, 72, 72))
 @example(groups=Groups((3, 0, 6), 1, 9, 72))
@@ -171,6 +171,7 @@ def test_the_checker_finds_nothing(config, kind):
     assert found(config, kind, Groups((5, 0, 70, 1, 129), 3, 72, 130)) == []
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("config", CONFIGS[:2], ids=str)
 def test_the_checker_finds_nothing_in_float8(config):
     kind = Kind("NT", FLOAT8[0], "bfloat16", 0)
@@ -193,6 +194,7 @@ NEEDED = (
 )
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("text", NEEDED)
 def test_nothing_that_orders_can_be_left_out_unnoticed(text, tmp_path):
     source = KERNEL.source.read_text()

@@ -40,7 +40,7 @@ def test_a_product_of_terms_has_the_same_bits(name, overrides, factor, data):
     np.testing.assert_array_equal(bits(kept), bits(alone))
 
 
-@pytest.mark.one_of_each("name", "layout")
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("kept", "layout"), [("A", "NN"), ("B", "TT")])
 @pytest.mark.parametrize("name", ["gemm_sm90", "tma_packed", "tma_transposed", "gemm_wmma"])
 def test_a_product_that_copies_unaligned_or_in_another_order_has_the_same_bits(name, kept, layout):
@@ -73,6 +73,7 @@ def copied(step):
     return {copy.name for copy in step.function.copies if copy.made}
 
 
+@pytest.mark.further
 def test_launches_that_a_kept_copy_leaves():
     """Of a kernel of terms, its own, which splits the other factor; of one that copies that factor alone, its own."""
     kernel = find("gemm_bf16x6")

@@ -66,7 +66,7 @@ def test_every_preset_compiles(kernel, preset, report_of):
     assert report_of(kernel, config, Variant(True, False, kernel.takes.factors[0]), arch).report.registers
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_of_warpgroups_are_not_serialised(name):
     """ptxas waits for each product before the next where it is not sure of their registers. Of rungs with the same
@@ -103,6 +103,7 @@ def test_sums_that_begin_anew_do_not_serialise_products(name, overrides, report_
     assert compiled.report.spill_bytes == 0
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     "name", ["specialised", "persistent", "clusters", "rasterized", "pingpong", "tma_store", "interleaved"]
 )

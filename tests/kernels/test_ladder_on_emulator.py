@@ -90,7 +90,7 @@ def test_a_drawn_problem_is_right(kernel, overrides, arithmetic, m, n, k, alpha,
 
 
 # Of default configs tests/engines/test_emulator_check.py runs such problems; of the others one of each rung does.
-@pytest.mark.one_of_each("arithmetic")
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("kernel", "overrides", "arithmetic"),
     [*{kernel.name: (kernel, overrides, *rest) for kernel, overrides, *rest in CASES if overrides}.values()],
@@ -102,6 +102,7 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, arithmetic):
     assert multiply(kernel, overrides, problem, Scalars(0.75, -0.5)) <= limit(problem, kernel.precision)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("cluster", [2, 4])
 @pytest.mark.parametrize("name", ["clusters", "tma_store"])
 def test_clusters_with_more_blocks_than_tile_rows_are_right(name, cluster):
@@ -111,6 +112,7 @@ def test_clusters_with_more_blocks_than_tile_rows_are_right(name, cluster):
     assert multiply(kernel, {"BN": 64, "CLUSTER": cluster}, problem, Scalars(0.75, -0.5)) <= limit(problem)
 
 
+@pytest.mark.first(9)
 @pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
 def test_nothing_between_the_rows_is_touched(kernel):
     problem = Problem(33, 29, 17, kernel.takes.arithmetic(), d=Layout(ld=40))

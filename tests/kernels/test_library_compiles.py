@@ -127,7 +127,7 @@ def test_a_shipped_config_of_grouped_products_does_not_spill(number, case, repor
 PRESETS_OF_WARPS = [(find(name), preset) for name in OF_WARPS for preset in find(name).presets]
 
 
-@pytest.mark.first(4)
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("number", "case"), list(enumerate(PRESETS_OF_WARPS)), ids=str)
 def test_a_preset_of_warps_does_not_spill(number, case, report_of):
     """On one architecture each, Hopper's among them: they take turns."""

@@ -160,7 +160,7 @@ DIVIDED = [
 ]
 
 
-@pytest.mark.one_of_each("kernel.source")
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("kernel", "overrides", "layout"), DIVIDED, ids=lambda value: getattr(value, "name", str(value))
 )
@@ -172,7 +172,7 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, layout):
 
 
 # Of consumers of two heights, in turns, which add up sums of a cluster, and both kinds that the copy engine stores.
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("overrides", [CONFIGS["gemm_sm90"][form] for form in (0, 1, 2, 6, 7)], ids=str)
 @given(data=st.data())
 @drawing(10)
@@ -199,7 +199,7 @@ def test_bands_of_tiles_cover_the_result():
     check(ENGINE, kernel, config, of_size(kernel, "NN", 4 * 128 + 3, 3 * 8, 8))
 
 
-@pytest.mark.one_of_each("kernel.source")
+@pytest.mark.first(3)
 @forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @drawing(5)

@@ -118,6 +118,7 @@ def test_bits_stay_as_they_are():
     np.testing.assert_array_equal(copy.view(np.uint32), np.ascontiguousarray(view).view(np.uint32))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("result", "terms", "bits"), [("bfloat16", 3, 24), ("bfloat16", 2, 16), ("float16", 2, 22)])
 @given(data=st.data())
 @settings(max_examples=25, deadline=None, derandomize=True)

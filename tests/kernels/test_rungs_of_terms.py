@@ -49,7 +49,7 @@ def one_sign(k):
     return ORDINARY["one sign"](np.random.default_rng(k), 64, 64, k)
 
 
-@pytest.mark.one_of_each("inputs", "name")
+@pytest.mark.first(6)
 @promoting
 @pytest.mark.parametrize("k", [64, 1024])
 @pytest.mark.parametrize("inputs", ORDINARY)
@@ -61,7 +61,7 @@ def test_promoted_sums_err_no_more_than_those_of_float32(name, overrides, inputs
     assert of_all <= (5 if inputs in ONE_PRODUCT else 1) * max(usual_of_all, UNIT)
 
 
-@pytest.mark.one_of_each("name", "inputs")
+@pytest.mark.first(2)
 @pytest.mark.parametrize("k", [5, 64, 130])
 @pytest.mark.parametrize("inputs", EXACT)
 @pytest.mark.parametrize("name", ["split", "promoted", "interleaved"])
@@ -85,6 +85,7 @@ def test_without_promotion_long_sums_of_one_sign_drift_toward_zero():
     assert found[4096] > 15 * usual[4096]
 
 
+@pytest.mark.further
 def test_the_longer_tensor_cores_add_the_more_is_cut_off():
     a, b = one_sign(2048)
     of_all = [errors(product(a, b, "promoted", {"BN": 64, "PROMOTE": k}), a, b)[1] for k in (64, 128, 512, 2048)]
@@ -93,6 +94,7 @@ def test_the_longer_tensor_cores_add_the_more_is_cut_off():
     assert of_all[-1] == errors(product(a, b, "split", {"BN": 64}), a, b)[1], "promoted once, at the end"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("promote", [32, 64, 128])
 def test_two_consumers_make_the_sums_of_one(promote):
     a, b = ORDINARY["normal"](np.random.default_rng(0), 150, 70, 300)

@@ -47,7 +47,7 @@ def kind_of(name, overrides):
     return USUAL if (name, overrides) in (FORMS[0], FORMS[1], FORMS[3]) else kinds(find(name), overrides)[0]
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "overrides"), [*FORMS, *DRAWN], ids=str)
 @given(data=st.data())
 @drawing(8)
@@ -112,7 +112,7 @@ def test_six_products_err_no_more_than_sums_in_float32(kernel, name, k):
     assert of_all <= (5 if name in ONE_PRODUCT else 1) * max(usual_of_all, UNIT)
 
 
-@pytest.mark.first(4)
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", ORDINARY)
 def test_the_tensor_cores_of_ampere_keep_what_is_promised(name):
     """They keep a bit less than Hopper's, and add eight products at a time."""
@@ -133,7 +133,7 @@ def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
     assert errors(product(a, b, kernel), a, b)[0] <= 8 * UNIT
 
 
-@pytest.mark.one_of_each("kernel")
+@pytest.mark.further
 @pytest.mark.parametrize("k", [4, 64, 1024])
 @pytest.mark.parametrize(("kernel", "name"), inputs_of("gemm_fp16x3", "thin_fp16x3"))
 def test_three_products_of_scaled_terms_keep_21_bits(kernel, name, k):
@@ -174,6 +174,7 @@ def test_errors_do_not_grow_with_k_as_those_of_tensor_cores(kernel):
     assert long < 8 * short, "64 steps"
 
 
+@pytest.mark.further
 def test_three_products_leave_what_two_terms_do_not_hold():
     a, b = ORDINARY["normal"](np.random.default_rng(0), 64, 64, 300)
     _, of_three = errors(product(a, b, "gemm_bf16x3"), a, b)

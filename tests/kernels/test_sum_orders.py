@@ -103,7 +103,7 @@ def test_configs_with_the_same_order_make_the_same_bits_of_a_row(order, data):
     np.testing.assert_array_equal(bits(result)[:, rows], bits(expected[:, start : start + m])[:, rows])
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("order", GROUPS)
 def test_the_orders_of_a_and_b_and_the_guards_change_no_bit(order):
     """Tiles divide the matrices, whose rows are aligned, in the other orders."""

@@ -78,7 +78,7 @@ def copied(kernel, config, problem, addresses=Addresses()):
     return relayouts.jobs(kernel, config, problem, addresses).relaid
 
 
-@pytest.mark.one_of_each("kernel", "layout", "way")
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("kernel", "config", "layout", "way"),
     [(*one, layout, list(WAYS)[number % 3]) for number, one in enumerate(EACH) for layout in LAYOUTS],
@@ -102,7 +102,7 @@ def kinds_of(kernel, config):
     return [kind for kind in kinds(kernel, config) if (kernel, config) in EACH or kind.epilogue == Epilogue()]
 
 
-@pytest.mark.one_of_each("sizes")
+@pytest.mark.further
 @forms
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (65, 49, 33), (129, 7, 161)])
 def test_sizes_that_nothing_divides_are_right(kernel, config, sizes):
@@ -124,7 +124,7 @@ def test_a_drawn_problem_is_right(kernel, config, data):
     check(ENGINE, kernel, config, case, left=LEFT, change=rounding_of(kernel))
 
 
-@pytest.mark.one_of_each("kernel")
+@pytest.mark.first(2)
 @forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @drawing(5)
@@ -164,7 +164,7 @@ def test_only_what_lies_in_another_order_or_unaligned_is_copied():
         assert copied(kernel, config, Problem(64, 64, 64, b=b), Addresses(b=4)) == ("B",)
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(("kernel", "config"), [*zip(KERNELS, CONFIGS, strict=True)], ids=named)
 def test_all_kernels_of_warpgroups_make_the_same_bits(kernel, config):
     """Of one order of sums, whichever factor is in registers."""
@@ -174,6 +174,7 @@ def test_all_kernels_of_warpgroups_make_the_same_bits(kernel, config):
     np.testing.assert_array_equal(multiply(ENGINE, kernel, config, case, operands), expected)
 
 
+@pytest.mark.first(2)
 @each
 def test_the_error_is_that_of_rounding_to_nearest(kernel, config):
     """Factors that are cut off would err by 2.6 times as much."""
@@ -203,7 +204,7 @@ AWAY = {1 + 2.0**-11: 1 + 2.0**-10}
 """By warps, of ties the one that is further from zero."""
 
 
-@pytest.mark.one_of_each("kernel")
+@pytest.mark.first(2)
 @each
 @pytest.mark.parametrize("layout", ["NN", "NT"])
 def test_ends_of_the_range_and_ties(kernel, config, layout):
@@ -216,6 +217,7 @@ def test_ends_of_the_range_and_ties(kernel, config, layout):
     np.testing.assert_array_equal(result[: len(ENDS), 0], np.array([*expected.values()], np.float32))
 
 
+@pytest.mark.first(2)
 @each
 def test_a_kept_copy_gives_the_same_bits(kernel, config):
     random = np.random.default_rng(6)

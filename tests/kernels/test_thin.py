@@ -32,7 +32,7 @@ FORMS = [
 
 
 # Both kernels, each form, each order, and rows that begin anywhere.
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("kernel", "overrides", "gap", "layout"),
     [
@@ -71,7 +71,7 @@ def test_what_terms_cannot_hold_is_computed_in_float32_tile_by_tile(kernel, over
 MEETINGS = "meet();  // all have read the last parts", "meet_warps(&shared.consumers_met, SPLITS == 1);"
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("number", range(1, len(MEETINGS) + 1))
 def test_check_runs_what_follows_where_terms_do_not_hold(number, tmp_path, monkeypatch):
     """A fault there is found by the cases with such an element, and by no other of what is compiled for them."""
@@ -88,6 +88,7 @@ def test_check_runs_what_follows_where_terms_do_not_hold(number, tmp_path, monke
     assert [outcome.case.unfit for outcome in checking.outcomes(faulty, cases) if not outcome.clean] == list(UNFIT)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("part", range(4))
 def test_one_part_of_k_is_enough(part):
     """Each block of a cluster sees its own part of k alone."""
@@ -106,6 +107,7 @@ FLIGHT = (
 )
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("number", range(len(FLIGHT) + 1))
 def test_no_fence_nor_wait_can_be_left_out_unnoticed(number, tmp_path, monkeypatch):
     """With the number 0 none is."""

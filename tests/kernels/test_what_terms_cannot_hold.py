@@ -102,7 +102,7 @@ def test_what_terms_hold_is_theirs(name, overrides):
     assert computed_by(kernel, kernel.config(overrides), case, Operands.draw(case)) == "terms"
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("name", "overrides", "gap", "layout"),
     [(*FORMS[form], gap, layout) for form, gap, layout in ((0, 3, "TT"), (1, 0, "NT"), (3, 3, "NN"), (4, 3, "TN"))],
@@ -253,7 +253,7 @@ def planned(kernel, config, case, operands):
     return ENGINE.plan(kernel, config, case.problem, Addresses(*pointers[:4])), pointers, (a, b, d)
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @forms
 def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overrides):
     kernel = find(name)
@@ -272,7 +272,7 @@ def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overri
         check_float32(case, operands, result, 0.0 if value == MOST else LEFT[name])
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("factor", "place", "least", "most"),
     [("a", (0, 0), 0.01, 0.1), ("b", (-1, -1), 0.9, 1), ("a", None, 0.98, 1)],
@@ -297,7 +297,7 @@ def test_squares_are_split_until_one_shows_that_terms_do_not_hold(name, override
     assert least <= split <= most  # between matrices there are gaps
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("kept", [None, "A"])
 @pytest.mark.parametrize(("name", "overrides"), [FORMS[1]], ids=str)
 def test_counters_that_are_not_set_back_are_noticed(name, overrides, kept, tmp_path):
@@ -409,7 +409,7 @@ def changed(kernel, folder, name, right, wrong):
     return replace(kernel, source=folder / kernel.source.name)
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_found(fault, tmp_path):
     name, right, wrong, words = FAULTS[fault]
@@ -440,7 +440,7 @@ WRONG = {
 }
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("fault", WRONG)
 def test_planted_faults_of_float32_tiles_make_them_wrong_or_wait_for_ever(fault, tmp_path, monkeypatch):
     """Those of one kernel and header are in one compiled kernel."""
@@ -572,7 +572,7 @@ NON_FINITE_MEETINGS = (
 )
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("number", range(1, len(NON_FINITE_MEETINGS) + 1))
 def test_no_meeting_around_the_lists_can_be_left_out_unnoticed(number, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(number))

@@ -139,6 +139,7 @@ def on_ranks(count, work):
     return found
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("count", [2, 3, 5])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_shards_are_multiplied_as_they_come(count, dtype):
@@ -163,6 +164,7 @@ def test_shards_are_multiplied_as_they_come(count, dtype):
             torch.testing.assert_close(result, whole @ B)
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize("count", [2, 3, 5])
 @pytest.mark.parametrize("op", ["sum", "avg"])
 @pytest.mark.parametrize(("rows", "n"), [(600, 5), (8, 777), (8, 1100), (3, 5)])
@@ -218,6 +220,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("a", "b", "dim", "error", "words"), REFUSED.values(), ids=REFUSED)
 def test_what_does_not_fit_is_named(a, b, dim, error, words):
     with pytest.raises(error, match=words):

@@ -250,6 +250,7 @@ def test_an_older_pytorch_says_so(monkeypatch):
         enable()
 
 
+@pytest.mark.further
 def test_what_inductor_compiles_follows_the_switch_too(gains, tmp_path, monkeypatch):
     """Products alone: a gradient of the bias would be a kernel in C++, which takes seconds."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))

@@ -47,6 +47,7 @@ def test_gradients_of_activations(shapes, activation):
         same(one, other)
 
 
+@pytest.mark.first(20)
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 @pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
 def test_gradients_of_gradients(shapes, activation):
@@ -131,6 +132,7 @@ TRANSFORMS = {
 }
 
 
+@pytest.mark.first(11)
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
 @pytest.mark.parametrize("activation", [None, "relu", "silu"])
 def test_transforms_of_torch_func(transform, activation):

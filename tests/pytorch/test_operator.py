@@ -124,6 +124,7 @@ CHECKED = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("arguments", CHECKED.values(), ids=CHECKED)
 def test_pytorch_finds_no_fault_in_the_operator(arguments):
     found = torch.library.opcheck(op(), arguments(), rtol=1e-2, atol=1e-2)
@@ -223,6 +224,7 @@ def test_vmap_of_factors(shapes, dims):
     same(*found)
 
 
+@pytest.mark.first(40)
 @pytest.mark.parametrize("mapped", [("bias",), ("c",), ("a", "bias"), ("b", "c"), ("a", "b", "bias", "c")])
 @pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("bias", ["row", "column"])

@@ -203,6 +203,7 @@ def without(sequence, index):
     return sequence._replace(steps=sequence.steps[:index] + sequence.steps[index + 1 :])
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("purpose", ["all_gather", "reduce_scatter"])
 @pytest.mark.parametrize("size", [2, 3])
 def test_every_wait_is_needed(purpose, size):

@@ -90,6 +90,7 @@ def test_conflicts_are_marked():
     )
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "shape"), [("vectorized", "128x128x8"), ("padded", "128x128x8"), ("async_copy", "64x128x16")]
 )
@@ -185,6 +186,7 @@ def test_the_figure_of_an_explanation_has_lines_and_the_measured_rungs(tmp_path,
     assert "10 warptiled" in shown and "1 naive" in shown
 
 
+@pytest.mark.further
 def test_what_was_not_measured_is_shown_as_predicted(tmp_path):
     kernel = find("coalesced")
     explained.write(explain(kernel, kernel.config(), Problem(100, 60, 40), H200), tmp_path / "figure.svg")

@@ -306,6 +306,7 @@ def regrets_of(case, monkeypatch, promise=None):
     return found
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("promise", "measured_picks", "mean"), [("ieee", 0.88, 1.02), (None, 0.77, 1.02), ("fp16x3", 0.75, 1.025)]
 )

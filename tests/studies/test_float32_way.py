@@ -15,7 +15,7 @@ def choice(name, **values):
     return Choice(kernel, kernel.config(values))
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("layout", ["NN", "NT"])
 def test_every_way_is_timed_and_float32_is_near_float64(layout, monkeypatch):
     engine = EmulatorEngine()

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from studies.results import path
 from studies.worklog import hoisting, sources
 from tilewright.bench.measure import verify
@@ -22,6 +24,7 @@ def test_the_other_loop_computes_the_same_product(tmp_path):
     assert error <= limit(problem)
 
 
+@pytest.mark.further
 def test_the_committed_counts_are_those_of_the_compiler(request):
     loops = hoisting.compiled()
     assert sources.load(request.config.rootpath / path("sources")).loops == loops

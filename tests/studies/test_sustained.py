@@ -57,6 +57,7 @@ def test_the_second_half_is_timed(monkeypatch):
     assert state == (pytest.approx(1e6 / 5), None, None)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("bare", [BARE[0], BARE[-1]], ids=str)
 def test_bare_products_spill_nothing_and_do_not_wait_for_each_other(bare):
     compiled = bare.compile()

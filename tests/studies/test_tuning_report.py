@@ -92,6 +92,7 @@ def test_dark_pages_have_dark_plots(tmp_path):
         assert not used & {"fill: #000000", "stroke: #000000"}
 
 
+@pytest.mark.further
 def test_the_page_is_made_from_the_table_and_both_journals(tmp_path, monkeypatch, request):
     page = tmp_path / tuning.PAGE
     page.parent.mkdir()
@@ -170,6 +171,7 @@ def test_journals_that_cannot_be_compared_are_refused():
         tuning.best_so_far([TRIALS[2]])
 
 
+@pytest.mark.further
 def test_a_missing_page_is_an_error(tmp_path, monkeypatch, request):
     (tmp_path / "results").symlink_to(request.config.rootpath / "results")
     (tmp_path / "docs").mkdir()

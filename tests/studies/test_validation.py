@@ -40,6 +40,7 @@ def comparison(tmp_path):
     return path
 
 
+@pytest.mark.further
 def test_what_is_profiled_is_explained(comparison, capsys):
     facts = validation.compare(comparison, validation.SHAPES, explain_only=True)
     assert validation.load(comparison) == facts

@@ -331,6 +331,7 @@ FIGURES = [
 ]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("name", "kind"), FIGURES)
 def test_committed_figures_are_what_the_kernels_do(checkout, worklog, name, kind):
     path = pages.FIGURES / pages.figure_name(find(name), kind)
@@ -435,6 +436,7 @@ SAMPLES = [
 ]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("way", "inputs", "k"), SAMPLES)
 def test_the_committed_errors_are_those_of_the_kernels(request, way, inputs, k):
     committed = errors.Errors(errors.load(request.config.rootpath / file_of("errors"))).find(way, inputs, k)

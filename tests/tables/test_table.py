@@ -148,6 +148,7 @@ def test_a_corrupt_user_table_is_set_aside_by_a_new_one(folder):
     assert (folder / "nvidia_x.damaged").read_text() == "rubbish"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("path", sorted(store.SHIPPED.glob("*.json")), ids=lambda path: path.name)
 def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
     table = Table.load(path)
@@ -208,6 +209,7 @@ def test_a_users_table_of_format_2_is_read_and_written_in_todays(folder):
     assert [read.m for read in Table.load(path).entries] == [64, 65]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("table", store.shipped(), ids=lambda table: table.gpu)
 def test_how_far_the_cost_model_is_off_is_that_of_todays_model(table):
     """`python -m studies.tuning.merge` of any records of the GPU finds it anew."""
