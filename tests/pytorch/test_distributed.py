@@ -46,6 +46,7 @@ def outcomes(tmp_path_factory):
     return found
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", ranks.CHECKS)
 def test_on_two_processes(outcomes, name):
     for rank in (0, 1):
