@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import tilewright
-from tilewright.bench.case import VALUES
+from tilewright.bench.case import VALUES, Case, problem_of
 from tilewright.bench.check_cases import stages
+from tilewright.bench.checking import outcomes
 from tilewright.bench.covering import cover
 from tilewright.bench.feature_cases import feature_cases
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
-from tilewright.core.problem import ACTIVATIONS, Scalars
+from tilewright.core.problem import ACTIVATIONS, Problem, Scalars
 from tilewright.engines.included import included
 from tilewright.engines.relayouts import jobs
 from tilewright.kernels import GROUPED, KERNELS, find
@@ -179,3 +180,11 @@ def test_a_cover_has_all_values_and_the_pairs_that_are_wanted():
     assert {(row["b"], row["c"]) for row in rows} == {(b, c) for b in "xyz" for c in (False, True)}
     assert len(rows) <= 7  # of 72 combinations
     assert rows == cover(axes, fits, [("c", "b")])
+
+
+def test_groups_of_sizes_that_are_given_have_matrices_of_their_own():
+    kernel = find("grouped_sm90")
+    problem = problem_of(kernel, Problem(70, 32, 40))
+    assert problem.b.batch_stride == 40 * 32
+    (outcome,) = outcomes(kernel, [Case(problem, Scalars(), kernel.config())])
+    assert outcome.clean

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import round_up
-from tilewright.core.problem import UNSCALED, Layout, Problem, Scalars
+from tilewright.core.problem import UNSCALED, Layout, Problem, Scalars, orders
 from tilewright.engines.emulator.check import is_vast
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.kernels.spec import Config, Kernel
@@ -24,7 +24,7 @@ VALUES = {
     INFINITY: "infinities in A and in B",
     TINY: "products that float32 holds with fewer bits",
 }
-"""What elements are besides random numbers, in words."""
+"""Values of elements besides random numbers, in words."""
 
 INFINITE, NEAR_OVERFLOW, FAR_ABOVE = 128, 126, 60
 UNFIT = {
@@ -51,7 +51,7 @@ class Case(NamedTuple):
     kept: str | None = None
     """The operand, A or B, whose copy is made by a launch of its own."""
     values: str = ""
-    """What some elements are, one of `VALUES`; else all are random numbers."""
+    """One of `VALUES`, which some elements have; if empty, all are random numbers."""
 
 
 def in_words(case: Case, kernel: Kernel, config: Config) -> str:
@@ -89,10 +89,12 @@ def in_words(case: Case, kernel: Kernel, config: Config) -> str:
 
 
 def problem_of(kernel: Kernel, problem: Problem, dtype: str = "") -> Problem:
-    """A problem of which sizes and orders are given, as a kernel takes it: its element types, its scales and groups."""
+    """A problem of which sizes and orders are given, as a kernel takes it: its element types, its scales and groups, and
+    a B for each of these."""
     takes = kernel.takes
     count = _GROUPS if takes.grouped else problem.batch
-    return takes.scaled(replace(problem, arithmetic=takes.arithmetic(dtype), batch=count, grouped=takes.grouped))
+    arithmetic, b = takes.arithmetic(dtype), problem.b._replace(batch_stride=None)
+    return takes.scaled(replace(problem, arithmetic=arithmetic, batch=count, b=b, grouped=takes.grouped))
 
 
 def posed(
@@ -105,14 +107,12 @@ def posed(
 ) -> Problem:
     """A problem of these sizes and orders, as a kernel takes it: the element types (of the factors, if any is given),
     scales and groups that it has; aligned: with lines that begin at multiples of 16 bytes."""
-    takes = kernel.takes
-    a, b = (Layout("row" if order == "N" else "column") for order in layout)
-    count = _GROUPS if takes.grouped else batch
-    problem = Problem(*shape, takes.arithmetic(dtype), count, a=a, b=b, grouped=takes.grouped)
+    a, b = orders(layout)
+    problem = problem_of(kernel, Problem(*shape, batch=batch, a=a, b=b), dtype)
     if aligned:
         a, b = aligned_lines(problem.a, problem.dtype), aligned_lines(problem.b, problem.dtype_b)
         problem = replace(problem, a=a, b=b, c=None, d=aligned_lines(problem.d, problem.result))
-    return takes.scaled(problem)
+    return problem
 
 
 def aligned_lines(layout: Layout, dtype: str) -> Layout:
