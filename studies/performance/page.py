@@ -1,6 +1,6 @@
 """Redraws the measured tables and plots in README.md and docs/ from the records in results/.
 
-Run as `python -m studies.performance` from the root of a checkout (`make docs` does). The text between
+Run as `python -m studies.performance write` from the root of a checkout (`make docs` does). The text between
 `<!-- NAME -->` and `<!-- end NAME -->` in a page is replaced; the words around it are written by hand.
 """
 

@@ -1,4 +1,4 @@
-"""Redraws the tables and plots of docs/tuning.md: `python -m studies.tuning`, from the root of a checkout.
+"""Redraws the tables and plots of docs/tuning.md: `python -m studies.tuning write`, from the root of a checkout.
 
 The tables of winners come from the shipped table. The plots come from two journals of one kernel on one problem, one of
 `tilewright tune --exhaustive` and one of the usual search. How good the picks are was measured by `tuning.regret`.

@@ -89,8 +89,8 @@ def in_words(case: Case, kernel: Kernel, config: Config) -> str:
 
 
 def problem_of(kernel: Kernel, problem: Problem, dtype: str = "") -> Problem:
-    """A problem of which sizes and orders are given, as a kernel takes it: its element types, its scales and groups, and
-    a B for each of these."""
+    """A problem of which sizes and orders are given, as a kernel takes it: its element types, scales and groups, and
+    a B for each group."""
     takes = kernel.takes
     count = _GROUPS if takes.grouped else problem.batch
     arithmetic, b = takes.arithmetic(dtype), problem.b._replace(batch_stride=None)

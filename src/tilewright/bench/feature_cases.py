@@ -113,7 +113,7 @@ def _factors(types: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _values(kernel: Kernel) -> list[str]:
-    """What elements may be: where terms cannot hold what is not finite, and nothing looks for it, random numbers."""
+    """Values that elements may have: finite ones alone where terms hold no others and nothing looks for them."""
     return ["", *VALUES] if kernel.notices or not kernel.multiplies_terms else ["", TINY]
 
 

@@ -1,4 +1,4 @@
-"""What Nsight Compute counts of one launch, and what follows from it: times, hit rates of caches, stalls."""
+"""Counts of one launch by Nsight Compute, and what follows from them: times, hit rates of caches, stalls."""
 
 from collections.abc import Mapping
 

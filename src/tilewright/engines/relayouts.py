@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.core.dtypes import ITEM_BYTES
-from tilewright.core.hardware import ceil_div
+from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Arithmetic, Layout, Order, Problem
 from tilewright.engines.arguments import CopyNumbers, Source
 from tilewright.engines.plan import Kept, Needs, Step
@@ -275,7 +275,7 @@ def _copy(problem: Problem, name: str, order: Order, memory: str, shift: int, sp
     layout, rows, cols = (problem.a, problem.m, problem.k) if name == "A" else (problem.b, problem.k, problem.n)
     lines, length = Layout(order).lines(rows, cols)
     unit = (VECTOR_BYTES if split.terms == 1 else _LINE_BYTES) // ITEM_BYTES[split.dtype]
-    ld = max(ceil_div(length, unit), 1) * unit
+    ld = round_up(max(length, 1), unit)
     matrices = problem.batch if layout.batch_stride else 1
     across = layout.order != order
     along_k = (order == "row") == (name == "A")

@@ -1,4 +1,4 @@
-"""Faults of what the host does for products on a GPU: plans, addresses, layouts, streams, copies, launch arguments."""
+"""Faults of the host's part in products on a GPU: plans, addresses, layouts, streams, copies, launch arguments."""
 
 from .fault import Fault
 
