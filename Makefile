@@ -14,7 +14,7 @@ bench: .venv/installed
 	$(BIN)/tilewright bench
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not further'
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not further' $(if $(GPU),,--ignore tests/gpu)
 
 # What `make test` leaves out: further configs, architectures, sizes, libraries' own tests and records.
 test-all: .venv/installed-dev

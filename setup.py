@@ -7,6 +7,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
 
 PACKAGE = Path("src/tilewright")
 PREBUILT = runpy.run_path(str(PACKAGE / "engines" / "prebuilt.py"))
@@ -53,6 +54,8 @@ class Build(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         if ext.name == RUNTIME:
+            if not self.force and not newer_group(ext.depends, self.get_ext_fullpath(ext.name)):
+                return  # the unit, which is written anew, would always be newer
             unit = Path(self.build_temp, "runtime.cpp")
             unit.parent.mkdir(parents=True, exist_ok=True)
             unit.write_text(PREBUILT["unit"](PREBUILT["runtime_sources"]()), encoding="utf-8")

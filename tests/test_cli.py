@@ -379,6 +379,7 @@ def test_no_command_loads_cuda_before_it_needs_it():
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
+@pytest.mark.further
 def test_a_command_is_imported_once_it_is_named():
     code = (
         "import sys; from tilewright.cli.main import app; sys.argv[1:] = ['check', '--help']\n"
@@ -403,7 +404,7 @@ def test_names_are_imported_when_they_are_asked_for():
     assert out == "module 'tilewright' has no attribute 'matmull'\n"
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("command", "given", "found"), [("check", None, "1"), ("check", "2", "2"), ("bench", None, "None")]
 )

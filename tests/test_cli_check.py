@@ -138,6 +138,7 @@ def test_only_rungs_that_take_an_element_type_are_checked(monkeypatch):
     }
 
 
+@pytest.mark.further
 def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
     result = run(
         "gemm_sm90", "--shape", "33x20x7", "--layout", "TN", "--layout", "NT", "--config", "BN=32", "--beta", 0

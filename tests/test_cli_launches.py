@@ -113,7 +113,7 @@ def run(*arguments, status=0):
 def test_check_on_the_command_line(tmp_path):
     wrong = planted(tmp_path, "histogram", "own[values[i]], 1", "own[values[i]], 2")
     hangs = planted(tmp_path, "softmax", "float largest = -INFINITY;", "while (x[0] != 1e9f) {}; float largest = 0;")
-    options = ("--json", tmp_path / "found.json", "--deadline", 0.5)
+    options = ("--json", tmp_path / "found.json", "--deadline", 1)
     found = run("check", place_of("softmax"), wrong, hangs, *options, status=1)
     assert "softmax nothing found x=float32[5,200] y=out:float32[5,200] rows=5 cols=200 BLOCK=64 grid=5" in found
     assert re.search(r"wrong result the relative error of counts is 1.0e\+00: counts\[0\] is \d+, the reference", found)

@@ -114,6 +114,7 @@ def test_every_part_has_a_layer():
     assert sorted(parts) == sorted(LAYERS)
 
 
+@pytest.mark.further
 def test_imports_run_downward():
     assert len(imports()) > 500
     upward = {one for one in imports() if LAYERS.index(one.of[0]) < LAYERS.index(one.by[0])}

@@ -342,6 +342,7 @@ def test_calls_that_differ_by_scalars_alone_have_one_plan():
     assert len(engine.planned) == 2, "of what reads c, and of what does not"
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_every_rung_on_the_emulator(kernel):
     a, b = (factor.astype(kernel.takes.factors[0]) for factor in (draw(37, 21, "gap"), draw(21, 66, "columns")))
@@ -605,6 +606,7 @@ def test_importing_it_loads_no_cuda_and_no_array_library_but_numpy():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("precision", "most"), [("ieee", 275), ("float32", 235)])
 def test_a_new_shape_is_planned_quickly(precision, most):
     """By the calls it makes, as in test_selector.py. Not counted: the engine's part, which is a stand-in's here."""
@@ -698,6 +700,7 @@ print(pstats.Stats(profile).total_calls, "pydantic" in sys.modules)
 """
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("shape", [("1024", "1024", "1024"), ("1000", "1004", "1008")], ids=["tabled", "unseen"])
 def test_the_first_product_of_a_process_is_planned_quickly(shape):
     """The first call of the process, which reads the H200's table; the engine's part is a stand-in's here."""

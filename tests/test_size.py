@@ -59,6 +59,7 @@ def test_what_counts():
     assert lines_with_code(text) == 1 + 3 + 2
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("folders", "bound"), [((PACKAGE,), 28_850), ((PACKAGE, STUDIES), 34_150)], ids=["package", "with studies"]
 )

@@ -121,6 +121,7 @@ def test_what_maps_say_of_panels():
     assert str(kernel.refusal(odd)).endswith("takes lines of B that are multiples of 64 elements, got 160")
 
 
+@pytest.mark.further
 def test_maps_by_pointer_are_the_same_maps(tmp_path):
     """The pointer leads to a parameter; lines and all that is found stay the same."""
     text = PRODUCT.replace("const __grid_constant__ CUtensorMap map_a", "const CUtensorMap* map_a")
@@ -200,7 +201,7 @@ def test_maps_of_groups_behind_pointers(tmp_path):
     assert explain_launch(launch, gpu_named("h100")).traffic.tile_bytes > 0
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("before", "after"),
     [("factors + groups + group,", "factors + group,"), ("&results[group]", "&results[1 - group]")],
@@ -330,6 +331,7 @@ def test_maps_of_one_to_five_dimensions(tmp_path, shape, box, at, to):
     np.testing.assert_array_equal(checked.outputs["b"], b.reshape(shape))
 
 
+@pytest.mark.further
 def test_panels_of_an_array_with_three_dimensions(tmp_path):
     """The third coordinate is the panel's, the fourth the plane's."""
     checked = boxes(tmp_path, (3, 10, 16), (2, 8, 8), (0, 2, 2, 1), (0, 0, 0, 0), ",panel=4")
@@ -417,6 +419,7 @@ def test_of_kernels_that_are_no_products_too(tmp_path, before, after, words):
         read_launch(str(tmp_path / "tile_transpose.cu"))
 
 
+@pytest.mark.further
 def test_panels_of_other_kernels(tmp_path):
     """Two panels of 16 lie one after the other in shared memory."""
     text = TRANSPOSE.replace("a(32,32,swizzle=128B)", "a(32,32,panel=16)").replace("cols=72", "cols=80")

@@ -125,6 +125,7 @@ def test_arrays_that_do_not_fit_are_refused(compiled):
         module.predict(constants, models, rooms, ["0"], *sizes)
 
 
+@pytest.mark.further
 def test_it_compiles_without_warnings():
     options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-fsyntax-only"]
     include = f"-I{sysconfig.get_path('include')}"

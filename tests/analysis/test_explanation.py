@@ -64,6 +64,7 @@ def no_disassembler(monkeypatch):
     monkeypatch.setattr(disassembler, "disassemble", missing)
 
 
+@pytest.mark.further
 @pytest.mark.usefixtures("no_disassembler")
 def test_without_a_disassembler_it_says_that_merging_is_not_known():
     one = explained("shared_tiled", "64")

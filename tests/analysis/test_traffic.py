@@ -257,6 +257,7 @@ def test_lines_name_the_kernels_own_source():
         assert sum(line.group.requests for line in found.lines if line.pipe == pipe) == group.requests
 
 
+@pytest.mark.further
 def test_what_cannot_be_counted_as_operations():
     tensor = counted("wmma_tf32", Problem.parse("128"))
     assert tensor.operations is None

@@ -81,6 +81,7 @@ def _of_gpu():
     return {path.name for path in own} | _headers(own)
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("kernel", CHECKED, ids=lambda one: one.name)
 def test_every_value_of_a_parameter_that_ships_is_run(kernel):
     missing = {

@@ -45,7 +45,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_becomes_another_value_is_found_where_elements_have_such_and_nowhere_else(fault, tmp_path):
     *change, problem, values = FAULTS[fault]

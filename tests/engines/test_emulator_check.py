@@ -386,7 +386,7 @@ def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
 
 
 # Those that take batches are checked below, those of terms in tests/kernels/test_split_products.py, but for one.
-@pytest.mark.one_of_each("kernel")
+@pytest.mark.one_of_each("kernel.arguments", "kernel.takes.factors", "kernel.precision", "beta")
 @pytest.mark.parametrize(
     ("kernel", "shape", "beta"),
     [
@@ -404,7 +404,7 @@ def test_kernels_have_no_faults(kernel, shape, beta):
     assert operands.error(checked.result) <= limit(problem, kernel.precision)
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["clusters", "rasterized", "pingpong", "tma_store"])
 def test_a_block_below_the_last_tile_row_touches_nothing(name):
     """Though tiles divide C, so that the code has no guards."""
@@ -430,7 +430,7 @@ FORMS = {
 tests/kernels/test_library_on_emulator.py checks in every form; test_tf32.py and test_split_products.py check theirs."""
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "shape", "layout"), [(name, *form) for name, form in FORMS.items()], ids=str)
 def test_kernels_of_batches_have_no_faults(name, layout, shape):
     """With a matrix that serves all of a batch; a bias and an activation; results of 16 bits."""
@@ -611,7 +611,7 @@ HAZARDS = {
 """Forms of gemm_sm90, a file of its source, changes of it, and the kind and words of what is found then."""
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(2)
 @pytest.mark.parametrize("hazard", HAZARDS)
 def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
     kernel = find("gemm_sm90")

@@ -92,7 +92,7 @@ ZEROS_AND_A_COPY = """(
 )()"""
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(("call", "links"), [("out[0]", 1), (ZEROS_AND_A_COPY, 1), ("expf(out[0])", 2)])
 def test_kernels_that_call_no_library_are_linked_without_any(monkeypatch, fresh_cache, call, links):
     run, calls = Compiler.run, []
@@ -279,6 +279,7 @@ def test_a_damaged_runtime_is_compiled_anew():
     assert find_runtime().library.read_bytes() == whole
 
 
+@pytest.mark.further
 def test_another_cache_folder_in_the_same_process(fresh_cache, monkeypatch, tmp_path):
     """The process has the runtime loaded from one folder, and kernels from another must find that."""
     run(8)
@@ -298,6 +299,7 @@ def test_two_processes_compile_the_same_kernel(fresh_cache):
     assert not list(fresh_cache.rglob("*.part"))
 
 
+@pytest.mark.further
 @pytest.mark.usefixtures("fresh_cache")
 def test_two_threads_compile_the_same_kernel():
     failures = []

@@ -128,6 +128,7 @@ extern "C" __global__ void probe SIGNATURE {
 """
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("order", "loads", "stores"),
     [

@@ -43,7 +43,7 @@ def checked(folder, text, args=""):
     return check_launch(read_launch(str(folder / "kernel.cu"), args))
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("blocks", [2, 11, 40])
 def test_blocks_see_what_others_wrote_before_and_keep_their_shared_memory(blocks, tmp_path):
     result = checked(tmp_path, STEPS, f"BLOCKS={blocks}")

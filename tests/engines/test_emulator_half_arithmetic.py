@@ -140,6 +140,7 @@ def test_results_are_exact_ones_rounded_once(name, operands):
             assert_same(pairs[row, :, 1], high)
 
 
+@pytest.mark.first(1)
 @types
 def test_functions_are_those_of_float64_rounded(name):
     a, b = drawn(name, 5), drawn(name, 6)
@@ -160,6 +161,7 @@ def test_functions_are_those_of_float64_rounded(name):
             assert np.isnan(row.astype(np.float32)[np.isnan(exact)]).all()
 
 
+@pytest.mark.first(1)
 @types
 def test_comparisons(name):
     a, b = drawn(name, 7), drawn(name, 8)
@@ -213,6 +215,7 @@ def test_integers(name):
     assert ((zero == up) | (zero == down)).all()
 
 
+@pytest.mark.first(1)
 @types
 def test_atomic_sums(name):
     values = np.full(COUNT, 0.5, DTYPES[name])

@@ -48,7 +48,7 @@ def check(folder, text, args=""):
     return check_launch(launch), draw(launch)
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
 def test_blocks_wait_for_each_other(wait, tmp_path):
     result, _ = check(tmp_path, BARRIER.replace("WAIT", wait))
@@ -56,6 +56,7 @@ def test_blocks_wait_for_each_other(wait, tmp_path):
     np.testing.assert_array_equal(result.outputs["z"], np.arange(512)[::-1])
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("left", ["atomicAdd(count, 1);\n", "WAIT"])
 def test_a_barrier_of_a_grid_that_lacks_its_fences_is_a_race(left, tmp_path):
     text = BARRIER.replace("__threadfence();\n        " + left, left).replace(left + "\n        __threadfence();", left)
@@ -63,6 +64,7 @@ def test_a_barrier_of_a_grid_that_lacks_its_fences_is_a_race(left, tmp_path):
     assert {one.kind for one in result.findings} == {"race"}
 
 
+@pytest.mark.further
 def test_blocks_take_turns_backwards(tmp_path):
     text = """// tilewright: x=float32[64] y=zeros:float32[1] turn=zeros:uint32[1] grid=16 block=32
     __global__ void sum(const float* x, float* y, unsigned* turn) {
@@ -79,6 +81,7 @@ def test_blocks_take_turns_backwards(tmp_path):
     np.testing.assert_allclose(result.outputs["y"][0], inputs["x"][:16].sum(), rtol=1e-5)
 
 
+@pytest.mark.further
 def test_a_wait_for_a_block_of_which_only_another_order_begins_later_is_no_fault(tmp_path):
     text = """// tilewright: y=out:int32[4] flags=zeros:int32[4] grid=4 block=32
     __global__ void wait(int* y, volatile int* flags) {
@@ -152,6 +155,7 @@ def test_a_wait_for_what_never_comes_is_found_with_its_line(blocks, tmp_path):
     )
 
 
+@pytest.mark.further
 def test_blocks_of_a_matrix_product_take_turns(tmp_path):
     path = tmp_path / "turns.cu"
     path.write_text("""// tilewright: block=(16,16) grid=(ceil(N/16),ceil(M/16),3)
@@ -181,6 +185,7 @@ def test_blocks_of_a_matrix_product_take_turns(tmp_path):
     np.testing.assert_allclose(result.result, a @ b, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.further
 def test_more_blocks_than_run_together_are_beyond_it(tmp_path):
     text = BARRIER.replace("WAIT", WAITS["a volatile read"]).replace("grid=4", "grid=2048")
     (found,) = check(tmp_path, text.replace("[512]", "[262144]"))[0].findings

@@ -71,7 +71,7 @@ def outcome(of, number):
     return found
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(("array", "columns"), [("A", False), ("B", True), ("C", False)], ids=str)
 def test_an_int_index_of_far_lines_is_named(array, columns):
     found = outcome(kernel({**WIDE, array: "int"}, gaps=True, columns=columns), 0)
@@ -100,7 +100,7 @@ def test_an_int_index_of_a_large_matrix_is_named(number):
     assert outside.memory.startswith(f"{array}[-")
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("gaps", [True, False], ids=["far lines", "large"])
 def test_unsigned_indices_are_named_and_lead_elsewhere(gaps):
     """They leave no range that a sanitizer knows: they come back to the matrix, or lead between lines."""
@@ -175,12 +175,13 @@ def test_wraps_on_the_way_to_an_address_are_named_and_those_that_are_meant_are_n
     assert "computes 4 << 30 beyond" in found[wrapped[7]]
 
 
+@pytest.mark.further
 def test_a_source_that_looks_at_the_bits_of_its_indices_is_checked_without_exact_values():
     source = WRAPS.replace("unsigned seed = row;", "unsigned seed = row; unsigned& same = seed; same += 1;")
     assert wraps_found(source) == {}
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(("gaps", "columns"), [(True, False), (False, True)], ids=["far lines", "large, of columns"])
 def test_indices_of_64_bits_are_right(gaps, columns):
     of = kernel(WIDE, gaps, columns)
@@ -196,6 +197,7 @@ def test_nothing_is_found_where_there_is_nothing_to_write():
     assert found.error == 0
 
 
+@pytest.mark.further
 def test_little_memory_is_taken():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for gaps, cases in ((True, slice(None)), (False, slice(1))):  # of the others one page of elements counts many times
@@ -204,6 +206,7 @@ def test_little_memory_is_taken():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024  # KiB
 
 
+@pytest.mark.further
 def test_blocks_that_write_nothing_are_named():
     """As where a number of elements that has become negative guards the stores."""
     text = kernel(WIDE, gaps=False).source.read_text()
@@ -250,7 +253,7 @@ def test_our_kernels_count_in_64_bits(name):
         assert found.clean, found
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("name", ["rasterized", "clusters"])
 def test_some_blocks_of_ours_make_right_results(name):
     """Though of persistent ones the last block may have no tile."""
@@ -356,6 +359,7 @@ def test_few_blocks_are_chosen_at_both_ends_and_between_them(grid, cluster):
 REPEATED = {dtype: Repeating(dtype) for dtype in ("float32", "float16")}
 
 
+@pytest.mark.further
 @settings(max_examples=10, deadline=None)
 @given(
     dtype=st.sampled_from(list(REPEATED)), order=st.sampled_from(["row", "column"]), ld=st.integers(10**6, 10**7),

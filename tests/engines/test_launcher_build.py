@@ -52,6 +52,7 @@ def test_a_compiler_that_cannot_compile_it(monkeypatch, tmp_path):
     assert launcher.load() is None
 
 
+@pytest.mark.further
 @pytest.mark.usefixtures("not_loaded", "empty_cache")
 def test_it_is_built_once(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib, "import_module", lambda name: SimpleNamespace(SOURCE="of another version"))

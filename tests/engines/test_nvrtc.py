@@ -238,6 +238,7 @@ def compile_in_child(folder, start, results):
     results.put(compile_copy("sm_90a"))
 
 
+@pytest.mark.further
 def test_two_processes_at_once(empty_cache):
     context = multiprocessing.get_context("spawn")
     start, results = context.Event(), context.Queue()

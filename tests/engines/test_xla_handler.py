@@ -172,6 +172,7 @@ def test_plans_that_cannot_be_launched(handler):
         handler.keep("bad", 0, CONTEXT, ((1, 2),), Needs())
 
 
+@pytest.mark.further
 def test_it_is_built_once_and_needs_a_driver(monkeypatch, tmp_path):
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(xla_handler, "DRIVER", "no-such-driver.so")

@@ -68,7 +68,7 @@ def test_values_and_gradients(a, b):
         check(ours, expected)
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("activation", "bias"), list(zip(ACTIVATIONS, [(3,), (5, 1), (1, 3), (5, 1), (3,)], strict=True))
 )
@@ -197,7 +197,7 @@ VMAPS = {
 }
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("axes", "a", "b", "bias"), VMAPS.values(), ids=VMAPS)
 def test_vmap(axes, a, b, bias):
     operands = draw(*a), draw(*b), draw(*bias)
@@ -214,6 +214,7 @@ def test_vmap(axes, a, b, bias):
         check(one, other)
 
 
+@pytest.mark.further
 def test_vmap_of_vmap_and_of_gradients():
     a, b = draw(4, 6, 5, 7), draw(6, 7, 3)
     check(jax.vmap(jax.vmap(tilewright.matmul), (0, None))(a, b), reference(a, b))
@@ -222,6 +223,7 @@ def test_vmap_of_vmap_and_of_gradients():
     check(per_example(a[0], b[0]), expected(a[0], b[0]))
 
 
+@pytest.mark.further
 def test_scan_checkpoint_and_loops():
     w, x = draw(6, 6) / 3, draw(4, 6)
 
@@ -321,6 +323,7 @@ def test_a_program_is_exported_for_any_sizes(sizes, shapes, named):
         check(jax.jit(exported(function, *sizes).call)(a, b), jax.jit(function)(a, b))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("bias", "shape"), [("n", (3,)), ("m, 1", (4, 1))])
 def test_a_bias_and_c_are_exported_for_any_sizes(bias, shape):
     operands = draw(4, 5), draw(5, 3), draw(*shape), draw(4, 3)

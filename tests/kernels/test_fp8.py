@@ -205,6 +205,7 @@ def test_what_is_picked_without_warpgroups(gpu):
     assert picked((1, 4096, 4096), b=column) == "skinny_fp8"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "config"), [("gemm_fp8", SPLIT), ("gemm_mma_fp8", BY_WARPS)])
 def test_special_numbers(name, config):
     """NaN and infinity as IEEE has them; what is larger than e4m3's largest number becomes it."""
@@ -227,6 +228,7 @@ def test_special_numbers(name, config):
     np.testing.assert_array_equal(zero, 0)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "config"), [("gemm_fp8", SPLIT), ("gemm_mma_fp8", BY_WARPS)])
 def test_a_prepared_factor_and_a_plan(name, config):
     a, b = drawn("NN", 64, 50, 140)

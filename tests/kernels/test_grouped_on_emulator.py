@@ -166,12 +166,13 @@ def found(config, kind, groups, kernel=KERNEL, **named):
     return [finding for checker in checkers for finding in checker.findings()]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("config", "kind"), list(zip(CONFIGS[:2], KINDS[:2], strict=True)), ids=str)
 def test_the_checker_finds_nothing(config, kind):
     assert found(config, kind, Groups((5, 0, 70, 1, 129), 3, 72, 130)) == []
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("config", CONFIGS[:2], ids=str)
 def test_the_checker_finds_nothing_in_float8(config):
     kind = Kind("NT", FLOAT8[0], "bfloat16", 0)

@@ -40,7 +40,7 @@ def test_a_product_of_terms_has_the_same_bits(name, overrides, factor, data):
     np.testing.assert_array_equal(bits(kept), bits(alone))
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("kept", "layout"), [("A", "NN"), ("B", "TT")])
 @pytest.mark.parametrize("name", ["gemm_sm90", "tma_packed", "tma_transposed", "gemm_wmma"])
 def test_a_product_that_copies_unaligned_or_in_another_order_has_the_same_bits(name, kept, layout):
@@ -98,7 +98,7 @@ def drawn(rows, cols, seed=0):
     return np.random.default_rng([seed, rows, cols]).standard_normal((rows, cols), np.float32)
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(("name", "overrides"), FORMS[1::2], ids=str)
 def test_one_prepared_factor_serves_products_of_any_kind_in_turns(name, overrides):
     """What is seen of it is looked at in each product, and that of one a is not left to the next."""

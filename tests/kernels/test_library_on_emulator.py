@@ -139,7 +139,7 @@ def test_a_drawn_problem_is_right(kernel, overrides, data):
     check(ENGINE, kernel, config, data.draw(cases(kernel, config, kind_of(kernel, overrides), depths=depths)))
 
 
-@pytest.mark.one_of_each("kernel.source")
+@pytest.mark.first(2)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @given(data=st.data())
 @drawing(8)
@@ -160,7 +160,7 @@ DIVIDED = [
 ]
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("kernel", "overrides", "layout"), DIVIDED, ids=lambda value: getattr(value, "name", str(value))
 )
@@ -199,7 +199,7 @@ def test_bands_of_tiles_cover_the_result():
     check(ENGINE, kernel, config, of_size(kernel, "NN", 4 * 128 + 3, 3 * 8, 8))
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 @forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @drawing(5)

@@ -78,7 +78,7 @@ def copied(kernel, config, problem, addresses=Addresses()):
     return relayouts.jobs(kernel, config, problem, addresses).relaid
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("kernel", "config", "layout", "way"),
     [(*one, layout, list(WAYS)[number % 3]) for number, one in enumerate(EACH) for layout in LAYOUTS],
@@ -124,7 +124,7 @@ def test_a_drawn_problem_is_right(kernel, config, data):
     check(ENGINE, kernel, config, case, left=LEFT, change=rounding_of(kernel))
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @drawing(5)
@@ -174,7 +174,7 @@ def test_all_kernels_of_warpgroups_make_the_same_bits(kernel, config):
     np.testing.assert_array_equal(multiply(ENGINE, kernel, config, case, operands), expected)
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @each
 def test_the_error_is_that_of_rounding_to_nearest(kernel, config):
     """Factors that are cut off would err by 2.6 times as much."""
@@ -204,7 +204,7 @@ AWAY = {1 + 2.0**-11: 1 + 2.0**-10}
 """By warps, of ties the one that is further from zero."""
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @each
 @pytest.mark.parametrize("layout", ["NN", "NT"])
 def test_ends_of_the_range_and_ties(kernel, config, layout):
@@ -217,7 +217,7 @@ def test_ends_of_the_range_and_ties(kernel, config, layout):
     np.testing.assert_array_equal(result[: len(ENDS), 0], np.array([*expected.values()], np.float32))
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @each
 def test_a_kept_copy_gives_the_same_bits(kernel, config):
     random = np.random.default_rng(6)
@@ -227,7 +227,7 @@ def test_a_kept_copy_gives_the_same_bits(kernel, config):
     np.testing.assert_array_equal(tilewright.matmul(a, kept, **how), tilewright.matmul(a, b, **how))
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("kernel", "config", "gap"), [(*one, number % 2 * 3) for number, one in enumerate(FORMS)], ids=named
 )

@@ -75,7 +75,7 @@ LARGE = [MOST, 2.0**127]
 UNFIT = [np.nan, np.inf, -np.inf, *LARGE, -MOST, 2.0**-149, -(2.0**-127), 1.5 * 2.0**-130]
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @forms
 @given(data=st.data())
 @drawing(8)
@@ -169,7 +169,7 @@ LIMITS["thin_bf16x6"] = LIMITS["gemm_bf16x6"]
 LIMITS["thin_fp16x3"] = LIMITS["gemm_fp16x3"]
 
 
-@pytest.mark.one_of_each("name", "limit")
+@pytest.mark.one_of_each("name")
 @pytest.mark.parametrize("factor", "ab")
 @pytest.mark.parametrize(("name", "limit"), [(name, one) for name, of in LIMITS.items() for one in of], ids=str)
 def test_what_is_just_inside_is_of_the_terms_and_what_is_just_outside_is_not(name, limit, factor):
@@ -188,7 +188,7 @@ def test_what_is_just_inside_is_of_the_terms_and_what_is_just_outside_is_not(nam
 # What scales lose, and terms of small elements.
 
 
-@pytest.mark.one_of_each("power", "name")
+@pytest.mark.one_of_each("power")
 @pytest.mark.parametrize(
     ("name", "overrides", "layout"),
     [
@@ -357,7 +357,7 @@ def make_unfit(operands):
     operands.a[:] *= np.float32(2.0**-130)
 
 
-@pytest.mark.one_of_each("change")
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("form", "way", "change"),
     [
@@ -488,6 +488,7 @@ def test_sums_with_an_infinity_are_stored_anew_and_no_others(name, overrides):
     np.testing.assert_array_equal(bits(found)[~met], bits(without)[~met])
 
 
+@pytest.mark.first(2)
 @forms
 def test_infinities_of_both_factors_meet(name, overrides):
     """Of either sign, with zeros, in one row, behind each other."""

@@ -48,7 +48,7 @@ def stock(name):
 
 
 # Two are compiled: the products of the others, with a bias, without one and in batches, are among theirs.
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("name", "compiled"),
     [*((name, False) for name in TASKS), *((name, True) for name in ("Llama", "LoRA"))],

@@ -124,7 +124,7 @@ CHECKED = {
 }
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("arguments", CHECKED.values(), ids=CHECKED)
 def test_pytorch_finds_no_fault_in_the_operator(arguments):
     found = torch.library.opcheck(op(), arguments(), rtol=1e-2, atol=1e-2)
@@ -139,6 +139,7 @@ def stock_layer(x, w, bias):
     return 2 * stock(stock(x, w.T, bias=bias, activation="gelu"), w)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("backend", "dynamic"), [("eager", None), ("aot_eager", True)])
 def test_compiled_without_a_graph_break(backend, dynamic):
     torch._dynamo.reset()
@@ -159,6 +160,7 @@ class Launcher:
         return Launcher
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("launched", [False, True])
 def test_matmul_itself_can_be_compiled(monkeypatch, launched):
     if launched:

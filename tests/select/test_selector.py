@@ -65,6 +65,7 @@ def entry(shape, kernel, gflops, config=None, case="NN float32", **others):
     return Entry(**fields, case=case, kernel=kernel, gflops=gflops, **others)
 
 
+@pytest.mark.first(60)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("shape", ["0", "1", "17x1x5", "64", "100", "128", "1000x1x1000", "1024", "1x70000x3", "8192"])

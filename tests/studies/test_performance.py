@@ -253,6 +253,7 @@ def test_a_page_that_cannot_be_replaced_stays_as_it_was(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [page]
 
 
+@pytest.mark.further
 def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypatch, request):
     root = request.config.rootpath
     (tmp_path / "results").symlink_to(root / "results")

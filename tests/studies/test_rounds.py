@@ -15,6 +15,7 @@ def problem(*sizes):
     return Problem(*sizes, RASTERIZED.takes.arithmetic())
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("band", "first"), [(1, [(0, 0), (0, 1), (1, 0)]), (2, [(0, 0), (1, 0), (0, 1)])])
 def test_the_first_tiles_are_those_of_the_blocks_of_a_launch(band, first):
     config = RASTERIZED.config({"BN": 64, "CLUSTER": 1, "BAND": band})

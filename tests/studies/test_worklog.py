@@ -316,6 +316,7 @@ def worklog(checkout):
     return pages.Worklog(facts, samples, sources.load(file_of("sources")), tables.load("variations"))
 
 
+@pytest.mark.further
 def test_the_committed_pages_are_what_their_words_and_data_make(checkout, worklog):
     made = dict(worklog.pages())
     assert len(made) == len(rungs.with_page()) + 2  # each rung that was measured is among these, and must have a page
@@ -331,7 +332,7 @@ FIGURES = [
 ]
 
 
-@pytest.mark.first(2)
+@pytest.mark.further
 @pytest.mark.parametrize(("name", "kind"), FIGURES)
 def test_committed_figures_are_what_the_kernels_do(checkout, worklog, name, kind):
     path = pages.FIGURES / pages.figure_name(find(name), kind)
@@ -394,6 +395,7 @@ def test_the_committed_counts_are_those_of_the_kernels(request, monkeypatch, nam
     ), "results/emulator/counts.json is out of date: run make docs"
 
 
+@pytest.mark.further
 def test_the_committed_counts_of_sources_are_those_of_the_kernels(request):
     committed = sources.load(request.config.rootpath / file_of("sources"))
     assert accesses.all_counted() == committed.accesses, "results/emulator/sources.json is out of date: run make docs"
@@ -422,6 +424,7 @@ def test_shares_of_tiles_and_waves():
     assert quantisation.of_waves(384, 128, 4) == pytest.approx(9 / 12)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(("name", "kind"), [("split", "errors"), ("promoted", "errors"), ("promoted", "promotion")])
 def test_committed_pictures_of_errors_are_those_of_the_samples(checkout, worklog, name, kind):
     path = pages.FIGURES / pages.figure_name(find(name), kind)
@@ -436,7 +439,7 @@ SAMPLES = [
 ]
 
 
-@pytest.mark.first(2)
+@pytest.mark.further
 @pytest.mark.parametrize(("way", "inputs", "k"), SAMPLES)
 def test_the_committed_errors_are_those_of_the_kernels(request, way, inputs, k):
     committed = errors.Errors(errors.load(request.config.rootpath / file_of("errors"))).find(way, inputs, k)

@@ -63,6 +63,7 @@ def test_without_time_nothing_is_found(tune):
     assert "32x32x32: the budget ended before any config was tried" in err
 
 
+@pytest.mark.further
 def test_configs_that_tables_know_can_be_all_that_is_tried(tune):
     known = {
         (entry.kernel, tuple(entry.config.items()))
