@@ -54,13 +54,11 @@ SAMPLED = [
         {"BLOCK_X": 16, "BLOCK_Y": 8, "X_ALONG_N": 1},
         Problem(70, 45, 61, a=Layout(ld=67), b=Layout(ld=45), d=Layout(ld=50)),
     ),
-    ("thread_tiled_1d", {"BM": 32, "BN": 32, "BK": 8, "TM": 4}, Problem(100, 75, 90, b=Layout(ld=77))),
     (
         "vectorized",
         {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4},
         Problem(96, 160, 100, a=Layout(ld=104), b=Layout(ld=164)),
     ),
-    ("double_buffered", {}, Problem(130, 300, 130)),
     ("async_copy", {}, Problem(70, 140, 200)),
     ("wmma_f16", {}, Problem(130, 300, 200, "float16")),
     ("tma_store", {"BN": 64}, Problem(3 * 128 - 8, 200, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
@@ -192,9 +190,7 @@ def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
 
 SHARED = [
     ("split_k", {"WORKERS": 2}, Problem(300, 200, 700), 7),
-    ("tma_packed", {}, Problem(264, 264, 136), 132),
     ("tma_transposed", {"BUNDLE": 2}, Problem(257, 385, 256), 9),
-    ("skinny", {"TM": 1, "TN": 4, "THREADS_N": 8, "GROUPS": 16, "DEPTH": 16, "AHEAD": 0}, Problem(1, 1000, 700), 132),
 ]
 
 

@@ -258,8 +258,9 @@ def test_constants_of_a_program():
 
 
 @pytest.mark.first(2)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("way", ["jit", "grad", "vmap", "outside"])
+@pytest.mark.parametrize(
+    ("way", "dtype"), [("jit", "float32"), ("grad", "bfloat16"), ("vmap", "float32"), ("outside", "bfloat16")]
+)
 @pytest.mark.parametrize("constants", [("a",), ("b",), ("bias",), ("c",), ("b", "bias", "c")], ids=" ".join)
 def test_arrays_of_numpy_are_constants(constants, way, dtype):
     shapes = {"a": (5, 7), "b": (7, 3), "bias": (3,), "c": (5, 3)}

@@ -22,7 +22,6 @@ CONFIGS = {
     "gemm_wmma": [
         {},
         {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64},
-        {"BM": 32, "BN": 32, "BK": 32, "WM": 16, "WN": 16},
     ],
     "gemm_mma": [
         {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32, "STAGES": 2},
@@ -60,7 +59,6 @@ CONFIGS = {
     ],
     "tma_transposed": [
         {"WORKERS": 2},
-        {"BM": 128, "BK": 40, "K_SLICES": 1, "A_BUFFERS": 1, "UNROLL": 40, "WORKERS": 1},
         {"BM": 64, "BN": 64, "BK": 128, "K_SLICES": 4, "MIN_BLOCKS": 1, "WORKERS": 1},
         {"BM": 32, "BN": 64, "K_SLICES": 4, "UNROLL": 8, "WORKERS": 3, "BUNDLE": 2},
         {"BM": 64, "BN": 64, "BK": 48, "UNROLL": 4, "A_BUFFERS": 1, "WORKERS": 0},
@@ -68,7 +66,6 @@ CONFIGS = {
     "skinny": [
         {},
         {"TM": 2, "TN": 4, "THREADS_N": 8, "GROUPS": 4, "DEPTH": 8, "AHEAD": 0},
-        {"TM": 4, "TN": 2, "THREADS_N": 1, "GROUPS": 4, "AHEAD": 0},
         {"TM": 4, "TN": 3, "THREADS_N": 1, "THREADS_M": 8, "GROUPS": 4},
     ],
 }
@@ -155,8 +152,8 @@ def test_a_drawn_epilogue_is_right(kernel, data):
 DIVIDED = [
     (kernel, overrides, "NN" if number else "TT")
     for kernel in KERNELS
-    for number, overrides in enumerate(CONFIGS[kernel.name][: None if kernel.name == "gemm_sm90" else 1])
-    if number % 3 != 1
+    for number, overrides in enumerate(CONFIGS[kernel.name][: 3 if kernel.name == "gemm_sm90" else 1])
+    if number != 1
 ]
 
 
@@ -171,9 +168,9 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, layout):
         check(ENGINE, kernel, config, case)
 
 
-# Of consumers of two heights, in turns, which add up sums of a cluster, and both kinds that the copy engine stores.
+# Of consumers side by side, which add up sums of a cluster, and in turns, whose results the copy engine stores.
 @pytest.mark.first(1)
-@pytest.mark.parametrize("overrides", [CONFIGS["gemm_sm90"][form] for form in (0, 1, 2, 6, 7)], ids=str)
+@pytest.mark.parametrize("overrides", [CONFIGS["gemm_sm90"][form] for form in (0, 2, 6)], ids=str)
 @given(data=st.data())
 @drawing(10)
 def test_rows_of_16_bits_may_start_anywhere(overrides, data):
@@ -200,7 +197,11 @@ def test_bands_of_tiles_cover_the_result():
 
 
 @pytest.mark.first(1)
-@forms
+@pytest.mark.parametrize(
+    ("kernel", "overrides"),
+    [(kernel, CONFIGS[kernel.name][0]) for kernel in KERNELS],
+    ids=lambda one: getattr(one, "name", ""),
+)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @drawing(5)
 def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, seed):
@@ -213,7 +214,6 @@ def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, se
 SHORT = [
     ({"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4}, "NT", (8, 72), (8, 32)),
     ({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2}, "NT", (35, 17), (40, 24)),
-    ({"BM": 64, "BN": 72, "STAGES": 2, "CONSUMERS": 1, "CLUSTER": 8}, "NT", (65, 200), (64, 16)),
     ({"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1}, "TN", (9, 9), (64, 64)),
 ]
 """Config and orders; rows of A and columns of B; rows of the boxes that load them. Blocks that share a tile load equal

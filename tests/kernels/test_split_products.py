@@ -1,5 +1,7 @@
 """Float32 products made of products of 16-bit terms, on the emulator, which adds as tensor cores do."""
 
+from itertools import cycle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -79,6 +81,11 @@ def inputs_of(kernel, thin):
     return [*((kernel, name) for name in ORDINARY), *((thin, name) for name in [*ORDINARY][::2])]
 
 
+def in_turns(cases, *lengths):
+    """Cases, each with one of the lengths of k."""
+    return [(*case, k) for case, k in zip(cases, cycle(lengths))]
+
+
 def errors(result, a, b):
     """The largest error of an element over (|A| @ |B|), and the relative Frobenius error."""
     a, b = a.astype(np.float64), b.astype(np.float64)
@@ -102,8 +109,7 @@ def one_after_the_other(a, b):
 
 
 @pytest.mark.one_of_each("kernel")
-@pytest.mark.parametrize("k", [64, 1024])
-@pytest.mark.parametrize(("kernel", "name"), inputs_of("gemm_bf16x6", "thin_bf16x6"))
+@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_bf16x6", "thin_bf16x6"), 64, 1024))
 def test_six_products_err_no_more_than_sums_in_float32(kernel, name, k):
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
     of_elements, of_all = errors(product(a, b, kernel), a, b)
@@ -125,8 +131,7 @@ def test_the_tensor_cores_of_ampere_keep_what_is_promised(name):
 
 
 @pytest.mark.one_of_each("kernel", "name")
-@pytest.mark.parametrize("k", [4, 28])
-@pytest.mark.parametrize(("kernel", "name"), inputs_of("gemm_bf16x6", "thin_bf16x6"))
+@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_bf16x6", "thin_bf16x6"), 4, 28))
 def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
     """Sums of float32 err by less there, one by no more than one unit: they round, tensor cores truncate."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
@@ -134,8 +139,7 @@ def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
 
 
 @pytest.mark.further
-@pytest.mark.parametrize("k", [4, 64, 1024])
-@pytest.mark.parametrize(("kernel", "name"), inputs_of("gemm_fp16x3", "thin_fp16x3"))
+@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_fp16x3", "thin_fp16x3"), 4, 64, 1024))
 def test_three_products_of_scaled_terms_keep_21_bits(kernel, name, k):
     """And round once; but in sums that float32 itself does not add up so exactly: long ones of one sign, and those in
     which a few products are most. Sums of one sign that are promoted only once or twice keep 20 bits. Factors of which

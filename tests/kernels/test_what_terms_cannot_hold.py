@@ -188,27 +188,38 @@ def test_what_is_just_inside_is_of_the_terms_and_what_is_just_outside_is_not(nam
 # What scales lose, and terms of small elements.
 
 
+POWERS = (-27, -29, -60, -120, -180)
+
+
 @pytest.mark.one_of_each("power")
 @pytest.mark.parametrize(
-    ("name", "overrides", "layout"),
+    ("form", "power"),
     [
-        ("gemm_bf16x6", {}, "NN"),
-        ("gemm_mma_bf16x6", {}, "NN"),
-        ("thin_bf16x6", {}, "NN"),
-        ("gemm_fp16x3", {}, "NN"),
-        ("gemm_fp16x3", {"SPLITS": 2}, "TT"),
-        (*FORMS[3], "NN"),
-        ("thin_fp16x3", {}, "NN"),
-        ("thin_fp16x3", {"BM": 64, "BN": 64, "BK": 64, "STAGES": 2, "SPLITS": 2}, "NT"),
+        *((("gemm_bf16x6", {}, "NN"), power) for power in POWERS),
+        *(
+            (form, POWERS[(number + more) % len(POWERS)])
+            for number, form in enumerate(
+                (
+                    ("gemm_mma_bf16x6", {}, "NN"),
+                    ("thin_bf16x6", {}, "NN"),
+                    ("gemm_fp16x3", {}, "NN"),
+                    ("gemm_fp16x3", {"SPLITS": 2}, "TT"),
+                    (*FORMS[3], "NN"),
+                    ("thin_fp16x3", {}, "NN"),
+                    ("thin_fp16x3", {"BM": 64, "BN": 64, "BK": 64, "STAGES": 2, "SPLITS": 2}, "NT"),
+                )
+            )
+            for more in (0, 2)
+        ),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("power", [-27, -29, -60, -120, -180])
-def test_an_element_too_small_for_its_square_counts_where_a_sum_is_as_small(power, name, overrides, layout):
+def test_an_element_too_small_for_its_square_counts_where_a_sum_is_as_small(form, power):
     """The largest of its row meets zeros alone: it is all that there is of an element of the result.
 
     D, which is C too, is not stored before it is known.
     """
+    name, overrides, layout = form
     kernel = find(name)
     lost = power < (-28 if name.endswith("fp16x3") else -120)
     config, case = kernel.config(overrides), replace(usual(200, layout), scalars=Scalars(1.0, 2.0**-40))
