@@ -83,6 +83,17 @@ def make_record():
     return make
 
 
+@pytest.fixture
+def unasked_nvrtc(monkeypatch):
+    """A check does not ask NVRTC what it has against a source, as where it is not installed: that takes 1.5 s where a
+    source has cooperative groups or barriers."""
+
+    def absent(*_):
+        raise EngineUnavailableError("NVRTC is not asked")
+
+    monkeypatch.setattr("tilewright.engines.nvrtc.foreign_errors", absent)
+
+
 @pytest.fixture(scope="session")
 def report_of():
     """How a kernel compiles for an architecture, from the record where that has it: see `compiled.py`."""

@@ -212,6 +212,7 @@ def test_a_launch_passes(name):
 EXPLAINED = ("naive", "shared", "vectorized", "bfloat16", "inline PTX", "two barriers", "a tensor map's first step")
 
 
+@pytest.mark.usefixtures("unasked_nvrtc")
 @pytest.mark.first(1)
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_a_product_is_explained(name):
@@ -257,6 +258,7 @@ def test_tiles_that_ask_for_less_alignment_than_their_swizzle_lie_as_on_a_gpu(tm
     assert outcome.right == (first == "tiles")
 
 
+@pytest.mark.usefixtures("unasked_nvrtc")
 @pytest.mark.further
 @pytest.mark.parametrize("name", ["padded transpose", "histogram"])
 def test_a_launch_is_explained(name):
@@ -341,6 +343,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("unasked_nvrtc")
 @pytest.mark.first(8)
 @pytest.mark.parametrize(("name", "before", "after", "words"), FAULTS.values(), ids=FAULTS)
 def test_a_planted_fault_is_named(tmp_path, name, before, after, words):

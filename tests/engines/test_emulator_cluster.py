@@ -19,6 +19,8 @@ from tilewright.engines.emulator.launches import check_launch
 from tilewright.kernels.launches import read_launch
 from tilewright.kernels.takes import Variant
 
+pytestmark = pytest.mark.usefixtures("unasked_nvrtc")
+
 KERNEL = """
 #include "cluster.cuh"
 #include "dynamic_shared.cuh"

@@ -15,6 +15,8 @@ from tilewright.engines.emulator.compiler import CHECKED, FAST
 from tilewright.engines.emulator.launches import check_launch
 from tilewright.kernels.launches import read_launch
 
+pytestmark = pytest.mark.usefixtures("unasked_nvrtc")
+
 BUILDS = pytest.mark.parametrize("build", [FAST, CHECKED], ids=["fast", "checked"])
 
 HEAD = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
