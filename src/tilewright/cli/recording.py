@@ -38,7 +38,7 @@ class Recording:
         if self._path is not None:
             untimed = [one for one in self.results if not isinstance(one, Record)]
             run = Run(environment=environment(self._engine), records=self.records, results=untimed)
-            write_json(self._path, run.model_dump(), f"the records to {self._path}")
+            write_json(self._path, run.model_dump(), "the records")
 
     def __enter__(self) -> "Recording":
         return self
