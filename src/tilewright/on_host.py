@@ -19,7 +19,7 @@ from tilewright.core.problem import SCALED_BLOCK, Scalars, Side
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Pointers
 from tilewright.shapes import result_shape
-from tilewright.streamed import Matrices, Progress
+from tilewright.streamed import Matrices, Progress, operand_of
 from tilewright.tiles import SMALL_BYTES
 
 _FREE = 0.9
@@ -118,24 +118,17 @@ def _products(call: Call, target: Operand) -> Iterator[Matrices]:
     a, b, c, out = (None if one is None else one.host for one in (call.a, call.b, call.c, target))
     assert a is not None and b is not None and out is not None
     c = c if call.reads_c else None
-    vectors = a.ndim == 1, b.ndim == 1
-    a, b = (a[None, :] if vectors[0] else a), (b[:, None] if vectors[1] else b)
-
-    def matrix(result: NDArray[Any]) -> NDArray[Any]:
-        result = result[..., None, :] if vectors[0] and not vectors[1] else result
-        result = result[..., None] if vectors[1] and not vectors[0] else result
-        return result[..., None, None] if vectors == (True, True) else result
-
-    out, c = matrix(out), (None if c is None else matrix(c))
+    missing = tuple(axis for axis, factor in ((-2, a), (-1, b)) if factor.ndim == 1)
+    a, b = (a[None, :] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
+    out, c = np.expand_dims(out, missing), (None if c is None else np.expand_dims(c, missing))
     bias = call.bias.host if call.bias else None
     if call.scalars.alpha == 0:
         a, b = a[..., :0], b[..., :0, :]
-    if not batch or math.prod(b.shape[:-2]) == 1:
+    if math.prod(b.shape[:-2]) == 1 and a.shape[:-2] == batch and not (batch and call.side == "column"):
         # All of a batch meets the same b: one product of all rows, where they have one distance.
-        rows = [_tall(one) for one in (a, out, c) if one is not None]
-        if not batch or (all(one is not None for one in rows) and call.side != "column" and a.shape[:-2] == batch):
-            flat = [one for one in rows if one is not None] if batch else [a, out, *([] if c is None else [c])]
-            yield Matrices(call, flat[0], b.reshape(b.shape[-2:]), flat[2] if c is not None else None, bias, flat[1])
+        rows_a, rows_out, rows_c = (None if one is None else _tall(one) for one in (a, out, c))
+        if rows_a is not None and rows_out is not None and (rows_c is None) == (c is None):
+            yield Matrices(call, rows_a, b.reshape(b.shape[-2:]), rows_c, bias, rows_out)
             return
     a, b = (np.broadcast_to(one, (*batch, *one.shape[-2:])) for one in (a, b))
     for index in np.ndindex(*batch):
@@ -187,7 +180,7 @@ def by_numpy(
     else:
         sums = np.zeros(out.shape, np.float32)
     if bias is not None:
-        bias = bias.reshape(_column(a, b, bias.size)) if side == "column" else bias.reshape(-1)
+        bias = bias.reshape((-1, 1) if side == "column" and a.ndim > 1 and b.ndim > 1 else -1)
     streamed.finish(sums, c, bias, activation, scalars, out)
 
 
@@ -201,10 +194,6 @@ def _spread(scale: NDArray[Any], shape: tuple[int, ...], index: int) -> NDArray[
         if scale.shape[axis] not in (1, length):
             scale = np.repeat(scale, SCALED_BLOCK, axis)[(slice(None),) * axis + (slice(length),)]
     return scale
-
-
-def _column(a: NDArray[Any], b: NDArray[Any], m: int) -> tuple[int, ...]:
-    return (m, 1) if b.ndim > 1 and a.ndim > 1 else (m,)
 
 
 def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
@@ -252,8 +241,4 @@ def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: 
         view = np.broadcast_to(view, (*batch, *view.shape[-2:]))
     by_columns = columns and view.ndim > 1 and not view.flags.c_contiguous and view.swapaxes(-1, -2).flags.c_contiguous
     dense = np.ascontiguousarray(view.swapaxes(-1, -2) if by_columns else view)
-    found = engine_operand(operand.argument, engine.upload(dense.reshape(1, -1)), dense.shape, operand.device)
-    if not by_columns:
-        return found
-    (*batch_sizes, lines, length), (*batch_strides, far, near) = found.shape, found.strides
-    return found._replace(shape=(*batch_sizes, length, lines), strides=(*batch_strides, near, far))
+    return operand_of(operand.argument, engine.upload(dense.reshape(1, -1)), view.shape, by_columns)

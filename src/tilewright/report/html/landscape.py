@@ -12,8 +12,8 @@ def searches(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """One entry a search, that of the most trials first, as the page's script takes it.
 
     Each holds `title`; `parameters`, the names; `counts`, the outcomes in words; and `trials`, each with the `values`
-    of the parameters, the `outcome`, `gflops` and `us` (None where it was not timed), `at`, the seconds of searching by
-    then, `registers`, and `note`, what a compiler or engine said.
+    of the parameters, the `outcome`, `gflops` and `time_us` (None where it was not timed), `at_s`, the seconds of
+    searching by then, `registers`, and `note`, what a compiler or engine said.
     """
     groups: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
@@ -33,18 +33,15 @@ def _search(group: Sequence[Trial]) -> dict[str, Any]:
     group = sorted(group, key=lambda trial: trial.at_s)
     names = list(dict.fromkeys(name for trial in group for name in trial.config))
     outcomes = Counter(trial.outcome for trial in group)
+    shown = ("outcome", "gflops", "time_us", "at_s", "registers", "note")
     return {
         "parameters": names,
         "counts": ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()),
         "trials": [
             {
                 "values": [trial.config.get(name) for name in names],
-                "outcome": trial.outcome,
                 "gflops": trial.gflops,
-                "us": trial.time_us,
-                "at": trial.at_s,
-                "registers": trial.registers,
-                "note": trial.note,
+                **trial.model_dump(include=shown),
             }
             for trial in group
         ],

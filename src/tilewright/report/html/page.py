@@ -47,7 +47,8 @@ def render(inputs: Inputs) -> str:
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
     found = points(inputs.sources)
-    comparisons = _comparisons(inputs.sources, found)
+    others = (compare(inputs.sources[0], source, found) for source in inputs.sources[1:])
+    comparisons = [comparison for comparison in others if comparison]
     figures = _figures(inputs.sources, found, comparisons)
     series_count = len(charts.in_order(found))
     return templates.get_template("page.html.j2").render(
@@ -60,8 +61,7 @@ def render(inputs: Inputs) -> str:
         roofless=[source for source in inputs.sources if not source.emulated and source.gpu is None],
         several=charts.in_several_files([point for point in found if not point.source.emulated]),
         has_trials=bool(inputs.trials),
-        light=colours.variables("light", series_count),
-        dark=colours.variables("dark", series_count),
+        series={theme: colours.series(series_count, *of) for theme, of in colours.SERIES.items()},
         style=(_TEMPLATES / "page.css").read_text(encoding="utf-8"),
         scripts=[(_TEMPLATES / name).read_text(encoding="utf-8") for name in ("charts.js", "search.js", "tables.js")],
         plotly=get_plotlyjs(),
@@ -98,12 +98,6 @@ def _fastest(point: Point) -> str:
 
 def _count(some: Sized, name: str) -> str:
     return f"{len(some)} {name}{'s' * (len(some) != 1)}"
-
-
-def _comparisons(sources: Sequence[Source], some: Sequence[Point]) -> list[Comparison]:
-    """The first file compared with each other one."""
-    found = (compare(sources[0], source, some) for source in sources[1:])
-    return [comparison for comparison in found if comparison]
 
 
 def _figures(
