@@ -141,7 +141,7 @@ def _multiply(call: Call, bound: Bound) -> Any:
     a, b, c = (_in_place(call, form, operand) for operand in (call.a, call.b, call.c if call.reads_c else None))
     assert a is not None and b is not None
     out = call.out
-    target = library.new(call.a, form.shape, call.arithmetic.result) if _needs_new(out, form) else out
+    target = library.new(call.a, form.shape, call.arithmetic.result) if out is None or "out" in form.copied else out
     assert target is not None
     if bound.c_in_place and c is not None and not c.is_same(target) and 0 not in form.shape:
         library.copy(target, c)
@@ -181,10 +181,6 @@ def lent_memory(plan: Plan, engine: Engine, library: Library, like: Operand, str
     if not lends(plan) or engine.capturing(stream):
         return None
     return library.scratch(like, plan.needs.scratch_bytes)
-
-
-def _needs_new(out: Operand | None, form: Formulation) -> bool:
-    return out is None or "out" in form.copied
 
 
 def _in_place(call: Call, form: Formulation, operand: Operand | None) -> Operand | None:

@@ -315,14 +315,11 @@ class _Slots:
             return slot, ()
         slot, after = len(self._held), -1
         if slot == self._count:
-            gone = max(self._held, key=lambda held: (self._held[held][1] < number - 1, self._again(held)))
+            last = {held: step for held, (_, step) in self._held.items()}
+            gone = max(last, key=lambda held: (last[held] < number - 1, self._next[last[held]]))
             slot, after = self._held.pop(gone)
         self._held[block] = slot, number
         return slot, (Load(self._side, *block, slot, after),)
-
-    def _again(self, block: tuple[int, int]) -> float:
-        """The step that reads a block next."""
-        return self._next[self._held[block][1]]
 
 
 def _next_uses(wanted: Sequence[tuple[int, int]]) -> list[float]:

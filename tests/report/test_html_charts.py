@@ -7,9 +7,8 @@ import pytest
 
 from tilewright.bench.records import Baseline, LaunchedKernel, Run, Times
 from tilewright.report.html import charts
-from tilewright.report.html.colours import series as colours
 from tilewright.report.html.comparison import compare
-from tilewright.report.html.landscape import searches
+from tilewright.report.html.page import colours, searches
 from tilewright.report.html.series import baseline_words, baselines, points, series_of, words
 from tilewright.report.html.sources import Source
 from tilewright.tuning.journal import read

@@ -118,7 +118,7 @@ def stages(
     if others:
         configs += [*shipped_configs(kernel), *other_configs(kernel, config)]
         configs += _of_other_values(kernel, configs)
-    for alternating in itertools.islice(filter(partial(_alternates, kernel), configs), 1):
+    if isinstance(kernel.cost, Warpgroups) and (alternating := next(filter(kernel.cost.alternates, configs), None)):
         shape = _turns(kernel, alternating, posed(kernel, divided, dtype, "NN"))
         add(second, shape, config=alternating, multiprocessors=_FEW)
     types = [dtype] if dtype else kernel.takes.factors
@@ -133,11 +133,6 @@ def _distinct(*found: list[Case]) -> list[list[Case]]:
         stages.append([case for case in dict.fromkeys(stage) if case not in seen])
         seen.update(stage)
     return [stage for stage in stages if stage]
-
-
-def _alternates(kernel: Kernel, config: Config) -> bool:
-    """Whether two warpgroups of a block take turns at tiles."""
-    return isinstance(kernel.cost, Warpgroups) and kernel.cost.alternates(config)
 
 
 def _turns(kernel: Kernel, config: Config, problem: Problem) -> tuple[int, int, int]:

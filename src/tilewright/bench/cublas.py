@@ -10,7 +10,8 @@ accumulation; with scales of all or of lines, and none of blocks.
 import contextlib
 import importlib
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.verify import limit
 from tilewright.core.dtypes import ELEMENT_TYPES, FLOAT8, RESULTS
 from tilewright.core.errors import EngineUnavailableError
-from tilewright.core.problem import FAST, Layout, Problem, Scalars, Scale
+from tilewright.core.problem import FAST, Layout, Problem, Scalars
 from tilewright.engines.base import Work
 from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.engines.cuda import CudaEngine
@@ -245,16 +246,16 @@ class _LtProduct:
             self._operation = lt.matmul_desc_create(arithmetic.compute, ELEMENT_TYPES["float32"].cuda_type)
             created.callback(lt.matmul_desc_destroy, self._operation)
             of_desc = lt.MatmulDescAttribute
-            for attribute, factor in ((of_desc.TRANSA, problem.b), (of_desc.TRANSB, problem.a)):
-                value = np.array([_OPERATIONS[factor.order]], np.int32)
-                lt.matmul_desc_set_attribute(self._operation, attribute, value.ctypes.data, value.nbytes)
+            set_operation = partial(_set, lt.matmul_desc_set_attribute, self._operation)
+            set_operation(of_desc.TRANSA, np.int32(_OPERATIONS[problem.b.order]))
+            set_operation(of_desc.TRANSB, np.int32(_OPERATIONS[problem.a.order]))
             if arithmetic.fast:
-                value = np.ones(1, np.int8)
-                lt.matmul_desc_set_attribute(self._operation, of_desc.FAST_ACCUM, value.ctypes.data, value.nbytes)
+                set_operation(of_desc.FAST_ACCUM, np.int8(1))
             # cuBLASLt's own A is our B. All sets have the same scales.
             for name, scale, index in (("A", problem.scaling.b, 5), ("B", problem.scaling.a, 4)):
                 if scale is not None:
-                    self._set_scale(name, scale, sets[0][index].pointer)
+                    set_operation(getattr(of_desc, f"{name}_SCALE_POINTER"), np.int64(sets[0][index].pointer))
+                    set_operation(getattr(of_desc, f"{name}_SCALE_MODE"), np.int32(_SCALE_MODES[scale.kind]))
             self._layouts = []
             for kind, rows, cols, place in (
                 (arithmetic.factors, problem.m, problem.k, problem.a),
@@ -266,7 +267,10 @@ class _LtProduct:
                 created.callback(lt.matrix_layout_destroy, layout)
                 self._layouts.append(layout)
                 if problem.batch != 1:
-                    self._set_batch(layout, problem.batch, place.batch_stride or 0)
+                    of_layout = lt.MatrixLayoutAttribute
+                    set_layout = partial(_set, lt.matrix_layout_set_attribute, layout)
+                    set_layout(of_layout.BATCH_COUNT, np.int32(problem.batch))
+                    set_layout(of_layout.STRIDED_BATCH_OFFSET, np.int64(place.batch_stride or 0))
             self.algorithms = self._heuristics()
             weakref.finalize(self, created.pop_all().close).atexit = False
 
@@ -285,21 +289,6 @@ class _LtProduct:
 
         return work
 
-    def _set_scale(self, name: str, scale: Scale, pointer: int) -> None:
-        attributes = self._lt.MatmulDescAttribute
-        address, mode = np.array([pointer], np.int64), np.array([_SCALE_MODES[scale.kind]], np.int32)
-        for what, value in ((f"{name}_SCALE_POINTER", address), (f"{name}_SCALE_MODE", mode)):
-            attribute = getattr(attributes, what)
-            self._lt.matmul_desc_set_attribute(self._operation, attribute, value.ctypes.data, value.nbytes)
-
-    def _set_batch(self, layout: int, count: int, stride: int) -> None:
-        attributes = self._lt.MatrixLayoutAttribute
-        for attribute, value in (
-            (attributes.BATCH_COUNT, np.array([count], np.int32)),
-            (attributes.STRIDED_BATCH_OFFSET, np.array([stride], np.int64)),
-        ):
-            self._lt.matrix_layout_set_attribute(layout, attribute, value.ctypes.data, value.nbytes)
-
     def _heuristics(self) -> list[NDArray[Any]]:
         lt = self._lt
         attributes = lt.MatmulPreferenceAttribute
@@ -314,8 +303,7 @@ class _LtProduct:
         preference = lt.matmul_preference_create()
         try:
             for attribute, value in wishes.items():
-                buffer = np.array([value])
-                lt.matmul_preference_set_attribute(preference, attribute, buffer.ctypes.data, buffer.nbytes)
+                _set(lt.matmul_preference_set_attribute, preference, attribute, value)
             lt.matmul_algo_get_heuristic(
                 *(self._handle, self._operation, layout_b, layout_a, layout_c, layout_c),
                 *(preference, ALGORITHMS, results.ctypes.data, count.ctypes.data),
@@ -325,6 +313,12 @@ class _LtProduct:
         finally:
             lt.matmul_preference_destroy(preference)
         return [results["algo"][i : i + 1] for i in range(count[0]) if results["state"][i] == 0]
+
+
+def _set(setter: Callable[..., None], of: int, attribute: Any, value: np.generic) -> None:
+    """Set an attribute of a descriptor to a number of NumPy's type."""
+    buffer = np.array([value])
+    setter(of, attribute, buffer.ctypes.data, buffer.nbytes)
 
 
 def _alignment(pointers: Sequence[int]) -> int:

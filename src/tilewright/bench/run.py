@@ -85,10 +85,10 @@ def bench(
         )
         records = [one.noted(record) for one, record in zip(asked, records, strict=True)]
         if framework:
-            records = [
-                _end_to_end(record, framework, one.posed(problem), scalars, None if one.choice == BEST else choice)
-                for one, choice, record in zip(asked, chosen, records, strict=True)
-            ]
+            for number, (one, choice) in enumerate(zip(asked, chosen, strict=True)):
+                given = None if one.choice == BEST else choice
+                new, out = framework.measure(one.posed(problem), scalars, given, records[number].prepared)
+                records[number] = records[number].model_copy(update={"end_to_end": new, "end_to_end_out": out})
         yield records
 
 
@@ -135,13 +135,6 @@ def verify(
                 results[index] = one.noted(measure.result_of(engine, choice, operands, error, bool(one.kept)))
                 on_step(f"{problem.shape}: verified {choice.kernel.name}", len(results), len(asked))
     return [results[index] for index in range(len(asked))]
-
-
-def _end_to_end(
-    record: Record, framework: TorchCalls, problem: Problem, scalars: Scalars, choice: Choice | None
-) -> Record:
-    new, out = framework.measure(problem, scalars, choice, record.prepared)
-    return record.model_copy(update={"end_to_end": new, "end_to_end_out": out})
 
 
 class _Measurements(NamedTuple):

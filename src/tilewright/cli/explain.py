@@ -31,7 +31,6 @@ from tilewright.kernels.launches import Launch
 from tilewright.kernels.source_lines import Extents
 from tilewright.kernels.spec import parse_overrides
 from tilewright.report import explain_tables as tables
-from tilewright.report import scaling_table
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
 from tilewright.report.sass_tables import summary
@@ -153,7 +152,7 @@ def run_explain(
         shares = scaling(expected, problem, Links(link, network, per_host), counts)
         shown = results(json_path)
         say((chosen.name, "bold"), f" {values}\n{problem.shape} {problem.case}, on {where.name}s", to=shown)
-        shown.print(scaling_table.terminal(shares))
+        shown.print(tables.scaling_table(shares))
         facts = {"kernel": chosen.name, "shape": problem.shape, "gpu": where.name, "link_gb_s": link}
         facts |= {"network_gb_s": network, "per_host": per_host, "scaling": [asdict(one) for one in shares]}
         write_json(json_path, facts, "the prediction")

@@ -189,34 +189,27 @@ def _spaces(
     chosen = list(dict.fromkeys(kernel for kernel, _ in named)) or search.searchable(KERNELS, problem, capability)
     if not chosen:
         raise DtypeError(f"no kernel takes {problem.shape} of {problem.dtype} on {engine.device_name}")
+    tables = [*store.load(engine.device_name), *store.shipped()] if known else []
+    entries = [entry for table in tables for entry in table.entries if entry.dtype == problem.dtype]
+    names, order = ", ".join(kernel.name for kernel in chosen), orders.order_of(problem.arithmetic, capability)
+    if known and not any(kernel.name == entry.kernel for kernel, entry in itertools.product(chosen, entries)):
+        raise ConfigError(f"--known needs tables that name configs of {names}")
     found: dict[Kernel, list[Config]] = {}
-    if known:
-        tables = [*store.load(engine.device_name), *store.shipped()]
-        entries = [entry for table in tables for entry in table.entries if entry.dtype == problem.dtype]
-        for kernel, entry in itertools.product(chosen, entries):
-            if entry.kernel == kernel.name:
-                found.setdefault(kernel, []).append(kernel.config(entry.config))
-        if not found:
-            names = ", ".join(kernel.name for kernel in chosen)
-            raise ConfigError(f"--known needs tables that name configs of {names}")
-    else:
-        found = {kernel: space.configs(kernel, capability) for kernel in chosen}
-    for kernel in found if named else ():
+    for kernel in chosen:
+        configs = (
+            [kernel.config(entry.config) for entry in entries if entry.kernel == kernel.name]
+            if known
+            else space.configs(kernel, capability)
+        )
         presets = [preset for one, preset in named if one is kernel]
-        found[kernel] = [
-            config for config in found[kernel] if any(preset.items() <= config.items() for preset in presets)
-        ]
-        if not found[kernel]:
+        kept = [one for one in configs if not named or any(preset.items() <= one.items() for preset in presets)]
+        if configs and not kept:
             raise ConfigError(f"--known needs tables that name configs of {kernel.name} with its preset's parameters")
-    if order := orders.order_of(problem.arithmetic, capability):
-        found = {
-            kernel: [one for one in configs if kernel.sum_order(one) == order] for kernel, configs in found.items()
-        }
-        found = {kernel: configs for kernel, configs in found.items() if configs}
-        if not found:
-            names = ", ".join(kernel.name for kernel in chosen)
-            raise ConfigError(f"no config of {names} adds up in the order of batch-invariant products, {order}")
-    return {kernel: space.distinct(kernel, configs, problem.layout) for kernel, configs in found.items()}
+        if in_order := [one for one in kept if not order or kernel.sum_order(one) == order]:
+            found[kernel] = space.distinct(kernel, in_order, problem.layout)
+    if order and not found:
+        raise ConfigError(f"no config of {names} adds up in the order of batch-invariant products, {order}")
+    return found
 
 
 def _run(one: Search, steps: Steps, name: str, budget_s: float) -> None:
@@ -232,11 +225,8 @@ def _run(one: Search, steps: Steps, name: str, budget_s: float) -> None:
 
 def _sum_up(trial: Trial) -> str:
     """A trial in a few words."""
-    return f"{trial.gflops:,.0f} GFLOP/s {trial.kernel} {_pairs(trial.config.items())}"
-
-
-def _pairs(items: Iterable[tuple[str, int]]) -> str:
-    return ",".join(f"{name}={value}" for name, value in items)
+    pairs = ",".join(f"{name}={value}" for name, value in trial.config.items())
+    return f"{trial.gflops:,.0f} GFLOP/s {trial.kernel} {pairs}"
 
 
 def _counts(one: Search) -> str:

@@ -10,6 +10,7 @@ from tilewright.analysis.foreign_code import Held
 from tilewright.analysis.launch_explanation import LaunchExplanation
 from tilewright.analysis.occupancy import Occupancy
 from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
+from tilewright.analysis.scaling import Share
 from tilewright.analysis.traffic import Group
 from tilewright.bench.profile import Profile
 from tilewright.report.fitted import Column, FittedTable
@@ -191,6 +192,30 @@ def profile_table(one: Profile) -> FittedTable:
         if share is not None:
             table.add_row(name, "", f"{share:.1%}")
     return table
+
+
+def scaling_table(shares: Sequence[Share]) -> FittedTable:
+    """What a product takes on several GPUs, by the cost model: a row for each scheme and number of GPUs."""
+    heads = ("scheme", "GPUs", *(f"{name} us" for name in ("compute", "memory", "link", "network", "total")))
+    columns = [Column(head, "left" if head == "scheme" else "right") for head in heads]
+    more = Column("binds"), Column("speedup", "right"), Column("each GPU", "right")
+    found = FittedTable(*columns, *more, title="A GPU's share, by the cost model", names=2)
+    for one in shares:
+        found.add_row(*scaling_cells(one))
+    return found
+
+
+def scaling_cells(one: Share) -> tuple[str, ...]:
+    """The row of one scheme and number of GPUs, as text."""
+    times = (one.compute_us, one.memory_us, one.link_us, one.network_us, one.us)
+    return (
+        one.scheme,
+        str(one.devices),
+        *(f"{us:,.0f}" for us in times),
+        one.binds,
+        f"{one.speedup:.2f}",
+        f"{100 * one.efficiency:.0f}%",
+    )
 
 
 def difference(ours: int, theirs: int) -> str:

@@ -125,9 +125,7 @@ def _ratio(record: Record, named: bool) -> str:
 
 
 def _verdict(record: Record) -> Text:
-    error = record.error.relative_frobenius
-    text = "NaN" if error is None else f"{error:.1e}"
-    return Text(f"{text} ok", style="green") if record.verified else Text(f"{text} WRONG", style="bold red")
+    return Text(f"{record.error} ok", "green") if record.verified else Text(f"{record.error} WRONG", "bold red")
 
 
 def pairs(config: Mapping[str, int]) -> str:

@@ -131,7 +131,7 @@ def _level(
         drawing.rect(
             x, y, width, height, color, stroke=edge, stroke_width=0.8, title=f"{patch.owner}: C[{rows_of}, {cols_of}]"
         )
-        font = min(13.0, _font(longest, width, height))
+        font = min(13.0, height * 0.85, width / (len(longest) * 0.62))  # the largest in which labels fit
         if font >= _SMALLEST:
             middle = y + height / 2 + font * 0.36
             drawing.text(x + width / 2, middle, f"{patch.owner}", font, fill=ink_on(color), anchor="middle")
@@ -141,11 +141,6 @@ def _level(
             width, height = patch.cols * cell_x, patch.rows * cell_y
             drawing.rect(x, y, width, height, stroke=INK, stroke_width=min(1.8, width / 4, height / 4))
     return _Panel(drawing, first, (cell_x, cell_y))
-
-
-def _font(label: str, width: float, height: float) -> float:
-    """The largest size in which a label fits."""
-    return min(height * 0.85, width / (len(label) * 0.62))
 
 
 def _range(first: int, count: int) -> str:

@@ -1,12 +1,11 @@
 """Two files side by side: what both measured, and how much faster the second is."""
 
-import html
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.report.html.charts import CHANGE_TICKS, Figure, ratio_map, shapes_of
-from tilewright.report.html.series import Point, baselines
+from tilewright.report.html.series import Point, baselines, marked_up
 from tilewright.report.html.sources import Source
 from tilewright.report.tables import duration, pairs
 
@@ -96,12 +95,11 @@ class Comparison:
 
     def _words(self, change: Change) -> str:
         """What hovering over a change shows."""
-        lines = [f"{change.title}, {change.shape}"]
+        lines = [f"{change.title}, {change.shape}", f"{change.ratio:.3f} times as fast"]
         for source, side in ((self.before, change.before), (self.after, change.after)):
             speed = "emulator time" if self.emulated else f"{side.gflops:,.0f} GFLOP/s"
             lines += [f"{source.label}: {speed}, {duration(side.time_us)}", *([side.config] if side.config else [])]
-        first, *others = (html.escape(line, quote=False) for line in lines)
-        return "<br>".join([f"<b>{first}</b>", f"{change.ratio:.3f} times as fast", *others])
+        return marked_up(lines)
 
 
 def compare(before: Source, after: Source, some: Sequence[Point]) -> Comparison | None:

@@ -57,7 +57,7 @@ def records(sources: Sequence[Source]) -> Table:
     rows = []
     for source in sources:
         for record in source.run.every_result:
-            baseline, error = record.baseline if isinstance(record, Record) else None, record.error.relative_frobenius
+            baseline = record.baseline if isinstance(record, Record) else None
             rounded = [record.precision] if record.precision else []
             case = record.case.removeprefix("NN ")
             kind = ", ".join([case, *rounded, *scalars(record.alpha, record.beta)])
@@ -72,7 +72,7 @@ def records(sources: Sequence[Source]) -> Table:
                     *speeds * real,
                     *times,
                     Cell(f"{baseline.name} {baseline.version}", baseline.name) if baseline else Cell(""),
-                    Cell("NaN" if error is None else f"{error:.1e}", error) if record.verified else _wrong(error),
+                    _error(record),
                     *(_parameter(record.config.get(name)) for name in parameters),
                 ]
             )
@@ -152,7 +152,9 @@ def _percent(ratio: float | None) -> Cell:
     return Cell("") if ratio is None else Cell(f"{100 * ratio:.1f}%", ratio)
 
 
-def _wrong(error: float | None) -> Cell:
-    """The error of a wrong result; NaN sorts as the largest."""
-    text, key = ("NaN", sys.float_info.max) if error is None else (f"{error:.1e}", error)
-    return Cell(f"{text} WRONG", key, "wrong")
+def _error(result: Result) -> Cell:
+    """The error of a result; NaN of a wrong one sorts as the largest."""
+    error = result.error.relative_frobenius
+    if result.verified:
+        return Cell(str(result.error), error)
+    return Cell(f"{result.error} WRONG", sys.float_info.max if error is None else error, "wrong")
