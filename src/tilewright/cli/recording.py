@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Record, Result, Run
@@ -43,8 +42,6 @@ class Recording:
     def __enter__(self) -> "Recording":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._path == STDOUT and (self.results or kind is None):
             self._save()
