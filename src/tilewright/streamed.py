@@ -10,6 +10,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -207,16 +208,13 @@ class _StreamedProduct:
 
     def settle(self) -> None:
         """Wait until nothing reads or writes the arrays and the memory any more."""
-        failed = bool(self._storing)
-        for tile in self._storing:
+        waits: list[Callable[[], object]] = [partial(self._written, tile) for tile in self._storing]
+        waits += self._loading.values()
+        if self._storing or self._loads:  # something went wrong
+            waits.append(self._engine.synchronize)
+        for wait in waits:
             with contextlib.suppress(Exception):
-                self._written(tile)
-        for waits in self._loading.values():
-            with contextlib.suppress(Exception):
-                waits()
-        if failed or self._loads:  # something went wrong
-            with contextlib.suppress(Exception):
-                self._engine.synchronize()
+                wait()
 
     def _load(self, number: int) -> None:
         """Start to move what this step reads, and what the next ones do for which there is room."""

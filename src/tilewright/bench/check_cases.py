@@ -182,18 +182,6 @@ def vast_cases(
     return found
 
 
-def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[Case]:
-    """Cases beyond a kernel's own, by hand: every preset, smaller and deeper problems, one row or column."""
-    scalars = Scalars(1.5 if "alpha" in kernel.scalars else 1.0, 0.5 if "beta" in kernel.scalars else 0.0)
-    tile = kernel.tile(config)
-    shapes = [(tile.m + 1, tile.n - 1, 9 * tile.k), (tile.m, tile.n, tile.k), (1, 67, 50), (67, 1, 50), (5, 7, 1)]
-    named = [(config, shape) for shape in shapes]
-    for preset in valid_configs(kernel, kernel.presets.values()):
-        named += [(preset, shape) for shape in telling_shapes(kernel, preset)]
-    problems = [(config, posed(kernel, shape, dtype, "NN")) for config, shape in named]
-    return [Case(problem, scalars, config) for config, problem in problems if kernel.refusal(problem) is None]
-
-
 def other_configs(kernel: Kernel, config: Config) -> list[Config]:
     """Other configs of a kernel: its first preset that differs; one of which every parameter differs as far as the
     constraints allow, with the first such values; and one of the same tile, with the last."""

@@ -1,18 +1,19 @@
 """A bench run: which kernels, which problems, next to which library."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from tilewright.bench import measure
 from tilewright.bench.end_to_end import TorchCalls
-from tilewright.bench.measure import BaselineLibrary, OnStep
-from tilewright.bench.numpy_baseline import NumpyBaseline
-from tilewright.bench.records import Record, Result
+from tilewright.bench.measure import BaselineLibrary, OnStep, OperandSet
+from tilewright.bench.records import LaunchedKernel, Record, Result
 from tilewright.bench.verify import Operands
-from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.base import Engine
+from tilewright.core.problem import UNSCALED, Arithmetic, Problem, Scalars
+from tilewright.engines.base import Engine, Work
 from tilewright.engines.emulator.host import cores
 from tilewright.engines.side_by_side import Workers
 from tilewright.kernels import BEST
@@ -20,6 +21,44 @@ from tilewright.kernels.spec import Choice
 from tilewright.select.selector import select
 
 _Found = TypeVar("_Found", bound=Result)
+
+
+class NumpyBaseline:
+    """NumPy's matrix product on the CPU, next to the emulator where there is no GPU.
+
+    It is made of host arrays of its own, in float32 whatever the problem's element type is.
+    """
+
+    version = np.__version__
+
+    def works(
+        self,
+        problem: Problem,
+        sets: Sequence[OperandSet],
+        precision: str | None = None,
+        scalars: Scalars = Scalars(),
+    ) -> Mapping[str, Work]:
+        """One way: numpy.matmul, on random operands of the problem's sizes and layouts, whatever the sets and precision
+        are."""
+        operands = Operands.draw(replace(problem, arithmetic=Arithmetic(), scaling=UNSCALED), scalars)
+        a, b, c = operands.a, operands.b, operands.c
+        product = np.empty_like(c)
+
+        def work(index: int, stream: object) -> None:
+            np.matmul(a, b, out=product)
+            if scalars.alpha != 1:
+                np.multiply(product, scalars.alpha, out=product)
+            if scalars.beta:
+                np.add(product, scalars.beta * c, out=product)
+
+        return {"NumPy": work}
+
+    def result(self, work: Work, sets: Sequence[OperandSet]) -> None:
+        """None: it has operands of its own."""
+
+    def kernels(self, work: Work) -> list[LaunchedKernel]:
+        """None: it runs on the CPU."""
+        return []
 
 
 def baseline_library(engine: Engine) -> BaselineLibrary:

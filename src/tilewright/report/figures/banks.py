@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.engines.emulator.requests import BANK_BYTES, BANKS, Access, Request
-from tilewright.report.figures.palette import SEVERAL, ink_on, lane_color, spans
+from tilewright.report.figures.palette import ink_on, of_lanes
 from tilewright.report.figures.svg import ALARM, FAINT, PALE, SOFT, Drawing
 
 _CELL, _CELL_HEIGHT = 13.5, 14.0
@@ -121,14 +121,13 @@ def _serve(pieces: Iterable[Piece]) -> list[Wavefront]:
 
 
 def _draw_piece(drawing: Drawing, array: str, piece: Piece, left: float, y: float) -> None:
-    color = lane_color(piece.lanes[0]) if len(piece.lanes) == 1 else SEVERAL
+    color, label, lanes = of_lanes(piece.lanes)
     x, width = left + piece.word % BANKS * _CELL, piece.words * _CELL
     bank = piece.word % BANKS
     where = f"bank {bank}" if piece.words == 1 else f"banks {bank} to {bank + piece.words - 1}"
-    title = f"{'lane' if len(piece.lanes) == 1 else 'lanes'} {spans(piece.lanes)}: {where}"
+    title = f"{lanes}: {where}"
     if piece.row >= 0:
         title += f", where {array}[{piece.row}, {piece.col}] lies"
     drawing.rect(x + 0.6, y + 0.6, width - 1.2, _CELL_HEIGHT - 1.2, color, title=title)
-    label = f"{piece.lanes[0]}" if len(piece.lanes) == 1 else f"x{len(piece.lanes)}"
     size = 8.0 if len(label) < 3 or piece.words > 1 else 6.5
     drawing.text(x + width / 2, y + 10.3, label, size, fill=ink_on(color), anchor="middle")
