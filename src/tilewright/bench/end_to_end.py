@@ -354,17 +354,11 @@ class TorchCalls:
 
     def _activations(self, name: str | None) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         """An activation that makes a new tensor, and one that updates its argument."""
-        torch = self.torch
-        functional, in_place = torch.nn.functional, torch.ops.aten
-        if name == "relu":
-            return functional.relu, torch.relu_
-        if name == "silu":
-            return functional.silu, in_place.silu_
+        functional, in_place = self.torch.nn.functional, self.torch.ops.aten
+        if name in ("relu", "silu"):
+            return getattr(functional, name), self.torch.relu_ if name == "relu" else in_place.silu_
         approximate = "tanh" if name == "gelu_tanh" else "none"
-        return (
-            lambda x: functional.gelu(x, approximate=approximate),
-            lambda x: in_place.gelu_(x, approximate=approximate),
-        )
+        return partial(functional.gelu, approximate=approximate), partial(in_place.gelu_, approximate=approximate)
 
     def _compare(
         self,
