@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.arrays.library import Library, Maker
 from tilewright.arrays.operand import Operand
@@ -13,9 +13,6 @@ from tilewright.engines.base import Engine
 from tilewright.engines.launcher import Launcher, Planned
 from tilewright.engines.plan import Plan, Pointers
 from tilewright.shapes import Formulation
-
-if TYPE_CHECKING:
-    from tilewright.engines.cuda import CudaEngine
 
 LENT_BYTES = 2**24
 """From this many on, sums and copies of a call lie in memory that its library lends; less is kept for the stream, since
@@ -41,12 +38,8 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
         return None
     if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
         return None  # something is to be copied first
-    engine = bound.engine
-    if engine.name != "cuda":
-        return None
-    if TYPE_CHECKING:
-        assert isinstance(engine, CudaEngine)
-    if (known := opened()) is None:
+    engine: Any = bound.engine  # a CudaEngine, below
+    if engine.name != "cuda" or (known := opened()) is None:
         return None
     maker = call.library.maker(call.a, bound.plan.problem.result) if call.out is None else None
     if maker is None and call.out is None:

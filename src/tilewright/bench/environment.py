@@ -1,13 +1,14 @@
 """What a measurement was made with: versions, machine, GPU. Nothing that names a person, a host or a folder."""
 
 import datetime
-import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tilewright import version
 from tilewright.bench.records import GpuState
@@ -18,6 +19,8 @@ from tilewright.engines.host_compiler import find_compiler
 
 if TYPE_CHECKING:
     from tilewright.engines.cuda import CudaEngine
+
+T = TypeVar("T")
 
 REVISION_VARIABLE = "TILEWRIGHT_REVISION"
 """Environment variable that says which source revision this is, where the package is a copy without its history."""
@@ -36,10 +39,13 @@ def environment(engine: Engine | None) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "engine": engine.name if engine else None,
         "python": platform.python_version(),
-        "libraries": _known({name: _installed(name) for name in _LIBRARIES}),
-        "os": _operating_system(),
+        "libraries": _known(
+            {name: _or_none(partial(metadata.version, name), metadata.PackageNotFoundError) for name in _LIBRARIES}
+        ),
+        "os": _or_none(lambda: platform.freedesktop_os_release()["PRETTY_NAME"], OSError, KeyError)
+        or platform.system(),
         "cpu": _known({"name": cpu_name(), "architecture": platform.machine(), "cores": cores()}),
-        "compiler": _compiler(),
+        "compiler": _or_none(lambda: find_compiler().version, EngineUnavailableError),  # the emulator's
         "gpu": gpu_facts(engine) if engine and engine.name == "cuda" else None,
     }
     return _known(facts)
@@ -60,35 +66,19 @@ def _revision() -> str | None:
     return _output("git", "-C", str(folder), "describe", "--always", "--tags", "--dirty")
 
 
-def _installed(package: str) -> str | None:
+def _or_none(function: Callable[[], T], *errors: type[Exception]) -> T | None:
+    """What a function returns; None where it raises one of these errors."""
     try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _operating_system() -> str:
-    try:
-        return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
-        return platform.system()
-
-
-def _compiler() -> str | None:
-    """The C++ compiler that the emulator uses."""
-    try:
-        return find_compiler().version
-    except EngineUnavailableError:
+        return function()
+    except errors:
         return None
 
 
 def _output(*command: str) -> str | None:
     """What a command prints; None where it fails or does not exist."""
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return run.stdout.strip() or None
+    run = partial(subprocess.run, command, capture_output=True, text=True, check=True, timeout=10)
+    done = _or_none(run, OSError, subprocess.SubprocessError)
+    return (done and done.stdout.strip()) or None
 
 
 def gpu_facts(engine: Engine) -> dict[str, Any]:

@@ -117,15 +117,12 @@ def run_check(
     of_products = {"--shape": shape, "--suite": suite, "--dtype": dtype, "--layout": layout, "--alpha": alpha}
     of_products |= {"--beta": beta, "--batch-invariant": batch_invariant, "--vast": vast}
     others = launches.launches(kernels or [], words, of_products)
-    if others:
-        kernels = [name for name in kernels or [] if name.strip() not in others]
+    kernels = [name for name in kernels or [] if name.strip() not in others]
     named_some = bool(kernels or others)
     overrides = {} if others and not kernels else parse_overrides(config)
-    named = [words.resolve(name) for name in kernels or []]
+    named = [words.resolve(name) for name in kernels]
     if not named_some:
-        named = [(kernel, {}) for kernel in (*KERNELS, *GROUPED)]
-    if not named_some and dtype is not None:
-        named = [(kernel, preset) for kernel, preset in named if dtype in kernel.takes.factors]
+        named = [(one, {}) for one in (*KERNELS, *GROUPED) if dtype is None or dtype in one.takes.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
     if batch_invariant and not named_some:
         chosen = [(kernel, setting) for kernel, setting in chosen if kernel.sum_order(setting) is not None]
