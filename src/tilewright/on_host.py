@@ -15,7 +15,7 @@ from tilewright.bound import bound_of
 from tilewright.calls import Call
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.hardware import ceil_div
-from tilewright.core.problem import SCALED_BLOCK, Scalars, Side
+from tilewright.core.problem import SCALED_BLOCK, Scalars
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Pointers
 from tilewright.shapes import result_shape
@@ -49,7 +49,7 @@ def multiply(call: Call, engines: Sequence[Engine] = (), memory_limit: int | Non
         _, shape = result_shape(call.a.shape, call.b.shape)
         target = call.library.new(call.a, shape, call.arithmetic.result)
     if call.engine is None:
-        by_numpy(call.operands, call.side, call.request.activation, call.scalars, target, (call.scale_a, call.scale_b))
+        _by_numpy(call, target)
     elif call.prepared is not None or call.a.dtype in FLOAT8 or _is_small_batch(call, target, memory_limit):
         _through_engine(call, call.engine, target)
     else:
@@ -146,25 +146,10 @@ def _tall(array: NDArray[Any]) -> NDArray[Any] | None:
     return array.reshape(math.prod(sizes), array.shape[-1])
 
 
-def by_numpy(
-    operands: Sequence[Operand | None],
-    side: Side | None,
-    activation: str | None,
-    scalars: Scalars,
-    target: Operand,
-    scales: Sequence[Operand | None] = (),
-) -> None:
-    """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target.
-
-    Args:
-        operands: a, b, c, out and bias, None where there is none.
-        side: of the result, that the bias belongs to.
-        activation: as in `Epilogue`.
-        scalars: alpha and beta.
-        target: where the result goes; its array is on the host.
-        scales: of a and b, None where there is none.
-    """
-    a, b, c, _, bias = (None if operand is None else operand.host for operand in operands)
+def _by_numpy(call: Call, target: Operand) -> None:
+    """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target."""
+    a, b, c, bias = (None if one is None else one.host for one in (call.a, call.b, call.c, call.bias))
+    activation, scalars = call.request.activation, call.scalars
     assert a is not None and b is not None and target.host is not None
     out = target.host
     plain = out.dtype == np.float32 and scalars == Scalars() and bias is None and activation is None
@@ -173,14 +158,14 @@ def by_numpy(
         return
     if scalars.alpha:
         factors = [factor.astype(np.float32, copy=False) for factor in (a, b)]
-        for index, scale in enumerate(scales):
+        for index, scale in enumerate((call.scale_a, call.scale_b)):
             if scale is not None and scale.host is not None:
                 factors[index] = factors[index] * _spread(scale.host, factors[index].shape, index)
         sums = np.asarray(np.matmul(*factors))
     else:
         sums = np.zeros(out.shape, np.float32)
     if bias is not None:
-        bias = bias.reshape((-1, 1) if side == "column" and a.ndim > 1 and b.ndim > 1 else -1)
+        bias = bias.reshape((-1, 1) if call.side == "column" and a.ndim > 1 and b.ndim > 1 else -1)
     streamed.finish(sums, c, bias, activation, scalars, out)
 
 
