@@ -64,11 +64,6 @@ class Words:
         found |= split_words(" ".join(word for word in self.args.split() if word not in bare), "--args")
         return found | {word: of for word in ("grid", "block", "shared") if (of := getattr(self, word))}
 
-    @property
-    def defines(self) -> dict[str, str]:
-        """Values by the names of macros."""
-        return definitions(self.define)
-
     def is_launch(self, place: str) -> bool:
         """Whether a source's kernel is taken for no matrix product: its words or these say buffers, or nothing says
         which of its parameters are A, B and C."""
@@ -80,7 +75,7 @@ class Words:
         """The launch that a source and the options say, see `read_launch`."""
         args = f"{self.args} {self.macros.replace(',', ' ')}"
         words = {"grid": self.grid, "block": self.block, "shared": self.shared, "reference": self.reference}
-        return read_launch(place, args, self.defines, **words)
+        return read_launch(place, args, definitions(self.define), **words)
 
     def unit(self, place: str, others: Mapping[str, object]) -> tuple[Unit, int] | None:
         """Of a source file whose kernel is no matrix product, or of which nothing says how it is launched: what
@@ -98,7 +93,7 @@ class Words:
         if {"block", "grid"} <= said.keys():
             return None
         words = self.said | split_words(self.macros.replace(",", " "), "--config")
-        return read_unit(place.strip(), words, self.defines), 0
+        return read_unit(place.strip(), words, definitions(self.define)), 0
 
     def resolve(self, name: str) -> tuple[Kernel, Mapping[str, int]]:
         """As `tilewright.kernels.resolve`, with the options where it is a source file."""
@@ -107,7 +102,7 @@ class Words:
 
     def find(self, name: str) -> Kernel:
         """The same without a preset: the kernel alone."""
-        return from_source(name, defines=self.defines, **self.said) if is_source(name) else find(name)
+        return from_source(name, defines=definitions(self.define), **self.said) if is_source(name) else find(name)
 
 
 def launches(names: Sequence[str], words: Words, others: Mapping[str, object]) -> dict[str, Launch]:

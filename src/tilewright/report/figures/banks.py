@@ -17,7 +17,7 @@ _CELL, _CELL_HEIGHT = 13.5, 14.0
 _VERBS = {"load": "loads {}s", "store": "stores {}s", "copy": "copies into {}s"}
 
 
-class Piece(NamedTuple):
+class LanePiece(NamedTuple):
     """Words that a lane asks, or several lanes alike."""
 
     word: int
@@ -28,7 +28,7 @@ class Piece(NamedTuple):
     col: int
 
 
-Wavefront = list[Piece]
+Wavefront = list[LanePiece]
 
 
 def wavefronts(accesses: Sequence[Access]) -> list[list[Wavefront]]:
@@ -94,18 +94,18 @@ def _alike(accesses: Sequence[Access], apart: int) -> bool:
     return all(addresses.get(lane ^ apart, address) == address for lane, address in addresses.items())
 
 
-def _pieces(accesses: Iterable[Access]) -> list[Piece]:
+def _pieces(accesses: Iterable[Access]) -> list[LanePiece]:
     """Accesses to the same words as one, in the order of their first lanes."""
-    pieces: dict[tuple[int, int], Piece] = {}
+    pieces: dict[tuple[int, int], LanePiece] = {}
     for access in accesses:
         word = access.address // BANK_BYTES
         words = ceil_div(access.address + access.bytes, BANK_BYTES) - word
-        known = pieces.get((word, words), Piece(word, words, (), access.row, access.col))
+        known = pieces.get((word, words), LanePiece(word, words, (), access.row, access.col))
         pieces[word, words] = known._replace(lanes=(*known.lanes, access.lane))
     return list(pieces.values())
 
 
-def _serve(pieces: Iterable[Piece]) -> list[Wavefront]:
+def _serve(pieces: Iterable[LanePiece]) -> list[Wavefront]:
     """Each piece in the first wavefront in which its banks are free."""
     served: list[Wavefront] = []
     busy: list[set[int]] = []
@@ -120,7 +120,7 @@ def _serve(pieces: Iterable[Piece]) -> list[Wavefront]:
     return served
 
 
-def _draw_piece(drawing: Drawing, array: str, piece: Piece, left: float, y: float) -> None:
+def _draw_piece(drawing: Drawing, array: str, piece: LanePiece, left: float, y: float) -> None:
     color, label, lanes = of_lanes(piece.lanes)
     x, width = left + piece.word % BANKS * _CELL, piece.words * _CELL
     bank = piece.word % BANKS
