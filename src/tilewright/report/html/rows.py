@@ -45,8 +45,9 @@ def records(sources: Sequence[Source]) -> SortableTable:
     """
     several, real = len(sources) > 1, not all(source.emulated for source in sources)
     columns = [
-        Heading("rung", numeric=True), Heading("kernel"), *[Heading("file")] * several, Heading("m x n x k", numeric=True),
-        Heading("type"), *[Heading("GFLOP/s", numeric=True), Heading("of baseline", numeric=True)] * real,
+        Heading("rung", numeric=True), Heading("kernel"), *[Heading("file")] * several,
+        Heading("m x n x k", numeric=True), Heading("type"),
+        *[Heading("GFLOP/s", numeric=True), Heading("of baseline", numeric=True)] * real,
         Heading("median", numeric=True), Heading("fastest", numeric=True), Heading("baseline"),
         Heading("error", numeric=True),
     ]  # fmt: skip
