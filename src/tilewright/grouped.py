@@ -172,23 +172,8 @@ def _remember(call: GroupedCall, arrays: Mapping[str, Any], out_dtype: Any) -> A
     if maker is None and call.out is None:
         return None
     a, b, offsets, out = (arrays[name] for name in ("a", "b", "offsets", "out"))
-    try:
-        known.remember(
-            a,
-            b,
-            None,
-            out,
-            offsets,
-            (_KEY, out_dtype),
-            steps=plan.steps,
-            needs=plan.needs,
-            context=engine.context,
-            memory=engine.workspace,
-            new=maker and maker(call.shape),
-            scaled=False,
-            lent=on_gpu.lends(plan),
-        )
-    except TypeError:  # an out_dtype that is no key
+    new = maker and maker(call.shape)
+    if not on_gpu.tell(known, (a, b, None, out, offsets), (_KEY, out_dtype), plan, engine, new=new, scaled=False):
         return None
     return launched(a, b, offsets, out, out_dtype)
 

@@ -45,33 +45,34 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
     if maker is None and call.out is None:
         return None
     others = _of_other_sizes(planner(call, bound), maker) if other_sizes and _has_others(call, bound) else None
-    kept = bound.kept(call)
-    a, b, c, out, bias = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
-    scales = {name: arrays[name] for name in ("scale_a", "scale_b")} if call.scale_a or call.scale_b else {}
-    try:
-        known.remember(
-            a,
-            b,
-            c,
-            out,
-            bias,
-            options,
-            steps=bound.plan.steps,
-            needs=bound.plan.needs,
-            context=engine.context,
-            memory=engine.workspace,
-            new=maker and maker(bound.form.shape),
-            scaled=call.scalars.beta != 0,
-            swapped=bound.form.swapped,
-            kept=kept,
-            lent=lends(bound.plan),
-            plan=others,
-            **scales,
-        )
-    except TypeError:  # options that are no key
+    operands = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
+    scales = [arrays[name] for name in ("scale_a", "scale_b")] if call.scale_a or call.scale_b else []
+    how = dict(zip(("scale_a", "scale_b"), scales, strict=False))
+    how |= {"new": maker and maker(bound.form.shape), "swapped": bound.form.swapped, "kept": bound.kept(call)}
+    if not tell(known, operands, options, bound.plan, engine, scaled=call.scalars.beta != 0, plan=others, **how):
         return None
-    result = known.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options, *scales.values())
+    result = known.call(*operands, call.scalars.alpha, call.scalars.beta, options, *scales)
     return None if result is miss else result
+
+
+def tell(
+    known: Launcher,
+    operands: tuple[Any, Any, Any, Any, Any],
+    options: Hashable | None,
+    made: Plan,
+    engine: Any,
+    **how: Any,
+) -> bool:
+    """Have the launcher know calls like one with these operands by its plan; False where the options are no key.
+
+    how: what else `Launcher.remember` takes.
+    """
+    how |= {"steps": made.steps, "needs": made.needs, "lent": lends(made)}
+    try:
+        known.remember(*operands, options, context=engine.context, memory=engine.workspace, **how)
+    except TypeError:
+        return False
+    return True
 
 
 def opened() -> Launcher | None:
