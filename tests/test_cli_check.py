@@ -14,7 +14,7 @@ from all_stages import own_cases
 from faulty import faulty
 from tilewright.bench import check_cases, checking
 from tilewright.cli import check, main
-from tilewright.cli.terminal import kernel_names
+from tilewright.cli.options import kernel_names
 from tilewright.core.problem import Scalars
 from tilewright.kernels import GROUPED, KERNELS, examples, find
 from tilewright.kernels.sources import START

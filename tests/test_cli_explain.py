@@ -127,7 +127,7 @@ def test_what_it_cannot_do_it_says(monkeypatch):
 
 
 def test_this_machines_gpu_comes_first(monkeypatch):
-    monkeypatch.setattr(command, "_present_gpu", lambda: gpu_named("L4"))
+    monkeypatch.setattr(command, "present_gpu", lambda: ("NVIDIA L4", (8, 9)))
     assert "on one L4" in explain("naive", "--shape", "64").output
 
 

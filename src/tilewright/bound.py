@@ -52,7 +52,8 @@ class Bound(NamedTuple):
         if problem.dtype == "float32":
             lines.append(f"precision: {_promised(problem, kernel)}, by {_products(kernel)}")
         if problem.arithmetic.batch_invariant:
-            lines.append(f"batch-invariant: products along k are added in one order for every m: {_order(self.plan)}")
+            order = kernel.sum_order(self.plan.config) or "none"
+            lines.append(f"batch-invariant: products along k are added in one order for every m: {order}")
         if problem.dtype in FLOAT8:
             sums = "in tensor cores alone" if kernel.precision == FAST else "in float32 every 128 of k"
             lines.append(f"sums: added up {sums}; {problem.scaling}")
@@ -86,10 +87,6 @@ class Bound(NamedTuple):
         if kernel.splits and needs.relayout_bytes:
             lines.append('where the GPU has no room for the parts, a call takes a kernel for "ieee" instead')
         return "\n".join(lines)
-
-
-def _order(plan: Plan) -> str:
-    return plan.kernel.sum_order(plan.config) or "none"
 
 
 def _promised(problem: Problem, kernel: Kernel) -> str:

@@ -137,11 +137,6 @@ class Call(NamedTuple):
         return call
 
     @property
-    def operands(self) -> tuple[Operand | None, ...]:
-        """The arrays, None for those that were not given."""
-        return self.a, self.b, self.c, self.out, self.bias
-
-    @property
     def arithmetic(self) -> Arithmetic:
         """Element types and precision of the product."""
         given = self.request.out_dtype

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from tilewright.kernels.takes import VECTOR_BYTES, Addresses
 from tilewright.on_host import uploaded
 from tilewright.select.grouped import select_grouped
 from tilewright.shapes import Formulation, formulate_groups
-
-if TYPE_CHECKING:
-    from tilewright.engines.cuda import CudaEngine
 
 _KEY = "grouped"
 """What the compiled launcher knows these calls by, next to the element type of the result."""
@@ -167,34 +164,16 @@ def _bound_of(call: GroupedCall, engine: Engine) -> _GroupedPlan:
 def _remember(call: GroupedCall, arrays: Mapping[str, Any], out_dtype: Any) -> Any:
     """Have the compiled launcher answer this call and those of arrays alike; None, with nothing launched, where it
     cannot. See `on_gpu.remember`."""
-    engine = call.engine
-    assert engine is not None
+    engine: Any = call.engine  # a CudaEngine, below
     plan, form = _bound_of(call, engine)
     if engine.name != "cuda" or form.copied or (known := on_gpu.opened()) is None:
         return None
-    if TYPE_CHECKING:
-        assert isinstance(engine, CudaEngine)
     maker = call.library.maker(call.a, call.result) if call.out is None else None
     if maker is None and call.out is None:
         return None
     a, b, offsets, out = (arrays[name] for name in ("a", "b", "offsets", "out"))
-    try:
-        known.remember(
-            a,
-            b,
-            None,
-            out,
-            offsets,
-            (_KEY, out_dtype),
-            steps=plan.steps,
-            needs=plan.needs,
-            context=engine.context,
-            memory=engine.workspace,
-            new=maker and maker(call.shape),
-            scaled=False,
-            lent=on_gpu.lends(plan),
-        )
-    except TypeError:  # an out_dtype that is no key
+    new = maker and maker(call.shape)
+    if not on_gpu.tell(known, (a, b, None, out, offsets), (_KEY, out_dtype), plan, engine, new=new, scaled=False):
         return None
     return launched(a, b, offsets, out, out_dtype)
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.arrays.library import Library, Maker
 from tilewright.arrays.operand import Operand
@@ -13,9 +13,6 @@ from tilewright.engines.base import Engine
 from tilewright.engines.launcher import Launcher, Planned
 from tilewright.engines.plan import Plan, Pointers
 from tilewright.shapes import Formulation
-
-if TYPE_CHECKING:
-    from tilewright.engines.cuda import CudaEngine
 
 LENT_BYTES = 2**24
 """From this many on, sums and copies of a call lie in memory that its library lends; less is kept for the stream, since
@@ -41,44 +38,41 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
         return None
     if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
         return None  # something is to be copied first
-    engine = bound.engine
-    if engine.name != "cuda":
-        return None
-    if TYPE_CHECKING:
-        assert isinstance(engine, CudaEngine)
-    if (known := opened()) is None:
+    engine: Any = bound.engine  # a CudaEngine, below
+    if engine.name != "cuda" or (known := opened()) is None:
         return None
     maker = call.library.maker(call.a, bound.plan.problem.result) if call.out is None else None
     if maker is None and call.out is None:
         return None
     others = _of_other_sizes(planner(call, bound), maker) if other_sizes and _has_others(call, bound) else None
-    kept = bound.kept(call)
-    a, b, c, out, bias = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
-    scales = {name: arrays[name] for name in ("scale_a", "scale_b")} if call.scale_a or call.scale_b else {}
-    try:
-        known.remember(
-            a,
-            b,
-            c,
-            out,
-            bias,
-            options,
-            steps=bound.plan.steps,
-            needs=bound.plan.needs,
-            context=engine.context,
-            memory=engine.workspace,
-            new=maker and maker(bound.form.shape),
-            scaled=call.scalars.beta != 0,
-            swapped=bound.form.swapped,
-            kept=kept,
-            lent=lends(bound.plan),
-            plan=others,
-            **scales,
-        )
-    except TypeError:  # options that are no key
+    operands = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
+    scales = [arrays[name] for name in ("scale_a", "scale_b")] if call.scale_a or call.scale_b else []
+    how = dict(zip(("scale_a", "scale_b"), scales, strict=False))
+    how |= {"new": maker and maker(bound.form.shape), "swapped": bound.form.swapped, "kept": bound.kept(call)}
+    if not tell(known, operands, options, bound.plan, engine, scaled=call.scalars.beta != 0, plan=others, **how):
         return None
-    result = known.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options, *scales.values())
+    result = known.call(*operands, call.scalars.alpha, call.scalars.beta, options, *scales)
     return None if result is miss else result
+
+
+def tell(
+    known: Launcher,
+    operands: tuple[Any, Any, Any, Any, Any],
+    options: Hashable | None,
+    made: Plan,
+    engine: Any,
+    **how: Any,
+) -> bool:
+    """Have the launcher know calls like one with these operands by its plan; False where the options are no key.
+
+    how: what else `Launcher.remember` takes.
+    """
+    how |= {"steps": made.steps, "needs": made.needs, "lent": lends(made)}
+    try:
+        known.remember(*operands, options, context=engine.context, memory=engine.workspace, **how)
+    except TypeError:
+        return False
+    return True
 
 
 def opened() -> Launcher | None:
@@ -141,7 +135,7 @@ def _multiply(call: Call, bound: Bound) -> Any:
     a, b, c = (_in_place(call, form, operand) for operand in (call.a, call.b, call.c if call.reads_c else None))
     assert a is not None and b is not None
     out = call.out
-    target = library.new(call.a, form.shape, call.arithmetic.result) if _needs_new(out, form) else out
+    target = library.new(call.a, form.shape, call.arithmetic.result) if out is None or "out" in form.copied else out
     assert target is not None
     if bound.c_in_place and c is not None and not c.is_same(target) and 0 not in form.shape:
         library.copy(target, c)
@@ -181,10 +175,6 @@ def lent_memory(plan: Plan, engine: Engine, library: Library, like: Operand, str
     if not lends(plan) or engine.capturing(stream):
         return None
     return library.scratch(like, plan.needs.scratch_bytes)
-
-
-def _needs_new(out: Operand | None, form: Formulation) -> bool:
-    return out is None or "out" in form.copied
 
 
 def _in_place(call: Call, form: Formulation, operand: Operand | None) -> Operand | None:

@@ -15,11 +15,11 @@ from tilewright.bound import bound_of
 from tilewright.calls import Call
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.hardware import ceil_div
-from tilewright.core.problem import SCALED_BLOCK, Scalars, Side
+from tilewright.core.problem import SCALED_BLOCK, Scalars
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Pointers
 from tilewright.shapes import result_shape
-from tilewright.streamed import Matrices, Progress
+from tilewright.streamed import Matrices, Progress, operand_of
 from tilewright.tiles import SMALL_BYTES
 
 _FREE = 0.9
@@ -49,7 +49,7 @@ def multiply(call: Call, engines: Sequence[Engine] = (), memory_limit: int | Non
         _, shape = result_shape(call.a.shape, call.b.shape)
         target = call.library.new(call.a, shape, call.arithmetic.result)
     if call.engine is None:
-        by_numpy(call.operands, call.side, call.request.activation, call.scalars, target, (call.scale_a, call.scale_b))
+        _by_numpy(call, target)
     elif call.prepared is not None or call.a.dtype in FLOAT8 or _is_small_batch(call, target, memory_limit):
         _through_engine(call, call.engine, target)
     else:
@@ -118,24 +118,17 @@ def _products(call: Call, target: Operand) -> Iterator[Matrices]:
     a, b, c, out = (None if one is None else one.host for one in (call.a, call.b, call.c, target))
     assert a is not None and b is not None and out is not None
     c = c if call.reads_c else None
-    vectors = a.ndim == 1, b.ndim == 1
-    a, b = (a[None, :] if vectors[0] else a), (b[:, None] if vectors[1] else b)
-
-    def matrix(result: NDArray[Any]) -> NDArray[Any]:
-        result = result[..., None, :] if vectors[0] and not vectors[1] else result
-        result = result[..., None] if vectors[1] and not vectors[0] else result
-        return result[..., None, None] if vectors == (True, True) else result
-
-    out, c = matrix(out), (None if c is None else matrix(c))
+    missing = tuple(axis for axis, factor in ((-2, a), (-1, b)) if factor.ndim == 1)
+    a, b = (a[None, :] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
+    out, c = np.expand_dims(out, missing), (None if c is None else np.expand_dims(c, missing))
     bias = call.bias.host if call.bias else None
     if call.scalars.alpha == 0:
         a, b = a[..., :0], b[..., :0, :]
-    if not batch or math.prod(b.shape[:-2]) == 1:
+    if math.prod(b.shape[:-2]) == 1 and a.shape[:-2] == batch and not (batch and call.side == "column"):
         # All of a batch meets the same b: one product of all rows, where they have one distance.
-        rows = [_tall(one) for one in (a, out, c) if one is not None]
-        if not batch or (all(one is not None for one in rows) and call.side != "column" and a.shape[:-2] == batch):
-            flat = [one for one in rows if one is not None] if batch else [a, out, *([] if c is None else [c])]
-            yield Matrices(call, flat[0], b.reshape(b.shape[-2:]), flat[2] if c is not None else None, bias, flat[1])
+        rows_a, rows_out, rows_c = (None if one is None else _tall(one) for one in (a, out, c))
+        if rows_a is not None and rows_out is not None and (rows_c is None) == (c is None):
+            yield Matrices(call, rows_a, b.reshape(b.shape[-2:]), rows_c, bias, rows_out)
             return
     a, b = (np.broadcast_to(one, (*batch, *one.shape[-2:])) for one in (a, b))
     for index in np.ndindex(*batch):
@@ -153,25 +146,10 @@ def _tall(array: NDArray[Any]) -> NDArray[Any] | None:
     return array.reshape(math.prod(sizes), array.shape[-1])
 
 
-def by_numpy(
-    operands: Sequence[Operand | None],
-    side: Side | None,
-    activation: str | None,
-    scalars: Scalars,
-    target: Operand,
-    scales: Sequence[Operand | None] = (),
-) -> None:
-    """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target.
-
-    Args:
-        operands: a, b, c, out and bias, None where there is none.
-        side: of the result, that the bias belongs to.
-        activation: as in `Epilogue`.
-        scalars: alpha and beta.
-        target: where the result goes; its array is on the host.
-        scales: of a and b, None where there is none.
-    """
-    a, b, c, _, bias = (None if operand is None else operand.host for operand in operands)
+def _by_numpy(call: Call, target: Operand) -> None:
+    """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target."""
+    a, b, c, bias = (None if one is None else one.host for one in (call.a, call.b, call.c, call.bias))
+    activation, scalars = call.request.activation, call.scalars
     assert a is not None and b is not None and target.host is not None
     out = target.host
     plain = out.dtype == np.float32 and scalars == Scalars() and bias is None and activation is None
@@ -180,14 +158,14 @@ def by_numpy(
         return
     if scalars.alpha:
         factors = [factor.astype(np.float32, copy=False) for factor in (a, b)]
-        for index, scale in enumerate(scales):
+        for index, scale in enumerate((call.scale_a, call.scale_b)):
             if scale is not None and scale.host is not None:
                 factors[index] = factors[index] * _spread(scale.host, factors[index].shape, index)
         sums = np.asarray(np.matmul(*factors))
     else:
         sums = np.zeros(out.shape, np.float32)
     if bias is not None:
-        bias = bias.reshape(_column(a, b, bias.size)) if side == "column" else bias.reshape(-1)
+        bias = bias.reshape((-1, 1) if call.side == "column" and a.ndim > 1 and b.ndim > 1 else -1)
     streamed.finish(sums, c, bias, activation, scalars, out)
 
 
@@ -201,10 +179,6 @@ def _spread(scale: NDArray[Any], shape: tuple[int, ...], index: int) -> NDArray[
         if scale.shape[axis] not in (1, length):
             scale = np.repeat(scale, SCALED_BLOCK, axis)[(slice(None),) * axis + (slice(length),)]
     return scale
-
-
-def _column(a: NDArray[Any], b: NDArray[Any], m: int) -> tuple[int, ...]:
-    return (m, 1) if b.ndim > 1 and a.ndim > 1 else (m,)
 
 
 def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
@@ -252,8 +226,4 @@ def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: 
         view = np.broadcast_to(view, (*batch, *view.shape[-2:]))
     by_columns = columns and view.ndim > 1 and not view.flags.c_contiguous and view.swapaxes(-1, -2).flags.c_contiguous
     dense = np.ascontiguousarray(view.swapaxes(-1, -2) if by_columns else view)
-    found = engine_operand(operand.argument, engine.upload(dense.reshape(1, -1)), dense.shape, operand.device)
-    if not by_columns:
-        return found
-    (*batch_sizes, lines, length), (*batch_strides, far, near) = found.shape, found.strides
-    return found._replace(shape=(*batch_sizes, length, lines), strides=(*batch_strides, near, far))
+    return operand_of(operand.argument, engine.upload(dense.reshape(1, -1)), view.shape, by_columns)

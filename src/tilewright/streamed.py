@@ -6,11 +6,11 @@ GPU -> host     the tile before it
 """
 
 import contextlib
-import math
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,21 +108,14 @@ class Progress:
     def words(self) -> str:
         """What a caller finds in `out`."""
         which = f"of matrix {self._matrix} (counted from 0) of {self._matrices} " if self._matrices > 1 else ""
-        rows = [span for span, left in sorted(self._left.items()) if not left]
-        done = ", ".join(f"{begin} to {end - 1}" for begin, end in _joined(rows)) or "none"
+        spans: list[list[int]] = []
+        for begin, end in sorted(span for span, left in self._left.items() if not left):
+            if spans and spans[-1][1] == begin:
+                spans[-1][1] = end
+            else:
+                spans.append([begin, end])
+        done = ", ".join(f"{begin} to {end - 1}" for begin, end in spans) or "none"
         return f"out: rows {which}that are done: {done}. Others may hold what they held before, or parts of the result."
-
-
-def _joined(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    begin = end = None
-    for first, last in spans:
-        if first != end:
-            if begin is not None and end is not None:
-                yield begin, end
-            begin = first
-        end = last
-    if begin is not None and end is not None:
-        yield begin, end
 
 
 def _in_terminal() -> bool:
@@ -185,8 +178,7 @@ class _StreamedProduct:
         self._results = [engine.empty(1, cut.rows * cut.cols, self._sums) for _ in range(cut.results)]
         self._bias = None
         if matrices.bias is not None and not self._finishes:
-            values = np.ascontiguousarray(matrices.bias.reshape(1, -1))
-            self._bias = engine.upload(values)
+            self._bias = engine.upload(np.ascontiguousarray(matrices.bias.reshape(1, -1)))
         self._marks: list[Any] = []
         self._loading: dict[tuple[str, int], Wait] = {}
         self._loads: deque[Load] = deque(load for step in cut.steps for load in step.loads)
@@ -216,16 +208,13 @@ class _StreamedProduct:
 
     def settle(self) -> None:
         """Wait until nothing reads or writes the arrays and the memory any more."""
-        failed = bool(self._storing)
-        for tile in self._storing:
+        waits: list[Callable[[], object]] = [partial(self._written, tile) for tile in self._storing]
+        waits += self._loading.values()
+        if self._storing or self._loads:  # something went wrong
+            waits.append(self._engine.synchronize)
+        for wait in waits:
             with contextlib.suppress(Exception):
-                self._written(tile)
-        for waits in self._loading.values():
-            with contextlib.suppress(Exception):
-                waits()
-        if failed or self._loads:  # something went wrong
-            with contextlib.suppress(Exception):
-                self._engine.synchronize()
+                wait()
 
     def _load(self, number: int) -> None:
         """Start to move what this step reads, and what the next ones do for which there is room."""
@@ -250,7 +239,7 @@ class _StreamedProduct:
     def _move(self, load: Load, block: NDArray[Any], after: Any) -> Wait:
         memory = self._blocks[load.side][load.slot]
         by_columns = self._columns and _by_columns(block)
-        self._there[load.side, load.slot] = _operand(load.side.lower(), memory, block.shape, by_columns)
+        self._there[load.side, load.slot] = operand_of(load.side.lower(), memory, block.shape, by_columns)
         return self._engine.load(memory.pointer, _lines(block.T if by_columns else block), after)
 
     def _await_stores(self, most: int) -> None:
@@ -265,7 +254,7 @@ class _StreamedProduct:
         a, b = self._there["A", step.a_slot], self._there["B", step.b_slot]
         rows, cols = self._tile(step)
         shape = a.shape[0], b.shape[1]
-        out = _operand("out", memory, shape, by_columns=False)
+        out = operand_of("out", memory, shape)
         alpha, beta = call.scalars
         added = 0.0 if begins else 1.0
         if begins and matrices.c is not None and not self._finishes:
@@ -309,7 +298,7 @@ class _StreamedProduct:
     def _store(self, step: Step, memory: Matrix) -> None:
         rows, cols = self._tile(step)
         target = self._matrices.out[rows, cols]
-        direct = not self._finishes and target.shape == _lines_or(target).shape
+        direct = not self._finishes and _has_lines(target)
         into = None if direct else np.empty(target.shape, self._sums)
         stored = self._engine.store(target if into is None else into, memory.pointer, self._marks[-1])
         self._storing.append(_ResultTile(stored, into, rows, cols))
@@ -365,21 +354,22 @@ def _by_columns(array: NDArray[Any]) -> bool:
     return array.shape[1] > 1 and array.strides[1] != item and (array.strides[0] == item or array.shape[0] == 1)
 
 
-def _lines_or(array: NDArray[Any]) -> NDArray[Any]:
-    """The array itself if its rows are neighbours, else one without elements."""
-    near = array.shape[1] < 2 or array.strides[1] == array.itemsize
-    return array if near and (array.shape[0] < 2 or array.strides[0] >= array.itemsize) else array[:0]
+def _has_lines(array: NDArray[Any]) -> bool:
+    """Whether elements of a row are neighbours, and rows do not overlap."""
+    item, (rows, cols) = array.itemsize, array.shape
+    return (cols < 2 or array.strides[1] == item) and (rows < 2 or array.strides[0] >= item)
 
 
 def _lines(array: NDArray[Any]) -> NDArray[Any]:
     """The same elements, with neighbours along rows."""
-    return array if _lines_or(array).shape == array.shape else np.ascontiguousarray(array)
+    return array if _has_lines(array) else np.ascontiguousarray(array)
 
 
-def _operand(argument: str, memory: Matrix, shape: tuple[int, ...], by_columns: bool) -> Operand:
-    """What an array has become in memory of an engine."""
-    found = engine_operand(argument, memory, shape[::-1] if by_columns else shape, HOST)
-    if by_columns:
-        found = found._replace(shape=shape, strides=found.strides[::-1])
-    assert math.prod(shape) <= memory.cols
-    return found
+def operand_of(argument: str, memory: Matrix, shape: tuple[int, ...], by_columns: bool = False) -> Operand:
+    """What a host array of this shape has become in memory of an engine, without gaps; by_columns: whether the elements
+    of columns are neighbours."""
+    if not by_columns:
+        return engine_operand(argument, memory, shape, HOST)
+    *batch, rows, cols = shape
+    found = engine_operand(argument, memory, (*batch, cols, rows), HOST)
+    return found._replace(shape=shape, strides=(*found.strides[:-2], found.strides[-1], found.strides[-2]))

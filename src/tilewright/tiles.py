@@ -122,15 +122,13 @@ class Tiling(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """A candidate."""
+    """A way to cut a product, and what it takes."""
 
     score: float
-    rows: int
-    cols: int
-    depth: int
-    a_slots: int
-    b_slots: int
-    results: int
+    tile: tuple[int, int, int]
+    """Rows, columns and depth."""
+    slots: tuple[int, int, int]
+    """For blocks of A and of B, and tiles of the result."""
     window: int
     """Blocks of the factor that stays, between which the other passes by; 0 where sums stay."""
     stays: Side
@@ -158,10 +156,10 @@ def tiling(sizes: Sizes, limit: int, only_rows: bool = False) -> Tiling:
     if best is None:
         least = _held(s, (_least(s.m), *((s.n, s.k) if only_rows else (_least(s.n), _least(s.k)))), (1, 1, 1))
         raise ProblemError(f"memory_limit must be at least {least} bytes for a tile of this product, got {limit}")
-    counts = _count(s.m, best.rows), _count(s.n, best.cols), max(_count(s.k, best.depth), 1)
-    order = _order(*counts, best.window, best.stays, best.a_slots, best.b_slots)
-    steps = tuple(_steps(order, best.a_slots, best.b_slots))
-    return Tiling(s, best.rows, best.cols, best.depth, best.a_slots, best.b_slots, best.results, steps)
+    (rows, cols, depth), (a_slots, b_slots, _) = best.tile, best.slots
+    counts = _count(s.m, rows), _count(s.n, cols), max(_count(s.k, depth), 1)
+    order = _order(*counts, best.window, best.stays, a_slots, b_slots)
+    return Tiling(s, *best.tile, *best.slots, tuple(_steps(order, a_slots, b_slots)))
 
 
 def _least(length: int) -> int:
@@ -203,50 +201,42 @@ def _ways(s: Sizes, limit: int, least: int, only_rows: bool) -> Iterator[_Candid
                 held = 2, 2, min(RESULTS, down * across)
                 if _held(s, (rows, cols, depth), held) <= limit:
                     moved = s.m * s.k * s.a_bytes * across + s.k * s.n * s.b_bytes * down
-                    yield _way(s, moved, rows, cols, depth, *held, 0, "A")
+                    yield _way(s, moved, (rows, cols, depth), held, 0, "A")
 
 
 def _ways_of_tile(s: Sizes, limit: int, rows: int, cols: int) -> Iterator[_Candidate]:
     """What fits of tiles whose k is whole."""
-    a, b = rows * s.k * s.a_bytes, cols * s.k * s.b_bytes
+    tile, a, b = (rows, cols, s.k), rows * s.k * s.a_bytes, cols * s.k * s.b_bytes
     all_a, all_b = s.m * s.k * s.a_bytes, s.k * s.n * s.b_bytes
     down, across = _count(s.m, rows), _count(s.n, cols)
     results = min(RESULTS, down * across)
-    left = limit - _held(s, (rows, cols, s.k), (0, 0, results))
+    left = limit - _held(s, tile, (0, 0, results))
     for few_b in {across, min(2, across)}:
         slots = min(down, (left - few_b * b) // max(a, 1))
         if left >= few_b * b and slots >= min(2, down):
             window = slots if slots == down else slots - 1
             passes = 1 if few_b == across else _count(down, window)
-            yield _way(s, all_a + passes * all_b, rows, cols, s.k, slots, few_b, results, window, "A")
+            yield _way(s, all_a + passes * all_b, tile, (slots, few_b, results), window, "A")
     for few_a in {down, min(2, down)}:
         slots = min(across, (left - few_a * a) // max(b, 1))
         if left >= few_a * a and slots >= min(2, across):
             window = slots if slots == across else slots - 1
             passes = 1 if few_a == down else _count(across, window)
-            yield _way(s, passes * all_a + all_b, rows, cols, s.k, few_a, slots, results, window, "B")
+            yield _way(s, passes * all_a + all_b, tile, (few_a, slots, results), window, "B")
 
 
 def _way(
-    s: Sizes,
-    moved: int,
-    rows: int,
-    cols: int,
-    depth: int,
-    a_slots: int,
-    b_slots: int,
-    results: int,
-    window: int,
-    stays: Side,
+    s: Sizes, moved: int, tile: tuple[int, int, int], slots: tuple[int, int, int], window: int, stays: Side
 ) -> _Candidate:
     """A candidate, with its score."""
+    rows, cols, depth = tile
     parts, down, across = max(_count(s.k, depth), 1), _count(s.m, rows), _count(s.n, cols)
     first = rows * depth * s.a_bytes + depth * cols * s.b_bytes + (rows * cols * s.d_bytes if s.reads_c else 0)
     last = rows * cols * s.d_bytes
     own = 3 * s.scratch * (s.m * s.k * across + s.k * s.n * down) + 8 * s.m * s.n * (parts - 1)
     lines = s.m * across * (1 + s.reads_c) if across > 1 else 0
     score = moved + first + last + own * _GPU_BYTE + lines * _LINE_BYTES
-    return _Candidate(score, rows, cols, depth, a_slots, b_slots, results, window, stays)
+    return _Candidate(score, tile, slots, window, stays)
 
 
 def _order(
@@ -315,14 +305,11 @@ class _Slots:
             return slot, ()
         slot, after = len(self._held), -1
         if slot == self._count:
-            gone = max(self._held, key=lambda held: (self._held[held][1] < number - 1, self._again(held)))
+            last = {held: step for held, (_, step) in self._held.items()}
+            gone = max(last, key=lambda held: (last[held] < number - 1, self._next[last[held]]))
             slot, after = self._held.pop(gone)
         self._held[block] = slot, number
         return slot, (Load(self._side, *block, slot, after),)
-
-    def _again(self, block: tuple[int, int]) -> float:
-        """The step that reads a block next."""
-        return self._next[self._held[block][1]]
 
 
 def _next_uses(wanted: Sequence[tuple[int, int]]) -> list[float]:

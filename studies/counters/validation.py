@@ -9,7 +9,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +48,10 @@ _EXACT = (
 """Counters that must be equal to the last unit."""
 
 
-def launches(capability: tuple[int, int], shapes: Sequence[str] = SHAPES) -> list[ncu.Launch]:
+def launches(capability: tuple[int, int], shapes: Sequence[str] = SHAPES) -> list[ncu.ProfiledLaunch]:
     """What is compared: the ladder's configs for GPUs of a compute capability."""
     return [
-        ncu.Launch.of(
+        ncu.ProfiledLaunch.of(
             kernel,
             kernel.config(capability=capability),
             Problem.parse(shape, arithmetic=kernel.takes.arithmetic()),
@@ -79,7 +78,7 @@ def compare(file: Path, shapes: Sequence[str], explain_only: bool = False) -> di
         listed = launches(engine.capability, shapes)
         counted = ncu.profile(listed)
         rows = [
-            {"launch": asdict(one), "ncu": counts, "explained": None}
+            {"launch": one.model_dump(), "ncu": counts, "explained": None}
             for one, counts in zip(listed, counted, strict=True)
         ]
         facts = {"environment": environment(engine), "rows": rows}
@@ -87,13 +86,13 @@ def compare(file: Path, shapes: Sequence[str], explain_only: bool = False) -> di
     device = facts["environment"]["gpu"]
     gpu = find_gpu(device["name"], capability_of(device["compute_capability"]))
     for row in facts["rows"]:
-        row["explained"] = explained(ncu.Launch(**row["launch"]), gpu)
+        row["explained"] = explained(ncu.ProfiledLaunch(**row["launch"]), gpu)
         _save(file, facts)
         print(_summary(row), flush=True)
     return facts
 
 
-def explained(launch: ncu.Launch, gpu: Gpu) -> dict[str, Any]:
+def explained(launch: ncu.ProfiledLaunch, gpu: Gpu) -> dict[str, Any]:
     """The counters of a launch that the comparison keeps."""
     kernel = find(launch.kernel)
     facts = to_json(explain(kernel, kernel.config(launch.config), launch.problem, gpu))

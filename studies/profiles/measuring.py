@@ -62,16 +62,8 @@ def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled]) -> Profile:
         name: value if name.endswith(".ratio") else sum(one.counters.get(name, 0.0) for one in kernels)
         for name, value in longest.counters.items()
     }
-    return Profile(
-        kernel=ncu.CUBLAS,
-        config={},
-        shape=problem.shape,
-        dtype=problem.dtype,
-        out_dtype=problem.result,
-        layout=problem.layout,
-        launched=[one.kernel for one in kernels],
-        counters=counters,
-    )
+    launched = [one.kernel for one in kernels]
+    return Profile(**dict(ncu.ProfiledLaunch.of_cublas(problem)), launched=launched, counters=counters)
 
 
 def jobs(capability: tuple[int, int], shape: str = "") -> list[Callable[[], Profile]]:
@@ -102,16 +94,16 @@ def library_jobs(capability: tuple[int, int], device: str) -> list[Callable[[], 
     made: list[Callable[[], Profile]] = []
     for shape, layout in LIBRARY:
         problem = ncu.posed(shape, layout, "bfloat16", "bfloat16")
-        launch = ncu.Launch.of(*select(problem, capability, device), problem)
+        launch = ncu.ProfiledLaunch.of(*select(problem, capability, device), problem)
         made += [partial(_of_launch, launch), partial(_of_cublas, problem)]
     return made
 
 
 def _of_rung(kernel: Kernel, problem: Problem, capability: tuple[int, int]) -> Profile:
-    return _of_launch(ncu.Launch.of(kernel, kernel.config(capability=capability), problem))
+    return _of_launch(ncu.ProfiledLaunch.of(kernel, kernel.config(capability=capability), problem))
 
 
-def _of_launch(launch: ncu.Launch) -> Profile:
+def _of_launch(launch: ncu.ProfiledLaunch) -> Profile:
     (counters,) = ncu.profile([launch])
     return of_launch(find(launch.kernel), launch, counters)
 

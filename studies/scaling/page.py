@@ -14,7 +14,7 @@ from tilewright.analysis.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, s
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.report.scaling_table import cells
+from tilewright.report.explain_tables import scaling_cells
 from tilewright.select.selector import select
 
 PAGE = Path("docs/scaling.md")
@@ -40,7 +40,7 @@ def sections() -> dict[str, str]:
         by_shape = {
             f"{m}x{n}x{k}": _shares(dtype, Problem(m, n, k), gpu, f"NVIDIA {GPU}", LINKS, DEVICES) for m, n, k in SHAPES
         }
-        found[dtype] = block(_TEMPLATE, "predicted", shares=by_shape, cells=cells)
+        found[dtype] = block(_TEMPLATE, "predicted", shares=by_shape, cells=scaling_cells)
         found[f"{dtype} pays"] = block(_TEMPLATE, "pays", shares=by_shape, schemes=SCHEMES, least=PAYS)
     measured_runs = [Measurements.load(path) for path in paths("scaling")]
     return found | {"schedule": schedule(Problem(*SHAPES[1]), gpu), "measured": measured(measured_runs)}

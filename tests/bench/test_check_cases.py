@@ -11,8 +11,7 @@ import tilewright
 from tilewright.bench.case import VALUES, Case, problem_of
 from tilewright.bench.check_cases import stages
 from tilewright.bench.checking import outcomes
-from tilewright.bench.covering import cover
-from tilewright.bench.feature_cases import feature_cases
+from tilewright.bench.feature_cases import cover, feature_cases
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.problem import ACTIVATIONS, Problem, Scalars
 from tilewright.engines.included import included

@@ -90,7 +90,7 @@ def test_a_machine_that_tells_nothing(monkeypatch, package):
 class StandInSensors:
     """NVIDIA's management library, of a GPU that does not say how warm it is."""
 
-    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
 
     class NVMLError(Exception):
         pass

@@ -9,9 +9,8 @@ from tests.stand_ins import NumPyEngine
 
 from tilewright import activations
 from tilewright.bench.measure import measure, operand_sets
-from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import LaunchedKernel
-from tilewright.bench.run import baseline_library, bench, verify
+from tilewright.bench.run import NumpyBaseline, baseline_library, bench, verify
 from tilewright.bench.verify import Operands, limit
 from tilewright.core.errors import DtypeError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders

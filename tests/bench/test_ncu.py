@@ -3,7 +3,6 @@
 import json
 import stat
 import sys
-from dataclasses import asdict
 
 import pytest
 
@@ -46,7 +45,7 @@ for name in metrics:
 REFUSES_ALL = 'sys.exit("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")'
 
 LAUNCHES = [
-    ncu.Launch.of(find(name), find(name).config(), Problem(64, 64, 64), Scalars(beta=0.5))
+    ncu.ProfiledLaunch.of(find(name), find(name).config(), Problem(64, 64, 64), Scalars(beta=0.5))
     for name in ("naive", "vectorized")
 ]
 
@@ -61,7 +60,9 @@ def test_what_is_profiled_is_what_is_explained(kernel):
         for layout in kernel.takes.layouts:
             a, b = orders(layout)
             problem = Problem(64, 72, 80, kernel.takes.arithmetic(dtype), a=a, b=b)
-            launch = ncu.Launch(**json.loads(json.dumps(asdict(ncu.Launch.of(kernel, kernel.config(), problem)))))
+            launch = ncu.ProfiledLaunch(
+                **json.loads(json.dumps(ncu.ProfiledLaunch.of(kernel, kernel.config(), problem).model_dump()))
+            )
             assert launch.problem == problem
             assert kernel.refusal(launch.problem) is None
 
@@ -162,11 +163,11 @@ def test_waits_for_other_traffic_are_no_bank_conflicts():
 
 
 def test_a_launch_survives_json():
-    launch = ncu.Launch(**json.loads(json.dumps(ncu.asdict(LAUNCHES[0]))))
+    launch = ncu.ProfiledLaunch(**json.loads(json.dumps(LAUNCHES[0].model_dump())))
     assert (launch.problem, launch.alpha, launch.beta) == (Problem(64, 64, 64), 1.0, 0.5)
     assert find(launch.kernel).config(launch.config) == find("naive").config()
     kernel = find("wgmma")
     problem = Problem(64, 64, 64, kernel.takes.arithmetic())
-    launch = ncu.Launch.of(kernel, kernel.config(), problem)
+    launch = ncu.ProfiledLaunch.of(kernel, kernel.config(), problem)
     assert launch.problem == problem
     assert problem.result == "bfloat16"

@@ -18,7 +18,7 @@ EXACT = ("requests", "sectors", "ffma of threads")
 
 
 def test_global_memory_and_multiply_adds_are_equal_to_the_last_unit(engine):
-    listed = [ncu.Launch.of(find(name), find(name).config(), *what) for name, *what in LAUNCHES]
+    listed = [ncu.ProfiledLaunch.of(find(name), find(name).config(), *what) for name, *what in LAUNCHES]
     try:
         counted = ncu.profile(listed)
     except EngineUnavailableError as reason:

@@ -9,13 +9,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.bench.case import Case, in_words
-from tilewright.bench.check_cases import more_cases, stages
+from tilewright.bench.case import Case, in_words, posed
+from tilewright.bench.check_cases import stages
 from tilewright.bench.checking import outcomes
 from tilewright.cli.check import DEFAULT_ALPHA, DEFAULT_BETAS
 from tilewright.core.errors import CompileError, TilewrightError
 from tilewright.core.problem import Scalars
-from tilewright.kernels.spec import Kernel
+from tilewright.engines.emulator.check import telling_shapes
+from tilewright.kernels.spec import Config, Kernel, valid_configs
 
 from .operators import Mutant
 from .subjects import Subject, mutated
@@ -37,6 +38,18 @@ class Verdict(NamedTuple):
     """The case that showed it."""
     wrong: bool = False
     """Whether some result of check's defaults is wrong: what verification alone finds."""
+
+
+def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[Case]:
+    """Cases beyond those of check: every preset, smaller and deeper problems, one row or column."""
+    scalars = Scalars(1.5 if "alpha" in kernel.scalars else 1.0, 0.5 if "beta" in kernel.scalars else 0.0)
+    tile = kernel.tile(config)
+    shapes = [(tile.m + 1, tile.n - 1, 9 * tile.k), (tile.m, tile.n, tile.k), (1, 67, 50), (67, 1, 50), (5, 7, 1)]
+    named = [(config, shape) for shape in shapes]
+    for preset in valid_configs(kernel, kernel.presets.values()):
+        named += [(preset, shape) for shape in telling_shapes(kernel, preset)]
+    problems = [(config, posed(kernel, shape, dtype, "NN")) for config, shape in named]
+    return [Case(problem, scalars, config) for config, problem in problems if kernel.refusal(problem) is None]
 
 
 class _Trial:

@@ -21,8 +21,7 @@ from tilewright.report.figures import explained
 from tilewright.report.figures import roofline as roofline_figure
 from tilewright.report.figures.banks import bank_panel, wavefronts
 from tilewright.report.figures.coalescing import coalescing_panel
-from tilewright.report.figures.kernel_figure import KernelFigure, Roofline, excerpt
-from tilewright.report.figures.legend import bank_legend, lane_legend
+from tilewright.report.figures.kernel_figure import KernelFigure, Roofline, bank_legend, excerpt, lane_legend
 from tilewright.report.figures.palette import ink_on, lane_color, spans
 from tilewright.report.figures.roofline import Point, roofline_panel
 from tilewright.report.figures.svg import Drawing, flow, wrap

@@ -7,9 +7,8 @@ import pytest
 
 from tilewright.bench.records import Baseline, LaunchedKernel, Run, Times
 from tilewright.report.html import charts
-from tilewright.report.html.colours import series as colours
 from tilewright.report.html.comparison import compare
-from tilewright.report.html.landscape import searches
+from tilewright.report.html.page import colours, searches
 from tilewright.report.html.series import baseline_words, baselines, points, series_of, words
 from tilewright.report.html.sources import Source
 from tilewright.tuning.journal import read
@@ -237,7 +236,7 @@ def test_searches_hold_every_trial_in_the_order_of_the_search(tmp_path, write_jo
     assert first["title"] == "vectorized, 512x512x512, NN float32, NVIDIA H200"
     assert first["parameters"] == ["BM", "BN", "BK", "TM", "TN"]
     assert first["counts"] == "4 timed, 1 stopped, 1 wrong"
-    assert [trial["at"] for trial in first["trials"]] == [1, 2, 3, 4, 5, 6]
+    assert [trial["at_s"] for trial in first["trials"]] == [1, 2, 3, 4, 5, 6]
     assert first["trials"][3]["values"] == [128, 128, 16, 4, 8]
     assert first["trials"][5]["gflops"] is None
     assert len(second["trials"]) == 2

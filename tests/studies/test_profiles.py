@@ -35,7 +35,7 @@ def run_of(environment, *found):
 @pytest.fixture
 def profile():
     return profiles.of_launch(
-        find("naive"), ncu.Launch.of(find("naive"), find("naive").config(), Problem(4, 5, 6)), COUNTERS
+        find("naive"), ncu.ProfiledLaunch.of(find("naive"), find("naive").config(), Problem(4, 5, 6)), COUNTERS
     )
 
 
@@ -94,7 +94,9 @@ def test_a_product_of_the_library_has_the_cycles_of_a_request():
     counters = {"gpu__time_duration.sum": 9_000.0, "sm__cycles_elapsed.max": 12_000.0}
     requested = counters | {"lts__t_requests_srcunit_tex.sum": 528_000.0}
     config = {"BM": 64, "BN": 144, "CLUSTER": 4, "CLUSTER_N": 1}
-    launch = ncu.Launch("gemm_sm90", config, "4x5x6", "bfloat16", out_dtype="bfloat16", layout="NT")
+    launch = ncu.ProfiledLaunch(
+        kernel="gemm_sm90", config=config, shape="4x5x6", dtype="bfloat16", out_dtype="bfloat16", layout="NT"
+    )
     own = profiles.of_launch(find("gemm_sm90"), launch, requested)
     cublas = profiles.of_cublas(launch.problem, [ncu.Profiled("gemm", counters)])
     facts = {"gpu": {"name": "NVIDIA H200", "multiprocessors": 132}, "revision": "abc"}

@@ -6,8 +6,8 @@ import pytest
 
 from studies.tuning import regret
 from studies.tuning.regret import Choice, Regret, draw, known, mean, regrets, words
-from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Run
+from tilewright.bench.run import NumpyBaseline
 from tilewright.core.problem import Problem
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find

@@ -94,7 +94,7 @@ def test_the_committed_comparison_agrees_and_the_emulator_still_counts_so(reques
     for row in facts["rows"]:
         launch = row["launch"]
         if launch["kernel"] in ("shared_tiled", "padded", "async_copy") and launch["shape"] == "197x131x67":
-            assert validation.explained(ncu.Launch(**launch), gpu) == row["explained"]
+            assert validation.explained(ncu.ProfiledLaunch(**launch), gpu) == row["explained"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"rows": []}', '{"environment": {}, "rows": [{}]}'])

@@ -9,8 +9,8 @@ from studies.worklog import variations as tables
 from studies.worklog import varying as variations
 from studies.worklog.variations import Varied
 from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, swept, tasks
-from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Baseline, LaunchedKernel, Run, Times
+from tilewright.bench.run import NumpyBaseline
 from tilewright.core.problem import Problem
 from tilewright.engines.registry import resolve_engine
 from tilewright.kernels import find

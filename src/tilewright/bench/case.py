@@ -68,22 +68,18 @@ def in_words(case: Case, kernel: Kernel, config: Config) -> str:
     if problem.batch > 1 and not problem.grouped:
         sides = {"A": problem.a, "B": problem.b, "C": problem.addend}
         words += [f"one {name} for all" for name, layout in sides.items() if not layout.batch_stride]
-    if is_vast(problem) and problem.d.ld != problem.n:
-        words.append(f"{problem.d.ld} elements from row to row")
-    elif problem.d.ld != problem.n:
-        words.append("aligned rows")
-    if problem.addend != problem.d:
-        words.append("C apart from D")
-    if case.unfit is not None:
-        words.append(UNFIT[case.unfit])
-    if case.values:
-        words.append(VALUES[case.values])
-    if case.kept:
-        words.append(f"a copy of {case.kept} that is kept")
-    if case.multiprocessors != MULTIPROCESSORS:
-        words.append(f"{case.multiprocessors} multiprocessors")
-    if case.scalars.alpha == 0:
-        words.append("alpha 0")
+    gaps = problem.d.ld != problem.n
+    said = (
+        (gaps and is_vast(problem), f"{problem.d.ld} elements from row to row"),
+        (gaps and not is_vast(problem), "aligned rows"),
+        (problem.addend != problem.d, "C apart from D"),
+        (case.unfit is not None, UNFIT.get(case.unfit or 0, "")),
+        (case.values, VALUES.get(case.values, "")),
+        (case.kept, f"a copy of {case.kept} that is kept"),
+        (case.multiprocessors != MULTIPROCESSORS, f"{case.multiprocessors} multiprocessors"),
+        (case.scalars.alpha == 0, "alpha 0"),
+    )
+    words += [text for holds, text in said if holds]
     words += [f"{name}={value}" for name, value in case.config.items() if config[name] != value]
     return ", ".join(words)
 

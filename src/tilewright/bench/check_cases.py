@@ -118,7 +118,7 @@ def stages(
     if others:
         configs += [*shipped_configs(kernel), *other_configs(kernel, config)]
         configs += _of_other_values(kernel, configs)
-    for alternating in itertools.islice(filter(partial(_alternates, kernel), configs), 1):
+    if isinstance(kernel.cost, Warpgroups) and (alternating := next(filter(kernel.cost.alternates, configs), None)):
         shape = _turns(kernel, alternating, posed(kernel, divided, dtype, "NN"))
         add(second, shape, config=alternating, multiprocessors=_FEW)
     types = [dtype] if dtype else kernel.takes.factors
@@ -133,11 +133,6 @@ def _distinct(*found: list[Case]) -> list[list[Case]]:
         stages.append([case for case in dict.fromkeys(stage) if case not in seen])
         seen.update(stage)
     return [stage for stage in stages if stage]
-
-
-def _alternates(kernel: Kernel, config: Config) -> bool:
-    """Whether two warpgroups of a block take turns at tiles."""
-    return isinstance(kernel.cost, Warpgroups) and kernel.cost.alternates(config)
 
 
 def _turns(kernel: Kernel, config: Config, problem: Problem) -> tuple[int, int, int]:
@@ -185,18 +180,6 @@ def vast_cases(
     if not found and not kernel.takes.gaps:
         raise ConfigError(f"{kernel.name} has no grid that GPUs take for matrices of more than 2^32 elements")
     return found
-
-
-def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[Case]:
-    """Cases beyond a kernel's own, by hand: every preset, smaller and deeper problems, one row or column."""
-    scalars = Scalars(1.5 if "alpha" in kernel.scalars else 1.0, 0.5 if "beta" in kernel.scalars else 0.0)
-    tile = kernel.tile(config)
-    shapes = [(tile.m + 1, tile.n - 1, 9 * tile.k), (tile.m, tile.n, tile.k), (1, 67, 50), (67, 1, 50), (5, 7, 1)]
-    named = [(config, shape) for shape in shapes]
-    for preset in valid_configs(kernel, kernel.presets.values()):
-        named += [(preset, shape) for shape in telling_shapes(kernel, preset)]
-    problems = [(config, posed(kernel, shape, dtype, "NN")) for config, shape in named]
-    return [Case(problem, scalars, config) for config, problem in problems if kernel.refusal(problem) is None]
 
 
 def other_configs(kernel: Kernel, config: Config) -> list[Config]:

@@ -4,6 +4,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from queue import PriorityQueue
 from typing import Any
 
 from tilewright.bench.case import Case
@@ -35,33 +36,13 @@ class _Running:
 
     job: Job
     stage: int = -1
-    waiting: list[list[int]] = field(default_factory=list)
-    """Groups of cases of the stage that nobody has begun, by their numbers in the stage."""
     left: int = 0
     """Groups of the stage that have not ended."""
     found: list[Outcome | None] = field(default_factory=list)
     """What came of the cases of the stage."""
     outcomes: list[Outcome] = field(default_factory=list)
     error: BaseException | None = None
-    done: bool = False
-
-    def go_on(self) -> None:
-        """Begin the next stage, if there is one and all is well so far."""
-        self.stage += 1
-        if self.stage == len(self.job.stages) or not all(one.clean for one in self.outcomes):
-            self.done = True
-            return
-        cases = self.job.stages[self.stage]
-        self.found = [None] * len(cases)
-        self.waiting = _by_form(self.job.kernel, cases)
-        self.left = len(self.waiting)
-
-    def end_group(self) -> None:
-        self.left -= 1
-        if self.left == 0 and self.error is None:
-            self.outcomes += [one for one in self.found if one is not None]
-            self.go_on()
-        self.done |= self.error is not None
+    done: threading.Event = field(default_factory=threading.Event)
 
 
 def run_jobs(
@@ -79,47 +60,56 @@ def run_jobs(
         workers: how many groups of cases run at a time.
         ended: called after each case, from any thread.
     """
-    all_running = [_Running(job) for job in jobs]
-    changed, stopped = threading.Condition(), False
-    for one in all_running:
-        one.go_on()
+    running = [_Running(job) for job in jobs]
+    waiting: PriorityQueue[tuple[int, int, list[int]]] = PriorityQueue()
+    """Groups of cases that nobody has begun, by their numbers in the stage; those of earlier jobs come first."""
+    lock = threading.Lock()
 
-    def take() -> tuple[_Running, list[int]] | None:
-        with changed:
-            while not stopped and not all(one.done for one in all_running):
-                for one in all_running:
-                    if not one.done and one.waiting:
-                        return one, one.waiting.pop(0)
-                changed.wait()
-        return None
+    def begin_stage(number: int) -> None:
+        """Have the next stage run, if there is one and all is well so far."""
+        one = running[number]
+        one.stage += 1
+        if one.stage == len(one.job.stages) or not all(outcome.clean for outcome in one.outcomes):
+            one.done.set()
+            return
+        cases = one.job.stages[one.stage]
+        groups = _by_form(one.job.kernel, cases)
+        one.found, one.left = [None] * len(cases), len(groups)
+        for order, group in enumerate(groups):
+            waiting.put((number, order, group))
 
     def work() -> None:
-        while (taken := take()) is not None:
-            running, numbers = taken
-            stage, found = running.job.stages[running.stage], running.found
+        while (taken := waiting.get())[0] >= 0:
+            number, _, group = taken
+            one = running[number]
+            if one.done.is_set():
+                continue
+            stage, found = one.job.stages[one.stage], one.found
             try:
-                for number, outcome in zip(numbers, run(running.job, [stage[i] for i in numbers]), strict=False):
-                    found[number] = outcome
-                    ended(running.job)
+                for place, outcome in zip(group, run(one.job, [stage[i] for i in group]), strict=False):
+                    found[place] = outcome
+                    ended(one.job)
             except BaseException as error:
-                running.error = error
-            with changed:
-                running.end_group()
-                changed.notify_all()
+                one.error = error
+                one.done.set()
+            with lock:
+                one.left -= 1
+                if one.left == 0 and one.error is None:
+                    one.outcomes += [outcome for outcome in found if outcome is not None]
+                    begin_stage(number)
 
+    for number in range(len(running)):
+        begin_stage(number)
     with Workers(workers) as pool:
         try:
             for _ in range(workers):
                 pool.submit(work)
-            for one in all_running:
-                with changed:
-                    while not one.done:
-                        changed.wait()
+            for one in running:
+                one.done.wait()
                 yield one.job, one.outcomes, one.error
         finally:
-            with changed:
-                stopped = True
-                changed.notify_all()
+            for order in range(workers):
+                waiting.put((-1, order, []))
 
 
 def _by_form(kernel: Kernel, cases: Sequence[Case]) -> list[list[int]]:

@@ -1,7 +1,7 @@
 """The verdict of a check on each of its cases: faults that the checker finds, and the result."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from tilewright.bench.vast import judge
 from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import UNSCALED
 from tilewright.engines.emulator.check import Checked, check
+from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.engine import Executables
 from tilewright.engines.emulator.rows import check_rows
 from tilewright.engines.emulator.sampled import check_sample
@@ -46,13 +47,18 @@ class Outcome:
     """What is not right, in words, where that is known."""
 
     @property
+    def findings(self) -> Sequence[Finding]:
+        """Faults that the checker found."""
+        return self.checked.findings
+
+    @property
     def clean(self) -> bool:
-        return self.right and not self.checked.findings
+        return self.right and not self.findings
 
     @property
     def reads_c(self) -> bool:
         """Whether C, which holds nothing where beta is 0, was read, and the result is NaN."""
-        read = any(one.kind == "uninitialized read" and one.memory.startswith("C[") for one in self.checked.findings)
+        read = any(one.kind == "uninitialized read" and one.memory.startswith("C[") for one in self.findings)
         return read and not self.case.scalars.beta and math.isnan(self.error)
 
 

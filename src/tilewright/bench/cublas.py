@@ -10,9 +10,10 @@ accumulation; with scales of all or of lines, and none of blocks.
 import contextlib
 import importlib
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.verify import limit
 from tilewright.core.dtypes import ELEMENT_TYPES, FLOAT8, RESULTS
 from tilewright.core.errors import EngineUnavailableError
-from tilewright.core.problem import FAST, Layout, Problem, Scalars, Scale
+from tilewright.core.problem import FAST, Layout, Problem, Scalars
 from tilewright.engines.base import Work
 from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.engines.cuda import CudaEngine
@@ -54,25 +55,14 @@ OperandSets = Sequence[Sequence[Any]]
 """A, B and D in the engine's memory, several times, and whatever follows them."""
 
 
-class _CublasTypes(NamedTuple):
-    """What cuBLAS is to compute with."""
+def _kinds(problem: Problem) -> tuple[int, int, int]:
+    """Types of A, B and D, as cuBLAS numbers them."""
+    a, b, d = (ELEMENT_TYPES[one].cuda_type for one in (problem.dtype, problem.dtype_b, problem.result))
+    return a, b, d
 
-    factors: int
-    """Type of A."""
-    result: int
-    """Type of C and D."""
-    compute: int
-    of_b: int
-    fast: bool
-    """Whether sums of float8 products stay in tensor cores."""
 
-    @classmethod
-    def of(cls, problem: Problem, precision: str | None) -> "_CublasTypes":
-        compute = _COMPUTE_TF32 if precision == "tf32" else _COMPUTE_32F
-        factors, result, of_b = (
-            ELEMENT_TYPES[one].cuda_type for one in (problem.dtype, problem.result, problem.dtype_b)
-        )
-        return cls(factors, result, compute, of_b, precision == FAST)
+def _compute(precision: str | None) -> int:
+    return _COMPUTE_TF32 if precision == "tf32" else _COMPUTE_32F
 
 
 def gemm_arguments(
@@ -86,7 +76,7 @@ def gemm_arguments(
         pointers: addresses of A, B and D.
         alpha, beta: addresses of the scalars.
     """
-    kinds, batched = _CublasTypes.of(problem, precision), problem.batch != 1
+    (of_a, of_b, of_d), batched = _kinds(problem), problem.batch != 1
 
     def operand(pointer: int, kind: int, layout: Layout) -> tuple[int, ...]:
         return (pointer, kind, layout.ld, *([layout.batch_stride or 0] if batched else []))
@@ -94,12 +84,12 @@ def gemm_arguments(
     a, b, d = pointers
     return (
         *(_OPERATIONS[problem.b.order], _OPERATIONS[problem.a.order], problem.n, problem.m, problem.k, alpha),
-        *operand(b, kinds.of_b, problem.b),
-        *operand(a, kinds.factors, problem.a),
+        *operand(b, of_b, problem.b),
+        *operand(a, of_a, problem.a),
         beta,
-        *operand(d, kinds.result, problem.d),
+        *operand(d, of_d, problem.d),
         *([problem.batch] if batched else []),
-        *(kinds.compute, _ALGORITHM),
+        *(_compute(precision), _ALGORITHM),
     )
 
 
@@ -183,8 +173,7 @@ class CublasBaseline:
     def _best(self, problem: Problem, sets: OperandSets, precision: str | None, scalars: Scalars) -> Work | None:
         """The fastest algorithm of cuBLASLt's heuristics that runs and agrees with cublasGemmEx, if that multiplies
         such factors."""
-        arithmetic = _CublasTypes.of(problem, precision)
-        product = _LtProduct(self._lt, self._lt_handle, self._workspace.pointer, problem, sets, arithmetic)
+        product = _LtProduct(self._lt, self._lt_handle, self._workspace.pointer, problem, sets, precision)
         algorithms = [algorithm for algorithm in product.algorithms if self._runs(product.work(algorithm, scalars))]
         if not algorithms:
             return None
@@ -238,35 +227,39 @@ class _LtProduct:
         workspace: int,
         problem: Problem,
         sets: OperandSets,
-        arithmetic: _CublasTypes,
+        precision: str | None,
     ) -> None:
         self._lt, self._handle, self._workspace, self._sets = lt, handle, workspace, sets
         with contextlib.ExitStack() as created:
-            self._operation = lt.matmul_desc_create(arithmetic.compute, ELEMENT_TYPES["float32"].cuda_type)
+            self._operation = lt.matmul_desc_create(_compute(precision), ELEMENT_TYPES["float32"].cuda_type)
             created.callback(lt.matmul_desc_destroy, self._operation)
             of_desc = lt.MatmulDescAttribute
-            for attribute, factor in ((of_desc.TRANSA, problem.b), (of_desc.TRANSB, problem.a)):
-                value = np.array([_OPERATIONS[factor.order]], np.int32)
-                lt.matmul_desc_set_attribute(self._operation, attribute, value.ctypes.data, value.nbytes)
-            if arithmetic.fast:
-                value = np.ones(1, np.int8)
-                lt.matmul_desc_set_attribute(self._operation, of_desc.FAST_ACCUM, value.ctypes.data, value.nbytes)
+            set_operation = partial(_set, lt.matmul_desc_set_attribute, self._operation)
+            set_operation(of_desc.TRANSA, np.int32(_OPERATIONS[problem.b.order]))
+            set_operation(of_desc.TRANSB, np.int32(_OPERATIONS[problem.a.order]))
+            if precision == FAST:  # sums of float8 products stay in tensor cores
+                set_operation(of_desc.FAST_ACCUM, np.int8(1))
             # cuBLASLt's own A is our B. All sets have the same scales.
             for name, scale, index in (("A", problem.scaling.b, 5), ("B", problem.scaling.a, 4)):
                 if scale is not None:
-                    self._set_scale(name, scale, sets[0][index].pointer)
+                    set_operation(getattr(of_desc, f"{name}_SCALE_POINTER"), np.int64(sets[0][index].pointer))
+                    set_operation(getattr(of_desc, f"{name}_SCALE_MODE"), np.int32(_SCALE_MODES[scale.kind]))
             self._layouts = []
-            for kind, rows, cols, place in (
-                (arithmetic.factors, problem.m, problem.k, problem.a),
-                (arithmetic.of_b, problem.k, problem.n, problem.b),
-                (arithmetic.result, problem.m, problem.n, problem.d),
-            ):
+            sides = (
+                (problem.m, problem.k, problem.a),
+                (problem.k, problem.n, problem.b),
+                (problem.m, problem.n, problem.d),
+            )
+            for kind, (rows, cols, place) in zip(_kinds(problem), sides, strict=True):
                 lines, length = place.lines(rows, cols)
                 layout = lt.matrix_layout_create(kind, length, lines, place.ld)
                 created.callback(lt.matrix_layout_destroy, layout)
                 self._layouts.append(layout)
                 if problem.batch != 1:
-                    self._set_batch(layout, problem.batch, place.batch_stride or 0)
+                    of_layout = lt.MatrixLayoutAttribute
+                    set_layout = partial(_set, lt.matrix_layout_set_attribute, layout)
+                    set_layout(of_layout.BATCH_COUNT, np.int32(problem.batch))
+                    set_layout(of_layout.STRIDED_BATCH_OFFSET, np.int64(place.batch_stride or 0))
             self.algorithms = self._heuristics()
             weakref.finalize(self, created.pop_all().close).atexit = False
 
@@ -285,21 +278,6 @@ class _LtProduct:
 
         return work
 
-    def _set_scale(self, name: str, scale: Scale, pointer: int) -> None:
-        attributes = self._lt.MatmulDescAttribute
-        address, mode = np.array([pointer], np.int64), np.array([_SCALE_MODES[scale.kind]], np.int32)
-        for what, value in ((f"{name}_SCALE_POINTER", address), (f"{name}_SCALE_MODE", mode)):
-            attribute = getattr(attributes, what)
-            self._lt.matmul_desc_set_attribute(self._operation, attribute, value.ctypes.data, value.nbytes)
-
-    def _set_batch(self, layout: int, count: int, stride: int) -> None:
-        attributes = self._lt.MatrixLayoutAttribute
-        for attribute, value in (
-            (attributes.BATCH_COUNT, np.array([count], np.int32)),
-            (attributes.STRIDED_BATCH_OFFSET, np.array([stride], np.int64)),
-        ):
-            self._lt.matrix_layout_set_attribute(layout, attribute, value.ctypes.data, value.nbytes)
-
     def _heuristics(self) -> list[NDArray[Any]]:
         lt = self._lt
         attributes = lt.MatmulPreferenceAttribute
@@ -314,8 +292,7 @@ class _LtProduct:
         preference = lt.matmul_preference_create()
         try:
             for attribute, value in wishes.items():
-                buffer = np.array([value])
-                lt.matmul_preference_set_attribute(preference, attribute, buffer.ctypes.data, buffer.nbytes)
+                _set(lt.matmul_preference_set_attribute, preference, attribute, value)
             lt.matmul_algo_get_heuristic(
                 *(self._handle, self._operation, layout_b, layout_a, layout_c, layout_c),
                 *(preference, ALGORITHMS, results.ctypes.data, count.ctypes.data),
@@ -325,6 +302,12 @@ class _LtProduct:
         finally:
             lt.matmul_preference_destroy(preference)
         return [results["algo"][i : i + 1] for i in range(count[0]) if results["state"][i] == 0]
+
+
+def _set(setter: Callable[..., None], of: int, attribute: Any, value: np.generic) -> None:
+    """Set an attribute of a descriptor to a number of NumPy's type."""
+    buffer = np.array([value])
+    setter(of, attribute, buffer.ctypes.data, buffer.nbytes)
 
 
 def _alignment(pointers: Sequence[int]) -> int:

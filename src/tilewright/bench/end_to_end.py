@@ -273,19 +273,19 @@ class TorchCalls:
     def ours(self, problem: Problem, scalars: Scalars, choice: Choice | None, prepared: bool = False) -> Bind:
         """`matmul` as a caller writes it: with the arguments that it needs, and no others."""
         factors: dict[int, Any] = {}  # by a tensor's identity, so that calls with and without out= share a copy
-        asked: dict[str, Any] = {"activation": problem.epilogue.activation} if problem.epilogue.activation else {}
-        if scalars != Scalars():
-            asked |= scalars._asdict()
-        if problem.result != problem.dtype:
-            asked["out_dtype"] = problem.result
-        if problem.arithmetic.precision == FAST:
-            asked["fast_accumulate"] = True
-        elif problem.arithmetic.precision:
-            asked["precision"] = problem.arithmetic.precision
-        if problem.arithmetic.batch_invariant:
-            asked["batch_invariant"] = True
-        if choice is not None:
-            asked |= {"kernel": choice.kernel, "config": dict(choice.config)}
+        arithmetic = problem.arithmetic
+        fast = arithmetic.precision == FAST
+        settings: dict[str, Any] = {
+            **(scalars._asdict() if scalars != Scalars() else {}),
+            "activation": problem.epilogue.activation,
+            "out_dtype": problem.result if problem.result != problem.dtype else None,
+            "fast_accumulate": fast or None,
+            "precision": None if fast else arithmetic.precision,
+            "batch_invariant": arithmetic.batch_invariant or None,
+            "kernel": choice and choice.kernel,
+            "config": choice and dict(choice.config),
+        }
+        asked = {name: value for name, value in settings.items() if value is not None}
 
         def bind(one: Tensors, out: Any) -> Call:
             arrays = {"out": out, "c": one.c, "bias": one.bias}
@@ -354,17 +354,11 @@ class TorchCalls:
 
     def _activations(self, name: str | None) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         """An activation that makes a new tensor, and one that updates its argument."""
-        torch = self.torch
-        functional, in_place = torch.nn.functional, torch.ops.aten
-        if name == "relu":
-            return functional.relu, torch.relu_
-        if name == "silu":
-            return functional.silu, in_place.silu_
+        functional, in_place = self.torch.nn.functional, self.torch.ops.aten
+        if name in ("relu", "silu"):
+            return getattr(functional, name), self.torch.relu_ if name == "relu" else in_place.silu_
         approximate = "tanh" if name == "gelu_tanh" else "none"
-        return (
-            lambda x: functional.gelu(x, approximate=approximate),
-            lambda x: in_place.gelu_(x, approximate=approximate),
-        )
+        return partial(functional.gelu, approximate=approximate), partial(in_place.gelu_, approximate=approximate)
 
     def _compare(
         self,

@@ -1,14 +1,14 @@
 """What a measurement was made with: versions, machine, GPU. Nothing that names a person, a host or a folder."""
 
-import contextlib
 import datetime
-import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tilewright import version
 from tilewright.bench.records import GpuState
@@ -16,6 +16,11 @@ from tilewright.core.errors import EngineUnavailableError
 from tilewright.engines.base import Engine
 from tilewright.engines.emulator.host import cores, cpu_name
 from tilewright.engines.host_compiler import find_compiler
+
+if TYPE_CHECKING:
+    from tilewright.engines.cuda import CudaEngine
+
+T = TypeVar("T")
 
 REVISION_VARIABLE = "TILEWRIGHT_REVISION"
 """Environment variable that says which source revision this is, where the package is a copy without its history."""
@@ -34,10 +39,13 @@ def environment(engine: Engine | None) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "engine": engine.name if engine else None,
         "python": platform.python_version(),
-        "libraries": _known({name: _installed(name) for name in _LIBRARIES}),
-        "os": _operating_system(),
+        "libraries": _known(
+            {name: _or_none(partial(metadata.version, name), metadata.PackageNotFoundError) for name in _LIBRARIES}
+        ),
+        "os": _or_none(lambda: platform.freedesktop_os_release()["PRETTY_NAME"], OSError, KeyError)
+        or platform.system(),
         "cpu": _known({"name": cpu_name(), "architecture": platform.machine(), "cores": cores()}),
-        "compiler": _compiler(),
+        "compiler": _or_none(lambda: find_compiler().version, EngineUnavailableError),  # the emulator's
         "gpu": gpu_facts(engine) if engine and engine.name == "cuda" else None,
     }
     return _known(facts)
@@ -58,35 +66,19 @@ def _revision() -> str | None:
     return _output("git", "-C", str(folder), "describe", "--always", "--tags", "--dirty")
 
 
-def _installed(package: str) -> str | None:
+def _or_none(function: Callable[[], T], *errors: type[Exception]) -> T | None:
+    """What a function returns; None where it raises one of these errors."""
     try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _operating_system() -> str:
-    try:
-        return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
-        return platform.system()
-
-
-def _compiler() -> str | None:
-    """The C++ compiler that the emulator uses."""
-    try:
-        return find_compiler().version
-    except EngineUnavailableError:
+        return function()
+    except errors:
         return None
 
 
 def _output(*command: str) -> str | None:
     """What a command prints; None where it fails or does not exist."""
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return run.stdout.strip() or None
+    run = partial(subprocess.run, command, capture_output=True, text=True, check=True, timeout=10)
+    done = _or_none(run, OSError, subprocess.SubprocessError)
+    return (done and done.stdout.strip()) or None
 
 
 def gpu_facts(engine: Engine) -> dict[str, Any]:
@@ -108,71 +100,54 @@ def gpu_facts(engine: Engine) -> dict[str, Any]:
         "driver_cuda": f"{cuda // 1000}.{cuda % 1000 // 10}",
         "nvrtc": "{}.{}".format(*nvrtc.version()),
     }
-    return facts | _management(f"GPU-{device.uuid}")
+    return facts | _known(_sensed(engine, _SETTINGS) or {})
 
 
-class _Sensors:
-    """What NVIDIA's management library says of a GPU. In a `with` block; there is none without the library."""
-
-    def __init__(self, nvml: Any, uuid: str) -> None:
-        self._nvml = nvml
-        self._gpu = self.ask("nvmlDeviceGetHandleByUUID", uuid)
-
-    def ask(self, question: str, *arguments: Any) -> Any:
-        """The answer; None where the library has none."""
-        try:
-            return getattr(self._nvml, question)(*arguments)
-        except self._nvml.NVMLError:
-            return None
-
-    def of_gpu(self, question: str, *arguments: Any) -> Any:
-        """The same of the GPU."""
-        return None if self._gpu is None else self.ask(question, self._gpu, *arguments)
-
-    def clock(self, kind: str, question: str = "nvmlDeviceGetClockInfo") -> Any:
-        """A clock in MHz, kind being SM or MEM."""
-        return self.of_gpu(question, getattr(self._nvml, f"NVML_CLOCK_{kind}"))
-
-    def watts(self, question: str) -> float | None:
-        """What the library has in milliwatts."""
-        milliwatts = self.of_gpu(question)
-        return None if milliwatts is None else milliwatts / 1000
+_SETTINGS = {
+    "driver": ("nvmlSystemGetDriverVersion",),
+    "sm_clock_mhz": ("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"),
+    "sm_clock_max_mhz": ("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM"),
+    "memory_clock_mhz": ("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"),
+    "memory_clock_max_mhz": ("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_MEM"),
+    "power_limit_w": ("nvmlDeviceGetPowerManagementLimit",),
+}
+_STATE = {
+    "sm_clock_mhz": ("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"),
+    "memory_clock_mhz": ("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"),
+    "power_w": ("nvmlDeviceGetPowerUsage",),
+    "temperature_c": ("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
+}
+"""What to ask NVIDIA's management library for: a function, which may take a constant besides the GPU."""
 
 
-@contextlib.contextmanager
-def _sensors(uuid: str) -> Iterator[_Sensors | None]:
-    """The sensors of a GPU, where the library and its bindings are there to ask."""
+def _sensed(engine: "CudaEngine", questions: Mapping[str, tuple[str, ...]]) -> dict[str, Any] | None:
+    """The library's answers of an engine's GPU, None for those that it does not have; watts of what it has in
+    milliwatts. None where the library or its bindings are not there to ask."""
     try:
         import pynvml  # noqa: PLC0415 an extra
 
         pynvml.nvmlInit()
     except ImportError:
-        yield None
-        return
+        return None
     except pynvml.NVMLError:
-        yield None
-        return
+        return None
+
+    def ask(question: str, *arguments: Any) -> Any:
+        try:
+            return getattr(pynvml, question)(*arguments)
+        except pynvml.NVMLError:
+            return None
+
     try:
-        yield _Sensors(pynvml, uuid)
+        gpu = ask("nvmlDeviceGetHandleByUUID", f"GPU-{engine.device.uuid}")
+        found: dict[str, Any] = {}
+        for name, (question, *constants) in questions.items():
+            of = [] if question.startswith("nvmlSystem") else [gpu, *(getattr(pynvml, one) for one in constants)]
+            answer = None if None in of else ask(question, *of)
+            found[name] = answer / 1000 if answer is not None and name.endswith("_w") else answer
+        return found
     finally:
         pynvml.nvmlShutdown()
-
-
-def _management(uuid: str) -> dict[str, Any]:
-    """Driver, clocks and power limit."""
-    with _sensors(uuid) as sensors:
-        if sensors is None:
-            return {}
-        return _known(
-            {
-                "driver": sensors.ask("nvmlSystemGetDriverVersion"),
-                "sm_clock_mhz": sensors.clock("SM"),
-                "sm_clock_max_mhz": sensors.clock("SM", "nvmlDeviceGetMaxClockInfo"),
-                "memory_clock_mhz": sensors.clock("MEM"),
-                "memory_clock_max_mhz": sensors.clock("MEM", "nvmlDeviceGetMaxClockInfo"),
-                "power_limit_w": sensors.watts("nvmlDeviceGetPowerManagementLimit"),
-            }
-        )
 
 
 def gpu_state(engine: Engine) -> GpuState | None:
@@ -182,12 +157,5 @@ def gpu_state(engine: Engine) -> GpuState | None:
     from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 only where there is a GPU
 
     assert isinstance(engine, CudaEngine)
-    with _sensors(f"GPU-{engine.device.uuid}") as sensors:
-        if sensors is None:
-            return None
-        return GpuState(
-            sm_clock_mhz=sensors.clock("SM"),
-            memory_clock_mhz=sensors.clock("MEM"),
-            power_w=sensors.watts("nvmlDeviceGetPowerUsage"),
-            temperature_c=sensors.of_gpu("nvmlDeviceGetTemperature", 0),
-        )
+    found = _sensed(engine, _STATE)
+    return None if found is None else GpuState(**found)

@@ -1,12 +1,13 @@
 """Cases that together have all that a kernel takes, and each value of a parameter that ships, in few launches."""
 
-from collections.abc import Sequence
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from tilewright.bench.case import MANY, TINY, VALUES, Case, aligned_lines, posed, shared_sizes, shares_tiles
-from tilewright.bench.covering import Row, cover
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import (
@@ -25,6 +26,9 @@ from tilewright.engines.emulator.check import steps_in_flight
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
+
+Combination = Mapping[str, Any]
+"""A value of each axis, by the axis's name; of some axes while it is being made."""
 
 _NARROW_BYTES = 2
 """Bytes of an element of results that the copy engine stores."""
@@ -45,7 +49,8 @@ def feature_cases(
         "config": _few(configs),
         "factors": _factors(factors),
         "result": kernel.takes.results[::-1],
-        "values": _values(kernel),
+        # Finite ones alone where terms hold no others and nothing looks for them.
+        "values": ["", *VALUES] if kernel.notices or not kernel.multiplies_terms else ["", TINY],
         "lines": _lines(kernel),
         "layout": [layout for layout in layouts if layout in kernel.takes.layouts],
         "scaling": _scalings(kernel),
@@ -112,11 +117,6 @@ def _factors(types: Sequence[str]) -> list[tuple[str, str]]:
     return found + ([(FLOAT8[0], FLOAT8[1]), (FLOAT8[1], FLOAT8[0])] if set(FLOAT8) <= set(types) else [])
 
 
-def _values(kernel: Kernel) -> list[str]:
-    """Values that elements may have: finite ones alone where terms hold no others and nothing looks for them."""
-    return ["", *VALUES] if kernel.notices or not kernel.multiplies_terms else ["", TINY]
-
-
 def _scalings(kernel: Kernel) -> list[Scaling]:
     tensor, line, deep, square = (Scale(kind) for kind in ("tensor", "line", "1x128", "128x128"))
     if not set(kernel.takes.factors) & set(FLOAT8):
@@ -136,7 +136,7 @@ def _has_box(kernel: Kernel, config: Config) -> bool:
     return bool(kernel.stored_box and kernel.stored_box(config, _NARROW_BYTES))
 
 
-def _fits(kernel: Kernel, axes: frozenset[str], row: Row) -> bool:
+def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
     """Whether values of some axes can come together."""
     result, (factors, _) = row.get("result"), row.get("factors", (None, None))
     narrow = result is not None and ITEM_BYTES[result] == _NARROW_BYTES
@@ -169,7 +169,7 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Row) -> bool:
     return axes > set(row) or kernel.refusal(_combined(kernel, row)) is None
 
 
-def _combined(kernel: Kernel, row: Row) -> Problem:
+def _combined(kernel: Kernel, row: Combination) -> Problem:
     """The problem of a combination of features: of a few tiles, with parts of tiles at the ends, and k that fills every
     stage of a pipeline and begins anew. Where blocks go on from tile to tile, each has two, but for products of parts
     of factors, which take several times as long."""
@@ -206,3 +206,66 @@ def _combined(kernel: Kernel, row: Row) -> Problem:
         for one, serves_all in zip((a, b, c), _BATCHES[2:], strict=True)
     )
     return replace(problem, a=a, b=b, d=d, c=c if row["apart"] else None)
+
+
+def cover(
+    axes: Mapping[str, Sequence[Any]], fits: Callable[[Combination], bool], pairs: Iterable[tuple[str, str]] = ()
+) -> list[dict[str, Any]]:
+    """Rows that together have every value of every axis, and every pair of values of some pairs of axes.
+
+    A row begins with something that none has yet. Of each other axis, in their order, it then takes the value that
+    makes the most new pairs with what it has, and of such the one that fewest rows have: so pairs of all other axes are
+    met too, as far as the rows last. The same arguments give the same rows.
+
+    Args:
+        axes: values of each, by its name; those that come first decide which values of the others fit.
+        fits: whether values may come together; also asked of rows that have values of some axes alone.
+        pairs: axes of which all pairs of values that fit are wanted.
+    """
+    order = {axis: place for place, axis in enumerate(axes)}
+    wanted = [{axis: value} for axis, values in axes.items() for value in values]
+    for one, other in pairs:
+        first, second = sorted((one, other), key=order.__getitem__)
+        wanted += [{first: a, second: b} for a in axes[first] for b in axes[second]]
+    met: Counter[Any] = Counter()
+    rows: list[dict[str, Any]] = []
+    for begin in wanted:
+        if _key_of(begin) in met or not fits(begin):
+            continue
+        row = _completed(begin, axes, fits, met, [_key_of(one) for one in wanted])
+        if row is not None:
+            rows.append(row)
+            met.update(_key_of({axis: value}) for axis, value in row.items())
+            met.update(map(frozenset, itertools.combinations(row.items(), 2)))
+    return rows
+
+
+def _completed(
+    begin: Combination,
+    axes: Mapping[str, Sequence[Any]],
+    fits: Callable[[Combination], bool],
+    met: Counter[Any],
+    wanted: Sequence[Any],
+) -> dict[str, Any] | None:
+    """The row that begins so; None where some axis has no value that fits."""
+    left = {one for one in wanted if one not in met}
+    row = dict(begin)
+    for axis, values in axes.items():
+        if axis in row:
+            continue
+
+        def new(value: Any, axis: str = axis) -> tuple[int, int, int]:
+            single = frozenset(((axis, value),))
+            made = [frozenset(((axis, value), (other, had))) for other, had in row.items()]
+            wanted = (single in left) + sum(pair in left for pair in made)
+            return wanted, sum(pair not in met for pair in made), -met[single]
+
+        possible = [value for value in values if fits({**row, axis: value})]
+        if not possible:
+            return None
+        row[axis] = max(possible, key=new)
+    return {axis: row[axis] for axis in axes}
+
+
+def _key_of(some: Combination) -> frozenset[tuple[str, Any]]:
+    return frozenset(some.items())

@@ -13,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tilewright.bench.records import Facts
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Arithmetic, Problem, Scalars, orders
 from tilewright.engines.registry import cuda_unavailable
@@ -41,40 +41,35 @@ class Metric(NamedTuple):
     """Where `explanation.to_json` has it."""
 
 
-def _memory(kind: str, operation: str) -> tuple[Metric, ...]:
-    group = f"{kind}_{'load' if operation == 'ld' else 'store'}"
-    name = group.replace("_", " ")
-    if kind == "global":
-        counters = {
-            "requests": "l1tex__t_requests_pipe_lsu_mem_global_op",
-            "sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op",
-        }
-    else:
-        counters = {
-            "requests": "smsp__inst_executed_op_shared",
-            "wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op",
-            "bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op",
-        }
-    return tuple(
-        Metric(f"{name} {counter.replace('_', ' ')}", (f"{metric}_{operation}.sum",), (group, counter))
-        for counter, metric in counters.items()
-    )
-
-
-def _by_instruction(operation: str) -> Metric:
-    """Wavefronts of shared memory counted at the instructions."""
-    group = f"shared_{'load' if operation == 'ld' else 'store'}"
-    metric = f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{operation}.sum"
-    return Metric(f"{group.replace('_', ' ')} wavefronts{BY_INSTRUCTION}", (metric,), (group, "wavefronts"))
-
+_COUNTERS = {
+    "global": {
+        "requests": "l1tex__t_requests_pipe_lsu_mem_global_op",
+        "sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op",
+    },
+    "shared": {
+        "requests": "smsp__inst_executed_op_shared",
+        "wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op",
+        "bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op",
+    },
+}
+"""The profiler's names of counters of memory, without the operation."""
+_OPERATIONS = {"load": "ld", "store": "st"}
 
 METRICS: tuple[Metric, ...] = (
-    *_memory("global", "ld"),
-    *_memory("global", "st"),
-    *_memory("shared", "ld"),
-    *_memory("shared", "st"),
-    _by_instruction("ld"),
-    _by_instruction("st"),
+    *(
+        Metric(f"{kind} {verb} {name.replace('_', ' ')}", (f"{metric}_{operation}.sum",), (f"{kind}_{verb}", name))
+        for kind, counters in _COUNTERS.items()
+        for verb, operation in _OPERATIONS.items()
+        for name, metric in counters.items()
+    ),
+    *(
+        Metric(
+            f"shared {verb} wavefronts{BY_INSTRUCTION}",
+            (f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{operation}.sum",),
+            (f"shared_{verb}", "wavefronts"),
+        )
+        for verb, operation in _OPERATIONS.items()
+    ),
     *(
         Metric(f"{name} of threads", (f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum",), (name,))
         for name in ("ffma", "fmul", "fadd")
@@ -126,12 +121,12 @@ def posed(shape: str, layout: str, dtype: str, out_dtype: str) -> Problem:
     return Problem.parse(shape, arithmetic=Arithmetic(dtype, out_dtype), a=a, b=b)
 
 
-@dataclass(frozen=True)
-class Launch:
+class ProfiledLaunch(Facts):
     """A launch, as the profiled process is told of it."""
 
     kernel: str
-    config: Mapping[str, int]
+    """`CUBLAS` for the library."""
+    config: dict[str, int]
     shape: str
     dtype: str
     alpha: float = 1.0
@@ -140,20 +135,23 @@ class Launch:
     layout: str = "NN"
 
     @classmethod
-    def of(cls, kernel: Kernel, config: Config, problem: Problem, scalars: Scalars = Scalars()) -> "Launch":
+    def of(cls, kernel: Kernel, config: Config, problem: Problem, scalars: Scalars = Scalars()) -> "ProfiledLaunch":
         """The launch of a problem without gaps between rows (or columns, by the orders)."""
-        result = problem.arithmetic.result
-        return cls(kernel.name, dict(config), problem.shape, problem.dtype, *scalars, result, problem.layout)
+        return cls(kernel=kernel.name, config=dict(config), **scalars._asdict(), **_said(problem))
 
     @classmethod
-    def of_cublas(cls, problem: Problem) -> "Launch":
+    def of_cublas(cls, problem: Problem) -> "ProfiledLaunch":
         """What cuBLAS's default launches on such a problem."""
-        return cls(CUBLAS, {}, problem.shape, problem.dtype, out_dtype=problem.result, layout=problem.layout)
+        return cls(kernel=CUBLAS, config={}, **_said(problem))
 
     @property
     def problem(self) -> Problem:
         """What is computed."""
         return posed(self.shape, self.layout, self.dtype, self.out_dtype)
+
+
+def _said(problem: Problem) -> dict[str, Any]:
+    return {"shape": problem.shape, "dtype": problem.dtype, "out_dtype": problem.result, "layout": problem.layout}
 
 
 class Profiled(NamedTuple):
@@ -196,7 +194,7 @@ def check_available() -> None:
     find_ncu()
 
 
-def profile(launches: Sequence[Launch]) -> list[dict[str, float]]:
+def profile(launches: Sequence[ProfiledLaunch]) -> list[dict[str, float]]:
     """Run launches of our kernels under the profiler; for each, its counters by the profiler's names.
 
     Raises:
@@ -215,22 +213,23 @@ def profile_cublas(problem: Problem) -> list[Profiled]:
     Raises:
         EngineUnavailableError: as of `profile`, or cuBLAS is not there.
     """
-    counted, words = _profiled([Launch.of_cublas(problem)], ["--profile-from-start=off"])
+    counted, words = _profiled([ProfiledLaunch.of_cublas(problem)], ["--profile-from-start=off"])
     if not counted:
         raise EngineUnavailableError(_reason(words, 0, 1))
     return counted
 
 
-def _profiled(launches: Sequence[Launch], options: Sequence[str]) -> tuple[list[Profiled], str]:
+def _profiled(launches: Sequence[ProfiledLaunch], options: Sequence[str]) -> tuple[list[Profiled], str]:
     """What was counted, and what the profiler printed. Counters that it does not know are left out."""
     check_available()
     metrics = list(dict.fromkeys([*(name for metric in METRICS for name in metric.ncu), *SEEN]))
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         order, log = Path(folder, "launches.json"), Path(folder, "ncu.csv")
-        order.write_text(json.dumps([asdict(launch) for launch in launches]))
+        order.write_text(json.dumps([launch.model_dump() for launch in launches]))
+        command = [find_ncu(), "--clock-control=none", "--csv", "--print-units=base", f"--log-file={log}", *options]
         target = [sys.executable, "-m", "tilewright.bench.ncu_target", str(order)]
         while True:
-            words = _run(_command(metrics, log, options), target, log)
+            words = _run([*command, f"--metrics={','.join(metrics)}", *target], log)
             lines = "\n".join(line for line in words.splitlines() if "Failed to find metric" in line)
             unknown = {name for name in metrics if re.search(rf"\b{name.partition('.')[0]}\b", lines)}
             if not unknown:
@@ -276,23 +275,11 @@ def read(text: str) -> list[Profiled]:
     return [counted[number] for number in sorted(counted)]
 
 
-def _command(metrics: Sequence[str], log: Path, options: Sequence[str]) -> list[str]:
-    return [
-        find_ncu(),
-        "--clock-control=none",
-        "--csv",
-        "--print-units=base",
-        f"--log-file={log}",
-        *options,
-        f"--metrics={','.join(metrics)}",
-    ]
-
-
-def _run(command: Sequence[str], target: Sequence[str], log: Path) -> str:
+def _run(command: Sequence[str], log: Path) -> str:
     """What the profiler printed."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
-        done = subprocess.run([*command, *target], capture_output=True, text=True, check=False, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     except OSError as error:
         raise EngineUnavailableError(f"{command[0]} cannot be run: {error.strerror}") from error
     printed = log.read_text(errors="replace") if log.exists() else ""

@@ -8,7 +8,7 @@ from cuda.bindings import driver
 
 from tilewright.bench.cublas import DEFAULT, CublasBaseline
 from tilewright.bench.measure import OperandSet, operand_sets
-from tilewright.bench.ncu import CUBLAS, Launch
+from tilewright.bench.ncu import CUBLAS, ProfiledLaunch
 from tilewright.bench.verify import Operands
 from tilewright.core.problem import Scalars
 from tilewright.engines.base import run
@@ -21,7 +21,7 @@ def main() -> None:
     """Launch everything in order, on random operands."""
     engine = CudaEngine()
     for one in json.loads(Path(sys.argv[1]).read_text()):
-        launch = Launch(**one)
+        launch = ProfiledLaunch(**one)
         scalars = Scalars(launch.alpha, launch.beta)
         (operands,) = operand_sets(engine, Operands.draw(launch.problem, scalars), count=1)
         if launch.kernel == CUBLAS:
@@ -32,7 +32,7 @@ def main() -> None:
         engine.synchronize()
 
 
-def _run_cublas(engine: CudaEngine, launch: Launch, operands: OperandSet) -> None:
+def _run_cublas(engine: CudaEngine, launch: ProfiledLaunch, operands: OperandSet) -> None:
     """Its default, twice: the first call may launch what later ones do not. The profiler is told of the second."""
     work = CublasBaseline(engine).works(launch.problem, [operands])[DEFAULT]
     with engine.current:

@@ -151,6 +151,9 @@ class Error(Facts):
     """None where the result holds NaN or infinity."""
     limit: float
 
+    def __str__(self) -> str:
+        return "NaN" if self.relative_frobenius is None else f"{self.relative_frobenius:.1e}"
+
 
 class PerCall(Facts):
     """Microseconds a call, of ours and of the framework's own."""

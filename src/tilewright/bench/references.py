@@ -53,7 +53,10 @@ class Reference:
         path, _, name = self._text.rpartition(":")
         if not path or not name.isidentifier():
             raise ConfigError(f"reference must read path.py:function, got {self._text!r}")
-        self._function: Callable[..., Any] = getattr(_module(Path(path), self._text), name, None) or self._missing(name)
+        module = _module(Path(path), self._text)
+        if not hasattr(module, name):
+            raise ConfigError(f"there is no function {name!r} in {path}")
+        self._function: Callable[..., Any] = getattr(module, name)
         self._names = list(inspect.signature(self._function).parameters)
         numbers = [one.name for one in launch.arguments if isinstance(one, Number)]
         filled = (*launch.constants, *launch.buffers)
@@ -64,9 +67,6 @@ class Reference:
                     f"{self._text} takes {parameter!r}, which is no parameter of {launch.kernel} with values before "
                     f"the launch: {', '.join(known)}{nearest(parameter, known, listed=True)}"
                 )
-
-    def _missing(self, name: str) -> Callable[..., Any]:
-        raise ConfigError(f"there is no function {name!r} in {self._text.rpartition(':')[0]}")
 
     def compare(
         self,

@@ -1,18 +1,19 @@
 """A bench run: which kernels, which problems, next to which library."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from tilewright.bench import measure
 from tilewright.bench.end_to_end import TorchCalls
-from tilewright.bench.measure import BaselineLibrary, OnStep
-from tilewright.bench.numpy_baseline import NumpyBaseline
-from tilewright.bench.records import Record, Result
+from tilewright.bench.measure import BaselineLibrary, OnStep, OperandSet
+from tilewright.bench.records import LaunchedKernel, Record, Result
 from tilewright.bench.verify import Operands
-from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.base import Engine
+from tilewright.core.problem import UNSCALED, Arithmetic, Problem, Scalars
+from tilewright.engines.base import Engine, Work
 from tilewright.engines.emulator.host import cores
 from tilewright.engines.side_by_side import Workers
 from tilewright.kernels import BEST
@@ -20,6 +21,44 @@ from tilewright.kernels.spec import Choice
 from tilewright.select.selector import select
 
 _Found = TypeVar("_Found", bound=Result)
+
+
+class NumpyBaseline:
+    """NumPy's matrix product on the CPU, next to the emulator where there is no GPU.
+
+    It is made of host arrays of its own, in float32 whatever the problem's element type is.
+    """
+
+    version = np.__version__
+
+    def works(
+        self,
+        problem: Problem,
+        sets: Sequence[OperandSet],
+        precision: str | None = None,
+        scalars: Scalars = Scalars(),
+    ) -> Mapping[str, Work]:
+        """One way: numpy.matmul, on random operands of the problem's sizes and layouts, whatever the sets and precision
+        are."""
+        operands = Operands.draw(replace(problem, arithmetic=Arithmetic(), scaling=UNSCALED), scalars)
+        a, b, c = operands.a, operands.b, operands.c
+        product = np.empty_like(c)
+
+        def work(index: int, stream: object) -> None:
+            np.matmul(a, b, out=product)
+            if scalars.alpha != 1:
+                np.multiply(product, scalars.alpha, out=product)
+            if scalars.beta:
+                np.add(product, scalars.beta * c, out=product)
+
+        return {"NumPy": work}
+
+    def result(self, work: Work, sets: Sequence[OperandSet]) -> None:
+        """None: it has operands of its own."""
+
+    def kernels(self, work: Work) -> list[LaunchedKernel]:
+        """None: it runs on the CPU."""
+        return []
 
 
 def baseline_library(engine: Engine) -> BaselineLibrary:
@@ -85,10 +124,10 @@ def bench(
         )
         records = [one.noted(record) for one, record in zip(asked, records, strict=True)]
         if framework:
-            records = [
-                _end_to_end(record, framework, one.posed(problem), scalars, None if one.choice == BEST else choice)
-                for one, choice, record in zip(asked, chosen, records, strict=True)
-            ]
+            for number, (one, choice) in enumerate(zip(asked, chosen, strict=True)):
+                given = None if one.choice == BEST else choice
+                new, out = framework.measure(one.posed(problem), scalars, given, records[number].prepared)
+                records[number] = records[number].model_copy(update={"end_to_end": new, "end_to_end_out": out})
         yield records
 
 
@@ -135,13 +174,6 @@ def verify(
                 results[index] = one.noted(measure.result_of(engine, choice, operands, error, bool(one.kept)))
                 on_step(f"{problem.shape}: verified {choice.kernel.name}", len(results), len(asked))
     return [results[index] for index in range(len(asked))]
-
-
-def _end_to_end(
-    record: Record, framework: TorchCalls, problem: Problem, scalars: Scalars, choice: Choice | None
-) -> Record:
-    new, out = framework.measure(problem, scalars, choice, record.prepared)
-    return record.model_copy(update={"end_to_end": new, "end_to_end_out": out})
 
 
 class _Measurements(NamedTuple):

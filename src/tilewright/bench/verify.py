@@ -204,18 +204,14 @@ def _square(elements: NDArray[np.float64]) -> float:
 def check_memory(problem: Problem) -> None:
     """Raise ProblemError where this machine's memory cannot hold `Operands` of a problem and its result."""
     pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    needed = _least_bytes(problem)
+    # The operands, the factors in float64 and their product, and the result.
+    factors = problem.k * (problem.m + problem.n) * (ITEM_BYTES[problem.dtype] + 8)
+    needed = problem.batch * (factors + problem.m * problem.n * (2 * ITEM_BYTES[problem.result] + 8))
     if needed > pages:
         raise ProblemError(
             f"{problem.shape} needs {needed / 2**30:,.0f} GiB of memory, to be checked against float64, and this "
             f"machine has {pages / 2**30:,.0f}"
         )
-
-
-def _least_bytes(problem: Problem) -> int:
-    """Memory of the operands, of the factors in float64 and their product, and of the result."""
-    factors = problem.k * (problem.m + problem.n) * (ITEM_BYTES[problem.dtype] + 8)
-    return problem.batch * (factors + problem.m * problem.n * (2 * ITEM_BYTES[problem.result] + 8))
 
 
 def limit(problem: Problem, precision: str | None = None) -> float:

@@ -17,29 +17,13 @@ from tilewright.bench.measure import BaselineLibrary, reads_c
 from tilewright.bench.records import Record, Result, Run
 from tilewright.bench.run import baseline_library, bench, verify
 from tilewright.bench.verify import READS_C, Operands, check_memory
-from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words, own_orders
+from tilewright.cli import options
+from tilewright.cli.launches import Words, own_orders
 from tilewright.cli.progress import Steps
 from tilewright.cli.recording import Recording
 from tilewright.cli.streams import invoked, remark
 from tilewright.cli.tasks import COURSE, LIBRARY, Rounds, Task, by_arithmetic, is_asked, named_kernels, rounds_of, taken
-from tilewright.cli.terminal import (
-    Batch,
-    BatchInvariant,
-    EngineName,
-    Factors,
-    Orders,
-    OutDtype,
-    Precision,
-    Scales,
-    Shapes,
-    Suites,
-    factor_type,
-    finite_scalars,
-    json_output,
-    kernel_names,
-    promised,
-    results,
-)
+from tilewright.cli.terminal import json_output, results
 from tilewright.core.dtypes import DTYPES
 from tilewright.core.errors import ConfigError, EngineUnavailableError
 from tilewright.core.files import check_outputs
@@ -66,7 +50,8 @@ _NEXT = (
 
 def _completed(incomplete: str) -> list[str]:
     """What a shell may complete a word to."""
-    return [*kernel_names(incomplete), *(word for word in (BEST, COURSE, LIBRARY) if word.startswith(incomplete))]
+    words = (word for word in (BEST, COURSE, LIBRARY) if word.startswith(incomplete))
+    return [*options.kernel_names(incomplete), *words]
 
 
 def run_bench(
@@ -82,15 +67,15 @@ def run_bench(
     every: Annotated[
         bool, typer.Option("--all", help="The rungs of the course and the kernels of the library.")
     ] = False,
-    shape: Shapes = None,
-    suite: Suites = None,
-    dtype: Factors = None,
-    out_dtype: OutDtype = None,
-    precision: Precision = None,
-    batch_invariant: BatchInvariant = False,
-    scales: Scales = None,
-    layout: Orders = None,
-    batch: Batch = None,
+    shape: options.Shapes = None,
+    suite: options.Suites = None,
+    dtype: options.Factors = None,
+    out_dtype: options.OutDtype = None,
+    precision: options.Precision = None,
+    batch_invariant: options.BatchInvariant = False,
+    scales: options.Scales = None,
+    layout: options.Orders = None,
+    batch: options.Batch = None,
     alpha: Annotated[float, typer.Option(help="D = activation(alpha * A @ B + beta * C + bias).")] = 1.0,
     beta: Annotated[float, typer.Option(help="With 0, C is not read.")] = 0.0,
     bias: Annotated[bool, typer.Option("--bias", help="Add a row of N elements to each row.")] = False,
@@ -100,10 +85,8 @@ def run_bench(
     prepared: Annotated[
         bool, typer.Option("--prepared", help="Measure each kernel with B prepared too, as tilewright.prepare does.")
     ] = False,
-    engine: EngineName = CHOICES[0],
-    config: Annotated[
-        str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
-    ] = "",
+    engine: options.EngineName = CHOICES[0],
+    config: options.Overrides = "",
     samples: Annotated[
         int | None,
         typer.Option(
@@ -121,14 +104,12 @@ def run_bench(
             "--end-to-end", help="Time calls of matmul too, host included, next to PyTorch's own: needs it, and a GPU."
         ),
     ] = False,
-    args: Args = "",
-    grid: Grid = "",
-    block: Block = "",
-    shared: Shared = "",
-    define: Define = None,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", metavar="PATH", help="Write the records here; - prints them.")
-    ] = None,
+    args: options.Args = "",
+    grid: options.Grid = "",
+    block: options.Block = "",
+    shared: options.Shared = "",
+    define: options.Define = None,
+    json_path: Annotated[Path | None, options.json_of("the records here; - prints them")] = None,
 ) -> None:
     """Verify kernels, and on a GPU time them next to cuBLAS.
 
@@ -156,8 +137,8 @@ def run_bench(
     The exit status is 0 only if every result was right.
     """
     check_outputs([json_output(json_path, Run.kind())])
-    promise = promised(precision)
-    dtype = factor_type(dtype, promise, scales)
+    promise = options.promised(precision)
+    dtype = options.factor_type(dtype, promise, scales)
     words = Words(args, grid, block, shared, define=define or ())
     words.check(kernels or [])
     named, free = named_kernels(kernels or [], every, words, [one for one in KERNELS if is_asked(one, dtype, promise)])
@@ -167,7 +148,7 @@ def run_bench(
     ours = [(kernel, preset) for kernel, preset in named if not isinstance(kernel, str)]
     for kernel, preset in ours:
         kernel.config({**preset, **overrides})  # refused here, before an engine is started
-    scalars = finite_scalars(alpha, beta)
+    scalars = options.finite_scalars(alpha, beta)
     asked = partial(
         suites.problems,
         arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype or DTYPES[0], promise),
@@ -195,7 +176,7 @@ def run_bench(
     for problem in (one for _, some in tasks for one in some):
         check_memory(problem)
     shown = results(json_path)
-    options: dict[str, Any] = {"scalars": scalars, "prepared": prepared, "batch_invariant": batch_invariant}
+    asked_for: dict[str, Any] = {"scalars": scalars, "prepared": prepared, "batch_invariant": batch_invariant}
     timed = samples is not None or not emulated
     library = _library(where) if timed else None
     shown.print(_headline(where, library, timed), highlight=False)
@@ -210,11 +191,11 @@ def run_bench(
                 library=library,
                 name_kernels=show_baseline_kernel,
                 framework=framework,
-                **options,
+                **asked_for,
             )
             _measure(tasks, run_one, kept, shown)
         else:
-            _verify(rounds_of(tasks, choices, bool(free)), partial(verify, where, **options), kept, shown, bool(free))
+            _verify(rounds_of(tasks, choices, bool(free)), partial(verify, where, **asked_for), kept, shown, bool(free))
     if not emulated:
         for line in fastest(kept.records):
             shown.print(line, highlight=False)

@@ -18,26 +18,12 @@ from tilewright.bench.check_cases import stages, vast_cases
 from tilewright.bench.check_runs import Job, run_jobs
 from tilewright.bench.checking import NOTHING, Outcome, outcomes
 from tilewright.bench.verify import READS_C, check_memory
-from tilewright.cli import launches
-from tilewright.cli.launches import GRACE_S, Args, Block, Define, Grid, RefersTo, Shared
+from tilewright.cli import launches, options
 from tilewright.cli.progress import Steps
-from tilewright.cli.terminal import (
-    BatchInvariant,
-    Factors,
-    Orders,
-    Shapes,
-    Suites,
-    finite_scalars,
-    json_output,
-    kernel_names,
-    results,
-    say,
-    write_json,
-)
-from tilewright.core.errors import CompileError, DtypeError, NotSampledError, ProblemError, TilewrightError
+from tilewright.cli.terminal import json_output, results, say, write_json
+from tilewright.core.errors import DtypeError, NotSampledError, ProblemError
 from tilewright.core.files import check_outputs, json_kind
 from tilewright.core.problem import Scalars
-from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.device_errors import check_kernel_for_gpu
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, telling_shapes
@@ -56,19 +42,17 @@ def run_check(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
-            autocompletion=kernel_names,
+            autocompletion=options.kernel_names,
             help="Names, rung numbers, NAME:PRESET, or a source file, as in my_gemm.cu or my_gemm.cu:entry; "
             "missing_barrier is an example with a race in it. All kernels where none is given.",
         ),
     ] = None,
-    shape: Shapes = None,
-    suite: Suites = None,
-    config: Annotated[
-        str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
-    ] = "",
-    dtype: Factors = None,
-    layout: Orders = None,
-    batch_invariant: BatchInvariant = False,
+    shape: options.Shapes = None,
+    suite: options.Suites = None,
+    config: options.Overrides = "",
+    dtype: options.Factors = None,
+    layout: options.Orders = None,
+    batch_invariant: options.BatchInvariant = False,
     vast: Annotated[
         bool,
         typer.Option(
@@ -90,19 +74,17 @@ def run_check(
     deadline: Annotated[
         float, typer.Option(min=1e-3, help="Seconds that a source file's kernel may take for one problem.")
     ] = 60.0,
-    args: Args = "",
-    grid: Grid = "",
-    block: Block = "",
-    shared: Shared = "",
-    define: Define = None,
-    reference: RefersTo = "",
+    args: options.Args = "",
+    grid: options.Grid = "",
+    block: options.Block = "",
+    shared: options.Shared = "",
+    define: options.Define = None,
+    reference: options.RefersTo = "",
     tolerance: Annotated[
         float | None,
         typer.Option(min=0, help="Relative error against --reference up to which floats are right: 1e-5 of float32."),
     ] = None,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", metavar="PATH", help="Write what was found here; - prints it.")
-    ] = None,
+    json_path: Annotated[Path | None, options.json_of("what was found here; - prints it")] = None,
 ) -> None:
     """Find races, accesses out of bounds and other faults of kernels, however right their results may be.
 
@@ -135,15 +117,12 @@ def run_check(
     of_products = {"--shape": shape, "--suite": suite, "--dtype": dtype, "--layout": layout, "--alpha": alpha}
     of_products |= {"--beta": beta, "--batch-invariant": batch_invariant, "--vast": vast}
     others = launches.launches(kernels or [], words, of_products)
-    if others:
-        kernels = [name for name in kernels or [] if name.strip() not in others]
+    kernels = [name for name in kernels or [] if name.strip() not in others]
     named_some = bool(kernels or others)
     overrides = {} if others and not kernels else parse_overrides(config)
-    named = [words.resolve(name) for name in kernels or []]
+    named = [words.resolve(name) for name in kernels]
     if not named_some:
-        named = [(kernel, {}) for kernel in (*KERNELS, *GROUPED)]
-    if not named_some and dtype is not None:
-        named = [(kernel, preset) for kernel, preset in named if dtype in kernel.takes.factors]
+        named = [(one, {}) for one in (*KERNELS, *GROUPED) if dtype is None or dtype in one.takes.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
     if batch_invariant and not named_some:
         chosen = [(kernel, setting) for kernel, setting in chosen if kernel.sum_order(setting) is not None]
@@ -198,8 +177,7 @@ def run_check(
     say(*_summary(len(facts), faulty, time.monotonic() - started), to=shown)
     for path in (examples()[job.kernel.name] for job in jobs if job.kernel.name in examples()):
         shown.print(f"The source is {path}: copy it, mend it, check the copy.", highlight=False, soft_wrap=True)
-    if json_path:
-        write_json(json_path, {"checked": facts}, f"what was found to {json_path}")
+    write_json(json_path, {"checked": facts}, "what was found")
     raise typer.Exit(1 if faulty else 0)
 
 
@@ -207,7 +185,7 @@ def _scalars(kernel: Kernel, alpha: float | None, beta: float | None) -> list[Sc
     """The scalars that a kernel is checked with. Where beta is 0, what is not ours may read C."""
     a = alpha if alpha is not None else DEFAULT_ALPHA if "alpha" in kernel.scalars else 1.0
     usual = DEFAULT_BETAS[kernel.foreign :] if "beta" in kernel.scalars else (0.0,)
-    found = [finite_scalars(a, b) for b in (usual if beta is None else (beta,))]
+    found = [options.finite_scalars(a, b) for b in (usual if beta is None else (beta,))]
     for one in found:
         kernel.check_scalars(one)
     return found
@@ -243,38 +221,22 @@ def _run(jobs: list[Job], deadline: float) -> Iterator[tuple[Job, list[Outcome] 
 
 
 def _apart(job: Job, cases: Sequence[Case], deadline: float) -> Iterator[Outcome]:
-    """The same in a process of its own, since a kernel that is not ours may end it, or never end itself."""
-    with Apart(_answer, job.kernel, cases, job.rows, name="check") as process:
-        process.wait_for_start()
-        for case in cases:
-            try:
-                answer = process.receive(deadline, GRACE_S)
-            except LostError as lost:
-                said = lost.answer.checked.findings if isinstance(lost.answer, Outcome) else []
-                yield Outcome(case, Checked(launches.fate(lost, said), NOTHING), 0.0, True)
-                return  # the other problems would most likely do the same
-            if isinstance(answer, TilewrightError):
-                raise answer
-            yield answer
+    """The same in a process of its own, since a kernel that is not ours may end it, or never end itself: then no other
+    problem is run, which would most likely do the same."""
+    found = launches.answers(_answer, job.kernel, cases, job.rows, count=len(cases), deadline=deadline)
+    for case, answer in zip(cases, found, strict=False):
+        yield answer if isinstance(answer, Outcome) else Outcome(case, Checked(answer, NOTHING), 0.0, True)
 
 
 def _answer(connection: Connection, kernel: Kernel, cases: Sequence[Case], rows: bool) -> None:
-    """Check a kernel in another process: sends that it begins, once a GPU's compiler has read the source, and outcomes;
-    an error in the place of one."""
-    try:
+    """Check a kernel in another process, once a GPU's compiler has read the source."""
+
+    def compile_all() -> None:
         for config in dict.fromkeys(kernel.config(case.config) for case in cases):
             check_kernel_for_gpu(kernel, config)
-    except CompileError as error:
-        connection.send("")
-        connection.send(error)
-        return
-    connection.send("")
-    try:
-        with _one_thread():
-            for outcome in outcomes(kernel, cases, rows):
-                connection.send(outcome)
-    except TilewrightError as error:
-        connection.send(error)
+
+    with _one_thread():
+        launches.send_answers(connection, compile_all, outcomes(kernel, cases, rows))
 
 
 def _say_of(kernel: Kernel, shown: Console, *words: str | tuple[str, str]) -> None:
@@ -319,9 +281,7 @@ def _facts(job: Job, results: list[Outcome]) -> dict[str, Any]:
                 "beta": one.case.scalars.beta,
                 "config": dict(one.case.config),
                 "aligned_rows": one.case.problem.d.ld != one.case.problem.n,
-                "leading_dimensions": [
-                    layout.ld for layout in (one.case.problem.a, one.case.problem.b, one.case.problem.d)
-                ],
+                "leading_dimensions": [getattr(one.case.problem, name).ld for name in "abd"],
                 "some_blocks": one.case.sampled,
                 "multiprocessors": one.case.multiprocessors,
                 "unfit": one.case.unfit,

@@ -17,21 +17,9 @@ from tilewright.analysis.launch_explanation import explain_launch, launch_json, 
 from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu
 from tilewright.bench.profile import of_launch
-from tilewright.cli import launches
-from tilewright.cli.launches import Args, Block, Define, Grid, Shared
+from tilewright.cli import launches, options
 from tilewright.cli.streams import notes, remark
-from tilewright.cli.terminal import (
-    Factors,
-    Order,
-    Precision,
-    finite_scalars,
-    json_output,
-    kernel_names,
-    promised,
-    results,
-    say,
-    write_json,
-)
+from tilewright.cli.terminal import json_output, results, say, write_json
 from tilewright.core.dtypes import DTYPES, default_result
 from tilewright.core.errors import ConfigError, ProblemError
 from tilewright.core.files import Output, check_outputs, json_kind
@@ -43,7 +31,6 @@ from tilewright.kernels.launches import Launch
 from tilewright.kernels.source_lines import Extents
 from tilewright.kernels.spec import parse_overrides
 from tilewright.report import explain_tables as tables
-from tilewright.report import scaling_table
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
 from tilewright.report.sass_tables import summary
@@ -65,21 +52,19 @@ def run_explain(
         str,
         typer.Argument(
             metavar="KERNEL",
-            autocompletion=kernel_names,
+            autocompletion=options.kernel_names,
             help=f"Name, rung number, NAME:PRESET, a source file, as in softmax.cu, or '{BEST}': what matmul takes.",
         ),
     ],
     shape: Annotated[
         str, typer.Option(metavar="MxNxK", help=f"Sizes of A (M x K) and B (K x N). If left out, {SHAPE}.")
     ] = "",
-    config: Annotated[
-        str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
-    ] = "",
+    config: options.Overrides = "",
     alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.0,
     beta: Annotated[float, typer.Option(help="With 0, C is written and never read.")] = 0.0,
-    dtype: Factors = None,
-    precision: Precision = None,
-    layout: Order = None,
+    dtype: options.Factors = None,
+    precision: options.Precision = None,
+    layout: options.Order = None,
     gpu: Annotated[
         str | None,
         typer.Option(metavar="NAME", help=f"One of {', '.join(g.name for g in GPUS)}. This machine's, else {GPU}."),
@@ -96,17 +81,15 @@ def run_explain(
     with_ncu: Annotated[
         bool, typer.Option("--ncu", help="Run it here under Nsight Compute too, and print both columns.")
     ] = False,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", metavar="PATH", help="Write all of it here; - prints it.")
-    ] = None,
+    json_path: Annotated[Path | None, options.json_of("all of it here; - prints it")] = None,
     deadline: Annotated[
         float, typer.Option(min=1e-3, help="Seconds that a source file's kernel may be run for.")
     ] = 60.0,
-    args: Args = "",
-    grid: Grid = "",
-    block: Block = "",
-    shared: Shared = "",
-    define: Define = None,
+    args: options.Args = "",
+    grid: options.Grid = "",
+    block: options.Block = "",
+    shared: options.Shared = "",
+    define: options.Define = None,
     figure_path: Annotated[
         Path | None,
         typer.Option("--figure", metavar="PATH.svg", help="Draw here which lane touches what, in all memories."),
@@ -128,19 +111,13 @@ def run_explain(
 
     The counters are those of NVIDIA's profiler, counted on the emulator from every access that the kernel makes.
     """
-    of_products: dict[str, object] = {
-        "--shape": shape,
-        "--dtype": dtype,
-        "--layout": layout,
-        "--alpha": alpha != 1,
-    }
+    of_products: dict[str, object] = {"--shape": shape, "--dtype": dtype, "--layout": layout, "--alpha": alpha != 1}
     of_products |= {"--beta": beta, "--devices": devices, "--ncu": with_ncu, "--figure": figure_path}
     of_products |= {"--precision": precision}
     if is_code(kernel):
-        if given := [
-            name for name, value in {**of_products, "--args": args, "--grid": grid, "--define": define}.items() if value
-        ]:
-            raise ConfigError(f"{given[0]} is for sources: of {kernel}, which is compiled, only occupancy is explained")
+        of_sources = {**of_products, "--args": args, "--grid": grid, "--define": define}
+        if given := next((name for name, value in of_sources.items() if value), None):
+            raise ConfigError(f"{given} is for sources: of {kernel}, which is compiled, only occupancy is explained")
         _explain_code(kernel, _gpu(gpu), block, shared or "0", json_path)
         return
     words = launches.Words(args, grid, block, shared, macros=config, define=define or ())
@@ -152,12 +129,12 @@ def run_explain(
     kind = KIND if devices is None else SCALING_KIND
     check_outputs([json_output(json_path, kind), Output("--figure", figure_path, figure.KIND)])
     where = _gpu(gpu)
-    scalars = finite_scalars(alpha, beta)
+    scalars = options.finite_scalars(alpha, beta)
     if kernel == BEST:
         if config:
             raise ConfigError(f"--config needs a kernel whose parameters it sets, got {config} for {BEST}")
-        factors = dtype or DTYPES[0]
-        problem = _posed(shape, layout or "NN", Arithmetic(factors, default_result(factors), promised(precision)))
+        factors, promise = dtype or DTYPES[0], options.promised(precision)
+        problem = _posed(shape, layout or "NN", Arithmetic(factors, default_result(factors), promise))
         chosen, values = select(problem, where.capability, device_of(where), adds_c=scalars.beta != 0)
     else:
         if precision:
@@ -175,11 +152,10 @@ def run_explain(
         shares = scaling(expected, problem, Links(link, network, per_host), counts)
         shown = results(json_path)
         say((chosen.name, "bold"), f" {values}\n{problem.shape} {problem.case}, on {where.name}s", to=shown)
-        shown.print(scaling_table.terminal(shares))
-        if json_path:
-            facts = {"kernel": chosen.name, "shape": problem.shape, "gpu": where.name, "link_gb_s": link}
-            facts |= {"network_gb_s": network, "per_host": per_host, "scaling": [asdict(one) for one in shares]}
-            write_json(json_path, facts, f"the prediction to {json_path}")
+        shown.print(tables.scaling_table(shares))
+        facts = {"kernel": chosen.name, "shape": problem.shape, "gpu": where.name, "link_gb_s": link}
+        facts |= {"network_gb_s": network, "per_host": per_host, "scaling": [asdict(one) for one in shares]}
+        write_json(json_path, facts, "the prediction")
         return
     if with_ncu:
         ncu.check_available()
@@ -189,16 +165,14 @@ def run_explain(
     explained = run(explain, chosen, values, problem, where, find_measured(chosen, values, problem, where), scalars)
     facts = to_json(explained)
     shown = results(json_path)
-    _show(explained, shown)
+    _show(explained, verdict(explained), shown)
     if with_ncu:
-        launch = ncu.Launch.of(chosen, values, problem, scalars)
+        launch = ncu.ProfiledLaunch.of(chosen, values, problem, scalars)
         (counted,) = ncu.profile([launch])
-        rows = ncu.compare(facts, counted)
-        shown.print(tables.comparison_table([(row.name, row.ours, row.theirs) for row in rows]))
+        shown.print(tables.comparison_table(ncu.compare(facts, counted)))
         shown.print(tables.profile_table(of_launch(chosen, launch, counted)))
         facts["ncu"] = counted
-    if json_path:
-        write_json(json_path, facts, f"the explanation to {json_path}")
+    write_json(json_path, facts, "the explanation")
     if figure_path:
         run(figure.write, explained, figure_path)
         notes.print(f"wrote {figure_path}", soft_wrap=True)
@@ -208,45 +182,32 @@ def _here(function: Callable[..., T], *arguments: Any) -> T:
     return function(*arguments)
 
 
-def _show(explained: Explanation, out: Console) -> None:
-    say(tables.heading(explained), to=out)
+def _show(one: tables.Launched, sentence: str, out: Console, *words: str | tuple[str, str]) -> None:
+    """Print what is known of a launch; words: behind its heading."""
+    say(tables.heading(one), *words, to=out)
     out.print()
-    say((verdict(explained), "bold green"), to=out)
-    if not explained.waves.blocks:
+    say((sentence, "bold green"), to=out)
+    if not one.waves.blocks:
         return
     out.print()
-    out.print(tables.traffic_table(explained))
-    out.print(tables.lines_table(explained))
-    out.print(tables.roofline_table(explained))
-    say(tables.roofline_words(explained), to=out)
+    for table in (tables.traffic_table, tables.lines_table, tables.roofline_table):
+        out.print(table(one))
+    say(tables.roofline_words(one), to=out)
     out.print()
-    out.print(tables.occupancy_table(explained))
-    say(tables.occupancy_words(explained), to=out)
-    if explained.traffic.extrapolated:
-        exactly = "The pattern repeats, so they are exact." if explained.traffic.exact else "They are an estimate."
-        say(f"\nThe counts are extrapolated from {explained.traffic.blocks_run} runs of a block. {exactly}", to=out)
-    for note in explained.notes:
+    out.print(tables.occupancy_table(one))
+    say(tables.occupancy_words(one), to=out)
+    if isinstance(one, Explanation) and one.traffic.extrapolated:
+        exactly = "The pattern repeats, so they are exact." if one.traffic.exact else "They are an estimate."
+        say(f"\nThe counts are extrapolated from {one.traffic.blocks_run} runs of a block. {exactly}", to=out)
+    for note in one.notes:
         remark("note", "dim", note)
 
 
 def _explain_launch(launch: Launch, gpu: Gpu, deadline: float, json_path: Path | None) -> None:
     """Explain a kernel that is no matrix product."""
     one = launches.explain_apart(explain_launch, launch, gpu, deadline=deadline)
-    shown = results(json_path)
-    say(tables.launch_heading(one), "\n", (launches.arguments(launch), "dim"), to=shown)
-    shown.print()
-    say((launch_verdict(one), "bold green"), to=shown)
-    shown.print()
-    for table in (tables.traffic_table(one), tables.lines_table(one), tables.launch_roofline_table(one)):
-        shown.print(table)
-    say(tables.launch_roofline_words(one), to=shown)
-    shown.print()
-    shown.print(tables.occupancy_table(one))
-    say(tables.occupancy_words(one), to=shown)
-    for note in one.notes:
-        remark("note", "dim", note)
-    if json_path:
-        write_json(json_path, launches.launch_facts(launch) | launch_json(one), f"the explanation to {json_path}")
+    _show(one, launch_verdict(one), results(json_path), "\n", (launches.arguments(launch), "dim"))
+    write_json(json_path, launches.launch_facts(launch) | launch_json(one), "the explanation")
 
 
 def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path | None) -> None:
@@ -267,11 +228,10 @@ def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path
         has = "{}.{}".format(*gpu.capability)
         remark("note", "dim", f"the code is for {found.arch}, and {gpu.name} has compute capability {has}")
     remark("note", "dim", "what it asks of memory is counted where there is a source")
-    if json_path:
-        facts = {"kernel": found.name, "arch": found.arch, "gpu": gpu.name, "threads": one.threads}
-        facts |= {"registers": one.report.registers, "spill_bytes": one.report.spill_bytes}
-        facts |= {"shared_memory": one.shared_bytes, "occupancy": asdict(one.occupancy)}
-        write_json(json_path, facts, f"the explanation to {json_path}")
+    facts = {"kernel": found.name, "arch": found.arch, "gpu": gpu.name, "threads": one.threads}
+    facts |= {"registers": one.report.registers, "spill_bytes": one.report.spill_bytes}
+    facts |= {"shared_memory": one.shared_bytes, "occupancy": asdict(one.occupancy)}
+    write_json(json_path, facts, "the explanation")
 
 
 def _posed(shape: str, layout: str, arithmetic: Arithmetic) -> Problem:
@@ -280,10 +240,8 @@ def _posed(shape: str, layout: str, arithmetic: Arithmetic) -> Problem:
 
 
 def _gpu(name: str | None) -> Gpu:
-    return gpu_named(name) if name is not None else _present_gpu() or gpu_named(GPU)
-
-
-def _present_gpu() -> Gpu | None:
-    """This machine's GPU, if it has one."""
+    """The GPU of this name, this machine's, or else the usual one."""
+    if name is not None:
+        return gpu_named(name)
     found = present_gpu()
-    return find_gpu(*found) if found else None
+    return find_gpu(*found) if found else gpu_named(GPU)

@@ -4,15 +4,15 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-import typer
 from rich.console import Console
 
 from tilewright.bench.references import Compared, Reference
 from tilewright.cli.terminal import say
-from tilewright.core.errors import CompileError, ConfigError, LaunchError, TilewrightError
+from tilewright.core.errors import ConfigError, LaunchError, TilewrightError
 from tilewright.engines.apart import Apart, LostError, call_apart
 from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.launches import CheckedLaunch, check_launch, compile_for_check
@@ -29,38 +29,6 @@ GRACE_S = 2.0
 """Seconds for a process whose kernel does not end, to say where that is."""
 
 LOST = {"hung": "the kernel does not end", "crashed": "the kernel ends its process"}
-
-Args = Annotated[
-    str,
-    typer.Option(
-        "--args",
-        metavar="NAME=VALUE ...|A,B,...",
-        help="What a source file's parameters are: of a matrix product in their order, as in A,B,C,M,N,K; else by "
-        "name, as in 'x=float32[1024,512] y=out:float32[1024,512] rows=1024'.",
-    ),
-]
-Grid = Annotated[
-    str,
-    typer.Option("--grid", metavar="X,Y,Z", help="Blocks of a source file's kernel, which may follow from its sizes."),
-]
-Block = Annotated[str, typer.Option("--block", metavar="X,Y,Z", help="Threads of its blocks.")]
-Shared = Annotated[str, typer.Option("--shared", metavar="BYTES", help="Its dynamic shared memory.")]
-Define = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--define",
-        metavar="NAME=VALUE,...",
-        help="Macros of a source file, or arguments of its template, as in BM=64,T=half. May be given several times.",
-    ),
-]
-RefersTo = Annotated[
-    str,
-    typer.Option(
-        "--reference",
-        metavar="FILE.py:FUNCTION",
-        help="What it should write, in NumPy: called with the parameters that the function names.",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -96,11 +64,6 @@ class Words:
         found |= split_words(" ".join(word for word in self.args.split() if word not in bare), "--args")
         return found | {word: of for word in ("grid", "block", "shared") if (of := getattr(self, word))}
 
-    @property
-    def defines(self) -> dict[str, str]:
-        """Values by the names of macros."""
-        return definitions(self.define)
-
     def is_launch(self, place: str) -> bool:
         """Whether a source's kernel is taken for no matrix product: its words or these say buffers, or nothing says
         which of its parameters are A, B and C."""
@@ -112,7 +75,7 @@ class Words:
         """The launch that a source and the options say, see `read_launch`."""
         args = f"{self.args} {self.macros.replace(',', ' ')}"
         words = {"grid": self.grid, "block": self.block, "shared": self.shared, "reference": self.reference}
-        return read_launch(place, args, self.defines, **words)
+        return read_launch(place, args, definitions(self.define), **words)
 
     def unit(self, place: str, others: Mapping[str, object]) -> tuple[Unit, int] | None:
         """Of a source file whose kernel is no matrix product, or of which nothing says how it is launched: what
@@ -130,7 +93,7 @@ class Words:
         if {"block", "grid"} <= said.keys():
             return None
         words = self.said | split_words(self.macros.replace(",", " "), "--config")
-        return read_unit(place.strip(), words, self.defines), 0
+        return read_unit(place.strip(), words, definitions(self.define)), 0
 
     def resolve(self, name: str) -> tuple[Kernel, Mapping[str, int]]:
         """As `tilewright.kernels.resolve`, with the options where it is a source file."""
@@ -139,7 +102,7 @@ class Words:
 
     def find(self, name: str) -> Kernel:
         """The same without a preset: the kernel alone."""
-        return from_source(name, defines=self.defines, **self.said) if is_source(name) else find(name)
+        return from_source(name, defines=definitions(self.define), **self.said) if is_source(name) else find(name)
 
 
 def launches(names: Sequence[str], words: Words, others: Mapping[str, object]) -> dict[str, Launch]:
@@ -182,39 +145,50 @@ class LaunchOutcome:
 def check_apart(launch: Launch, deadline: float, tolerance: float | None) -> LaunchOutcome:
     """Check a launch in a process of its own, for at most this many seconds."""
     reference = Reference(launch) if launch.reference else None
-    with Apart(_answer, launch, name="check") as process:
-        process.wait_for_start()
-        try:
-            answer = process.receive(deadline, GRACE_S)
-        except LostError as lost:
-            said = lost.answer.findings if isinstance(lost.answer, CheckedLaunch) else []
-            return LaunchOutcome(launch, fate(lost, said), [])
-    if isinstance(answer, TilewrightError):
-        raise answer
-    assert isinstance(answer, CheckedLaunch)
+    (answer,) = answers(_answer, launch, count=1, deadline=deadline)
+    if not isinstance(answer, CheckedLaunch):
+        return LaunchOutcome(launch, answer, [])
     compared = reference.compare(answer.inputs, answer.outputs, tolerance) if reference else []
     return LaunchOutcome(launch, answer.findings, compared, answer.notes)
 
 
-def fate(lost: LostError, said: Sequence[Finding]) -> list[Finding]:
-    """What became of a process: what it said itself, where that names the place, or what was seen from outside."""
-    named = [finding for finding in said if finding.kind == lost.fate]
-    return named or [Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")]
+def answers(function: Callable[..., None], *arguments: Any, count: int, deadline: float) -> Iterator[Any]:
+    """What a function sends by `send_answers` from a process of its own, each for at most this many seconds; last where
+    the process is lost, what became of it: findings that it sent itself, where they name the place, or what was seen
+    from outside."""
+    with Apart(function, *arguments, name="check") as process:
+        process.wait_for_start()
+        for _ in range(count):
+            try:
+                answer = process.receive(deadline, GRACE_S)
+            except LostError as lost:
+                said = getattr(lost.answer, "findings", ())
+                named = [finding for finding in said if finding.kind == lost.fate]
+                yield named or [Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")]
+                return
+            if isinstance(answer, TilewrightError):
+                raise answer
+            yield answer
+
+
+def send_answers(connection: Connection, compile_all: Callable[[], object], found: Iterable[Any]) -> None:
+    """In another process: send that it begins, once what it runs is compiled, and each answer as it comes; an error in
+    the place of one."""
+    refused: TilewrightError | None = None
+    try:
+        compile_all()
+    except TilewrightError as error:
+        refused = error
+    connection.send("")
+    try:
+        for answer in [refused] if refused else found:
+            connection.send(answer)
+    except TilewrightError as error:
+        connection.send(error)
 
 
 def _answer(connection: Connection, launch: Launch) -> None:
-    """Check a launch in another process: sends that it begins, once its kernel is compiled, and what came of it."""
-    answer: CheckedLaunch | TilewrightError
-    try:
-        compile_for_check(launch)
-        connection.send("")
-        answer = check_launch(launch)
-    except CompileError as error:
-        connection.send("")
-        answer = error
-    except TilewrightError as error:
-        answer = error
-    connection.send(answer)
+    send_answers(connection, partial(compile_for_check, launch), map(check_launch, [launch]))
 
 
 def explain_apart(function: Callable[..., T], *arguments: Any, deadline: float) -> T:

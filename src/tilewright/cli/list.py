@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
+from tilewright.cli import options
 from tilewright.cli.streams import out
-from tilewright.cli.terminal import kernel_names, say
+from tilewright.cli.terminal import say
 from tilewright.kernels import KERNELS, resolve
 from tilewright.report.tables import kernel_table, ladder_table
 
@@ -13,7 +14,7 @@ from tilewright.report.tables import kernel_table, ladder_table
 def run_list(
     kernels: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KERNEL]...", autocompletion=kernel_names, help="Names or rung numbers."),
+        typer.Argument(metavar="[KERNEL]...", autocompletion=options.kernel_names, help="Names or rung numbers."),
     ] = None,
 ) -> None:
     """Show the ladder, and the library's kernels that are no rung: their ideas, parameters and defaults.

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Record, Result, Run
@@ -38,13 +37,11 @@ class Recording:
         if self._path is not None:
             untimed = [one for one in self.results if not isinstance(one, Record)]
             run = Run(environment=environment(self._engine), records=self.records, results=untimed)
-            write_json(self._path, run.model_dump(), f"the records to {self._path}")
+            write_json(self._path, run.model_dump(), "the records")
 
     def __enter__(self) -> "Recording":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._path == STDOUT and (self.results or kind is None):
             self._save()

@@ -1,27 +1,26 @@
 """The command line: `tilewright sass`."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from tilewright.analysis.foreign_code import ForeignCode, is_code, read_code
+from tilewright.analysis.foreign_code import is_code, read_code
 from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count, warpgroup_products
 from tilewright.analysis.machine_code import MachineCode, code_of, machine_code
 from tilewright.analysis.register_banks import bank_reads
-from tilewright.cli import launches
-from tilewright.cli.launches import Args, Block, Define, Grid, Shared
-from tilewright.cli.terminal import Factors, Order, json_output, kernel_names, results, say, write_json
+from tilewright.cli import launches, options
+from tilewright.cli.terminal import json_output, results, say, write_json
 from tilewright.core.errors import ConfigError
 from tilewright.core.files import check_outputs, json_kind
 from tilewright.core.gpus import limits
 from tilewright.core.problem import Problem, orders
 from tilewright.engines.registry import present_gpu
 from tilewright.engines.relayouts import as_read
-from tilewright.kernels.launches import Unit
-from tilewright.kernels.spec import Config, Kernel, parse_overrides
+from tilewright.kernels.spec import Kernel, parse_overrides
 from tilewright.kernels.takes import Variant
 from tilewright.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
 
@@ -36,13 +35,11 @@ def run_sass(
         str,
         typer.Argument(
             metavar="KERNEL",
-            autocompletion=kernel_names,
+            autocompletion=options.kernel_names,
             help="Name, rung number, NAME:PRESET, or a .cu, .ptx or .cubin.",
         ),
     ],
-    config: Annotated[
-        str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
-    ] = "",
+    config: options.Overrides = "",
     arch: Annotated[
         str | None,
         typer.Option(metavar="sm_NN", help=f"What to compile for: this machine's GPU if left out, else {ARCH}."),
@@ -51,19 +48,16 @@ def run_sass(
         str,
         typer.Option(metavar="MxNxK", help="Decides which guards the code has: for edges, for unaligned rows."),
     ] = SHAPE,
-    dtype: Factors = None,
-    layout: Order = None,
-    args: Args = "",
-    grid: Grid = "",
-    block: Block = "",
-    shared: Shared = "",
-    define: Define = None,
+    dtype: options.Factors = None,
+    layout: options.Order = None,
+    args: options.Args = "",
+    grid: options.Grid = "",
+    block: options.Block = "",
+    shared: options.Shared = "",
+    define: options.Define = None,
     show_listing: Annotated[bool, typer.Option("--listing", help="Print the machine code too.")] = False,
     show_ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX instead, the compiler's step before.")] = False,
-    json_path: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="PATH", help="Write counts, widths and the listing here; - prints them."),
-    ] = None,
+    json_path: Annotated[Path | None, options.json_of("counts, widths and the listing here; - prints them")] = None,
 ) -> None:
     """Show the machine code that a kernel becomes: instruction mix, widest loads and stores, main loop.
 
@@ -83,14 +77,29 @@ def run_sass(
     if is_code(kernel):
         if config or dtype or layout or show_ptx or define:
             raise ConfigError(f"{kernel} is compiled: it takes --arch, --listing and --json")
-        _show_foreign(read_code(kernel, arch), out, show_listing, json_path)
+        found = read_code(kernel, arch)
+        facts: dict[str, Any] = {"kernel": found.name, "arch": found.arch, "block": found.block}
+        _show(found.name, f"for {found.arch}", found.code, 0, out, show_listing)
+        write_json(json_path, facts | _code_facts(found.code, 0), "the counts")
         return
+    from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+
     of_products: dict[str, object] = {"--shape": shape != SHAPE, "--dtype": dtype, "--layout": layout}
     words = launches.Words(args, grid, block, shared, macros=config, define=define or ())
-    target = arch or _present_arch() or ARCH
+    present = present_gpu()
+    target = arch or (limits(present[1]).arch if present else ARCH)
     if unit := words.unit(kernel, of_products):
+        # No matrix product, or nothing says how it is launched.
         of_kernel, dynamic = unit
-        _show_unit(of_kernel, dynamic, target, out, show_listing, show_ptx, json_path)
+        _check_arch(target, nvrtc.architectures())
+        source = of_kernel.file, of_kernel.entry, of_kernel.macros, target
+        if show_ptx:
+            out.print(nvrtc.foreign_ptx(*source), highlight=False, soft_wrap=True)
+            return
+        code = code_of(nvrtc.compile_foreign(*source))
+        facts = {"kernel": of_kernel.name, "config": dict(of_kernel.macros), "arch": target}
+        _show(of_kernel.name, f"for {target}", code, dynamic, out, show_listing)
+        write_json(json_path, facts | _code_facts(code, dynamic), "the counts")
         return
     chosen, preset = words.resolve(kernel)
     capability = _capability(target)
@@ -99,62 +108,29 @@ def run_sass(
     problem = chosen.takes.scaled(problem)
     chosen.check(problem)
     chosen.check_capability(capability, problem.dtype)
-    _check_arch(target, chosen)
+    _check_arch(target, nvrtc.architectures(), chosen)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)
     variant = chosen.variant(as_read(chosen, values, problem), values)
-    code = machine_code(chosen, values, variant, target) if json_path or not show_ptx else None
-    if json_path and code:
-        write_json(json_path, _facts(chosen, values, variant, target, code), f"the counts to {json_path}")
-    if show_ptx or not code:
-        from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load
-
+    shared_bytes = chosen.shared_bytes(values, variant.layout)
+    if json_path or not show_ptx:
+        code = machine_code(chosen, values, variant, target)
+        facts = {"kernel": chosen.name, "config": dict(values), "arch": target, "dtype": variant.factors}
+        facts |= {"edges": variant.edges, "aligned": variant.aligned}
+        write_json(json_path, facts | _code_facts(code, shared_bytes), "the counts")
+    if show_ptx:
         out.print(nvrtc.ptx(chosen, values, variant, target), highlight=False, soft_wrap=True)
-        return
-    say((chosen.name, "bold"), f" {values} for {target}: {_guards(chosen, variant)}", to=out)
-    _show(code, chosen.shared_bytes(values, variant.layout), out, show_listing)
+    else:
+        _show(chosen.name, f"{values} for {target}: {_guards(chosen, variant)}", code, shared_bytes, out, show_listing)
 
 
-def _show(code: MachineCode, shared: int, out: Console, show_listing: bool) -> None:
+def _show(name: str, what: str, code: MachineCode, shared: int, out: Console, show_listing: bool) -> None:
+    say((name, "bold"), f" {what}", to=out)
     say(summary(code, shared), to=out)
     out.print(mix_table(code))
     out.print(widths_table(code))
     if show_listing:
         for line in listing(code):
             out.print(line, highlight=False, soft_wrap=True)
-
-
-def _show_unit(
-    unit: Unit, shared: int, arch: str, out: Console, show_listing: bool, show_ptx: bool, json_path: Path | None
-) -> None:
-    """Show a kernel that is no matrix product, or of which nothing says how it is launched."""
-    from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
-
-    _check_known(arch)
-    if show_ptx:
-        text = nvrtc.foreign_ptx(unit.file, unit.entry, unit.macros, arch)
-        out.print(text, highlight=False, soft_wrap=True)
-        return
-    code = code_of(nvrtc.compile_foreign(unit.file, unit.entry, unit.macros, arch))
-    say((unit.name, "bold"), f" for {arch}", to=out)
-    _show(code, shared, out, show_listing)
-    if json_path:
-        facts = {"kernel": unit.name, "config": dict(unit.macros), "arch": arch}
-        write_json(json_path, facts | _code_facts(code, shared), f"the counts to {json_path}")
-
-
-def _show_foreign(found: ForeignCode, out: Console, show_listing: bool, json_path: Path | None) -> None:
-    """Show a kernel of which there is no source here."""
-    say((found.name, "bold"), f" for {found.arch}", to=out)
-    _show(found.code, 0, out, show_listing)
-    if json_path:
-        facts = {"kernel": found.name, "arch": found.arch, "block": found.block, **_code_facts(found.code, 0)}
-        write_json(json_path, facts, f"the counts to {json_path}")
-
-
-def _present_arch() -> str | None:
-    """The architecture of this machine's GPU, if it has one."""
-    found = present_gpu()
-    return limits(found[1]).arch if found else None
 
 
 def _capability(arch: str) -> tuple[int, int]:
@@ -165,21 +141,15 @@ def _capability(arch: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _check_arch(arch: str, kernel: Kernel) -> None:
-    """Raise ConfigError unless the compiler knows an architecture, and it has a kernel's instructions."""
-    _check_known(arch)
-    own = kernel.takes.architectures
-    if own and arch not in own:
-        needed = ", ".join(own)
-        raise ConfigError(f"arch must be {needed} for {kernel.name}, whose instructions others lack, got {arch}")
-
-
-def _check_known(arch: str) -> None:
-    from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load
-
-    known = nvrtc.architectures()
+def _check_arch(arch: str, known: Sequence[str], kernel: Kernel | None = None) -> None:
+    """Raise ConfigError unless an architecture is one of those that the compiler knows, and has a kernel's
+    instructions."""
     if arch.rstrip("af") not in known:
         raise ConfigError(f"arch must be one that the compiler knows, {', '.join(known)}, got {arch}")
+    own = kernel.takes.architectures if kernel else ()
+    if kernel and own and arch not in own:
+        needed = ", ".join(own)
+        raise ConfigError(f"arch must be {needed} for {kernel.name}, whose instructions others lack, got {arch}")
 
 
 def _guards(kernel: Kernel, variant: Variant) -> str:
@@ -190,26 +160,12 @@ def _guards(kernel: Kernel, variant: Variant) -> str:
     return f"{variant.factors}, {edges}; {rows}"
 
 
-def _facts(kernel: Kernel, config: Config, variant: Variant, arch: str, code: MachineCode) -> dict[str, Any]:
-    """What the JSON file holds. Counts are by purpose and opcode, widths by kind and bytes."""
-    return {
-        "kernel": kernel.name,
-        "config": dict(config),
-        "arch": arch,
-        "dtype": variant.factors,
-        "edges": variant.edges,
-        "aligned": variant.aligned,
-        **_code_facts(code, kernel.shared_bytes(config, variant.layout)),
-    }
-
-
 def _code_facts(code: MachineCode, dynamic_shared_bytes: int) -> dict[str, Any]:
+    """What the JSON file holds of machine code. Counts are by purpose and opcode, widths by kind and bytes."""
+
     def parts(instructions: tuple[Any, ...]) -> dict[str, Any]:
-        return {
-            "instructions": len(instructions),
-            "mix": count(instructions),
-            "access_widths": access_widths(instructions),
-        }
+        mix, widths = count(instructions), access_widths(instructions)
+        return {"instructions": len(instructions), "mix": mix, "access_widths": widths}
 
     loop: dict[str, Any] | None = None
     if code.main_loop:
@@ -231,12 +187,9 @@ def _code_facts(code: MachineCode, dynamic_shared_bytes: int) -> dict[str, Any]:
         "main_loop": loop,
         "listing": [
             {
-                "address": instruction.address,
-                "predicate": instruction.predicate,
-                "opcode": instruction.opcode,
-                "operands": instruction.operands,
-                "source": instruction.source._asdict() if instruction.source else None,
+                **{name: getattr(one, name) for name in ("address", "predicate", "opcode", "operands")},
+                "source": one.source._asdict() if one.source else None,
             }
-            for instruction in code.instructions
+            for one in code.instructions
         ],
     }

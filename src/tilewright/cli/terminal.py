@@ -1,119 +1,19 @@
-"""What the commands share: options, printing, JSON."""
+"""What the commands print: lines of results, and JSON."""
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import numpy as np
-import typer
 from rich.console import Console
 from rich.text import Text
 
-from tilewright.bench import suites
 from tilewright.cli.streams import notes, out
-from tilewright.core.dtypes import DTYPES, FLOAT8
-from tilewright.core.errors import ProblemError
 from tilewright.core.files import Kind, Output, as_json, save_json
-from tilewright.core.problem import FAST, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
-from tilewright.engines.registry import CHOICES
-from tilewright.kernels import KERNELS, examples
 from tilewright.report.fitted import wrapped
 from tilewright.report.visible import visible, visible_text
 
 STDOUT = Path("-")
 """Stands for standard output, among the paths that JSON can be written to."""
-
-Shapes = Annotated[
-    list[str] | None,
-    typer.Option("--shape", metavar="MxNxK", help="Sizes of A (M x K) and B (K x N). May be given several times."),
-]
-Suites = Annotated[
-    list[str] | None,
-    typer.Option("--suite", metavar="NAME", help=f"Lists of shapes: {', '.join(suites.shapes())}."),
-]
-Orders = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--layout",
-        metavar="|".join(LAYOUTS),
-        help="Orders of A and B: N row-major, T column-major. May be given several times. If left out, the suite's, or "
-        "NN.",
-    ),
-]
-Order = Annotated[
-    str | None,
-    typer.Option(
-        "--layout",
-        metavar="|".join(LAYOUTS),
-        help="Orders of A and B: N row-major, T column-major. If left out, a source file's, or NN.",
-    ),
-]
-Batch = Annotated[
-    int | None, typer.Option("--batch", min=0, help="Products to compute at a time. If left out, the suite's, or 1.")
-]
-Factors = Annotated[
-    str | None,
-    typer.Option(
-        "--dtype",
-        help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a kernel takes.",
-    ),
-]
-OutDtype = Annotated[
-    str | None,
-    typer.Option(
-        "--out-dtype",
-        metavar="|".join(DTYPES),
-        help="Element type of the result and of C. If left out, float32, or where a kernel makes none, what A and B "
-        "have.",
-    ),
-]
-Precision = Annotated[
-    str | None,
-    typer.Option(
-        "--precision",
-        metavar="|".join((*PRECISIONS, FAST)),
-        help="What products of float32 factors promise: only kernels that keep it are taken. If left out, float32. "
-        f"{FAST}: of float8 factors, sums of 13 bits.",
-    ),
-]
-Scales = Annotated[
-    str | None,
-    typer.Option(
-        "--scales",
-        metavar="|".join(SCALINGS),
-        help="Scales of float8 factors: one of each, of rows of A and columns of B, or of blocks of 128 of k.",
-    ),
-]
-BatchInvariant = Annotated[
-    bool,
-    typer.Option(
-        "--batch-invariant",
-        help="Only kernels and configs by which a row has the same bits whatever M is and the other rows hold.",
-    ),
-]
-EngineName = Annotated[str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")]
-
-
-def promised(precision: str | None) -> str | None:
-    """What `--precision` asks for, as `Arithmetic` has it.
-
-    Raises:
-        ProblemError: there is no such precision.
-    """
-    return FAST if precision == FAST else promise_of(precision)
-
-
-def factor_type(dtype: str | None, promise: str | None, scales: str | None) -> str | None:
-    """The element type of A and B that is asked for, if any: by name, or by a promise or scales that are of one."""
-    if dtype is None and (promise or scales):
-        return FLOAT8[0] if scales or promise == FAST else "float32"
-    return dtype
-
-
-def kernel_names(incomplete: str) -> list[str]:
-    """What a shell may complete a kernel's name to."""
-    names = (*(kernel.name for kernel in KERNELS), *examples())
-    return [name for name in names if name.startswith(incomplete)]
 
 
 def say(*parts: str | Text | tuple[str, str], indent: int = 0, to: Console | None = None) -> None:
@@ -133,20 +33,6 @@ def _visible_part(part: str | Text | tuple[str, str]) -> Text:
     return Text(visible(part[0]), part[1]) if isinstance(part, tuple) else visible_text(part)
 
 
-def finite_scalars(alpha: float, beta: float) -> Scalars:
-    """Scalars with which the product of random operands can be judged.
-
-    Raises:
-        ProblemError: float32 does not hold one of them.
-    """
-    float32 = np.finfo(np.float32)
-    least, most = float(float32.tiny), float(float32.max)
-    for name, value in (("alpha", alpha), ("beta", beta)):
-        if value and not least <= abs(value) <= most:
-            raise ProblemError(f"--{name} takes 0, or a number of {least:.1e} to {most:.1e} in magnitude, got {value}")
-    return Scalars.checked(alpha, beta)
-
-
 def results(json_path: Path | None) -> Console:
     """Where results are shown: on standard output, unless the JSON goes there."""
     return notes if json_path == STDOUT else out
@@ -157,9 +43,9 @@ def json_output(path: Path | None, kind: Kind) -> Output:
     return Output("--json", None if path == STDOUT else path, kind)
 
 
-def write_json(path: Path, facts: Any, subject: str) -> None:
-    """Write JSON to a file as `save_json` does, or to standard output."""
+def write_json(path: Path | None, facts: Any, subject: str) -> None:
+    """Write JSON to a file as `save_json` does, or to standard output; None: nowhere."""
     if path == STDOUT:
         sys.stdout.write(as_json(facts))
-    else:
-        save_json(path, facts, subject)
+    elif path is not None:
+        save_json(path, facts, f"{subject} to {path}")

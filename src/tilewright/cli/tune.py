@@ -13,29 +13,12 @@ from tilewright.bench import suites
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Run
 from tilewright.bench.verify import READS_C, check_memory
-from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words, own_orders
+from tilewright.cli import options
+from tilewright.cli.launches import Words, own_orders
 from tilewright.cli.progress import Steps
 from tilewright.cli.recording import Recording
 from tilewright.cli.streams import notes, remark
-from tilewright.cli.terminal import (
-    Batch,
-    BatchInvariant,
-    EngineName,
-    Factors,
-    Orders,
-    OutDtype,
-    Precision,
-    Scales,
-    Shapes,
-    Suites,
-    factor_type,
-    finite_scalars,
-    json_output,
-    kernel_names,
-    promised,
-    results,
-    say,
-)
+from tilewright.cli.terminal import json_output, results, say
 from tilewright.core.errors import ConfigError, DtypeError, EngineUnavailableError, ProblemError
 from tilewright.core.files import Output, check_outputs
 from tilewright.core.problem import Arithmetic, Problem, Scalars
@@ -61,27 +44,27 @@ def run_tune(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
-            autocompletion=kernel_names,
+            autocompletion=options.kernel_names,
             help="Names, rung numbers, NAME:PRESET, which keeps what the preset sets, or a source file. All that take "
             "the problem where none is given.",
         ),
     ] = None,
-    shape: Shapes = None,
-    suite: Suites = None,
-    dtype: Factors = None,
-    out_dtype: OutDtype = None,
-    precision: Precision = None,
-    batch_invariant: BatchInvariant = False,
-    scales: Scales = None,
-    layout: Orders = None,
-    batch: Batch = None,
+    shape: options.Shapes = None,
+    suite: options.Suites = None,
+    dtype: options.Factors = None,
+    out_dtype: options.OutDtype = None,
+    precision: options.Precision = None,
+    batch_invariant: options.BatchInvariant = False,
+    scales: options.Scales = None,
+    layout: options.Orders = None,
+    batch: options.Batch = None,
     alpha: Annotated[float, typer.Option(help="D = alpha * A @ B + beta * C.")] = 1.0,
     beta: Annotated[float, typer.Option(help="With 0, C is not read.")] = 0.0,
     budget: Annotated[
         float | None,
         typer.Option(min=0, metavar="SECONDS", help="Search no longer than this, over all problems. No end otherwise."),
     ] = None,
-    engine: EngineName = CHOICES[0],
+    engine: options.EngineName = CHOICES[0],
     samples: Annotated[int, typer.Option(min=1, help="Timed samples of each config.")] = 5,
     deadline: Annotated[
         float, typer.Option(min=1, metavar="SECONDS", help="A config that takes longer is taken for one that hangs.")
@@ -99,14 +82,12 @@ def run_tune(
     save: Annotated[
         bool, typer.Option("--save", help="Add what was found to your own table, which matmul uses.")
     ] = False,
-    args: Args = "",
-    grid: Grid = "",
-    block: Block = "",
-    shared: Shared = "",
-    define: Define = None,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", metavar="PATH", help="Write the final records here; - prints them.")
-    ] = None,
+    args: options.Args = "",
+    grid: options.Grid = "",
+    block: options.Block = "",
+    shared: options.Shared = "",
+    define: options.Define = None,
+    json_path: Annotated[Path | None, options.json_of("the final records here; - prints them")] = None,
 ) -> None:
     """Search the configs of kernels for the fastest on a problem.
 
@@ -126,7 +107,7 @@ def run_tune(
     named = [words.resolve(name) for name in kernels or ()]
     if save and any(kernel.foreign for kernel, _ in named):
         raise ConfigError("--save is for kernels that matmul picks from, which a source file's are not")
-    scalars = finite_scalars(alpha, beta)
+    scalars = options.finite_scalars(alpha, beta)
     if save and scalars != Scalars():
         raise ConfigError(f"--save is for products with alpha 1 and beta 0, got alpha {alpha:g} and beta {beta:g}")
     for kernel, _ in named:
@@ -137,7 +118,7 @@ def run_tune(
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
     takes = named[0][0].takes if named else Takes()
-    typed = takes.arithmetic(factor_type(dtype, promised(precision), scales) or "")
+    typed = takes.arithmetic(options.factor_type(dtype, options.promised(precision), scales) or "")
     arithmetic = Arithmetic(typed.factors, out_dtype or typed.result, precision, batch_invariant)
     problems = suites.problems(
         shape or [],
@@ -208,34 +189,27 @@ def _spaces(
     chosen = list(dict.fromkeys(kernel for kernel, _ in named)) or search.searchable(KERNELS, problem, capability)
     if not chosen:
         raise DtypeError(f"no kernel takes {problem.shape} of {problem.dtype} on {engine.device_name}")
+    tables = [*store.load(engine.device_name), *store.shipped()] if known else []
+    entries = [entry for table in tables for entry in table.entries if entry.dtype == problem.dtype]
+    names, order = ", ".join(kernel.name for kernel in chosen), orders.order_of(problem.arithmetic, capability)
+    if known and not any(kernel.name == entry.kernel for kernel, entry in itertools.product(chosen, entries)):
+        raise ConfigError(f"--known needs tables that name configs of {names}")
     found: dict[Kernel, list[Config]] = {}
-    if known:
-        tables = [*store.load(engine.device_name), *store.shipped()]
-        entries = [entry for table in tables for entry in table.entries if entry.dtype == problem.dtype]
-        for kernel, entry in itertools.product(chosen, entries):
-            if entry.kernel == kernel.name:
-                found.setdefault(kernel, []).append(kernel.config(entry.config))
-        if not found:
-            names = ", ".join(kernel.name for kernel in chosen)
-            raise ConfigError(f"--known needs tables that name configs of {names}")
-    else:
-        found = {kernel: space.configs(kernel, capability) for kernel in chosen}
-    for kernel in found if named else ():
+    for kernel in chosen:
+        configs = (
+            [kernel.config(entry.config) for entry in entries if entry.kernel == kernel.name]
+            if known
+            else space.configs(kernel, capability)
+        )
         presets = [preset for one, preset in named if one is kernel]
-        found[kernel] = [
-            config for config in found[kernel] if any(preset.items() <= config.items() for preset in presets)
-        ]
-        if not found[kernel]:
+        kept = [one for one in configs if not named or any(preset.items() <= one.items() for preset in presets)]
+        if configs and not kept:
             raise ConfigError(f"--known needs tables that name configs of {kernel.name} with its preset's parameters")
-    if order := orders.order_of(problem.arithmetic, capability):
-        found = {
-            kernel: [one for one in configs if kernel.sum_order(one) == order] for kernel, configs in found.items()
-        }
-        found = {kernel: configs for kernel, configs in found.items() if configs}
-        if not found:
-            names = ", ".join(kernel.name for kernel in chosen)
-            raise ConfigError(f"no config of {names} adds up in the order of batch-invariant products, {order}")
-    return {kernel: space.distinct(kernel, configs, problem.layout) for kernel, configs in found.items()}
+        if in_order := [one for one in kept if not order or kernel.sum_order(one) == order]:
+            found[kernel] = space.distinct(kernel, in_order, problem.layout)
+    if order and not found:
+        raise ConfigError(f"no config of {names} adds up in the order of batch-invariant products, {order}")
+    return found
 
 
 def _run(one: Search, steps: Steps, name: str, budget_s: float) -> None:
@@ -251,11 +225,8 @@ def _run(one: Search, steps: Steps, name: str, budget_s: float) -> None:
 
 def _sum_up(trial: Trial) -> str:
     """A trial in a few words."""
-    return f"{trial.gflops:,.0f} GFLOP/s {trial.kernel} {_pairs(trial.config.items())}"
-
-
-def _pairs(items: Iterable[tuple[str, int]]) -> str:
-    return ",".join(f"{name}={value}" for name, value in items)
+    pairs = ",".join(f"{name}={value}" for name, value in trial.config.items())
+    return f"{trial.gflops:,.0f} GFLOP/s {trial.kernel} {pairs}"
 
 
 def _counts(one: Search) -> str:

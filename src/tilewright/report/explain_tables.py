@@ -1,19 +1,18 @@
 """Terminal output of `tilewright explain`: the counters, occupancy and roofline of a launch."""
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from rich.text import Text
 
 from tilewright.analysis.accuracy import error_in_order
-from tilewright.analysis.explanation import Explanation, Waves
+from tilewright.analysis.explanation import Explanation
+from tilewright.analysis.foreign_code import Held
 from tilewright.analysis.launch_explanation import LaunchExplanation
 from tilewright.analysis.occupancy import Occupancy
-from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED, Roofline
-from tilewright.analysis.traffic import Group, Traffic
+from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
+from tilewright.analysis.scaling import Share
+from tilewright.analysis.traffic import Group
 from tilewright.bench.profile import Profile
-from tilewright.core.gpus import Gpu
-from tilewright.engines.base import CompileReport
 from tilewright.report.fitted import Column, FittedTable
 
 _NAMES = {
@@ -32,57 +31,31 @@ _LINES = 8
 """Source lines that a table shows."""
 _LEVELS = {MEMORY: "DRAM, the least possible", L2: "L2, what L1 has not", L1: "L1, passes", SHARED: "shared memory"}
 
-_ROOFLINE, _ROOFLINE_HEADS = "Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", "")
+Launched = Explanation | LaunchExplanation
 
 
-class Held(Protocol):
-    """What an occupancy is made of."""
-
-    @property
-    def gpu(self) -> Gpu: ...
-    @property
-    def report(self) -> CompileReport: ...
-    @property
-    def shared_bytes(self) -> int: ...
-    @property
-    def threads(self) -> int: ...
-    @property
-    def occupancy(self) -> Occupancy: ...
-
-
-class Launched(Held, Protocol):
-    """What tables of any launch are made of: an `Explanation`, or a `LaunchExplanation`."""
-
-    @property
-    def traffic(self) -> Traffic: ...
-    @property
-    def waves(self) -> Waves: ...
-
-
-def heading(explanation: Explanation) -> Text:
-    """Kernel, config, problem and GPU, in a line or two."""
-    one, problem = explanation, explanation.problem
-    scalars = (
-        ""
-        if one.scalars.alpha == 1 and one.scalars.beta == 0
-        else f", alpha {one.scalars.alpha:g}, beta {one.scalars.beta:g}"
+def heading(one: Launched) -> Text:
+    """Kernel, config, problem and GPU, in a line or two; of a launch the kernel and the GPU."""
+    blocks = (
+        f"on one {one.gpu.name}: {one.waves.blocks:,} block{'s' * (one.waves.blocks != 1)} of {one.threads} threads"
     )
+    if isinstance(one, LaunchExplanation):
+        return Text.assemble((one.launch.name, "bold"), f" {blocks}")
+    problem, (alpha, beta) = one.problem, one.scalars
+    scalars = "" if alpha == 1 and beta == 0 else f", alpha {alpha:g}, beta {beta:g}"
     layout = "" if problem.layout == "NN" else f"{problem.layout} "
     return Text.assemble(
-        (one.kernel.name, "bold"),
-        f" {one.config}\n"
-        f"{problem.shape}, {layout}{problem.dtype}{scalars}, on one {one.gpu.name}: "
-        f"{one.waves.blocks:,} block{'s' * (one.waves.blocks != 1)} of {one.threads} threads",
+        (one.kernel.name, "bold"), f" {one.config}\n{problem.shape}, {layout}{problem.dtype}{scalars}, {blocks}"
     )
 
 
 def traffic_table(explanation: Launched) -> FittedTable:
     """One row a kind of accesses: requests, and what they cost."""
-    table = _table(
-        "What the threads ask of memory", ("", "requests", "sectors", "wavefronts", "a request", "conflicts")
-    )
-    for name, group in _used(explanation.traffic.profiled):
-        table.add_row(_NAMES[name], *_cells(group))
+    heads = ("", "requests", "sectors", "wavefronts", "a request", "conflicts")
+    table = _table("What the threads ask of memory", heads)
+    for kind, name in _NAMES.items():
+        if (group := explanation.traffic.profiled[kind]).requests:
+            table.add_row(name, *_cells(group))
     return table
 
 
@@ -98,25 +71,19 @@ def lines_table(explanation: Launched) -> FittedTable:
     return table
 
 
-def occupancy_table(explanation: Held) -> FittedTable:
+def occupancy_table(one: Launched | Held) -> FittedTable:
     """What a block needs, and how many blocks each resource of a multiprocessor allows."""
-    one, held, sm = explanation, explanation.occupancy, explanation.gpu.multiprocessor
+    held, sm = one.occupancy, one.gpu.multiprocessor
     spills = f", {one.report.spill_bytes} bytes spilled" if one.report.spill_bytes else ""
-    needs = {
-        "registers": f"{one.report.registers} a thread{spills}",
-        "shared memory": f"{one.shared_bytes:,} bytes",
-        "threads": f"{one.threads}",
-        "blocks": "1",
-    }
-    has = {
-        "registers": f"{sm.registers:,}",
-        "shared memory": f"{sm.shared_bytes:,} bytes",
-        "threads": f"{sm.threads:,}",
-        "blocks": f"{sm.blocks}",
+    resources = {
+        "registers": (f"{one.report.registers} a thread{spills}", f"{sm.registers:,}"),
+        "shared memory": (f"{one.shared_bytes:,} bytes", f"{sm.shared_bytes:,} bytes"),
+        "threads": (f"{one.threads}", f"{sm.threads:,}"),
+        "blocks": ("1", f"{sm.blocks}"),
     }
     table = _table("Occupancy of a multiprocessor", ("", "a block needs", "there is", "blocks that fit", ""))
     for name, blocks in held.limits.items():
-        table.add_row(name, needs[name], has[name], f"{blocks}", "binds" if name in held.limited_by else "")
+        table.add_row(name, *resources[name], f"{blocks}", "binds" if name in held.limited_by else "")
     return table
 
 
@@ -134,77 +101,47 @@ def warps_words(held: Occupancy) -> str:
     return f"{held.warps} of {held.most_warps} warps, {100 * held.fraction:.0f}%"
 
 
-def roofline_table(explanation: Explanation) -> FittedTable:
-    """The least time of the arithmetic and of each level of memory."""
-    one, line = explanation, explanation.roofline
-    table = _table(_ROOFLINE, _ROOFLINE_HEADS)
-    units = "tensor cores" if one.on_tensor_cores else "arithmetic"
-    _add_arithmetic(table, units, one.problem.flops, line, one.binds)
-    if one.issue:
-        share = f"issue slots, {100 * one.issue.multiply_share:.0f}% multiply-adds"
-        table.add_row(share, f"{_count(one.issue.instructions)}", "", _time(one.issue.time_us), "")
-    _add_levels(table, line, one.binds)
-    return table
-
-
-def launch_roofline_table(explanation: LaunchExplanation) -> FittedTable:
-    """The same of any kernel, by the operations that were counted."""
-    one = explanation
-    table = _table(_ROOFLINE, _ROOFLINE_HEADS)
-    if one.flops is not None:
-        _add_arithmetic(table, "float32", one.flops, one.roofline, one.binds)
-    _add_levels(table, one.roofline, one.binds)
-    return table
-
-
-def launch_heading(explanation: LaunchExplanation) -> Text:
-    """Kernel, GPU and geometry."""
-    one = explanation
-    blocks = f"{one.launch.blocks:,} block{'s' * (one.launch.blocks != 1)} of {one.threads} threads"
-    return Text.assemble((one.launch.name, "bold"), f" on one {one.gpu.name}: {blocks}")
-
-
-def launch_roofline_words(explanation: LaunchExplanation) -> str:
-    """Traffic against the least possible, and operations."""
-    one, words = explanation, []
-    if one.bytes.least:
-        words.append(f"Requests touch {one.bytes.requested / one.bytes.least:,.1f} times the least possible bytes.")
-    if counted := one.traffic.operations:
-        words.append(
-            f"Counted in float32: {_count(counted.ffma)} multiply-adds, {_count(counted.fmul)} multiplications, "
-            f"{_count(counted.fadd)} additions."
-        )
-    return " ".join(words)
-
-
-def _add_arithmetic(table: FittedTable, units: str, flops: int, line: Roofline, binds: str) -> None:
-    amount = f"{flops / 1e9:,.3g} GFLOP"
-    slowest = "binds" if binds == ARITHMETIC else ""
-    table.add_row(f"{units}, {line.peak_tflops:.1f} TFLOP/s", amount, "", _time(line.arithmetic_us), slowest)
-
-
-def _add_levels(table: FittedTable, line: Roofline, binds: str) -> None:
+def roofline_table(one: Launched) -> FittedTable:
+    """The least time of the arithmetic, of any kernel by the operations that were counted, and of each level of
+    memory."""
+    line, table = one.roofline, _table("Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", ""))
+    if isinstance(one, LaunchExplanation):
+        units, flops, issue = "float32", one.flops, None
+    else:
+        units, flops, issue = "tensor cores" if one.on_tensor_cores else "arithmetic", one.problem.flops, one.issue
+    if flops is not None:
+        slowest = "binds" if one.binds == ARITHMETIC else ""
+        amount = f"{flops / 1e9:,.3g} GFLOP"
+        table.add_row(f"{units}, {line.peak_tflops:.1f} TFLOP/s", amount, "", _time(line.arithmetic_us), slowest)
+    if issue:
+        share = f"issue slots, {100 * issue.multiply_share:.0f}% multiply-adds"
+        table.add_row(share, _count(issue.instructions), "", _time(issue.time_us), "")
     for level in line.levels:
-        table.add_row(
-            _LEVELS[level.name],
-            f"{_bytes(level.bytes)}",
-            f"{level.flops_per_byte:,.1f}" if level.flops_per_byte else "",
-            _time(level.time_us),
-            "binds" if binds == level.name else "",
-        )
+        intensity = f"{level.flops_per_byte:,.1f}" if level.flops_per_byte else ""
+        slowest = "binds" if one.binds == level.name else ""
+        table.add_row(_LEVELS[level.name], _bytes(level.bytes), intensity, _time(level.time_us), slowest)
+    return table
 
 
-def roofline_words(explanation: Explanation) -> str:
-    """Traffic against the least possible, caches, operations, predicted error, and measured time."""
-    one, words = explanation, []
+def roofline_words(one: Launched) -> str:
+    """Traffic against the least possible, and operations; of a product also caches, predicted error, and measured
+    time."""
+    words, counted, product = [], one.traffic.operations, isinstance(one, Explanation)
     if one.bytes.least:
-        verb = "Requests and tensor maps move" if one.bytes.tiles else "Requests touch"
+        verb = "Requests and tensor maps move" if product and one.bytes.tiles else "Requests touch"
         words.append(f"{verb} {one.bytes.requested / one.bytes.least:,.1f} times the least possible bytes.")
-    if one.traffic.operations:
+    if isinstance(one, LaunchExplanation):
+        if counted:
+            words.append(
+                f"Counted in float32: {_count(counted.ffma)} multiply-adds, {_count(counted.fmul)} multiplications, "
+                f"{_count(counted.fadd)} additions."
+            )
+        return " ".join(words)
+    if counted:
         useful = one.problem.m * one.problem.n * one.problem.k
-        beyond = one.traffic.operations.ffma / useful if useful else 0
+        beyond = counted.ffma / useful if useful else 0
         more = f", {beyond:.2f} times what the product needs" if beyond > 1.005 else ""
-        words.append(f"{_count(one.traffic.operations.ffma)} multiply-adds{more}.")
+        words.append(f"{_count(counted.ffma)} multiply-adds{more}.")
     if one.predicted and one.predicted.l2_bytes:
         words.append(_cache_words(one.bytes.requested, one.predicted.l2_bytes, one.predicted.dram_bytes))
     if one.error:
@@ -227,9 +164,8 @@ def comparison_table(rows: Sequence[tuple[str, int | None, int | None]]) -> Fitt
     """Counters as explained and as Nsight Compute counts them: name, ours, theirs."""
     table = _table("Compared with Nsight Compute", ("", "explained", "Nsight Compute", "difference"))
     for name, ours, theirs in rows:
-        if ours is None or theirs is None:
-            continue
-        table.add_row(name, f"{ours:,}", f"{theirs:,}", difference(ours, theirs))
+        if ours is not None and theirs is not None:
+            table.add_row(name, f"{ours:,}", f"{theirs:,}", difference(ours, theirs))
     return table
 
 
@@ -258,15 +194,35 @@ def profile_table(one: Profile) -> FittedTable:
     return table
 
 
+def scaling_table(shares: Sequence[Share]) -> FittedTable:
+    """What a product takes on several GPUs, by the cost model: a row for each scheme and number of GPUs."""
+    heads = ("scheme", "GPUs", *(f"{name} us" for name in ("compute", "memory", "link", "network", "total")))
+    columns = [Column(head, "left" if head == "scheme" else "right") for head in heads]
+    more = Column("binds"), Column("speedup", "right"), Column("each GPU", "right")
+    found = FittedTable(*columns, *more, title="A GPU's share, by the cost model", names=2)
+    for one in shares:
+        found.add_row(*scaling_cells(one))
+    return found
+
+
+def scaling_cells(one: Share) -> tuple[str, ...]:
+    """The row of one scheme and number of GPUs, as text."""
+    times = (one.compute_us, one.memory_us, one.link_us, one.network_us, one.us)
+    return (
+        one.scheme,
+        str(one.devices),
+        *(f"{us:,.0f}" for us in times),
+        one.binds,
+        f"{one.speedup:.2f}",
+        f"{100 * one.efficiency:.0f}%",
+    )
+
+
 def difference(ours: int, theirs: int) -> str:
     """How far a count is off."""
     if ours == theirs:
         return "none"
     return f"{100 * (ours - theirs) / theirs:+.2f}%" if theirs else f"{ours - theirs:+,}"
-
-
-def _used(groups: Mapping[str, Group]) -> list[tuple[str, Group]]:
-    return [(name, groups[name]) for name in _NAMES if groups[name].requests]
 
 
 def _cells(group: Group) -> tuple[str, ...]:

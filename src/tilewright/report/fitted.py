@@ -90,8 +90,8 @@ class FittedTable:
     def _widths(self, shown: Sequence[int], room: int, whole: bool) -> list[int] | None:
         """The widths of the columns of these indices; None where their longest words have no room, or, of whole cells,
         where one would be broken."""
-        least = [max(self._needs(index, not whole), self._heading(index, True)) for index in shown]
-        widths = [max(self._needs(index, False), self._heading(index, False)) for index in shown]
+        least = [self._needs(index, "" if whole else self._columns[index].wraps, " ") for index in shown]
+        widths = [self._needs(index, "", "") for index in shown]
         if sum(least) > room:
             return None
         while sum(widths) > room:
@@ -99,14 +99,12 @@ class FittedTable:
             widths[slack.index(max(slack))] -= 1
         return widths
 
-    def _needs(self, index: int, wrapping: bool) -> int:
-        """The width of a column's cells, which wrap wherever they can, or nowhere."""
-        behind = self._columns[index].wraps if wrapping else ""
-        return max((part.cell_len for row in self._rows for part in _parts(row.cells[index], behind)), default=0)
-
-    def _heading(self, index: int, wrapping: bool) -> int:
-        """The width of a column's heading, which wraps between its words, or nowhere."""
-        return max(part.cell_len for part in _parts(Text(self._columns[index].heading), " " if wrapping else ""))
+    def _needs(self, index: int, behind: _Behind, heading: _Behind) -> int:
+        """The width of a column whose cells, and whose heading, are broken behind this; '': nowhere."""
+        parts = _parts(Text(self._columns[index].heading), heading)
+        return max(
+            part.cell_len for part in parts + [one for row in self._rows for one in _parts(row.cells[index], behind)]
+        )
 
     def _table(self, shown: Sequence[int], widths: Iterable[int], gap: int) -> Table:
         title = Text(self._title, "table.title") if self._title else None

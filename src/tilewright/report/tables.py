@@ -52,41 +52,29 @@ def info_table(facts: Mapping[str, str]) -> Table:
 def bench_table(records: Sequence[Record]) -> FittedTable:
     """One row a record, all of one problem, and a last one for the baseline."""
     first = records[0]
-    emulated = first.engine == "emulator"
+    real = first.engine != "emulator"
     baselines = {record.baseline.name: record.baseline for record in records if record.baseline}
-    columns = [
+    name_of_baseline = next(iter(baselines)) if len(baselines) == 1 else "baseline"
+    table = FittedTable(
         Column("rung", "right"),
         Column("kernel", style="bold", wraps=" "),
         Column("config", wraps=" "),
         Column("error", "right"),
-        Column("emulator time" if emulated else "time", "right"),
-    ]
-    if not emulated:
-        columns.append(Column("GFLOP/s", "right"))
-        if baselines:
-            name_of_baseline = next(iter(baselines)) if len(baselines) == 1 else "baseline"
-            columns.append(Column(f"of {name_of_baseline}", "right", wraps=" "))
-    case = first.case.removeprefix("NN ")
-    table = FittedTable(*columns, title=f"{first.shape}, {case}", caption=_caption(records), names=2)
+        Column("time" if real else "emulator time", "right"),
+        *[Column("GFLOP/s", "right")] * real,
+        *[Column(f"of {name_of_baseline}", "right", wraps=" ")] * (real and bool(baselines)),
+        title=f"{first.shape}, {first.case.removeprefix('NN ')}",
+        caption=_caption(records),
+        names=2,
+    )
     for record in records:
-        cells: list[str | Text] = [
-            str(record.rung or ""),
-            record.title,
-            pairs(record.config),
-            _verdict(record),
-            duration(record.time_us.median),
-        ]
-        if not emulated:
-            cells.append(speed(record.gflops))
-            if baselines:
-                cells.append(_ratio(record, named=len(baselines) > 1))
-        table.add_row(*cells)
+        took, rung = duration(record.time_us.median), str(record.rung or "")
+        speeds = [speed(record.gflops), *[_ratio(record, named=len(baselines) > 1)] * bool(baselines)] if real else []
+        table.add_row(rung, record.title, pairs(record.config), _verdict(record), took, *speeds)
     for baseline in baselines.values():
         error = f"{baseline.error:.1e}" if baseline.error is not None else ""
-        cells = ["", baseline.name, f"version {baseline.version}", error, duration(baseline.time_us.median)]
-        if not emulated:
-            cells += [speed(baseline.gflops), "100.0%"]
-        table.add_row(*cells, style="cyan")
+        cells = [baseline.name, f"version {baseline.version}", error, duration(baseline.time_us.median)]
+        table.add_row("", *cells, *[speed(baseline.gflops), "100.0%"] * real, style="cyan")
     return table
 
 
@@ -125,9 +113,7 @@ def _ratio(record: Record, named: bool) -> str:
 
 
 def _verdict(record: Record) -> Text:
-    error = record.error.relative_frobenius
-    text = "NaN" if error is None else f"{error:.1e}"
-    return Text(f"{text} ok", style="green") if record.verified else Text(f"{text} WRONG", style="bold red")
+    return Text(f"{record.error} ok", "green") if record.verified else Text(f"{record.error} WRONG", "bold red")
 
 
 def pairs(config: Mapping[str, int]) -> str:

@@ -64,7 +64,9 @@ def fastest(records: Sequence[Record]) -> list[str]:
     """The fastest kernel for each element type of factors, and its share of the baseline's speed: a line for each."""
     lines = []
     for dtype in dict.fromkeys(record.dtype for record in records):
-        best = max((one for one in records if one.dtype == dtype and one.verified), key=_gflops, default=None)
+        best = max(
+            (one for one in records if one.dtype == dtype and one.verified), key=lambda one: one.gflops, default=None
+        )
         if best:
             of = f", {share(best)} of {best.baseline.name}'s" if best.baseline else ""
             lines.append(f"fastest in {dtype}: {best.title} on {best.shape}, {speed(best.gflops)} GFLOP/s{of}")
@@ -75,10 +77,8 @@ _VERDICT = (Column("error", "right"), Column("bound", "right"), Column())
 
 
 def _verdict(result: Result) -> tuple[Text, str, Text]:
-    error = result.error.relative_frobenius
     style, word = ("green", "ok") if result.verified else ("bold red", "WRONG")
-    text = "NaN" if error is None else f"{error:.1e}"
-    return Text(text, style=style), f"{result.error.limit:.1e}", Text(word, style=style)
+    return Text(str(result.error), style), f"{result.error.limit:.1e}", Text(word, style)
 
 
 def _title(results: Sequence[Result], speeds: Sequence[RungSpeed | None], course: Course) -> str:
@@ -110,7 +110,3 @@ def _arithmetic(result: Result) -> str:
 
 def _case(result: Result) -> str:
     return result.case.removeprefix("NN ")
-
-
-def _gflops(record: Record) -> float:
-    return record.gflops

@@ -23,8 +23,8 @@ FAULTS = (
     ),
     Fault(
         "column bias of a product with a vector",
-        "return (m, 1) if b.ndim > 1 and a.ndim > 1 else (m,)",
-        "return (m, 1)",
+        'bias = bias.reshape((-1, 1) if call.side == "column" and a.ndim > 1 and b.ndim > 1 else -1)',
+        'bias = bias.reshape((-1, 1) if call.side == "column" else -1)',
         "a bias of m x 1 elements fails where b is a vector",
     ),
     Fault(

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.engines.emulator.requests import BANK_BYTES, BANKS, Access, Request
-from tilewright.report.figures.palette import SEVERAL, ink_on, lane_color, spans
+from tilewright.report.figures.palette import ink_on, of_lanes
 from tilewright.report.figures.svg import ALARM, FAINT, PALE, SOFT, Drawing
 
 _CELL, _CELL_HEIGHT = 13.5, 14.0
 _VERBS = {"load": "loads {}s", "store": "stores {}s", "copy": "copies into {}s"}
 
 
-class Piece(NamedTuple):
+class LanePiece(NamedTuple):
     """Words that a lane asks, or several lanes alike."""
 
     word: int
@@ -28,7 +28,7 @@ class Piece(NamedTuple):
     col: int
 
 
-Wavefront = list[Piece]
+Wavefront = list[LanePiece]
 
 
 def wavefronts(accesses: Sequence[Access]) -> list[list[Wavefront]]:
@@ -94,18 +94,18 @@ def _alike(accesses: Sequence[Access], apart: int) -> bool:
     return all(addresses.get(lane ^ apart, address) == address for lane, address in addresses.items())
 
 
-def _pieces(accesses: Iterable[Access]) -> list[Piece]:
+def _pieces(accesses: Iterable[Access]) -> list[LanePiece]:
     """Accesses to the same words as one, in the order of their first lanes."""
-    pieces: dict[tuple[int, int], Piece] = {}
+    pieces: dict[tuple[int, int], LanePiece] = {}
     for access in accesses:
         word = access.address // BANK_BYTES
         words = ceil_div(access.address + access.bytes, BANK_BYTES) - word
-        known = pieces.get((word, words), Piece(word, words, (), access.row, access.col))
+        known = pieces.get((word, words), LanePiece(word, words, (), access.row, access.col))
         pieces[word, words] = known._replace(lanes=(*known.lanes, access.lane))
     return list(pieces.values())
 
 
-def _serve(pieces: Iterable[Piece]) -> list[Wavefront]:
+def _serve(pieces: Iterable[LanePiece]) -> list[Wavefront]:
     """Each piece in the first wavefront in which its banks are free."""
     served: list[Wavefront] = []
     busy: list[set[int]] = []
@@ -120,15 +120,14 @@ def _serve(pieces: Iterable[Piece]) -> list[Wavefront]:
     return served
 
 
-def _draw_piece(drawing: Drawing, array: str, piece: Piece, left: float, y: float) -> None:
-    color = lane_color(piece.lanes[0]) if len(piece.lanes) == 1 else SEVERAL
+def _draw_piece(drawing: Drawing, array: str, piece: LanePiece, left: float, y: float) -> None:
+    color, label, lanes = of_lanes(piece.lanes)
     x, width = left + piece.word % BANKS * _CELL, piece.words * _CELL
     bank = piece.word % BANKS
     where = f"bank {bank}" if piece.words == 1 else f"banks {bank} to {bank + piece.words - 1}"
-    title = f"{'lane' if len(piece.lanes) == 1 else 'lanes'} {spans(piece.lanes)}: {where}"
+    title = f"{lanes}: {where}"
     if piece.row >= 0:
         title += f", where {array}[{piece.row}, {piece.col}] lies"
     drawing.rect(x + 0.6, y + 0.6, width - 1.2, _CELL_HEIGHT - 1.2, color, title=title)
-    label = f"{piece.lanes[0]}" if len(piece.lanes) == 1 else f"x{len(piece.lanes)}"
     size = 8.0 if len(label) < 3 or piece.words > 1 else 6.5
     drawing.text(x + width / 2, y + 10.3, label, size, fill=ink_on(color), anchor="middle")

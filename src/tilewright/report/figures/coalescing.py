@@ -1,11 +1,11 @@
 """The coalescing figure: which lanes of a warp touch which elements of a matrix in one request, and which sectors."""
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from tilewright.core.hardware import SECTOR_BYTES, WARP
 from tilewright.engines.emulator.requests import Access, Request
-from tilewright.report.figures.palette import SEVERAL, ink_on, lane_color, lighter, spans
+from tilewright.report.figures.palette import ink_on, lighter, of_lanes
 from tilewright.report.figures.svg import INK, PALE, SOFT, Drawing
 
 _CELL, _CELL_HEIGHT = 15.0, 13.0
@@ -96,14 +96,10 @@ def _labelled(columns: Sequence[int], cell: float) -> list[int]:
 
 def _runs(row: int, span: range, owners: dict[tuple[int, int], tuple[int, ...]]) -> Iterable[tuple[int, int]]:
     """Neighbouring elements of a sector that the same lanes take: first column, and how many."""
-    first = None
-    for col in [*span, span.stop]:
-        taken = owners.get((row, col)) if col in span else None
-        if first is not None and taken != owners[row, first]:
-            yield first, col - first
-            first = None
-        if first is None and taken is not None:
-            first = col
+    for lanes, cols in groupby(span, lambda col: owners.get((row, col))):
+        if lanes is not None:
+            first, *others = cols
+            yield first, 1 + len(others)
 
 
 def _draw_run(
@@ -117,13 +113,11 @@ def _draw_run(
     count: int,
     lanes: tuple[int, ...],
 ) -> None:
-    color = lane_color(lanes[0]) if len(lanes) == 1 else SEVERAL
+    color, label, takers = of_lanes(lanes)
     elements = f"{array}[{row}, {col}]" if count == 1 else f"{array}[{row}, {col} to {col + count - 1}]"
-    title = f"{'lane' if len(lanes) == 1 else 'lanes'} {spans(lanes)}: {elements}"
-    drawing.rect(x + 0.7, y + 0.7, count * cell - 1.4, _CELL_HEIGHT - 1.4, color, title=title)
+    drawing.rect(x + 0.7, y + 0.7, count * cell - 1.4, _CELL_HEIGHT - 1.4, color, title=f"{takers}: {elements}")
     for inner in range(1, count):
         drawing.line(x + inner * cell, y + 10, x + inner * cell, y + _CELL_HEIGHT - 1, lighter(color, 0.5), 0.8)
-    label = f"{lanes[0]}" if len(lanes) == 1 else f"x{len(lanes)}"
     size = 8.0
     if len(label) * size * 0.6 <= count * cell:
         drawing.text(

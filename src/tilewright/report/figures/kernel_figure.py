@@ -10,19 +10,22 @@ from dataclasses import dataclass, replace
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import FigureError
 from tilewright.core.gpus import Gpu
+from tilewright.core.hardware import WARP
 from tilewright.core.problem import Layout, Problem
 from tilewright.engines.emulator.requests import Request
 from tilewright.engines.emulator.trace import Trace, trace
 from tilewright.kernels.spec import Config, Kernel, numbered
 from tilewright.report.figures.banks import bank_panel
 from tilewright.report.figures.coalescing import coalescing_panel
-from tilewright.report.figures.legend import bank_legend, lane_legend
+from tilewright.report.figures.palette import SEVERAL, ink_on, lane_color
 from tilewright.report.figures.roofline import Point, roofline_panel
-from tilewright.report.figures.svg import FAINT, Drawing, flow, paragraph, stack
+from tilewright.report.figures.svg import ALARM, FAINT, INK, PALE, SOFT, Drawing, flow, paragraph, stack
 from tilewright.report.figures.tiling import tiling_panel
 
 _WIDTH = 680.0
 _GAP = 24.0
+_LANE_WIDTH, _LEGEND_SIZE, _ENTRY_GAP = 15.0, 11.0, 16.0
+"""Of legends: a lane, the font, and what lies between two entries."""
 _TILES_M, _TILES_N = 2, 3
 """Tiles of C that a figure shows, at most."""
 
@@ -157,3 +160,47 @@ def _section(head: str, drawing: Drawing | None) -> Drawing | None:
     title.line(0, 0, _WIDTH, 0, FAINT)
     title.text(0, 22, head, 14.5, bold=True)
     return stack([title, drawing], 12)
+
+
+def lane_legend(width: float) -> Drawing:
+    """Of the coalescing figure, in lines of at most this width."""
+    entries = [_swatch(SEVERAL, "several lanes"), _swatch(PALE, "moved, not used")]
+    sector = Drawing()
+    sector.rect(0, 1, 26, 12, "none", stroke=INK, stroke_width=0.8, radius=2)
+    sector.text(32, 11, "a sector, 32 bytes", _LEGEND_SIZE, fill=SOFT)
+    return _lines([_lanes(), *entries, sector], width)
+
+
+def bank_legend(width: float) -> Drawing:
+    """Of the bank figure, whose rows are wavefronts."""
+    several = Drawing()
+    several.rect(0, 1, 26, 12, SEVERAL)
+    several.text(13, 10.5, "x4", 8.5, fill=ink_on(SEVERAL), anchor="middle")
+    several.text(31, 11, "4 lanes, same words", _LEGEND_SIZE, fill=SOFT)
+    conflict = Drawing()
+    conflict.rect(0, 1, 4, 12, ALARM)
+    conflict.text(9, 11, "a bank conflict", _LEGEND_SIZE, fill=SOFT)
+    return _lines([_lanes(), several, _swatch(PALE, "nobody asks"), conflict], width)
+
+
+def _lines(entries: list[Drawing], width: float) -> Drawing:
+    for entry in entries:
+        entry.width += _ENTRY_GAP
+    return flow(entries, width, 0, 8.0)
+
+
+def _lanes() -> Drawing:
+    drawing = Drawing()
+    drawing.text(0, 11, "lane", _LEGEND_SIZE, fill=SOFT)
+    for lane in range(WARP):
+        color, x = lane_color(lane), 32 + lane * _LANE_WIDTH
+        drawing.rect(x, 0, _LANE_WIDTH, 14, color)
+        drawing.text(x + _LANE_WIDTH / 2, 10.5, f"{lane}", 8.5, fill=ink_on(color), anchor="middle")
+    return drawing
+
+
+def _swatch(color: str, label: str) -> Drawing:
+    drawing = Drawing()
+    drawing.rect(0, 1, 12, 12, color, stroke=FAINT)
+    drawing.text(17, 11, label, _LEGEND_SIZE, fill=SOFT)
+    return drawing

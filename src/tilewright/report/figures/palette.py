@@ -51,6 +51,13 @@ def spans(numbers: Sequence[int]) -> str:
     return ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in parts)
 
 
+def of_lanes(lanes: Sequence[int]) -> tuple[str, str, str]:
+    """How what these lanes take is drawn: its colour, its label, and the lanes in words."""
+    if len(lanes) == 1:
+        return lane_color(lanes[0]), f"{lanes[0]}", f"lane {lanes[0]}"
+    return SEVERAL, f"x{len(lanes)}", f"lanes {spans(lanes)}"
+
+
 def _parts(color: str) -> tuple[int, int, int]:
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 

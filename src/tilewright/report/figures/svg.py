@@ -1,5 +1,6 @@
 """A small SVG writer: shapes, text, and drawings set side by side. The same drawing gives the same bytes."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
@@ -201,14 +202,8 @@ def flow(drawings: Sequence[Drawing], width: float, gap: float, line_gap: float 
 
 def wrap(text: str, size: float, width: float) -> list[str]:
     """A text in lines no wider than this, as far as words allow."""
-    lines = [""]
-    for word in text.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and text_width(longer, size) > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines
+    most = int(width / text_width(" ", size))
+    return textwrap.wrap(text, most, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def paragraph(text: str, width: float, size: float = 12.0, fill: str = SOFT) -> Drawing:

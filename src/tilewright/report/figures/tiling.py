@@ -116,11 +116,12 @@ def _level(
     drawing.text(0, 13, title, 13, bold=True)
     drawing.text(0, 30, f"{rows} x {cols} elements", 11.5, fill=SOFT)
     drawing.rect(0, _TOP, cols * cell_x, rows * cell_y, PALE)
-    found = list(patches(part))
-    longest = max((f"{patch.owner}" for patch in found), key=len)
-    for patch in found:
-        x, y = patch.col * cell_x, _TOP + patch.row * cell_y
-        width, height = patch.cols * cell_x, patch.rows * cell_y
+    found = [
+        (patch, (patch.col * cell_x, _TOP + patch.row * cell_y, patch.cols * cell_x, patch.rows * cell_y))
+        for patch in patches(part)
+    ]
+    longest = max((f"{patch.owner}" for patch, _ in found), key=len)
+    for patch, (x, y, width, height) in found:
         color = color_of(patch.owner) if color_of else owner_color(patch.owner)
         if color_of is None and patch.owner != marked:
             color = lighter(color, 0.55)
@@ -131,21 +132,14 @@ def _level(
         drawing.rect(
             x, y, width, height, color, stroke=edge, stroke_width=0.8, title=f"{patch.owner}: C[{rows_of}, {cols_of}]"
         )
-        font = min(13.0, _font(longest, width, height))
+        font = min(13.0, height * 0.85, width / (len(longest) * 0.62))  # the largest in which labels fit
         if font >= _SMALLEST:
             middle = y + height / 2 + font * 0.36
             drawing.text(x + width / 2, middle, f"{patch.owner}", font, fill=ink_on(color), anchor="middle")
-    for patch in found:
+    for patch, (x, y, width, height) in found:
         if patch.owner == marked:
-            x, y = patch.col * cell_x, _TOP + patch.row * cell_y
-            width, height = patch.cols * cell_x, patch.rows * cell_y
             drawing.rect(x, y, width, height, stroke=INK, stroke_width=min(1.8, width / 4, height / 4))
     return _Panel(drawing, first, (cell_x, cell_y))
-
-
-def _font(label: str, width: float, height: float) -> float:
-    """The largest size in which a label fits."""
-    return min(height * 0.85, width / (len(label) * 0.62))
 
 
 def _range(first: int, count: int) -> str:

@@ -1,13 +1,11 @@
 """Two files side by side: what both measured, and how much faster the second is."""
 
-import html
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.bench.records import Record
 from tilewright.report.html.charts import CHANGE_TICKS, Figure, ratio_map, shapes_of
-from tilewright.report.html.series import Point, baselines
+from tilewright.report.html.series import Point, baselines, marked_up
 from tilewright.report.html.sources import Source
 from tilewright.report.tables import duration, pairs
 
@@ -97,12 +95,11 @@ class Comparison:
 
     def _words(self, change: Change) -> str:
         """What hovering over a change shows."""
-        lines = [f"{change.title}, {change.shape}"]
+        lines = [f"{change.title}, {change.shape}", f"{change.ratio:.3f} times as fast"]
         for source, side in ((self.before, change.before), (self.after, change.after)):
             speed = "emulator time" if self.emulated else f"{side.gflops:,.0f} GFLOP/s"
             lines += [f"{source.label}: {speed}, {duration(side.time_us)}", *([side.config] if side.config else [])]
-        first, *others = (html.escape(line, quote=False) for line in lines)
-        return "<br>".join([f"<b>{first}</b>", f"{change.ratio:.3f} times as fast", *others])
+        return marked_up(lines)
 
 
 def compare(before: Source, after: Source, some: Sequence[Point]) -> Comparison | None:
@@ -115,37 +112,24 @@ def compare(before: Source, after: Source, some: Sequence[Point]) -> Comparison 
     """
     if before.emulated != after.emulated:
         return None
-    ours = [point for point in some if point.source is before]
-    theirs = [point for point in some if point.source is after]
-    changes = [*_changes(_kernels(ours), _kernels(theirs), False)]
-    if not changes:
+    ours, theirs = ([point for point in some if point.source is source] for source in (before, after))
+    sides, others = _sides(ours), _sides(theirs)
+    changes = [Change(*key, side, others[key]) for key, side in sides.items() if key in others]
+    if all(change.is_baseline for change in changes):
         return None
-    changes += _changes(_baselines(ours), _baselines(theirs), True)
     shared = {change.shape for change in changes}
     return Comparison(before, after, [shape for shape in shapes_of(ours) if shape in shared], changes)
 
 
-def _changes(
-    before: dict[tuple[str, str], Side], after: dict[tuple[str, str], Side], is_baseline: bool
-) -> list[Change]:
-    return [
-        Change(title, shape, is_baseline, side, after[title, shape])
-        for (title, shape), side in before.items()
-        if (title, shape) in after
-    ]
-
-
-def _kernels(some: Sequence[Point]) -> dict[tuple[str, str], Side]:
-    def side(record: Record) -> Side:
-        return Side(record.time_us.median, record.gflops, record.ratio, pairs(record.config))
-
-    return {(point.series.title, point.shape): side(point.record) for point in some}
-
-
-def _baselines(some: Sequence[Point]) -> dict[tuple[str, str], Side]:
-    return {
-        (name, point.shape): Side(baseline.time_us.median, baseline.gflops, None, "")
-        for name, chosen in baselines(some).items()
-        for point in chosen
-        if (baseline := point.record.baseline)
-    }
+def _sides(some: Sequence[Point]) -> dict[tuple[str, str, bool], Side]:
+    """What a file holds of each kernel, and then of each baseline, by title and shape, and whether it is a baseline."""
+    found = {}
+    for point in some:
+        record = point.record
+        side = Side(record.time_us.median, record.gflops, record.ratio, pairs(record.config))
+        found[point.series.title, point.shape, False] = side
+    for name, chosen in baselines(some).items():
+        for point in chosen:
+            if baseline := point.record.baseline:
+                found[name, point.shape, True] = Side(baseline.time_us.median, baseline.gflops, None, "")
+    return found

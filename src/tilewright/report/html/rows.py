@@ -21,7 +21,7 @@ class Cell(NamedTuple):
     """Classes of the page's style sheet."""
 
 
-class Column(NamedTuple):
+class Heading(NamedTuple):
     """A column of a table that can be sorted."""
 
     heading: str
@@ -30,34 +30,35 @@ class Column(NamedTuple):
     """Whether it has a parameter of configs, which a filter finds as in 'BM=64'."""
 
 
-class Table(NamedTuple):
+class SortableTable(NamedTuple):
     """A table that can be sorted and filtered."""
 
     name: str
-    columns: Sequence[Column]
+    columns: Sequence[Heading]
     rows: Sequence[Sequence[Cell]]
 
 
-def records(sources: Sequence[Source]) -> Table:
+def records(sources: Sequence[Source]) -> SortableTable:
     """Every record and result of every file, with a column for each parameter of their configs.
 
     The emulator's have no speed and no ratio: its times are not a GPU's. What was not timed has no time either.
     """
     several, real = len(sources) > 1, not all(source.emulated for source in sources)
     columns = [
-        Column("rung", numeric=True), Column("kernel"), *[Column("file")] * several, Column("m x n x k", numeric=True),
-        Column("type"), *[Column("GFLOP/s", numeric=True), Column("of baseline", numeric=True)] * real,
-        Column("median", numeric=True), Column("fastest", numeric=True), Column("baseline"),
-        Column("error", numeric=True),
+        Heading("rung", numeric=True), Heading("kernel"), *[Heading("file")] * several,
+        Heading("m x n x k", numeric=True), Heading("type"),
+        *[Heading("GFLOP/s", numeric=True), Heading("of baseline", numeric=True)] * real,
+        Heading("median", numeric=True), Heading("fastest", numeric=True), Heading("baseline"),
+        Heading("error", numeric=True),
     ]  # fmt: skip
     parameters = list(
         dict.fromkeys(name for source in sources for one in source.run.every_result for name in one.config)
     )
-    columns += [Column(name, numeric=True, parameter=True) for name in parameters]
+    columns += [Heading(name, numeric=True, parameter=True) for name in parameters]
     rows = []
     for source in sources:
         for record in source.run.every_result:
-            baseline, error = record.baseline if isinstance(record, Record) else None, record.error.relative_frobenius
+            baseline = record.baseline if isinstance(record, Record) else None
             rounded = [record.precision] if record.precision else []
             case = record.case.removeprefix("NN ")
             kind = ", ".join([case, *rounded, *scalars(record.alpha, record.beta)])
@@ -72,22 +73,22 @@ def records(sources: Sequence[Source]) -> Table:
                     *speeds * real,
                     *times,
                     Cell(f"{baseline.name} {baseline.version}", baseline.name) if baseline else Cell(""),
-                    Cell("NaN" if error is None else f"{error:.1e}", error) if record.verified else _wrong(error),
+                    _error(record),
                     *(_parameter(record.config.get(name)) for name in parameters),
                 ]
             )
-    return Table("records", columns, rows)
+    return SortableTable("records", columns, rows)
 
 
-def changes(comparison: Comparison, name: str) -> Table:
+def changes(comparison: Comparison, name: str) -> SortableTable:
     """What two files share: both speeds, both ratios to the baseline, and how many times as fast the second is."""
     before, after = comparison.before.label, comparison.after.label
     unit = "emulator time" if comparison.emulated else "GFLOP/s"
-    columns = [Column("kernel"), Column("m x n x k", numeric=True)]
-    columns += [Column(f"{unit}, {label}", numeric=True) for label in (before, after)]
-    columns += [Column("times as fast", numeric=True)]
-    columns += [Column(f"of baseline, {label}", numeric=True) for label in (before, after)] * (not comparison.emulated)
-    columns += [Column("config")]
+    columns = [Heading("kernel"), Heading("m x n x k", numeric=True)]
+    columns += [Heading(f"{unit}, {label}", numeric=True) for label in (before, after)]
+    columns += [Heading("times as fast", numeric=True)]
+    columns += [Heading(f"of baseline, {label}", numeric=True) for label in (before, after)] * (not comparison.emulated)
+    columns += [Heading("config")]
     kernels = list(dict.fromkeys(change.title for change in comparison.changes))
     rows = []
     for change in comparison.changes:
@@ -108,7 +109,7 @@ def changes(comparison: Comparison, name: str) -> Table:
                 Cell(change.config, change.config or None, "config"),
             ]
         )
-    return Table(name, columns, rows)
+    return SortableTable(name, columns, rows)
 
 
 def environments(sources: Sequence[Source]) -> list[tuple[str, list[str], bool]]:
@@ -152,7 +153,9 @@ def _percent(ratio: float | None) -> Cell:
     return Cell("") if ratio is None else Cell(f"{100 * ratio:.1f}%", ratio)
 
 
-def _wrong(error: float | None) -> Cell:
-    """The error of a wrong result; NaN sorts as the largest."""
-    text, key = ("NaN", sys.float_info.max) if error is None else (f"{error:.1e}", error)
-    return Cell(f"{text} WRONG", key, "wrong")
+def _error(result: Result) -> Cell:
+    """The error of a result; NaN of a wrong one sorts as the largest."""
+    error = result.error.relative_frobenius
+    if result.verified:
+        return Cell(str(result.error), error)
+    return Cell(f"{result.error} WRONG", sys.float_info.max if error is None else error, "wrong")

@@ -141,7 +141,6 @@ def words(point: Point) -> str:
     record = point.record
     emulated = record.engine == "emulator"
     times = f"median {duration(record.time_us.median)}, fastest {duration(record.time_us.min)}"
-    error = record.error.relative_frobenius
     lines = [f"{point.series.title}: {record.picked}" if record.picked else point.series.title]
     lines += [f"{record.shape}, {record.case.removeprefix('NN ')}"]
     if emulated:
@@ -152,8 +151,8 @@ def words(point: Point) -> str:
             lines += [f"{100 * record.ratio:.1f}% of {_named(record.baseline)}"]
     lines += textwrap.wrap(pairs(record.config), _LINE) or ["no parameters"]
     its_error = f", of the baseline {record.baseline.error:.1e}" if record.baseline and record.baseline.error else ""
-    lines += [f"error {'NaN' if error is None else f'{error:.1e}'}, right up to {record.error.limit:.1e}{its_error}"]
-    return _marked_up([*lines, *_whence(point.source)])
+    lines += [f"error {record.error}, right up to {record.error.limit:.1e}{its_error}"]
+    return marked_up([*lines, *_whence(point.source)])
 
 
 def baseline_words(point: Point) -> str:
@@ -168,7 +167,7 @@ def baseline_words(point: Point) -> str:
     for kernel in baseline.kernels or ():
         lines += textwrap.wrap(f"ran {kernel.name}", _LINE)
         lines += [f"grid {' x '.join(map(str, kernel.grid))}, block {' x '.join(map(str, kernel.block))}"]
-    return _marked_up([*lines, *_whence(point.source)])
+    return marked_up([*lines, *_whence(point.source)])
 
 
 def _named(baseline: Baseline) -> str:
@@ -179,6 +178,7 @@ def _whence(source: Source) -> list[str]:
     return [f"{source.label}: {source.device}", *([source.clocks] if source.clocks else [])]
 
 
-def _marked_up(lines: Sequence[str]) -> str:
+def marked_up(lines: Sequence[str]) -> str:
+    """Lines as plotly shows them, the first in bold; free of other markup."""
     first, *others = (html.escape(line, quote=False) for line in lines)
     return "<br>".join([f"<b>{first}</b>", *others])

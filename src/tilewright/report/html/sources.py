@@ -1,5 +1,6 @@
 """The files that a page is made of, with names: records of benches and journals of the autotuner."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,7 +9,7 @@ from typing import Any
 
 from tilewright.bench.records import Record, Result, Run
 from tilewright.core.errors import DtypeError, ProblemError, RecordsError
-from tilewright.core.gpus import GPUS, Gpu, find_gpu
+from tilewright.core.gpus import GPUS, Gpu
 from tilewright.core.problem import Problem, Scalars
 from tilewright.tuning import journal
 from tilewright.tuning.journal import Trial
@@ -38,12 +39,10 @@ class Source:
     @cached_property
     def gpu(self) -> Gpu | None:
         """The product that it was measured on; None where the file does not say, or where it is not in gpus.py."""
-        facts = _table(self.run.environment.get("gpu"))
-        major, _, minor = str(facts.get("compute_capability", "")).partition(".")
-        if self.emulated or not (major.isdecimal() and minor.isdecimal()):
-            return None
-        found = find_gpu(str(facts.get("name", "")), (int(major), int(minor)))
-        return found if found in GPUS else None
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+            found = self.run.gpu
+            return found if found in GPUS and not self.emulated else None
+        return None
 
     @property
     def clocks(self) -> str:

@@ -15,8 +15,8 @@ function trialWords(search, trial) {
   const config = search.parameters.map((name, index) => `${name}=${trial.values[index]}`);
   const lines = [];
   for (let at = 0; at < config.length; at += 6) lines.push(config.slice(at, at + 6).join(" "));
-  const facts = [`${trial.outcome} after ${trial.at.toFixed(1)} s of searching`];
-  if (trial.us !== null) facts.push(`median ${trial.us.toFixed(2)} us`);
+  const facts = [`${trial.outcome} after ${trial.at_s.toFixed(1)} s of searching`];
+  if (trial.time_us !== null) facts.push(`median ${trial.time_us.toFixed(2)} us`);
   if (trial.registers !== null) facts.push(`${trial.registers} registers`);
   const head = trial.gflops === null ? trial.outcome : `${speed(trial.gflops)} GFLOP/s`;
   return [`<b>${head}</b>`, ...[...lines, facts.join(", "), ...(trial.note ? [trial.note] : [])].map(escaped)].join("<br>");
@@ -84,7 +84,7 @@ function drawTrials(search) {
       type: "scatter",
       mode: "markers",
       name: outcome,
-      x: trials.map((trial) => trial.at),
+      x: trials.map((trial) => trial.at_s),
       y: trials.map((trial) => trial.gflops),
       text: trials.map((trial) => trialWords(search, trial)),
       hovertemplate: "%{text}<extra></extra>",
@@ -97,13 +97,13 @@ function drawTrials(search) {
     top = trial.gflops;
     return true;
   });
-  const end = Math.max(...search.trials.map((trial) => trial.at));
+  const end = Math.max(...search.trials.map((trial) => trial.at_s));
   if (improvements.length) {
     traces.push({
       type: "scatter",
       mode: "lines",
       name: "best so far",
-      x: [...improvements.map((trial) => trial.at), end],
+      x: [...improvements.map((trial) => trial.at_s), end],
       y: [...improvements.map((trial) => trial.gflops), top],
       line: { shape: "hv", color: "var(--accent)", width: 2 },
       hoverinfo: "skip",
