@@ -4,7 +4,9 @@
 """
 
 import itertools
+import pkgutil
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +73,21 @@ def descriptions():
 
 def test_picks_and_descriptions_are_as_they_were():
     assert [*picks(), *descriptions()] == PATH.read_text().split("\n\n")
+
+
+NAMED = re.compile(r"\b(tilewright(?:\.[A-Za-z_]\w*)+)|from (tilewright[\w.]*) import ([\w, ]+)")
+ROOT = Path(__file__).parents[1]
+
+
+def test_what_documents_and_examples_name_can_be_imported():
+    """And whatever is public at the root."""
+    names = {f"tilewright.{name}" for name in tilewright.__all__}
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")):
+        for dotted, module, imported in NAMED.findall(path.read_text()):
+            names |= {dotted} if dotted else {f"{module}.{name.strip()}" for name in imported.split(",")}
+    assert {"tilewright.matmul", "tilewright.torch.enable", "tilewright.distributed.all_gather_matmul"} <= names
+    for name in sorted(names):
+        assert pkgutil.resolve_name(name) is not None
 
 
 if __name__ == "__main__":
