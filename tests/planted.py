@@ -11,6 +11,7 @@ KERNEL = Kernel(
     name="planted",
     idea="faults to be found",
     source=Path(__file__).with_name("planted.cu"),
+    vectorized=False,
     parameters=(
         Parameter("BLOCK", 8, (8, 16), "side of a block's square"),
         Parameter("FAULT", RIGHT, (RIGHT, REFUSED, WRONG, HANGS, CRASHES), "what is wrong", least=0),

@@ -41,6 +41,7 @@ def kernel(tmp_path, source, threads=32, parameters=()):
         name="probe",
         idea="",
         source=file,
+        vectorized=False,
         parameters=tuple(Parameter(name, 1, (1,), "", least=0) for name in parameters),
         tile=lambda config: Tile(1, threads, 1),
         block=lambda config: (threads, 1, 1),

@@ -238,7 +238,6 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         return by_grid if isinstance(by_grid, ConfigError) else None
 
     return Kernel(
-        rung=0,
         name=f"{file}:{origin.entry or signature.name}",
         idea=f"from {file}",
         source=file,

@@ -117,6 +117,11 @@ def valid_configs(kernel: "Kernel", overrides: Iterable[Mapping[str, int]]) -> I
             continue
 
 
+def named_configs(parameters: str, rows: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, int]]:
+    """Overrides by name, from the values of these parameters, as in 'BM BN', that each has."""
+    return {name: dict(zip(parameters.split(), values, strict=True)) for name, values in rows.items()}
+
+
 def parse_overrides(text: str) -> dict[str, int]:
     """Read 'BM=64,BN=64' into parameter values.
 
@@ -337,22 +342,28 @@ def numbered(rung: int, name: str) -> str:
     return f"{rung} {name}" if rung else name
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+BY_NAME = Path()
+"""Stands for the `.cu` of a kernel's name in ladder/ or library/."""
+
+
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class Kernel:
     """A rung of the ladder or a kernel of the library: a source, its parameters and constraints, how it is launched."""
 
-    rung: int
+    rung: int = 0
+    """Its number on the ladder; 0 where it is no rung."""
     name: str
     idea: str
-    source: Path
+    source: Path = BY_NAME
     """The `.cu` file."""
     parameters: tuple[Parameter, ...]
-    tile: Callable[[Config], Tile]
+    tile: Callable[[Config], Tile] = lambda config: Tile(config.BM, config.BN, config.BK)
+    """What a block computes, and its step along k."""
     block: Callable[[Config], tuple[int, int, int]]
     brief: str = ""
     """A rung's idea in at most 24 characters, for tables with a line for each."""
     constraints: tuple[Constraint, ...] = ()
-    vectorized: bool = False
+    vectorized: bool = True
     """Whether the source moves float4s, so that the operands' alignment matters to it."""
     takes: Takes = Takes()
     """The problems and GPUs that it takes."""
@@ -422,6 +433,11 @@ class Kernel:
     """Named configs, as overrides of the defaults: the variants that the sources describe."""
     tuned: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
     """Overrides of the defaults that were measured to be better, by compute capability."""
+
+    def __post_init__(self) -> None:
+        if self.source == BY_NAME:
+            own = (Path(__file__).parent / folder / f"{self.name}.cu" for folder in ("ladder", "library"))
+            object.__setattr__(self, "source", next(filter(Path.is_file, own)))
 
     @staticmethod
     def from_source(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tilewright.core.gpus import MULTIPROCESSORS, STATIC_SHARED_LIMIT
 from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Config, Constraint, Parameter, Tile
+from tilewright.kernels.spec import Config, Constraint, Parameter
 
 FLOAT_BYTES = 4
 _LANES_M, _LANES_N = 4, 8
@@ -28,14 +28,26 @@ def threads(config: Config) -> int:
     return config.BM // config.TM * (config.BN // config.TN)
 
 
+def threads_of_warps(config: Config) -> int:
+    """Threads in a block: a warp for each WM x WN tile of the block's BM x BN."""
+    return config.BM // config.WM * (config.BN // config.WN) * WARP
+
+
+def block_of_warps(config: Config) -> tuple[int, int, int]:
+    """Extents of a block of these."""
+    return (threads_of_warps(config), 1, 1)
+
+
+WARPS_DIVIDE = (
+    Constraint(lambda c: c.BM % c.WM == 0, "BM must be a multiple of WM: warps divide the rows of the block's tile"),
+    Constraint(lambda c: c.BN % c.WN == 0, "BN must be a multiple of WN: warps divide the columns of the block's tile"),
+)
+"""The warps' tiles cover the block's."""
+
+
 def block(config: Config) -> tuple[int, int, int]:
     """Extents of a block."""
     return (threads(config), 1, 1)
-
-
-def tile(config: Config) -> Tile:
-    """What a block computes, and its step along k."""
-    return Tile(config.BM, config.BN, config.BK)
 
 
 def order_of_slices(config: Config) -> str | None:
@@ -100,22 +112,16 @@ def shared_memory_fits(bytes_of: Callable[[Config], int], floats: str) -> Constr
     )
 
 
-def loads_evenly(width: int) -> tuple[Constraint, ...]:
-    """Every thread of a block loads equally many pieces of `width` elements of each tile."""
-    each = (
-        f"{width}*threads: every thread loads whole float4s"
-        if width > 1
-        else "threads: every thread loads the same number"
-    )
+def loads_evenly(
+    width: int, pieces: str, threads_of: Callable[[Config], int] = threads, counted: str = "(BM/TM)*(BN/TN)"
+) -> tuple[Constraint, ...]:
+    """Every thread of a block loads equally many pieces of `width` elements of each tile; `pieces` and `counted` say in
+    words which, and how many threads there are."""
+    unit = f"{width}*threads" if width > 1 else "threads"
+    why = f"must be a multiple of {unit}: every thread loads {pieces}, threads being {counted}"
     return (
-        Constraint(
-            lambda c: c.BM * c.BK % (width * max(threads(c), 1)) == 0,
-            f"BM*BK must be a multiple of {each}, threads being (BM/TM)*(BN/TN)",
-        ),
-        Constraint(
-            lambda c: c.BN * c.BK % (width * max(threads(c), 1)) == 0,
-            f"BN*BK must be a multiple of {each}, threads being (BM/TM)*(BN/TN)",
-        ),
+        Constraint(lambda c: c.BM * c.BK % (width * max(threads_of(c), 1)) == 0, f"BM*BK {why}"),
+        Constraint(lambda c: c.BN * c.BK % (width * max(threads_of(c), 1)) == 0, f"BN*BK {why}"),
     )
 
 
@@ -151,5 +157,5 @@ FLOAT4S = (
 )
 """Fragments and rows are whole float4s. (BM and BN are, as multiples of TM and TN.)"""
 
-VECTOR_CONSTRAINTS = (*DIVIDES, *FLOAT4S, *loads_evenly(4), SHARED_FITS)
+VECTOR_CONSTRAINTS = (*DIVIDES, *FLOAT4S, *loads_evenly(4, "whole float4s"), SHARED_FITS)
 """All that rung 6 and those made from it ask for."""

@@ -3,8 +3,6 @@
 Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is that of the same guide's tensor maps.
 """
 
-from pathlib import Path
-
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Copying
@@ -24,7 +22,6 @@ KERNEL = Kernel(
     name="async_copy",
     idea="asynchronous copies straight into shared memory, several tiles under way at a time",
     brief="asynchronous copies",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *warp_tiling.PARAMETERS,
         Parameter("STAGES", 3, (2, 3, 4, 5), "tiles of A and of B that shared memory holds", least=2),
@@ -44,10 +41,8 @@ KERNEL = Kernel(
             f"STAGES tiles of A and of B must take at most {_MOST_SHARED} bytes, a block's shared memory on any GPU",
         ),
     ),
-    tile=tiling.tile,
-    block=warp_tiling.block,
+    block=tiling.block_of_warps,
     cost=Copying(copies="cp.async", fragment=warp_tiling.fragment, stages=lambda config: config.STAGES),
-    vectorized=True,
     overlaps=True,
     shared_bytes=lambda config, layout: _shared_bytes(config),
     takes=Takes(least_capability=(8, 0)),

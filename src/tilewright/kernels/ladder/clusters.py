@@ -5,13 +5,12 @@ Block Clusters".
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import persistent
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox
+from tilewright.kernels.spec import BY_NAME, Config, Constraint, Kernel, Parameter, TensorBox
 
 
 def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
@@ -33,7 +32,7 @@ KERNEL: Kernel = replace(
     name="clusters",
     idea="blocks of a cluster load a tile of B together, each a part for all of them",
     brief="clusters share loads",
-    source=Path(__file__).with_suffix(".cu"),
+    source=BY_NAME,
     parameters=(
         *persistent.KERNEL.parameters,
         Parameter("CLUSTER", 2, (2, 4), "blocks of a cluster, whose tiles lie one below the other"),

@@ -3,8 +3,6 @@
 Sources: the FastCuda GEMM guide, version 4; SGEMM_CUDA, kernel 11, has the idea but fails its own check.
 """
 
-from pathlib import Path
-
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Staging
@@ -16,7 +14,6 @@ KERNEL = Kernel(
     name="double_buffered",
     idea="the next tile is loaded into registers, and then a second buffer, while this one is computed on",
     brief="next tile loaded ahead",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=warp_tiling.PARAMETERS,
     constraints=(
         *warp_tiling.CONSTRAINTS,
@@ -25,9 +22,7 @@ KERNEL = Kernel(
             "two tiles of A and of B must take at most 49152 bytes, a block's static shared memory",
         ),
     ),
-    tile=tiling.tile,
-    block=warp_tiling.block,
+    block=tiling.block_of_warps,
     cost=Staging(fragment=warp_tiling.fragment),
-    vectorized=True,
     presets={"fastcuda_v4": {"BM": 128, "BN": 128, "BK": 8, "WM": 32, "WN": 64, "WNITER": 1, "TM": 8, "TN": 8}},
 )

@@ -4,11 +4,10 @@ Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, for the roles; rung 28's for 
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import persistent, promoted, split
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import BY_NAME, Config, Constraint, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
@@ -22,7 +21,7 @@ KERNEL: Kernel = replace(
     name="interleaved",
     idea="one consumer's products fill the time in which the other adds sums up",
     brief="sums hidden by products",
-    source=Path(__file__).with_suffix(".cu"),
+    source=BY_NAME,
     parameters=(
         Parameter("BM", 128, (128,), "rows of C that a block computes, half of them each consumer"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),

@@ -3,8 +3,6 @@
 Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kernel 1; FastCuda V1.
 """
 
-from pathlib import Path
-
 from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Fragment, Staging
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Tile
@@ -25,7 +23,6 @@ KERNEL = Kernel(
     name="naive",
     idea="one thread, one element of C; neighbouring threads walk down rows of A",
     brief="one thread, one element",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BLOCK_X", 32, (8, 16, 32), "threads of a block along x"),
         Parameter("BLOCK_Y", 32, (8, 16, 32), "threads of a block along y"),
@@ -38,5 +35,6 @@ KERNEL = Kernel(
     tile=_tile,
     block=lambda config: (config.BLOCK_X, config.BLOCK_Y, 1),
     cost=Staging(fragment=_fragment),
+    vectorized=False,
     presets={"fastcuda_v1": {"BLOCK_X": 16, "BLOCK_Y": 16, "X_ALONG_N": 1}},
 )

@@ -4,11 +4,10 @@ Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, for the name and the turns.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import rasterized
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import BY_NAME, Config, Constraint, Kernel, Parameter
 
 CONSUMERS = 2
 _SUMS = 192
@@ -29,7 +28,7 @@ KERNEL: Kernel = replace(
     name="pingpong",
     idea="consumers with tiles of their own take turns: one stores its tile while the other multiplies",
     brief="consumers take turns",
-    source=Path(__file__).with_suffix(".cu"),
+    source=BY_NAME,
     parameters=(
         Parameter("BM", 128, (64, 128, 192), "rows of C that a consumer computes"),
         Parameter("BN", 128, (64, 128, 192, 256), "its columns"),

@@ -5,11 +5,10 @@ Ootomo and Yokota, 2022.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import split
-from tilewright.kernels.spec import Constraint, Kernel, Parameter, Sums
+from tilewright.kernels.spec import BY_NAME, Constraint, Kernel, Parameter, Sums
 
 PROMOTE = Parameter(
     "PROMOTE", 64, (16, 32, 64, 128, 256), "k after which threads take over what tensor cores have made"
@@ -26,7 +25,7 @@ KERNEL: Kernel = replace(
     name="promoted",
     idea="sums begin anew every PROMOTE of k, and threads add them up in float32",
     brief="sums promoted to float32",
-    source=Path(__file__).with_suffix(".cu"),
+    source=BY_NAME,
     parameters=(*split.KERNEL.parameters, PROMOTE),
     constraints=(
         *warpgroups.WHOLE_INSTRUCTIONS,

@@ -4,8 +4,6 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 (RTX 3060) and FastCuda V2, which pad the tiles by a column.
 """
 
-from pathlib import Path
-
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels.families import Fragment, Staging
 from tilewright.kernels.spec import Constraint, Kernel, Parameter, Tile
@@ -15,7 +13,6 @@ KERNEL = Kernel(
     name="shared_tiled",
     idea="stage square tiles of A and B in shared memory",
     brief="tiles in shared memory",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("TILE", 32, (8, 16, 32), "side of the tiles of A, B and C"),
         Parameter("PAD", 0, (0, 1), "unused columns added to the rows of a tile in shared memory", least=0),
@@ -30,5 +27,6 @@ KERNEL = Kernel(
     tile=lambda config: Tile(m=config.TILE, n=config.TILE, k=config.TILE),
     block=lambda config: (config.TILE * config.TILE, 1, 1),
     cost=Staging(fragment=lambda config: Fragment(1, 1, lanes_n=config.TILE)),
+    vectorized=False,
     presets={"rtx3060": {"PAD": 1}, "fastcuda_v2": {"PAD": 1}},
 )

@@ -3,8 +3,6 @@
 Source: "CudaDMA: Optimizing GPU Memory Bandwidth via Warp Specialization", Bauer and others, 2011, for the roles.
 """
 
-from pathlib import Path
-
 from tilewright.kernels import warpgroups
 from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter
 
@@ -36,13 +34,11 @@ KERNEL = Kernel(
     name="specialised",
     idea="a producer that only loads and consumers that only multiply, with most of the registers",
     brief="producer and consumers",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=PARAMETERS,
     constraints=CONSTRAINTS,
     tile=warpgroups.tile,
     block=lambda config: (3 * warpgroups.THREADS, 1, 1),
     cost=warpgroups.PIPELINED,
-    vectorized=True,
     takes=warpgroups.TAKES,
     arguments=TMA_RUNG_ARGUMENTS,
     shared_bytes=lambda config, layout: shared_bytes(config),

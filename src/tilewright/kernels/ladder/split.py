@@ -4,8 +4,6 @@ Source: "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Pre
 Heinecke, 2019.
 """
 
-from pathlib import Path
-
 from tilewright.kernels import warpgroups
 from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter, Split, Sums
 
@@ -22,7 +20,6 @@ KERNEL = Kernel(
     name="split",
     idea="float32 factors as three bfloat16 terms each: six products in one sum of the tensor cores",
     brief="float32 as 3 x bfloat16",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *warpgroups.tile_parameters(bm=64, bn=128),
         Parameter("STAGES", 3, (2, 3, 4), "tiles of A and of B in shared memory or on their way, of each term"),
@@ -35,7 +32,6 @@ KERNEL = Kernel(
     tile=warpgroups.tile,
     block=lambda config: (warpgroups.THREADS, 1, 1),
     cost=warpgroups.PIPELINED,
-    vectorized=True,
     takes=warpgroups.TAKES_FLOAT32,
     precision="bf16x6",
     arguments=TMA_RUNG_ARGUMENTS,

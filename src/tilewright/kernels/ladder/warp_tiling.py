@@ -1,4 +1,4 @@
-"""What the rungs with a tile for each warp (10 to 12) have in common: parameters, constraints, geometry."""
+"""What the rungs with a tile for each warp (10 to 12) have in common: parameters, constraints, fragment."""
 
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
@@ -15,16 +15,6 @@ PARAMETERS = (
     Parameter("TM", 4, (4, 8), "rows of C that a thread computes in one piece"),
     Parameter("TN", 4, (4, 8), "columns of C that a thread computes in one piece"),
 )
-
-
-def threads(config: Config) -> int:
-    """Threads in a block: a warp for each WM x WN tile of the block's BM x BN."""
-    return config.BM // config.WM * (config.BN // config.WN) * WARP
-
-
-def block(config: Config) -> tuple[int, int, int]:
-    """Extents of a block."""
-    return (threads(config), 1, 1)
 
 
 def _piece_n(config: Config) -> int:
@@ -44,9 +34,10 @@ def fragment(config: Config) -> Fragment:
 
 
 CONSTRAINTS = (
-    Constraint(lambda c: c.BM % c.WM == 0, "BM must be a multiple of WM: warps divide the rows of the block's tile"),
-    Constraint(lambda c: c.BN % c.WN == 0, "BN must be a multiple of WN: warps divide the columns of the block's tile"),
-    Constraint(lambda c: threads(c) <= 1024, "(BM/WM)*(BN/WN)*32 must be at most 1024, a block's threads"),
+    *tiling.WARPS_DIVIDE,
+    Constraint(
+        lambda c: tiling.threads_of_warps(c) <= 1024, "(BM/WM)*(BN/WN)*32 must be at most 1024, a block's threads"
+    ),
     Constraint(
         lambda c: c.WN % c.WNITER == 0 and _piece_n(c) % c.TN == 0,
         "WN/WNITER must be a multiple of TN: lanes divide the columns of a piece of the warp's tile",
@@ -60,13 +51,6 @@ CONSTRAINTS = (
         "WM must be a multiple of 32*TM*TN/(WN/WNITER): lanes divide the rows of the warp's tile",
     ),
     *tiling.FLOAT4S,
-    Constraint(
-        lambda c: c.BM * c.BK % (4 * max(threads(c), 1)) == 0,
-        "BM*BK must be a multiple of 4*threads: every thread loads whole float4s, threads being (BM/WM)*(BN/WN)*32",
-    ),
-    Constraint(
-        lambda c: c.BN * c.BK % (4 * max(threads(c), 1)) == 0,
-        "BN*BK must be a multiple of 4*threads: every thread loads whole float4s, threads being (BM/WM)*(BN/WN)*32",
-    ),
+    *tiling.loads_evenly(4, "whole float4s", tiling.threads_of_warps, "(BM/WM)*(BN/WN)*32"),
 )
 """All but that the tiles fit into shared memory."""

@@ -3,8 +3,6 @@
 Source: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Instructions".
 """
 
-from pathlib import Path
-
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import warpgroups
 from tilewright.kernels.families import Warpgroups
@@ -15,7 +13,6 @@ KERNEL = Kernel(
     name="wgmma",
     idea="a warpgroup multiplies tiles straight from shared memory, by one instruction",
     brief="a warpgroup multiplies",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *warpgroups.tile_parameters(bm=128, bn=128),
         Parameter(
@@ -37,6 +34,5 @@ KERNEL = Kernel(
     tile=warpgroups.tile,
     block=lambda config: (warpgroups.THREADS, 1, 1),
     cost=Warpgroups(copies="registers", stages=lambda config: 1, min_blocks=lambda config: config.MIN_BLOCKS),
-    vectorized=True,
     takes=warpgroups.TAKES,
 )

@@ -3,8 +3,6 @@
 Source: the CUDA C++ Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator (TMA)".
 """
 
-from pathlib import Path
-
 from tilewright.kernels import warpgroups
 from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter
 
@@ -18,7 +16,6 @@ KERNEL = Kernel(
     name="wgmma_tma",
     idea="tiles loaded by TMA, swizzled as tensor cores read them, several steps ahead of the products",
     brief="wgmma on tiles by TMA",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *warpgroups.tile_parameters(bm=128, bn=128),
         Parameter("STAGES", 3, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
@@ -32,7 +29,6 @@ KERNEL = Kernel(
     tile=warpgroups.tile,
     block=lambda config: (warpgroups.THREADS, 1, 1),
     cost=warpgroups.PIPELINED,
-    vectorized=True,
     takes=warpgroups.TAKES,
     arguments=TMA_RUNG_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),

@@ -10,11 +10,11 @@ from pathlib import Path
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
 from tilewright.core.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
 from tilewright.core.problem import FAST, SCALED_BLOCK
-from tilewright.kernels import tiling
 from tilewright.kernels.families import Warps
-from tilewright.kernels.library import gemm_bf16x3, gemm_bf16x6, gemm_fp16x3, splitting
+from tilewright.kernels.library import gemm_terms, splitting
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Split, Sums
 from tilewright.kernels.takes import EVERYTHING, VECTOR_BYTES
+from tilewright.kernels.tiling import block_of_warps, threads_of_warps
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 _LINES = (32, 64, 128)
@@ -27,16 +27,12 @@ _FEW_ROWS = {"BM": 16, "BN": 64, "WM": 16, "WN": 16, "STAGES": 4}
 """Of a preset: the least that tensor cores multiply, by four warps."""
 
 
-def _threads(config: Config) -> int:
-    return config.BM // config.WM * (config.BN // config.WN) * 32
-
-
 def _shared_bytes(config: Config, item: int, split: Split | None) -> int:
     """Of all stages, or of what splits factors and what multiplies in float32 in their place."""
     stages = config.STAGES * item * config.BK * (config.BM + config.BN)
     if split is None:
         return stages
-    groups = max(_threads(config) // splitting.GROUP, 1)
+    groups = max(threads_of_warps(config) // splitting.GROUP, 1)
     wide = splitting.float32_block_bytes(config.BM, config.BN)
     not_finite = splitting.non_finite_bytes(config.BM, config.BN)
     return max(split.terms * stages, splitting.splitter_bytes(groups), wide, not_finite)
@@ -55,12 +51,14 @@ def _of_type(
     wn: int = 64,
     stages: int = 3,
     promote: int = SCALED_BLOCK,
+    presets: dict[str, dict[str, int]] | None = None,
 ) -> Kernel:
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
     anew: whether sums of tensor cores begin anew, those of terms and of float8 every `promote` of k.
     blocks: whether float8 factors have scales of blocks, which threads multiply by then.
     bk, wn, stages, promote: what BK, WN, STAGES and, of terms, PROMOTE are by default.
+    presets: see `Kernel.presets`.
     """
     terms = split.terms if split else 1
     item = ITEM_BYTES[split.dtype if split else factors[0]]
@@ -80,7 +78,7 @@ def _of_type(
                 "PROMOTE must be 16, 32 or 64, and divide BK",
             ),
             Constraint(
-                lambda c: _threads(c) >= splitting.GROUP,
+                lambda c: threads_of_warps(c) >= splitting.GROUP,
                 f"(BM/WM)*(BN/WN)*32 must be at least {splitting.GROUP}, threads that split a square of a factor",
             ),
         )
@@ -97,7 +95,6 @@ def _of_type(
         )
     depths_in_words = f"{', '.join(map(str, depths[:-1]))} or {depths[-1]}" if len(depths) > 1 else str(depths[0])
     return Kernel(
-        rung=0,
         name=name,
         idea=idea,
         source=_SOURCE,
@@ -121,10 +118,13 @@ def _of_type(
                 lambda c: sums >= c.WM * c.WN // 32, f"WM*WN/32 must be at most {sums}, a thread's registers for sums"
             ),
             Constraint(
-                lambda c: _threads(c) <= 256, "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers each"
+                lambda c: threads_of_warps(c) <= 256,
+                "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers each",
             ),
             Constraint(
-                lambda c: all(side * c.BK * item % (VECTOR_BYTES * max(_threads(c), 1)) == 0 for side in (c.BM, c.BN)),
+                lambda c: all(
+                    side * c.BK * item % (VECTOR_BYTES * max(threads_of_warps(c), 1)) == 0 for side in (c.BM, c.BN)
+                ),
                 f"BM*BK and BN*BK must be multiples of {VECTOR_BYTES // item}*threads: every thread copies whole "
                 "pieces of 16 bytes",
             ),
@@ -136,10 +136,8 @@ def _of_type(
             ),
         ),
         constants=lambda config: constants,
-        tile=tiling.tile,
-        block=lambda config: (_threads(config), 1, 1),
+        block=block_of_warps,
         cost=Warps(part=lambda config: (config.WM, config.WN), anew=anew),
-        vectorized=True,
         takes=replace(
             EVERYTHING,
             factors=factors,
@@ -157,6 +155,7 @@ def _of_type(
         else None,
         sum_order=lambda config: None if anew or float8 else f"mma {_LINES[0] // item}",
         overlaps=True,
+        presets=presets or {},
     )
 
 
@@ -167,12 +166,10 @@ def _of_terms(idea: str, like: Kernel, *, stages: int, promote: int) -> Kernel:
     return _of_type(name, idea, split=split, precision=precision, anew=True, wn=32, stages=stages, promote=promote)
 
 
-KERNEL = replace(
-    _of_type(
-        "gemm_mma",
-        "16-bit factors on tensor cores by mma.sync, in every order of A and B",
-        factors=("float16", "bfloat16"),
-    ),
+KERNEL = _of_type(
+    "gemm_mma",
+    "16-bit factors on tensor cores by mma.sync, in every order of A and B",
+    factors=("float16", "bfloat16"),
     presets={
         "large": {"BN": 256},
         "small": {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32},
@@ -180,8 +177,11 @@ KERNEL = replace(
     },
 )
 
-TF32 = replace(
-    _of_type("gemm_mma_tf32", "float32 factors rounded to TF32, on tensor cores by mma.sync", precision="tf32", bk=16),
+TF32 = _of_type(
+    "gemm_mma_tf32",
+    "float32 factors rounded to TF32, on tensor cores by mma.sync",
+    precision="tf32",
+    bk=16,
     presets={
         "large": {"BN": 256},
         "small": {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32},
@@ -191,58 +191,52 @@ TF32 = replace(
 
 _SMALL_FP8 = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
 
-FP8 = replace(
-    _of_type(
-        "gemm_mma_fp8",
-        "float8 factors on tensor cores by mma.sync, sums promoted to float32",
-        factors=FLOAT8,
-        anew=True,
-        bk=128,
-        wn=32,
-    ),
+FP8 = _of_type(
+    "gemm_mma_fp8",
+    "float8 factors on tensor cores by mma.sync, sums promoted to float32",
+    factors=FLOAT8,
+    anew=True,
+    bk=128,
+    wn=32,
     presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
 )
 
-FP8_FAST = replace(
-    _of_type(
-        "gemm_mma_fp8_fast",
-        "float8 factors on tensor cores by mma.sync, sums of 13 bits",
-        factors=FLOAT8,
-        precision=FAST,
-        bk=64,
-    ),
+FP8_FAST = _of_type(
+    "gemm_mma_fp8_fast",
+    "float8 factors on tensor cores by mma.sync, sums of 13 bits",
+    factors=FLOAT8,
+    precision=FAST,
+    bk=64,
     presets={"large": {"BN": 256}, "small": {**_SMALL_FP8, "BK": 128}},
 )
 
-FP8_BLOCKS = replace(
-    _of_type(
-        "gemm_mma_fp8_blocks",
-        "float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on tensor cores by mma.sync",
-        factors=FLOAT8,
-        anew=True,
-        blocks=True,
-        bk=128,
-        wn=32,
-    ),
+FP8_BLOCKS = _of_type(
+    "gemm_mma_fp8_blocks",
+    "float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on tensor cores by mma.sync",
+    factors=FLOAT8,
+    anew=True,
+    blocks=True,
+    bk=128,
+    wn=32,
     presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
 )
 
 # Two additions of Ampere's tensor cores are 16 k, of Hopper's 32: so much has a sum there for the same error.
 BF16X6 = _of_terms(
     "float32 factors as three bfloat16 terms each: six products on tensor cores by mma.sync",
-    gemm_bf16x6.KERNEL,
+    gemm_terms.BF16X6,
     stages=2,
     promote=16,
 )
 BF16X3 = _of_terms(
     "float32 factors as two bfloat16 terms each: three products on tensor cores by mma.sync",
-    gemm_bf16x3.KERNEL,
+    gemm_terms.BF16X3,
     stages=3,
     promote=32,
 )
 FP16X3 = _of_terms(
     "float32 factors as two scaled float16 terms each: three products on tensor cores by mma.sync",
-    gemm_fp16x3.KERNEL,
+    gemm_terms.FP16X3,
     stages=3,
     promote=16,
 )

@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 _CONSUMERS = 2
 """By default."""
-_SUMS = {1: 192, 2: 192, 3: 100}
+SUMS = {1: 192, 2: 192, 3: 100}
 """By consumers, those that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
 _REPEATS = 8
 """Lines after which the swizzle's pattern begins anew."""
@@ -78,7 +78,7 @@ def _consumers(config: Config) -> int:
     return config.get("CONSUMERS", _CONSUMERS)
 
 
-def _together(config: Config) -> int:
+def together(config: Config) -> int:
     """Consumers of a tile."""
     return 1 if config.PINGPONG else _consumers(config)
 
@@ -107,7 +107,7 @@ def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
 
 def _stores_evenly(config: Config) -> bool:
     """Whether results of a consumer's tile, a line of each row at a time, fill the memory for them evenly."""
-    columns, parts = config.BN // config.SPLITS, config.BM // (warpgroups.ROWS * _together(config))
+    columns, parts = config.BN // config.SPLITS, config.BM // (warpgroups.ROWS * together(config))
     lines, rest = divmod(columns, warpgroups.LINE)
     return config.STORED == 0 or (rest == 0 and parts * lines % config.STORED == 0)
 
@@ -137,9 +137,9 @@ def _blocks(exchanged: bool, problem: Problem, config: Config, multiprocessors: 
     return min(batch * down * across, clusters(multiprocessors, sharing)) * sharing
 
 
-def _sums(config: Config, anew: bool, held: bool) -> int:
+def sums(config: Config, anew: bool, held: bool) -> int:
     """Registers of a thread for its sums, and for those that tensor cores begin anew, if they do, or for A, if held."""
-    rows = config.BM // _together(config)
+    rows = config.BM // together(config)
     sums = rows * config.BN // warpgroups.THREADS
     if anew:
         return sums + warpgroups.ROWS * config.BN // warpgroups.THREADS
@@ -150,8 +150,8 @@ def _made(config: Config, promotes: bool) -> int:
     """How many steps' sums, begun anew, a thread holds: two where registers have room, so that it adds up one while
     tensor cores make the other."""
     begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
-    alone = warpgroups.ROWS * _together(config) == config.BM  # an instruction has all rows of a consumer
-    return 2 if promotes and alone and 3 * begun <= _SUMS[_consumers(config)] else 1
+    alone = warpgroups.ROWS * together(config) == config.BM  # an instruction has all rows of a consumer
+    return 2 if promotes and alone and 3 * begun <= SUMS[_consumers(config)] else 1
 
 
 def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | None:
@@ -164,7 +164,7 @@ def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | No
 
 TILES = (
     Constraint(
-        lambda c: c.BM % (64 * _together(c)) == 0 and c.BM <= BOX_SIDE,
+        lambda c: c.BM % (64 * together(c)) == 0 and c.BM <= BOX_SIDE,
         "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box",
     ),
     Constraint(
@@ -191,6 +191,7 @@ def of_type(
     bn: int = 256,
     stages: int = 4,
     across_k: str | None = None,
+    presets: dict[str, dict[str, int]] | None = None,
 ) -> Kernel:
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
@@ -200,6 +201,7 @@ def of_type(
     bn, stages: what BN and STAGES are by default.
     across_k: of TF32 and float8, the factor that lies across k and is multiplied from registers, 'A' or 'B'. With 'B'
         it computes D^T = B^T A^T, and parameters are those of this product.
+    presets: see `Kernel.presets`.
     """
 
     def of_d(of_rows: _T, of_columns: _T) -> tuple[_T, _T]:
@@ -217,10 +219,9 @@ def of_type(
     anew = split is not None or not fast
     sums_of_float8 = FAST if factors == FLOAT8 and fast else None
     more = " and BN/2 together" if anew else " and BM/4, of A, together" if held else ""
-    consuming: tuple[Parameter, ...] = ()
-    of_scales: tuple[Constraint, ...] = ()
-    roles: tuple[Constraint, ...] = ()
-    limits = str(_SUMS[_CONSUMERS])
+    more_parameters: list[Parameter] = []
+    more_constraints: list[Constraint] = []
+    limits = str(SUMS[_CONSUMERS])
     of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
     constants |= {"HOLDS_A": int(held), "EXCHANGED": int(exchanged), "PROMOTE": line if anew else 0}
@@ -228,39 +229,34 @@ def of_type(
     if not stores:
         constants["STORED"] = 0
     if split is None:
-        consuming = (Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"),)
-        roles = (
+        more_parameters.append(Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"))
+        more_constraints.append(
             Constraint(
-                lambda c: c.CONSUMERS in _SUMS and (c.CONSUMERS == 2 or c.PINGPONG == 0),
+                lambda c: c.CONSUMERS in SUMS and (c.CONSUMERS == 2 or c.PINGPONG == 0),
                 "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3",
-            ),
-        )
-        limits += f" (with CONSUMERS=3 {_SUMS[3]})"
-        if stores:
-            consuming += (
-                Parameter("STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0),
             )
-            roles += (
+        )
+        limits += f" (with CONSUMERS=3 {SUMS[3]})"
+        if stores:
+            more_parameters.append(
+                Parameter("STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0)
+            )
+            more_constraints.append(
                 Constraint(
                     _stores_evenly,
                     "with STORED above 0, BN/SPLITS must be a multiple of 64, and STORED a divisor of BN/SPLITS/64 "
                     "times BM/64, over the consumers of a tile",
-                ),
+                )
             )
         if blocks:
-            of_scales = (
-                Constraint(
-                    lambda c: SCALED_BLOCK % c.BN == 0, f"BN must divide {SCALED_BLOCK}, the columns of a scale of B"
-                ),
-            )
+            of_scale = f"BN must divide {SCALED_BLOCK}, the columns of a scale of B"
+            more_constraints.append(Constraint(lambda c: SCALED_BLOCK % c.BN == 0, of_scale))
     else:
         constants["CONSUMERS"] = _CONSUMERS
         if split.scaled:
-            of_scales = (
-                Constraint(lambda c: c.BN % SCALED_K == 0, f"BN must be a multiple of {SCALED_K}: columns of a scale"),
-            )
+            of_scale = f"BN must be a multiple of {SCALED_K}: columns of a scale"
+            more_constraints.append(Constraint(lambda c: c.BN % SCALED_K == 0, of_scale))
     return Kernel(
-        rung=0,
         name=name,
         idea=idea,
         source=_SOURCE,
@@ -273,12 +269,12 @@ def of_type(
             Parameter("CLUSTER", 1, (1, 2), "blocks one below the other that load tiles of B for each other"),
             Parameter("CLUSTER_N", 1, (1, 2), "blocks side by side that load tiles of A for each other"),
             Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
-            *consuming,
+            *more_parameters,
         ),
         constraints=(
             *TILES,
             Constraint(
-                lambda c: _sums(c, anew, held) <= _SUMS.get(_consumers(c), 0),
+                lambda c: sums(c, anew, held) <= SUMS.get(_consumers(c), 0),
                 f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums",
             ),
             Constraint(
@@ -286,7 +282,7 @@ def of_type(
                 "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1 be 2, 4 or 8, the most of a cluster",
             ),
             Constraint(
-                lambda c: c.SPLITS == 1 or warpgroups.ROWS * _together(c) == c.BM,
+                lambda c: c.SPLITS == 1 or warpgroups.ROWS * together(c) == c.BM,
                 "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are exchanged",
             ),
             Constraint(
@@ -296,8 +292,7 @@ def of_type(
                 ),
                 "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit into STAGES tiles",
             ),
-            *roles,
-            *of_scales,
+            *more_constraints,
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, in_stages or "NN", terms, item_bytes)),
         ),
         constants=lambda config: constants | {"MADE": _made(config, promotes=of_factors > 0 and not fast and not held)},
@@ -315,7 +310,6 @@ def of_type(
             held=held,
         ),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
-        vectorized=True,
         takes=replace(
             EVERYTHING,
             factors=factors,
@@ -336,6 +330,7 @@ def of_type(
         overlaps=True,
         blocks=partial(_blocks, exchanged),
         exchanged=exchanged,
+        presets=presets or {},
     )
 
 

@@ -1,7 +1,5 @@
 """Relayout: copies of A and B that run before a kernel that wants them in another layout. No rung of its own."""
 
-from pathlib import Path
-
 from tilewright.core.hardware import ceil_div
 from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Tile
 
@@ -12,10 +10,8 @@ def squares(config: Config, lines: int, length: int, matrices: int) -> int:
 
 
 KERNEL = Kernel(
-    rung=0,
     name="relayout",
     idea="copies of matrices with aligned rows or columns, transposed or not, split into terms or not",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("SIDE", 32, (32, 64, 128), "side of the squares that a block moves; 128 of bytes alone"),
         Parameter("THREADS", 256, (128, 256), "threads in a block"),
@@ -27,6 +23,7 @@ KERNEL = Kernel(
     ),
     tile=lambda config: Tile(m=config.SIDE, n=config.SIDE, k=config.SIDE),
     block=lambda config: (config.THREADS, 1, 1),
+    vectorized=False,
     arguments=("copy_a", "copy_b"),
     overlaps=True,
 )

@@ -3,13 +3,11 @@
 Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `schedule` for sharing tiles.
 """
 
-from pathlib import Path
-
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Copying
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter, named_configs
 from tilewright.kernels.takes import EVERYTHING
 
 _VECTOR = 4  # floats of a 16-byte copy
@@ -51,7 +49,6 @@ KERNEL = Kernel(
     name="split_k",
     idea="k divided among warps and among blocks, so that small and skinny products fill the GPU",
     brief="k divided among blocks",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BM", 64, (16, 32, 64, 128), "rows of D that a block computes"),
         Parameter("BN", 64, (32, 64, 128), "columns of D that a block computes"),
@@ -83,7 +80,6 @@ KERNEL = Kernel(
         tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+BN+4) floats, or K_SLICES*BM*BN if more,"),
         tiling.registers_fit(_threads),
     ),
-    tile=tiling.tile,
     block=lambda config: (_threads(config), 1, 1),
     sum_order=tiling.order_of_slices,
     cost=Copying(
@@ -95,7 +91,6 @@ KERNEL = Kernel(
         workers=lambda config: config.WORKERS,
         min_blocks=lambda config: config.MIN_BLOCKS,
     ),
-    vectorized=True,
     overlaps=True,
     takes=EVERYTHING,
     arguments=LIBRARY_ARGUMENTS,
@@ -103,11 +98,9 @@ KERNEL = Kernel(
     blocks=schedule.blocks,
     division=schedule.divide,
     workspace_bytes=schedule.workspace_bytes,
-    presets={
-        name: dict(
-            zip(("BM", "BN", "BK", "TM", "TN", "K_SLICES", "STAGES", "WORKERS", "MIN_BLOCKS"), values, strict=True)
-        )
-        for name, values in {
+    presets=named_configs(
+        "BM BN BK TM TN K_SLICES STAGES WORKERS MIN_BLOCKS",
+        {
             "tiny": (16, 32, 64, 4, 4, 4, 3, 0, 4),
             "small": (16, 128, 32, 4, 8, 2, 3, 0, 4),
             "medium": (64, 128, 32, 8, 8, 2, 3, 0, 2),
@@ -118,6 +111,6 @@ KERNEL = Kernel(
             "deep": (32, 128, 32, 8, 8, 2, 2, 3, 3),
             "few_rows": (16, 32, 64, 4, 4, 4, 3, 4, 4),
             "large": (128, 128, 32, 8, 8, 1, 2, 2, 2),
-        }.items()
-    },
+        },
+    ),
 )

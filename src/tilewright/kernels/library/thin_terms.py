@@ -1,6 +1,8 @@
-"""Float32 products of few rows, of which the large factor is read once and split into terms in registers.
+"""thin_bf16x6, thin_fp16x3: float32 products of few rows, whose large factor is read once and split in registers.
 
-Source: as of gemm_bf16x6 for the terms; "FlashAttention-3: Fast and Accurate Attention with Asynchrony and
+Of thin_fp16x3 each 16 columns of B, and each 16 rows of A, have a scale of their own for each 32 of k.
+
+Source: as of gemm_terms for the terms; "FlashAttention-3: Fast and Accurate Attention with Asynchrony and
 Low-precision", Shah et al., 2024, for a factor of wgmma that is made in registers while others are multiplied.
 """
 
@@ -13,8 +15,8 @@ from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.families import Thin
-from tilewright.kernels.library import splitting
-from tilewright.kernels.spec import RANGE_WORDS, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
+from tilewright.kernels.library import gemm_terms, splitting
+from tilewright.kernels.spec import RANGE_WORDS, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox
 from tilewright.kernels.takes import EVERYTHING
 
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -68,10 +70,9 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     return problem.batch * ceil_div(problem.m, config.BM) * ceil_div(problem.n, config.BN) * config.SPLITS
 
 
-def of_type(name: str, idea: str, split: Split) -> Kernel:
+def _of_type(name: str, idea: str, split: Split) -> Kernel:
     """A kernel of this source, for float32 factors split so, in registers."""
     return Kernel(
-        rung=0,
         name=name,
         idea=idea,
         source=_SOURCE,
@@ -122,7 +123,6 @@ def of_type(name: str, idea: str, split: Split) -> Kernel:
             "BAND": _BAND,
             "PRODUCERS": _producers(config),
         },
-        tile=lambda config: Tile(config.BM, config.BN, config.BK),
         block=lambda config: ((_producers(config) + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=Thin(
             splits=lambda config: config.SPLITS,
@@ -133,7 +133,6 @@ def of_type(name: str, idea: str, split: Split) -> Kernel:
             slices=lambda config: config.K_SLICES,
         ),
         cluster=lambda config: config.SPLITS,
-        vectorized=True,
         takes=replace(EVERYTHING, least_capability=(9, 0), architectures=("sm_90a",)),
         precision=name.split("_")[1],
         arguments=("sizes", "A", "B_map", "B", "output"),
@@ -151,3 +150,15 @@ def of_type(name: str, idea: str, split: Split) -> Kernel:
             "rows_128": {"BN": 64, "K_SLICES": 2, "STAGES": 7, "SPLITS": 2},
         },
     )
+
+
+BF16X6 = _of_type(
+    "thin_bf16x6",
+    "few rows of float32: the large factor is read once and split in registers, six products on tensor cores",
+    gemm_terms.THREE_BF16,
+)
+FP16X3 = _of_type(
+    "thin_fp16x3",
+    "few rows of float32: the large factor is read once, scaled and split in registers, three products on tensor cores",
+    gemm_terms.TWO_FP16,
+)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tilewright.kernels import tiling
 from tilewright.kernels.library import gemm_tma, schedule
-from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Constraint, Kernel, Parameter, named_configs
 
 
 def _run(config: Config) -> int:
@@ -112,12 +112,10 @@ KERNEL = Kernel(
         *gemm_tma.constraints(_threads, _shared_bytes),
     ),
     constants=lambda config: {"B_BUFFERS": _b_buffers(config)},
-    tile=tiling.tile,
     block=lambda config: (_threads(config), 1, 1),
     # A single slice ends where k does, not where its tile does.
     sum_order=lambda config: tiling.order_of_slices(config) if config.K_SLICES > 1 else None,
     cost=replace(gemm_tma.COST, k_slices=lambda config: config.K_SLICES),
-    vectorized=True,
     takes=gemm_tma.TAKES,
     arguments=TMA_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config, _b_buffers(config) if layout[1] == "T" else 1),
@@ -127,16 +125,14 @@ KERNEL = Kernel(
     blocks=schedule.blocks,
     division=schedule.divide,
     workspace_bytes=schedule.workspace_bytes,
-    presets={
-        name: dict(
-            zip(("BM", "BN", "BK", "K_SLICES", "A_BUFFERS", "UNROLL", "WORKERS", "MIN_BLOCKS"), values, strict=True)
-        )
-        for name, values in {
+    presets=named_configs(
+        "BM BN BK K_SLICES A_BUFFERS UNROLL WORKERS MIN_BLOCKS",
+        {
             "small": (32, 64, 128, 4, 2, 16, 0, 2),
             "medium": (32, 128, 64, 2, 2, 16, 0, 2),
             "deep": (32, 64, 64, 4, 2, 16, 3, 3),
             "flat": (64, 128, 32, 1, 1, 16, 0, 4),
             "large": (64, 128, 48, 1, 1, 16, 1, 2),
-        }.items()
-    },
+        },
+    ),
 )
