@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.core.errors import KernelNotFoundError, nearest
+from tilewright.core.errors import ConfigError, KernelNotFoundError, nearest
 from tilewright.kernels.ladder import RUNGS
 from tilewright.kernels.library import (
     gemm_fp8,
@@ -25,7 +25,7 @@ from tilewright.kernels.library import (
 )
 from tilewright.kernels.source_lines import SUFFIX, is_source
 from tilewright.kernels.sources import from_source
-from tilewright.kernels.spec import Kernel, Origin
+from tilewright.kernels.spec import Config, Kernel, Origin
 
 LADDER: tuple[Kernel, ...] = tuple(
     sorted((*RUNGS, tma_packed.KERNEL, split_k.KERNEL, skinny.KERNEL, tma_transposed.KERNEL), key=lambda one: one.rung)
@@ -114,6 +114,20 @@ def resolve(text: str) -> tuple[Kernel, Mapping[str, int]]:
     name, colon, preset = text.strip().partition(":")
     kernel = find(name)
     return kernel, kernel.preset(preset) if colon else {}
+
+
+def recorded(kernel: str, config: Mapping[str, int]) -> Config | None:
+    """The config that a table, a journal or a record names, parameters that came later at their defaults.
+
+    None where the kernel or such a config of it no longer exists. A source file's stays as it is: what its kernel has
+    for parameters may have been said by options.
+    """
+    if is_source(kernel):
+        return Config(config)
+    try:
+        return find(kernel).config(config)
+    except (KernelNotFoundError, ConfigError):
+        return None
 
 
 def _by_name(kernel: Kernel) -> tuple[Any, ...]:

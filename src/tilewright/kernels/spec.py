@@ -23,8 +23,10 @@ from tilewright.core.gpus import CLUSTER_LIMIT
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import FAST, PRECISIONS, Order, Problem, Scalars
 from tilewright.kernels.families import PLAIN, CostFamily
-from tilewright.kernels.renamed import RENAMED
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
+
+RENAMED = {"SLICES": "K_SLICES", "BLOCKS": "MIN_BLOCKS", "PLACES": "A_BUFFERS"}
+"""By its former name, a parameter's name now: users' configs, tables, journals and records may have either."""
 
 BFLOAT16 = "BFLOAT16"
 """Macro of rungs that take several element types: 1 where A and B hold bfloat16, else 0."""
