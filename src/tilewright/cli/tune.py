@@ -152,7 +152,7 @@ def run_tune(
     settings = Settings(samples=samples, scalars=scalars, exhaustive=exhaustive)
     log = Journal(path)
     started, shown = time.monotonic(), results(json_path)
-    with Recording(json_path, where) as kept, Worker(where.name, words.find, deadline) as worker, Steps() as steps:
+    with Recording(json_path, where) as kept, Worker(where.name, deadline) as worker, Steps() as steps:
         for index, problem in enumerate(problems):
             left = math.inf if budget is None else max(budget - (time.monotonic() - started), 0)
             one = Search(where, worker, log, problem, spaces[problem], settings)

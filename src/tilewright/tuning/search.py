@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.analysis.cost import predict
 from tilewright.bench.records import Record
@@ -20,7 +21,7 @@ from tilewright.tuning import space
 from tilewright.tuning.compiling import CompilePool
 from tilewright.tuning.journal import Journal, Outcome, Trial, source_digest
 from tilewright.tuning.supervisor import Worker
-from tilewright.tuning.worker import Answer, Final, Job, Named
+from tilewright.tuning.worker import Answer, Final, Job
 
 _RANKED_AS = find_gpu("NVIDIA H200", (9, 0))
 """Whose costs order the configs on the emulator, which is no GPU in particular."""
@@ -152,10 +153,10 @@ class Search:
                 chosen[best.tried] = None
         if not chosen:
             return []
-        named: list[Named] = [(kernel, dict(config)) for kernel, config in chosen]
+        choices = [Choice(self._kernels[name], config) for name, config in chosen]
         try:
             records = self._worker.ask(
-                Final(self._problem, self._settings.scalars, named, self._settings.final_samples)
+                Final(self._problem, self._settings.scalars, choices, self._settings.final_samples)
             )
         except LostError as error:
             raise TilewrightError(f"the final measurement of {self._problem.shape} {error.fate}: {error}") from None
@@ -224,32 +225,26 @@ class Search:
 
     def _measure(self, choice: Choice, report: CompileReport, predicted_us: float) -> Trial:
         settings, best, start = self._settings, self.progress.best, time.monotonic()
-        incumbent = (best.kernel, best.config) if best and not settings.exhaustive else None
-        job = Job(
-            self._problem,
-            self._settings.scalars,
-            named=(choice.kernel.name, dict(choice.config)),
-            incumbent=incumbent,
-            samples=settings.samples,
-            slack=settings.slack,
-        )
+        rival = best if best and not settings.exhaustive else None
+        incumbent = Choice(self._kernels[rival.kernel], Config(rival.config)) if rival else None
+        job = Job(self._problem, settings.scalars, choice, incumbent, settings.samples, settings.slack)
         try:
             answer: Answer = self._worker.ask(job)
         except LostError as error:
             answer = Answer(error.fate, note=str(error))
-        trial = self._trial(choice, answer.outcome, answer.note)
-        return trial.model_copy(
-            update={
-                "time_us": answer.time_us,
-                "against": answer.against,
-                "incumbent": incumbent if answer.outcome == "stopped" else None,
-                "predicted_us": predicted_us if math.isfinite(predicted_us) else None,
-                "registers": report.registers,
-                "spent_s": round(time.monotonic() - start, 4),
-            }
+        return self._trial(
+            choice,
+            answer.outcome,
+            answer.note,
+            time_us=answer.time_us,
+            against=answer.against,
+            incumbent=(rival.kernel, rival.config) if rival and answer.outcome == "stopped" else None,
+            predicted_us=predicted_us if math.isfinite(predicted_us) else None,
+            registers=report.registers,
+            spent_s=round(time.monotonic() - start, 4),
         )
 
-    def _trial(self, choice: Choice, outcome: Outcome, note: str) -> Trial:
+    def _trial(self, choice: Choice, outcome: Outcome, note: str, **measured: Any) -> Trial:
         problem, name = self._problem, choice.kernel.name
         return Trial(
             device=self._engine.device_name,
@@ -265,7 +260,7 @@ class Search:
             beta=self._settings.scalars.beta,
             outcome=outcome,
             note=note[:2000],
-            at_s=round(self._before_s + time.monotonic() - self._start, 4),
+            **measured,
         )
 
     def _note(self, on_trial: OnTrial, trial: Trial) -> None:

@@ -1,13 +1,12 @@
 """Keeps a worker process: starts it, watches its deadlines, and replaces it when it hangs or crashes."""
 
-from types import TracebackType
 from typing import Any
 
 from tilewright.core.errors import EngineUnavailableError, LaunchError
 from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.apart import Apart, LostError
 from tilewright.tuning import worker
-from tilewright.tuning.worker import Answer, Final, Job, Lookup, Prepare
+from tilewright.tuning.worker import Answer, Final, Job, Prepare
 
 _PREPARE_S = 300.0
 """Making a problem's operands may take this long, and a second more for each _PREPARED_FLOPS of their product."""
@@ -18,26 +17,22 @@ _PREPARED_FLOPS = 1e9
 class Worker:
     """A process that measures: started when there is something to measure, and again after each that was lost."""
 
-    def __init__(self, engine_name: str, lookup: Lookup, deadline_s: float) -> None:
+    def __init__(self, engine_name: str, deadline_s: float) -> None:
         """Prepare a worker.
 
         Args:
             engine_name: 'cuda' or 'emulator'.
-            lookup: finds kernels by name; see `Lookup`.
             deadline_s: seconds that one config may take.
         """
         self.deadline_s = deadline_s
         self._engine_name = engine_name
-        self._lookup = lookup
         self._apart: Apart | None = None
         self._posed: tuple[Problem, Scalars] | None = None
 
     def __enter__(self) -> "Worker":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.end()
 
     def ask(self, request: Job | Final) -> Any:
@@ -51,7 +46,7 @@ class Worker:
         apart = self._start()
         if (request.problem, request.scalars) != self._posed:
             self._prepare(apart, request.problem, request.scalars)
-        configs = len(request.named) + 1 if isinstance(request, Final) else 1
+        configs = len(request.choices) + 1 if isinstance(request, Final) else 1
         answer = self._exchange(apart, request, self.deadline_s * configs)
         if isinstance(answer, Answer) and answer.broken:
             self.end()
@@ -66,7 +61,7 @@ class Worker:
     def _start(self) -> Apart:
         if self._apart is not None:
             return self._apart
-        apart = self._apart = Apart(worker.serve, self._engine_name, self._lookup, name="tune")
+        apart = self._apart = Apart(worker.serve, self._engine_name, name="tune")
         try:
             if refusal := apart.wait_for_start():
                 raise EngineUnavailableError(refusal)
@@ -86,9 +81,6 @@ class Worker:
 
     def _exchange(self, apart: Apart, request: Job | Final | Prepare, allowed_s: float) -> Any:
         apart.send(request)
-        return self._receive(apart, allowed_s)
-
-    def _receive(self, apart: Apart, allowed_s: float) -> Any:
         try:
             return apart.receive(allowed_s)
         except LostError:

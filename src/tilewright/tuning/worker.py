@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing.connection import Connection
@@ -17,7 +16,7 @@ from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
 from tilewright.engines.registry import resolve_engine
-from tilewright.kernels.spec import Choice, Kernel
+from tilewright.kernels.spec import Choice
 from tilewright.kernels.takes import Addresses
 from tilewright.tuning.journal import Outcome
 
@@ -25,12 +24,6 @@ _SHORT_S = 2e-3
 """The first, short sample of a config lasts about this long, or one run."""
 
 _MOST_SHORT_RUNS = 100
-
-Named = tuple[str, dict[str, int]]
-"""A kernel's name and the values of a config: what passes between processes."""
-
-Lookup = Callable[[str], Kernel]
-"""From a kernel's name to the kernel; a function of a module, or a method of data, that a new process can be sent."""
 
 
 class Prepare(NamedTuple):
@@ -45,8 +38,8 @@ class Job(NamedTuple):
 
     problem: Problem
     scalars: Scalars
-    named: Named
-    incumbent: Named | None
+    choice: Choice
+    incumbent: Choice | None
     """The best so far, to be timed in turns with."""
     samples: int
     slack: float
@@ -58,7 +51,7 @@ class Final(NamedTuple):
 
     problem: Problem
     scalars: Scalars
-    named: list[Named]
+    choices: list[Choice]
     samples: int
 
 
@@ -73,7 +66,7 @@ class Answer(NamedTuple):
     """Whether the process can run nothing more, as after an illegal access on a GPU."""
 
 
-def serve(connection: Connection, engine_name: str, lookup: Lookup) -> None:
+def serve(connection: Connection, engine_name: str) -> None:
     """Answer jobs until the other end closes. The first answer is an empty text, or why there is no engine."""
     try:
         engine = resolve_engine(engine_name)
@@ -84,7 +77,7 @@ def serve(connection: Connection, engine_name: str, lookup: Lookup) -> None:
     while True:
         request = connection.recv()
         if isinstance(request, Prepare):
-            bench = _Bench(engine, request.problem, request.scalars, lookup)
+            bench = _Bench(engine, request.problem, request.scalars)
             connection.send(bench.prepare())
         elif isinstance(request, Final):
             connection.send(bench.final(request))
@@ -102,8 +95,7 @@ class _Bench:
     engine: Engine
     problem: Problem
     scalars: Scalars
-    lookup: Lookup
-    _incumbent: tuple[Named, float] | None = None
+    _incumbent: tuple[Choice, float] | None = None
 
     @cached_property
     def operands(self) -> Operands:
@@ -135,15 +127,20 @@ class _Bench:
             library = baseline_library(self.engine)
         except EngineUnavailableError:
             library = None
-        choices = [self._choice(named) for named in request.named]
         try:
-            samples = request.samples
-            return measure(self.engine, choices, self.problem, samples=samples, library=library, scalars=self.scalars)
+            return measure(
+                self.engine,
+                request.choices,
+                self.problem,
+                samples=request.samples,
+                library=library,
+                scalars=self.scalars,
+            )
         except (TilewrightError, MemoryError, RuntimeError) as error:
             return str(error)
 
     def _measure(self, job: Job) -> Answer:
-        kernel, config = self._choice(job.named)
+        kernel, config = job.choice
         plan, error = verify(self.engine, kernel, config, self.operands)
         allowed = limit(self.problem, kernel.precision)
         if not error <= allowed:
@@ -156,20 +153,13 @@ class _Bench:
         works = [work_on(self.engine, one, self.sets, self.scalars) for one in plans]
         times = [both.usual_us for both in time_both(self.engine, works, job.samples, rotation=len(self.sets))]
         if job.incumbent is None or times[0] < times[1]:
-            self._incumbent = (job.named, short)
+            self._incumbent = (job.choice, short)
         return Answer("timed", times[0], times[1] if job.incumbent else None)
 
-    def _choice(self, named: Named) -> Choice:
-        name, values = named
-        kernel = self.lookup(name)
-        return Choice(kernel, kernel.config(values))
+    def _plan(self, choice: Choice) -> Plan:
+        return self.engine.plan(*choice, self.problem, Addresses(*self.sets[0].pointers[:3]))
 
-    def _plan(self, named: Named) -> Plan:
-        kernel, config = self._choice(named)
-        addresses = Addresses(*self.sets[0].pointers[:3])
-        return self.engine.plan(kernel, config, self.problem, addresses)
-
-    def _incumbents_sample(self, incumbent: Named) -> float:
+    def _incumbents_sample(self, incumbent: Choice) -> float:
         if self._incumbent is None or self._incumbent[0] != incumbent:
             self._incumbent = (incumbent, self._short_sample(self._plan(incumbent)))
         return self._incumbent[1]
