@@ -7,7 +7,7 @@ from pathlib import Path
 import tilewright
 
 SHARED = {
-    *("Case", "Column", "Copy", "Division", "Group", "Held", "Instruction", "Job"),
+    *("Case", "Column", "Copy", "Division", "Group", "Instruction", "Job"),
     *("Kind", "Launch", "Lines", "Matrix", "Measured", "Needs", "Number", "Operand"),
     *("Operands", "Operations", "Parameter", "Piece", "Plan", "Point", "Product", "Program"),
     *("Progress", "Record", "Request", "Roofline", "Row", "Sequence", "Shape", "Sizes"),

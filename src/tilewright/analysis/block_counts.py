@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tilewright.analysis.instruction_mix import Widths
 from tilewright.analysis.sampling import Plan, plan, tile_of_cluster
 from tilewright.analysis.sass import SourceLine
-from tilewright.analysis.widths import Widths
 from tilewright.core.errors import LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import Matrix
@@ -195,7 +195,7 @@ def _width(widths: Mapping[SourceLine | None, Widths] | None, site: Site, line: 
     if widths is None or site.pipe not in ("shared_load", "shared_store"):
         return _UNMERGED
     of_line = widths.get(line) or widths[None]
-    return max(of_line.load if site.pipe == "shared_load" else of_line.store, _UNMERGED)
+    return max(_UNMERGED, *of_line.get(site.pipe, {_UNMERGED: 0}))
 
 
 def _placed(sites: Sequence[Site]) -> Iterator[tuple[Site, SourceLine | None, SourceLine | None]]:

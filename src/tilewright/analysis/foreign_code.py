@@ -8,7 +8,7 @@ from pathlib import Path
 from tilewright.analysis import sass
 from tilewright.analysis.control_flow import main_loop
 from tilewright.analysis.machine_code import MachineCode
-from tilewright.analysis.occupancy import Occupancy, occupancy
+from tilewright.analysis.occupancy import Held, occupancy
 from tilewright.core.errors import CompileError, ConfigError, KernelNotFoundError, nearest
 from tilewright.core.gpus import Gpu
 from tilewright.engines import disassembler, ptxas
@@ -37,24 +37,12 @@ class ForeignCode:
     """Threads of a block, where the code says so."""
 
 
-@dataclass(frozen=True)
-class Held:
-    """Blocks of a kernel on a GPU's multiprocessor."""
-
-    gpu: Gpu
-    report: CompileReport
-    shared_bytes: int
-    """Of a block, static and dynamic."""
-    threads: int
-    """Of a block."""
-    occupancy: Occupancy
-
-
 def held(found: ForeignCode, gpu: Gpu, threads: int, dynamic_shared_bytes: int = 0) -> Held:
     """How many blocks of this many threads, and bytes of dynamic shared memory, a multiprocessor of a GPU holds."""
     report = found.code.report
     shared = (report.shared_bytes or 0) + dynamic_shared_bytes
-    return Held(gpu, report, shared, threads, occupancy(gpu.multiprocessor, threads, report.registers or 0, shared))
+    room = occupancy(gpu.multiprocessor, threads, report.registers or 0, shared)
+    return Held(gpu=gpu, report=report, shared_bytes=shared, threads=threads, occupancy=room)
 
 
 def is_code(text: str) -> bool:

@@ -162,6 +162,20 @@ def access_widths_by_line(code: Iterable[Instruction]) -> dict[SourceLine, Width
     return {line: found for line, found in widths.items() if found}
 
 
+def shared_widths(code: Iterable[Instruction]) -> Mapping[SourceLine | None, Widths]:
+    """`access_widths` of each source line that accesses shared memory; under None, of the whole kernel.
+
+    A source that reads neighbouring words one by one need not do so on a GPU: where the compiler sees that they lie on
+    a vector's boundary it makes one load of 8 or 16 bytes of them.
+    """
+    code = tuple(code)
+    widths: dict[SourceLine | None, Widths] = {None: access_widths(code)}
+    for line, found in access_widths_by_line(code).items():
+        if found.keys() & {"shared_load", "shared_store"}:
+            widths[line] = found
+    return widths
+
+
 def _width(instruction: Instruction) -> int:
     """Bytes that one thread moves."""
     modifiers = instruction.modifiers

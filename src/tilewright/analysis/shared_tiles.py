@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tilewright.analysis.block_counts import BlockCounts, Counts, add
+from tilewright.analysis.instruction_mix import Widths
 from tilewright.analysis.sampling import Plan, plan
 from tilewright.analysis.sass import SourceLine
-from tilewright.analysis.widths import Widths
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels.families import Streaming

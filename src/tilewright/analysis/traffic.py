@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.analysis import shared_tiles
 from tilewright.analysis.block_counts import OPERATIONS, TILES, BlockCounts, Counts
+from tilewright.analysis.instruction_mix import Widths
 from tilewright.analysis.sass import SourceLine
-from tilewright.analysis.widths import Widths
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
@@ -145,7 +145,7 @@ def count(
 
     Args:
         kernel, config, problem: what is launched; base addresses are taken for aligned.
-        widths: how wide the GPU's compiler made the shared accesses (`widths.shared_widths`); without, they are
+        widths: how wide the GPU's compiler made the shared accesses (`shared_widths`); without, they are
             counted as the source makes them.
         scalars: alpha and beta; with beta = 0, C is not read.
         multiprocessors: of the GPU, among which some kernels divide their work.

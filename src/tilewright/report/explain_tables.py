@@ -1,19 +1,16 @@
 """Terminal output of `tilewright explain`: the counters, occupancy and roofline of a launch."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from rich.text import Text
 
 from tilewright.analysis.accuracy import error_in_order
-from tilewright.analysis.explanation import Explanation, Waves
+from tilewright.analysis.explanation import Explanation, Launched
 from tilewright.analysis.launch_explanation import LaunchExplanation
-from tilewright.analysis.occupancy import Occupancy
+from tilewright.analysis.occupancy import Held, Occupancy
 from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED, Roofline
-from tilewright.analysis.traffic import Group, Traffic
+from tilewright.analysis.traffic import Group
 from tilewright.bench.profile import Profile
-from tilewright.core.gpus import Gpu
-from tilewright.engines.base import CompileReport
 from tilewright.report.fitted import Column, FittedTable
 
 _NAMES = {
@@ -33,30 +30,6 @@ _LINES = 8
 _LEVELS = {MEMORY: "DRAM, the least possible", L2: "L2, what L1 has not", L1: "L1, passes", SHARED: "shared memory"}
 
 _ROOFLINE, _ROOFLINE_HEADS = "Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", "")
-
-
-class Held(Protocol):
-    """What an occupancy is made of."""
-
-    @property
-    def gpu(self) -> Gpu: ...
-    @property
-    def report(self) -> CompileReport: ...
-    @property
-    def shared_bytes(self) -> int: ...
-    @property
-    def threads(self) -> int: ...
-    @property
-    def occupancy(self) -> Occupancy: ...
-
-
-class Launched(Held, Protocol):
-    """What tables of any launch are made of: an `Explanation`, or a `LaunchExplanation`."""
-
-    @property
-    def traffic(self) -> Traffic: ...
-    @property
-    def waves(self) -> Waves: ...
 
 
 def heading(explanation: Explanation) -> Text:
