@@ -56,7 +56,7 @@ class BlockCounts:
     ) -> None:
         self.kernel, self.config, self.problem, self.widths = kernel, config, problem, widths
         variant = kernel.variant(problem, config)
-        self._multiprocessors = multiprocessors
+        self.multiprocessors = multiprocessors
         self.scalars = Scalars(1.0, 2.0 if scalars.beta else 0.0)
         self.computes = kernel.precision is None and problem.dtype == "float32"
         self.fragments = False
@@ -106,7 +106,7 @@ class BlockCounts:
         """
         tile, cluster = tile_of_cluster(self.kernel, self.config), self.kernel.cluster(self.config)
         found: dict[tuple[int, int], tuple[list[int], Counts]] = {}
-        for first in range(0, self.kernel.grid(problem, self.config, self._multiprocessors), cluster):
+        for first in range(0, self.kernel.grid(problem, self.config, self.multiprocessors), cluster):
             blocks = list(range(first, first + cluster))
             c = self._result(problem)
             c.owner[:] = _UNWRITTEN

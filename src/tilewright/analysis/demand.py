@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from tilewright.analysis.control_flow import loops
 from tilewright.analysis.instruction_mix import TENSOR, group, multiply_adds
 from tilewright.analysis.machine_code import MachineCode
-from tilewright.analysis.models.staging import BARRIERS, GENERIC_LOAD, LOAD, UNSTAGED_LOADS, Demand, tensor_rate
+from tilewright.analysis.models.block import Demand
+from tilewright.analysis.models.staging import BARRIERS, GENERIC_LOAD, LOAD, UNSTAGED_LOADS, tensor_rate
 from tilewright.analysis.sass import Instruction
 from tilewright.analysis.traffic import Operations, Traffic
 from tilewright.core.gpus import Gpu, Multiprocessor

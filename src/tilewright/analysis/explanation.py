@@ -10,7 +10,7 @@ from tilewright.analysis.cost import Cost, CostModel, Sizes
 from tilewright.analysis.demand import Issue, counted, issue
 from tilewright.analysis.instruction_mix import Widths, shared_widths
 from tilewright.analysis.machine_code import MachineCode, machine_code
-from tilewright.analysis.models.staging import Demand
+from tilewright.analysis.models.block import Demand
 from tilewright.analysis.occupancy import Held, occupancy
 from tilewright.analysis.roofline import (
     ARITHMETIC,

@@ -7,37 +7,33 @@ many they are. So a tile of each kind is run for each number of workers, with th
 """
 
 from collections import Counter
-from collections.abc import Mapping
 
 from tilewright.analysis.block_counts import BlockCounts, Counts, add
-from tilewright.analysis.instruction_mix import Widths
 from tilewright.analysis.sampling import Plan, plan
-from tilewright.analysis.sass import SourceLine
 from tilewright.core.hardware import ceil_div
-from tilewright.core.problem import Problem, Scalars
+from tilewright.core.problem import Problem
 from tilewright.kernels.families import Streaming
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import Config, Division, Kernel
+from tilewright.kernels.spec import Config, Division
 
 
-def with_workers(
-    kernel: Kernel,
-    config: Config,
-    problem: Problem,
-    widths: Mapping[SourceLine | None, Widths] | None,
-    scalars: Scalars,
-    multiprocessors: int,
-) -> tuple[Counts, int, bool]:
+def with_workers(counting: BlockCounts) -> tuple[Counts, int, bool]:
     """Counts of a launch whose last tiles workers share; how many blocks were run, and whether the counts are exact."""
+    kernel, config, problem, multiprocessors = (
+        counting.kernel,
+        counting.config,
+        counting.problem,
+        counting.multiprocessors,
+    )
     division = schedule.divide(problem, config, multiprocessors)
     small = plan(kernel, config, problem)
     steps_of_k = small.steps(problem.k)
 
-    def counting(workers: int, blocks: int) -> BlockCounts:
+    def sharing(workers: int, blocks: int) -> BlockCounts:
         chosen = Config({**config, "WORKERS": workers, **({"BUNDLE": 1} if "BUNDLE" in config else {})})
-        return BlockCounts(kernel, chosen, problem, widths, scalars, blocks)
+        return BlockCounts(kernel, chosen, problem, counting.widths, counting.scalars, blocks)
 
-    of_kind, run, exact = counting(0, multiprocessors).of_kinds(small)
+    of_kind, run, exact = sharing(0, multiprocessors).of_kinds(small)
     total: Counts = Counter()
     for (place, workers), tiles in _tiles(small, division, problem, config).items():
         kind = of_kind[place]
@@ -49,7 +45,7 @@ def with_workers(
         few = small.at(depth)
         first = (place[0] * small.cols.small_tiles + place[1]) * workers
         together = small.rows.small_tiles * small.cols.small_tiles * workers
-        counts = counting(1, together).run(few, range(first, first + workers))
+        counts = sharing(1, together).run(few, range(first, first + workers))
         add(counts, kind.step, steps_of_k - steps)
         add(total, counts, tiles)
         run += workers

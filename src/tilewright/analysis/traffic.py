@@ -167,7 +167,7 @@ def count(
     elif whole:
         total, run, exact = counting.whole(), blocks, True
     elif "WORKERS" in config:
-        total, run, exact = shared_tiles.with_workers(kernel, config, problem, widths, scalars, multiprocessors)
+        total, run, exact = shared_tiles.with_workers(counting)
     elif isinstance(kernel.cost, Streaming):
         total, run, exact = shared_tiles.divided(counting, blocks, kernel.cost)
     else:

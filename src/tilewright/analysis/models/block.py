@@ -9,6 +9,7 @@ from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import round_up
 from tilewright.kernels.families import Fragment, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel, Tile
+from tilewright.kernels.takes import Variant
 
 FRAGMENT_WIDTH = 4
 """float32 elements of one load of fragments from shared memory."""
@@ -45,6 +46,44 @@ class Footprint:
         if self.queued:
             return queue(blocks, self.busy, self.alone - self.busy)
         return join(blocks * self.busy, self.alone)
+
+
+class Demand(NamedTuple):
+    """What a step of a block asks of its multiprocessor, in cycles."""
+
+    multiply: float
+    """Of the FP32 lanes or the tensor cores."""
+    issue: float
+    """To issue all instructions, with all partitions busy."""
+    banks: float
+    """Of shared memory and the L1 cache."""
+    reads: float
+    """How often in a step a warp waits for shared memory."""
+    at_once: bool
+    """Whether the loads of shared memory between two such waits all come first."""
+    waits: float
+    """That a block waits for global memory and at barriers, with nothing else to do."""
+
+    @property
+    def busy(self) -> float:
+        """That a step takes the multiprocessor: issue and banks overlap like the sides of a right angle."""
+        return math.hypot(max(self.multiply, self.issue), self.banks)
+
+
+class Asked(NamedTuple):
+    """A kernel with a config on a GPU, whose footprint is asked for."""
+
+    kernel: Kernel
+    config: Config
+    sm: Multiprocessor
+    variant: Variant
+    room: Occupancy
+    """Room for its blocks."""
+    spill_bytes: int
+    starts: tuple[int, int]
+    """The bytes at multiples of which lines of A and B start."""
+    demand: Demand | None
+    """What was counted of a kernel of the family `Staging`; None: it is estimated."""
 
 
 class Needs(NamedTuple):

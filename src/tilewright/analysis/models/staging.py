@@ -12,11 +12,19 @@ measurements on an H200: the mean error is 7%.
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
 
-from tilewright.analysis.models.block import FRAGMENT_WIDTH, SPILL_TRAFFIC, Footprint, Needs, fragment, queue, spread
+from tilewright.analysis.models.block import (
+    FRAGMENT_WIDTH,
+    SPILL_TRAFFIC,
+    Asked,
+    Demand,
+    Footprint,
+    Needs,
+    fragment,
+    queue,
+    spread,
+)
 from tilewright.analysis.models.block import registers_given as given
-from tilewright.analysis.occupancy import Occupancy
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div
@@ -65,29 +73,7 @@ _BESIDES = 1.1
 """Instructions for each that multiplies or loads, as an estimate."""
 
 
-class Demand(NamedTuple):
-    """What a step of a block asks of its multiprocessor, in cycles."""
-
-    multiply: float
-    """Of the FP32 lanes or the tensor cores."""
-    issue: float
-    """To issue all instructions, with all partitions busy."""
-    banks: float
-    """Of shared memory and the L1 cache."""
-    reads: float
-    """How often in a step a warp waits for shared memory."""
-    at_once: bool
-    """Whether the loads of shared memory between two such waits all come first."""
-    waits: float
-    """That a block waits for global memory and at barriers, with nothing else to do."""
-
-    @property
-    def busy(self) -> float:
-        """That a step takes the multiprocessor: issue and banks overlap like the sides of a right angle."""
-        return math.hypot(max(self.multiply, self.issue), self.banks)
-
-
-def needs(kernel: Kernel, config: Config, sm: Multiprocessor, layout: str) -> Needs:
+def needs(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, layout: str) -> Needs:
     """Estimates without a compiler's report."""
     rows, cols, *_ = fragment(kernel, config)
     tile = kernel.tile(config)
@@ -97,10 +83,10 @@ def needs(kernel: Kernel, config: Config, sm: Multiprocessor, layout: str) -> Ne
     return Needs(registers, SPILL_TRAFFIC * (wanted - registers), 4 * tile.k * (tile.m + tile.n) if declared else 0)
 
 
-def footprint(
-    kernel: Kernel, config: Config, sm: Multiprocessor, demand: Demand, room: Occupancy, spill_bytes: int
-) -> Footprint:
-    """What a block asks for, with room for these."""
+def footprint(asked: Asked, family: Staging) -> Footprint:
+    """What a block asks for."""
+    kernel, config, sm, variant, room, spill_bytes, *_ = asked
+    demand = asked.demand or estimate(kernel, family, config, sm, variant)
     partitions, warps = sm.partitions, room.warps_per_block
     busy, lone = demand.busy, demand.busy * spread(warps, partitions) / warps
     if demand.reads:
