@@ -93,7 +93,10 @@ class BlockCounts:
             blocks, at_first = first[kind.row, kind.col]
             counts = [at_first, *(self.run(small.at(depth), blocks) for depth in small.depths[1:])]
             run += (len(counts) - 1) * len(blocks)
-            steps = [_minus(after, before) for before, after in pairwise(counts)]
+            steps = [
+                Counter({key: after[key] - before[key] for key in {*after, *before}})
+                for before, after in pairwise(counts)
+            ]
             exact = exact and len({frozenset(_comparable(step)) for step in steps}) <= 1
             found[kind.row, kind.col] = KindCounts(at_first, steps[0] if steps else Counter())
         return found, run, exact
@@ -227,7 +230,3 @@ def _zeros(rows: int, cols: int, layout: Layout, dtype: str, terms: int = 1) -> 
     array = memory[start : start + lines * ld * item].view(dtype).reshape(lines, ld)
     pointer = memory.ctypes.data + start
     return Matrix(pointer, rows, cols, ld, dtype, owner=array, order=layout.order)
-
-
-def _minus(one: Counts, other: Counts) -> Counts:
-    return Counter({key: one[key] - other[key] for key in {*one, *other}})

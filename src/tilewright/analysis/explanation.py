@@ -338,50 +338,27 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "kernel": one.kernel.name,
         "rung": one.kernel.rung,
         "config": dict(one.config),
-        "shape": problem.shape,
-        "m": problem.m,
-        "n": problem.n,
-        "k": problem.k,
-        "alpha": one.scalars.alpha,
-        "beta": one.scalars.beta,
-        "dtype": problem.dtype,
-        "layout": problem.layout,
+        **named(problem, "shape m n k"),
+        **named(one.scalars, "alpha beta"),
+        **named(problem, "dtype layout"),
         "gpu": one.gpu.name,
         "arch": one.arch,
-        "edges": one.variant.edges,
-        "aligned": one.variant.aligned,
+        **named(one.variant, "edges aligned"),
         **groups,
         "predicted_error": one.error,
         **operations_json(one.traffic),
         "flops": problem.flops,
         "bytes": {
-            "least": one.bytes.least,
-            "least_read": one.bytes.least_read,
-            "least_written": one.bytes.least_written,
-            "requested": one.bytes.requested,
+            **named(one.bytes, "least least_read least_written requested"),
             "requested_over_least": one.bytes.requested / one.bytes.least if one.bytes.least else None,
             "tensor_maps": one.traffic.tile_bytes,
-            "l1": one.bytes.l1,
-            "shared": one.bytes.shared,
+            **named(one.bytes, "l1 shared"),
         },
         **block_json(one),
-        "waves": {
-            "blocks": one.waves.blocks,
-            "at_a_time": one.waves.at_a_time,
-            "number": one.waves.number,
-            "tail": one.waves.tail,
-        },
+        "waves": named(one.waves, "blocks at_a_time number tail"),
         "roofline": {
-            "peak_tflops": line.peak_tflops,
-            "arithmetic_us": line.arithmetic_us,
-            "memory_us": line.memory_us,
-            "time_us": line.time_us,
-            "binds": line.binds,
-            "slowest": line.slowest,
-            "ridge_flops_per_byte": line.ridge_flops_per_byte,
-            "levels": {
-                level.name: {key: v for key, v in asdict(level).items() if key != "name"} for level in line.levels
-            },
+            **named(line, "peak_tflops arithmetic_us memory_us time_us binds slowest ridge_flops_per_byte"),
+            "levels": {level.name: named(level, "bytes time_us flops_per_byte") for level in line.levels},
         },
         "issue": asdict(one.issue) if one.issue else None,
         "predicted": predicted
@@ -399,29 +376,26 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
     }
 
 
+def named(one: object, names: str) -> dict[str, Any]:
+    """What an object has under these names."""
+    return {name: getattr(one, name) for name in names.split()}
+
+
 def block_json(one: Held) -> dict[str, Any]:
     """What a block needs, and how many of them a multiprocessor holds."""
     held = one.occupancy
     return {
-        "registers": one.report.registers,
-        "spill_bytes": one.report.spill_bytes,
+        **named(one.report, "registers spill_bytes"),
         "shared_memory": one.shared_bytes,
         "threads": one.threads,
-        "occupancy": {
-            "blocks": held.blocks,
-            "warps": held.warps,
-            "most_warps": held.most_warps,
-            "fraction": held.fraction,
-            "limits": held.limits,
-            "limited_by": list(held.limited_by),
-        },
+        "occupancy": {**named(held, "blocks warps most_warps fraction limits"), "limited_by": list(held.limited_by)},
     }
 
 
 def operations_json(traffic: Traffic) -> dict[str, Any]:
     """What threads compute; None where that is not counted."""
-    counted = traffic.operations
-    return {name: getattr(counted, name) if counted else None for name in ("ffma", "fmul", "fadd")}
+    names = "ffma fmul fadd"
+    return named(traffic.operations, names) if traffic.operations else dict.fromkeys(names.split())
 
 
 def lines_json(traffic: Traffic) -> dict[str, Any]:

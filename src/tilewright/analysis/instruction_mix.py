@@ -1,49 +1,17 @@
 """What a kernel's instructions do: counts by purpose, and the widths of its loads and stores."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.analysis.sass import Instruction, SourceLine
 
 MULTIPLY_ADD, TENSOR, NEVER, OTHER = "fp32 multiply-add", "tensor cores", "never executed", "other"
 
-_OPCODES: Mapping[str, str] = {
-    MULTIPLY_ADD: "FFMA FFMA2 FFMA32I",
-    "other fp32": "FMUL FMUL2 FMUL32I FADD FADD2 FADD32I FMNMX FMNMX3 FCHK MUFU",
-    TENSOR: "HMMA IMMA DMMA BMMA QMMA OMMA HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCQMMA UTCIMMA UTCOMMA",
-    "half precision": "HFMA2 HADD2 HMUL2 HMNMX2 HFMA2_MMA HADD2_32I HMUL2_32I HFMA2_32I",
-    "global loads": "LDG",
-    "asynchronous copies": "LDGSTS UTMALDG UTMASTG UTMAREDG UTMAPF UBLKCP UBLKRED UBLKPF",
-    "shared loads": "LDS LDSM",
-    "shared stores": "STS STSM STAS",
-    "global stores": "STG",
-    "generic loads, stores": "LD ST",
-    "local memory": "LDL STL",
-    "constants": "LDC LDCU ULDC",
-    "atomics": "ATOM ATOMG ATOMS RED REDG REDS REDAS",
-    "barriers and fences": (
-        "BAR SYNCS ARRIVES DEPBAR LDGDEPBAR MEMBAR FENCE ERRBAR CGAERRBAR CCTL CCTLL ACQBULK ACQSHMINIT WARPSYNC "
-        "WARPGROUP WARPGROUPSET UCGABAR_ARV UCGABAR_WAIT UTMACMDFLUSH UTMACCTL ELECT NANOSLEEP B2R"
-    ),
-    "integer, addresses": (
-        "IMAD IMUL IADD IADD3 IADD32I IABS IMNMX IMNMX3 IDP IDP4A ISCADD LEA LOP LOP3 LOP32I SHF SHL SHR BMSK SGXT "
-        "BREV FLO POPC VIADD VIADDMNMX VIMNMX VIMNMX3 UIMAD UIADD3 UVIADD UIABS UVIMNMX UIMNMX ULEA ULOP ULOP3 "
-        "ULOP32I USHF USHL USHR UBMSK USGXT UBREV UFLO UPOPC"
-    ),
-    "comparisons": (
-        "ISETP FSETP HSETP2 FSET HSET2 PSETP PLOP3 SEL FSEL P2R R2P VOTE VOTEU UISETP UFSETP UPSETP UPLOP3 USEL "
-        "UFSEL UP2UR UR2UP"
-    ),
-    "moves, conversions": (
-        "MOV MOV32I MOVM CS2R CS2UR S2R S2UR R2UR PRMT SHFL I2F I2FP I2I I2IP F2I F2F F2FP FRND UMOV UPRMT UI2F "
-        "UI2FP UF2I UF2F UF2FP UFRND"
-    ),
-    "control": (
-        "BRA BRX BRXU JMP JMX JMXU CALL RET EXIT PREEXIT BSSY BSYNC BREAK BMOV NOP YIELD LEPC RPCMOV KILL BPT RTT "
-        "USETMAXREG"
-    ),
-}
+_OPCODES: Mapping[str, str] = json.loads(Path(__file__).with_name("opcodes.json").read_text(encoding="utf-8"))
+"""By purpose, the opcodes without modifiers."""
 
 _WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
 

@@ -156,13 +156,10 @@ def _transpose(cotangent: Any, a: Any, b: Any, *, kind: Kind) -> Any:
     of_a = ad.is_undefined_primal(a)
     if type(cotangent) is ad.Zero:
         return [ad.Zero(a.aval) if of_a else None, None if of_a else ad.Zero(b.aval)]
-    return [_towards_a(cotangent, b, a.aval, kind), None] if of_a else [None, _towards_b(cotangent, a, b.aval, kind)]
-
-
-def _towards_a(cotangent: Any, b: Any, a: Any, kind: Kind) -> Any:
-    """The cotangent of a: cotangent @ b transposed."""
+    if not of_a:
+        return [None, _towards_b(cotangent, a, b.aval, kind)]
     cotangent, b = _alike(cotangent, b)
-    return _summed(cotangent, jnp.matrix_transpose(b), a, kind)
+    return [_summed(cotangent, jnp.matrix_transpose(b), a.aval, kind), None]
 
 
 def _towards_b(cotangent: Any, a: Any, b: Any, kind: Kind) -> Any:

@@ -21,7 +21,7 @@ from tilewright.select.counted import Counted, that_count
 from tilewright.select.places import Places
 from tilewright.tables import store
 from tilewright.tables.cases import Case
-from tilewright.tables.cover import NEAR, fewest
+from tilewright.tables.merging import NEAR, fewest
 from tilewright.tables.table import Table, config_of
 
 _FALL = 0.02

@@ -130,7 +130,7 @@ class Search:
                     else:
                         ready.append((choice, report, self._predict(choice, report)))
                 if ready:
-                    chosen = min(ready, key=self._place)
+                    chosen = min(ready, key=lambda one: self._expected(one[0].kernel.name, one[2]))
                     ready.remove(chosen)
                     self._note(on_trial, self._measure(*chosen))
                 elif not len(pool):
@@ -198,20 +198,18 @@ class Search:
         return cost.us if cost else math.inf
 
     def _expected(self, kernel: str, predicted_us: float) -> float:
-        """A prediction, times what this kernel's measured times were over their predictions so far."""
+        """A prediction, times what this kernel's measured times were over their predictions so far; of all the same
+        where configs are taken as they are enumerated."""
+        if self._settings.exhaustive:
+            return 0.0
         factors = self._factors.get(kernel)
         return predicted_us * (statistics.median(factors) if factors else 1.0)
-
-    def _place(self, waiting: tuple[Choice, CompileReport, float]) -> float:
-        """What the next to be measured has least of."""
-        choice, _, predicted_us = waiting
-        return 0.0 if self._settings.exhaustive else self._expected(choice.kernel.name, predicted_us)
 
     def _next_to_compile(self) -> Choice | None:
         heads = [(name, waiting[-1][1]) for name, waiting in self._waiting.items() if waiting]
         if not heads:
             return None
-        name = heads[0][0] if self._settings.exhaustive else min(heads, key=lambda head: self._expected(*head))[0]
+        name = min(heads, key=lambda head: self._expected(*head))[0]
         return self._waiting[name].pop()[0]
 
     def _refusal(self, choice: Choice, report: CompileReport | str) -> tuple[Outcome, str] | None:

@@ -3,18 +3,20 @@
 Sources: the FastCuda GEMM guide, version 4; SGEMM_CUDA, kernel 11, has the idea but fails its own check.
 """
 
+from dataclasses import replace
+
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import tiling
-from tilewright.kernels.families import Staging
-from tilewright.kernels.ladder import warp_tiling
-from tilewright.kernels.spec import Constraint, Kernel
+from tilewright.kernels.ladder import warp_tiling, warptiled
+from tilewright.kernels.spec import BY_NAME, Constraint, Kernel
 
-KERNEL = Kernel(
+KERNEL: Kernel = replace(
+    warptiled.KERNEL,
     rung=11,
     name="double_buffered",
     idea="the next tile is loaded into registers, and then a second buffer, while this one is computed on",
     brief="next tile loaded ahead",
-    parameters=warp_tiling.PARAMETERS,
+    source=BY_NAME,
     constraints=(
         *warp_tiling.CONSTRAINTS,
         Constraint(
@@ -22,7 +24,5 @@ KERNEL = Kernel(
             "two tiles of A and of B must take at most 49152 bytes, a block's static shared memory",
         ),
     ),
-    block=tiling.block_of_warps,
-    cost=Staging(fragment=warp_tiling.fragment),
     presets={"fastcuda_v4": {"BM": 128, "BN": 128, "BK": 8, "WM": 32, "WN": 64, "WNITER": 1, "TM": 8, "TN": 8}},
 )

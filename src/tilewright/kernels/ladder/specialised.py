@@ -3,8 +3,11 @@
 Source: "CudaDMA: Optimizing GPU Memory Bandwidth via Warp Specialization", Bauer and others, 2011, for the roles.
 """
 
+from dataclasses import replace
+
 from tilewright.kernels import warpgroups
-from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.ladder import wgmma_tma
+from tilewright.kernels.spec import BY_NAME, Config, Constraint, Kernel, Parameter
 
 
 def shared_bytes(config: Config) -> int:
@@ -29,19 +32,15 @@ CONSTRAINTS = (
     warpgroups.shared_memory_fits(shared_bytes),
 )
 
-KERNEL = Kernel(
+KERNEL: Kernel = replace(
+    wgmma_tma.KERNEL,
     rung=21,
     name="specialised",
     idea="a producer that only loads and consumers that only multiply, with most of the registers",
     brief="producer and consumers",
+    source=BY_NAME,
     parameters=PARAMETERS,
     constraints=CONSTRAINTS,
-    tile=warpgroups.tile,
     block=lambda config: (3 * warpgroups.THREADS, 1, 1),
-    cost=warpgroups.PIPELINED,
-    takes=warpgroups.TAKES,
-    arguments=TMA_RUNG_ARGUMENTS,
     shared_bytes=lambda config, layout: shared_bytes(config),
-    tensor_maps=warpgroups.boxes,
-    relayouts=lambda config: (None, None),
 )

@@ -66,13 +66,14 @@ def _of_type(
     float8 = factors == FLOAT8
     depths = tuple(line // item for line in _LINES)
     sides = (16, 32, 64)
-    in_steps: tuple[Constraint, ...] = ()
-    promoting: tuple[Parameter, ...] = ()
+    more_parameters: list[Parameter] = []
+    more_constraints: list[Constraint] = []
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled)}
     constants["FACTOR_SCALES"] = 0 if not float8 else 2 if blocks else 1
     if split:
-        promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
-        in_steps = (
+        promoting = Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products")
+        more_parameters.append(promoting)
+        more_constraints += [
             Constraint(
                 lambda c: c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0,
                 "PROMOTE must be 16, 32 or 64, and divide BK",
@@ -81,18 +82,14 @@ def _of_type(
                 lambda c: threads_of_warps(c) >= splitting.GROUP,
                 f"(BM/WM)*(BN/WN)*32 must be at least {splitting.GROUP}, threads that split a square of a factor",
             ),
-        )
+        ]
     else:
         constants["PROMOTE"] = promote if anew else 0
     if anew and float8:
         depths = (promote,)
     if item == 2 and not split:
-        in_steps = (
-            Constraint(
-                lambda c: c.BM & (c.BM - 1) == 0 and c.BN & (c.BN - 1) == 0,
-                "BM and BN must be powers of two: lines of a tile may lie along them",
-            ),
-        )
+        of_lines = "BM and BN must be powers of two: lines of a tile may lie along them"
+        more_constraints.append(Constraint(lambda c: c.BM & (c.BM - 1) == 0 and c.BN & (c.BN - 1) == 0, of_lines))
     depths_in_words = f"{', '.join(map(str, depths[:-1]))} or {depths[-1]}" if len(depths) > 1 else str(depths[0])
     return Kernel(
         name=name,
@@ -105,7 +102,7 @@ def _of_type(
             Parameter("WM", 64, sides, "rows of D that a warp computes"),
             Parameter("WN", wn, sides, "its columns"),
             Parameter("STAGES", stages, (2, 3, 4), "tiles of A and of B in shared memory or on their way"),
-            *promoting,
+            *more_parameters,
             Parameter("BAND", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
         ),
         constraints=(
@@ -129,7 +126,7 @@ def _of_type(
                 "pieces of 16 bytes",
             ),
             Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is copied while another is multiplied"),
-            *in_steps,
+            *more_constraints,
             Constraint(
                 lambda c: _shared_bytes(c, item, split) <= _SHARED_BYTES,
                 f"STAGES*{terms} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory",

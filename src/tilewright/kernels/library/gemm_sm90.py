@@ -90,11 +90,6 @@ def _tiles_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> in
     return terms * config.STAGES * warpgroups.LINE_BYTES * (rows + columns)
 
 
-def _sums_bytes(config: Config) -> int:
-    """Of a tile's sums."""
-    return 4 * config.BM * config.BN
-
-
 def _stored_bytes(config: Config) -> int:
     """Of results that the copy engine stores."""
     return config.get("STORED", 0) * _consumers(config) * warpgroups.ROWS * warpgroups.LINE_BYTES
@@ -288,7 +283,7 @@ def of_type(
             Constraint(
                 lambda c: (
                     c.SPLITS == 1
-                    or (c.BN % (8 * c.SPLITS) == 0 and _sums_bytes(c) <= _tiles_bytes(c, "NT", terms, item_bytes))
+                    or (c.BN % (8 * c.SPLITS) == 0 and _tiles_bytes(c, "NT", terms, item_bytes) >= 4 * c.BM * c.BN)
                 ),
                 "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit into STAGES tiles",
             ),

@@ -7,8 +7,8 @@ every block that reads it, copying a factor once.
 from dataclasses import replace
 
 from tilewright.kernels import tiling
-from tilewright.kernels.library import gemm_tma, schedule
-from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Constraint, Kernel, Parameter, named_configs
+from tilewright.kernels.library import gemm_tma, schedule, tma_packed
+from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, named_configs
 
 
 def _run(config: Config) -> int:
@@ -36,12 +36,12 @@ def _b_buffers(config: Config) -> int:
     return config.A_BUFFERS if fits else 1
 
 
-KERNEL = Kernel(
+KERNEL: Kernel = replace(
+    tma_packed.KERNEL,
     rung=18,
     name="tma_transposed",
     idea="no copies beforehand: TMA loads A as memory has it, and ldmatrix transposes it while it is multiplied",
     brief="TMA, A without a copy",
-    source=gemm_tma.SOURCE,
     parameters=(
         Parameter("BM", 64, (32, 64, 128), "rows of D that a block computes"),
         Parameter("BN", 128, (64, 128), "columns of D that a block computes"),
@@ -116,15 +116,8 @@ KERNEL = Kernel(
     # A single slice ends where k does, not where its tile does.
     sum_order=lambda config: tiling.order_of_slices(config) if config.K_SLICES > 1 else None,
     cost=replace(gemm_tma.COST, k_slices=lambda config: config.K_SLICES),
-    takes=gemm_tma.TAKES,
-    arguments=TMA_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config, _b_buffers(config) if layout[1] == "T" else 1),
-    tensor_maps=gemm_tma.boxes,
     relayouts=lambda config: ("column" if config.COPIED & 1 else None, "row" if config.COPIED & 2 else None),
-    overlaps=True,
-    blocks=schedule.blocks,
-    division=schedule.divide,
-    workspace_bytes=schedule.workspace_bytes,
     presets=named_configs(
         "BM BN BK K_SLICES A_BUFFERS UNROLL WORKERS MIN_BLOCKS",
         {
