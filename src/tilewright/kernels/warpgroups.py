@@ -44,10 +44,16 @@ def tile_parameters(bm: int, bn: int) -> tuple[Parameter, ...]:
     )
 
 
-WHOLE_INSTRUCTIONS = (
-    Constraint(lambda c: c.BM % ROWS == 0, "BM must be a multiple of 64: an instruction multiplies 64 rows of A"),
+TWO_STAGES = Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied")
+
+WHOLE_COLUMNS = (
     Constraint(lambda c: c.BN % LINE == 0, "BN must be a multiple of 64: rows of B come in lines of 128 bytes"),
     Constraint(lambda c: c.BN <= 256, "BN must be at most 256, the columns of one instruction"),
+)
+
+WHOLE_INSTRUCTIONS = (
+    Constraint(lambda c: c.BM % ROWS == 0, "BM must be a multiple of 64: an instruction multiplies 64 rows of A"),
+    *WHOLE_COLUMNS,
 )
 
 PIPELINED = Warpgroups()

@@ -26,6 +26,11 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     return config.CLUSTER * min(tiles, max(multiprocessors // config.CLUSTER, 1))
 
 
+SIZES = Constraint(
+    lambda c: c.CLUSTER in (1, 2, 4, 8),
+    "CLUSTER must be 1, 2, 4 or 8: each block loads as many whole groups of 8 rows of B",
+)
+
 KERNEL: Kernel = replace(
     persistent.KERNEL,
     rung=23,
@@ -39,10 +44,7 @@ KERNEL: Kernel = replace(
     ),
     constraints=(
         *persistent.KERNEL.constraints,
-        Constraint(
-            lambda c: c.CLUSTER in (1, 2, 4, 8),
-            "CLUSTER must be 1, 2, 4 or 8: each block loads as many whole groups of 8 rows of B",
-        ),
+        SIZES,
     ),
     tensor_maps=_boxes,
     cluster=lambda config: config.CLUSTER,

@@ -6,7 +6,7 @@ Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, for the name and the turns.
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
-from tilewright.kernels.ladder import rasterized
+from tilewright.kernels.ladder import clusters, rasterized
 from tilewright.kernels.spec import BY_NAME, Config, Constraint, Kernel, Parameter
 
 CONSUMERS = 2
@@ -22,6 +22,17 @@ def shared_bytes(config: Config) -> int:
     return stages + CONSUMERS * warpgroups.BARRIER_BYTES
 
 
+CONSTRAINTS = (
+    *warpgroups.WHOLE_INSTRUCTIONS,
+    Constraint(lambda c: c.BM <= 256, "BM must be at most 256, the rows of a tensor box"),
+    Constraint(
+        lambda c: c.BM * c.BN <= _SUMS * warpgroups.THREADS, "BM*BN must be at most 24576: a thread has 192 sums"
+    ),
+    warpgroups.TWO_STAGES,
+    clusters.SIZES,
+)
+"""But that stages fit into shared memory."""
+
 KERNEL: Kernel = replace(
     rasterized.KERNEL,
     rung=25,
@@ -35,16 +46,7 @@ KERNEL: Kernel = replace(
         Parameter("STAGES", 6, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or on their way"),
         *rasterized.KERNEL.parameters[-2:],
     ),
-    constraints=(
-        *warpgroups.WHOLE_INSTRUCTIONS,
-        Constraint(lambda c: c.BM <= 256, "BM must be at most 256, the rows of a tensor box"),
-        Constraint(
-            lambda c: c.BM * c.BN <= _SUMS * warpgroups.THREADS, "BM*BN must be at most 24576: a thread has 192 sums"
-        ),
-        Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
-        rasterized.KERNEL.constraints[-1],
-        warpgroups.shared_memory_fits(shared_bytes),
-    ),
+    constraints=(*CONSTRAINTS, warpgroups.shared_memory_fits(shared_bytes)),
     shared_bytes=lambda config, layout: shared_bytes(config),
     cost=COST,
 )

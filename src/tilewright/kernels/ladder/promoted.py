@@ -32,7 +32,7 @@ KERNEL: Kernel = replace(
         Constraint(
             lambda c: c.BM * c.BN <= 64 * 192, "BM*BN must be at most 12288: a thread has 96 sums, and 96 begun anew"
         ),
-        *split.KERNEL.constraints[-2:],
+        *split.STAGES_FIT,
         IN_STEPS,
     ),
     sums=lambda config: Sums(config.PROMOTE),

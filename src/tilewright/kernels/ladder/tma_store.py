@@ -33,7 +33,7 @@ KERNEL: Kernel = replace(
         _BAND,
     ),
     constraints=(
-        *pingpong.KERNEL.constraints[:-1],
+        *pingpong.CONSTRAINTS,
         warpgroups.shared_memory_fits(_shared_bytes, "STAGES tiles of A and of B, results and barriers"),
     ),
     shared_bytes=lambda config, layout: _shared_bytes(config),

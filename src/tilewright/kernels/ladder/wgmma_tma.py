@@ -23,7 +23,7 @@ KERNEL = Kernel(
     constraints=(
         *warpgroups.WHOLE_INSTRUCTIONS,
         Constraint(lambda c: c.BM * c.BN <= 128 * 128, "BM*BN must be at most 16384: a thread has 128 sums"),
-        Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
+        warpgroups.TWO_STAGES,
         warpgroups.shared_memory_fits(_shared_bytes),
     ),
     tile=warpgroups.tile,

@@ -166,7 +166,7 @@ TILES = (
         lambda c: c.BN % _REPEATS == 0 and c.BN <= BOX_SIDE,
         "BN must be a multiple of 8, at most 256, the columns of one instruction",
     ),
-    Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
+    warpgroups.TWO_STAGES,
     Constraint(
         lambda c: c.CLUSTER in (1, 2, 4, 8) and c.CLUSTER_N in (1, 2, 4),
         "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4",
