@@ -4,7 +4,7 @@ from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Config, Constraint, Parameter
+from tilewright.kernels.spec import Config, Constraints, Parameter
 from tilewright.kernels.takes import VECTOR_BYTES
 
 _SIDE = 16
@@ -52,7 +52,7 @@ def shared_bytes(config: Config, item: int, pad_a: int, pad_b: int, every_order:
     return max(tiles, results)
 
 
-def constraints(depth: int, item: int, pad_a: int, pad_b: int, every_order: bool = False) -> tuple[Constraint, ...]:
+def constraints(depth: int, item: int, pad_a: int, pad_b: int, every_order: bool = False) -> Constraints:
     """What a config must meet.
 
     Args:
@@ -62,18 +62,16 @@ def constraints(depth: int, item: int, pad_a: int, pad_b: int, every_order: bool
         every_order: whether tiles lie in the order of their operand, as in `shared_bytes`.
     """
     piece = VECTOR_BYTES // item
-    return (
-        *tiling.WARPS_DIVIDE,
-        Constraint(lambda c: c.WM % _SIDE == 0, "WM must be a multiple of 16: fragments divide the warp's rows"),
-        Constraint(lambda c: c.WN % _SIDE == 0, "WN must be a multiple of 16: fragments divide the warp's columns"),
-        Constraint(lambda c: c.BK % depth == 0, f"BK must be a multiple of {depth}: fragments reach that far along k"),
-        Constraint(
-            lambda c: c.MIN_BLOCKS * tiling.threads_of_warps(c) <= 1024,
-            "MIN_BLOCKS*(BM/WM)*(BN/WN)*32 must be at most 1024, the threads that every multiprocessor has room for",
+    return {
+        **tiling.WARPS_DIVIDE,
+        "WM must be a multiple of 16: fragments divide the warp's rows": lambda c: c.WM % _SIDE == 0,
+        "WN must be a multiple of 16: fragments divide the warp's columns": lambda c: c.WN % _SIDE == 0,
+        f"BK must be a multiple of {depth}: fragments reach that far along k": lambda c: c.BK % depth == 0,
+        "MIN_BLOCKS*(BM/WM)*(BN/WN)*32 must be at most 1024, the threads that every multiprocessor has room "
+        "for": lambda c: c.MIN_BLOCKS * tiling.threads_of_warps(c) <= 1024,
+        **tiling.loads_evenly(
+            piece, f"whole pieces of {piece} elements", tiling.threads_of_warps, "(BM/WM)*(BN/WN)*32"
         ),
-        *tiling.loads_evenly(piece, f"whole pieces of {piece} elements", tiling.threads_of_warps, "(BM/WM)*(BN/WN)*32"),
-        Constraint(
-            lambda c: shared_bytes(c, item, pad_a, pad_b, every_order) <= STATIC_SHARED_LIMIT,
-            "the tiles of A and B, and the results, must each take at most 49152 bytes, a block's static shared memory",
-        ),
-    )
+        "the tiles of A and B, and the results, must each take at most 49152 bytes, a block's static shared "
+        "memory": lambda c: shared_bytes(c, item, pad_a, pad_b, every_order) <= STATIC_SHARED_LIMIT,
+    }

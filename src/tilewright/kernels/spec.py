@@ -1,4 +1,4 @@
-"""The vocabulary of kernels: Kernel, Parameter, Constraint, Config, Variant, Launch."""
+"""The vocabulary of kernels: Kernel, Parameter, Constraints, Config, Variant, Launch."""
 
 import math
 import numbers
@@ -155,12 +155,8 @@ class Parameter:
     """Whether the source has it as a macro, or its template as an argument; else it is for `Kernel.relayouts` alone."""
 
 
-@dataclass(frozen=True)
-class Constraint:
-    """A condition that a config must meet, and the sentence a user reads when it does not."""
-
-    holds: Callable[[Config], bool]
-    reason: str
+Constraints = Mapping[str, Callable[[Config], bool]]
+"""Conditions that a config must meet, by the sentence that a user reads when it does not."""
 
 
 class Tile(NamedTuple):
@@ -364,7 +360,7 @@ class Kernel:
     block: Callable[[Config], tuple[int, int, int]]
     brief: str = ""
     """A rung's idea in at most 24 characters, for tables with a line for each."""
-    constraints: tuple[Constraint, ...] = ()
+    constraints: Constraints = field(default_factory=dict)
     vectorized: bool = True
     """Whether the source moves float4s, so that the operands' alignment matters to it."""
     takes: Takes = Takes()
@@ -509,7 +505,7 @@ class Kernel:
             raise ConfigError(
                 f"{self.name}: a cluster must have 1 to {CLUSTER_LIMIT} blocks, got {self.cluster(config)}"
             )
-        broken = [constraint.reason for constraint in self.constraints if not constraint.holds(config)]
+        broken = [sentence for sentence, holds in self.constraints.items() if not holds(config)]
         if broken:
             raise ConfigError(f"{self.name} cannot run with {config}: " + "; ".join(broken))
         return config

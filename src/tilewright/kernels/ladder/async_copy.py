@@ -7,7 +7,7 @@ from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Copying
 from tilewright.kernels.ladder import warp_tiling
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import Config, Kernel, Parameter
 from tilewright.kernels.takes import Takes
 
 _MOST_SHARED = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())
@@ -26,21 +26,14 @@ KERNEL = Kernel(
         *warp_tiling.PARAMETERS,
         Parameter("STAGES", 3, (2, 3, 4, 5), "tiles of A and of B that shared memory holds", least=2),
     ),
-    constraints=(
-        *warp_tiling.CONSTRAINTS,
-        Constraint(
-            lambda c: c.BK in (4, 8, 16, 32),
-            "BK must be 4, 8, 16 or 32: the pieces of a row of A are exchanged by exclusive or, within 128 bytes",
-        ),
-        Constraint(
-            lambda c: c.WM % 8 == 0,
-            "WM must be a multiple of 8: the exchange is the same in every warp's rows",
-        ),
-        Constraint(
-            lambda c: _shared_bytes(c) <= _MOST_SHARED,
-            f"STAGES tiles of A and of B must take at most {_MOST_SHARED} bytes, a block's shared memory on any GPU",
-        ),
-    ),
+    constraints={
+        **warp_tiling.CONSTRAINTS,
+        "BK must be 4, 8, 16 or 32: the pieces of a row of A are exchanged by exclusive or, "
+        "within 128 bytes": lambda c: c.BK in (4, 8, 16, 32),
+        "WM must be a multiple of 8: the exchange is the same in every warp's rows": lambda c: c.WM % 8 == 0,
+        f"STAGES tiles of A and of B must take at most {_MOST_SHARED} bytes, "
+        "a block's shared memory on any GPU": lambda c: _shared_bytes(c) <= _MOST_SHARED,
+    },
     block=tiling.block_of_warps,
     cost=Copying(copies="cp.async", fragment=warp_tiling.fragment, stages=lambda config: config.STAGES),
     overlaps=True,

@@ -10,7 +10,7 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import persistent
-from tilewright.kernels.spec import BY_NAME, Config, Constraint, Kernel, Parameter, TensorBox
+from tilewright.kernels.spec import BY_NAME, Config, Constraints, Kernel, Parameter, TensorBox
 
 
 def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
@@ -26,10 +26,11 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     return config.CLUSTER * min(tiles, max(multiprocessors // config.CLUSTER, 1))
 
 
-SIZES = Constraint(
-    lambda c: c.CLUSTER in (1, 2, 4, 8),
-    "CLUSTER must be 1, 2, 4 or 8: each block loads as many whole groups of 8 rows of B",
-)
+SIZES: Constraints = {
+    "CLUSTER must be 1, 2, 4 or 8: each block loads as many whole groups of 8 rows of B": lambda c: (
+        c.CLUSTER in (1, 2, 4, 8)
+    )
+}
 
 KERNEL: Kernel = replace(
     persistent.KERNEL,
@@ -42,10 +43,10 @@ KERNEL: Kernel = replace(
         *persistent.KERNEL.parameters,
         Parameter("CLUSTER", 2, (2, 4), "blocks of a cluster, whose tiles lie one below the other"),
     ),
-    constraints=(
-        *persistent.KERNEL.constraints,
-        SIZES,
-    ),
+    constraints={
+        **persistent.KERNEL.constraints,
+        **SIZES,
+    },
     tensor_maps=_boxes,
     cluster=lambda config: config.CLUSTER,
     cost=replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER),

@@ -4,7 +4,7 @@ Source: SGEMM_CUDA, kernel 7.
 """
 
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Constraint, Kernel
+from tilewright.kernels.spec import Kernel
 
 KERNEL = Kernel(
     rung=7,
@@ -12,10 +12,10 @@ KERNEL = Kernel(
     idea="columns of B rearranged in shared memory, so that stores and loads hit distinct banks",
     brief="B rearranged over banks",
     parameters=tiling.tile_parameters(128, 128, 8, 8, 8),
-    constraints=(
-        *tiling.VECTOR_CONSTRAINTS,
-        Constraint(lambda c: c.TN & (c.TN - 1) == 0, "TN must be a power of two: columns are permuted by exclusive or"),
-    ),
+    constraints={
+        **tiling.VECTOR_CONSTRAINTS,
+        "TN must be a power of two: columns are permuted by exclusive or": lambda c: c.TN & (c.TN - 1) == 0,
+    },
     block=tiling.block,
     cost=tiling.STAGING,
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import tiling
 from tilewright.kernels.ladder import warp_tiling, warptiled
-from tilewright.kernels.spec import BY_NAME, Constraint, Kernel
+from tilewright.kernels.spec import BY_NAME, Kernel
 
 KERNEL: Kernel = replace(
     warptiled.KERNEL,
@@ -17,12 +17,11 @@ KERNEL: Kernel = replace(
     idea="the next tile is loaded into registers, and then a second buffer, while this one is computed on",
     brief="next tile loaded ahead",
     source=BY_NAME,
-    constraints=(
-        *warp_tiling.CONSTRAINTS,
-        Constraint(
-            lambda c: 2 * tiling.shared_tiles_bytes(c) <= STATIC_SHARED_LIMIT,
-            "two tiles of A and of B must take at most 49152 bytes, a block's static shared memory",
+    constraints={
+        **warp_tiling.CONSTRAINTS,
+        "two tiles of A and of B must take at most 49152 bytes, a block's static shared memory": lambda c: (
+            2 * tiling.shared_tiles_bytes(c) <= STATIC_SHARED_LIMIT
         ),
-    ),
+    },
     presets={"fastcuda_v4": {"BM": 128, "BN": 128, "BK": 8, "WM": 32, "WN": 64, "WNITER": 1, "TM": 8, "TN": 8}},
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import persistent, promoted, split
-from tilewright.kernels.spec import BY_NAME, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import BY_NAME, Config, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
@@ -28,16 +28,16 @@ KERNEL: Kernel = replace(
         Parameter("STAGES", 2, (2, 3), "tiles of A and of B in shared memory or on their way, of each term"),
         promoted.PROMOTE,
     ),
-    constraints=(
-        Constraint(
-            lambda c: c.BM == 128,
-            "BM must be 128: each of two consumers multiplies 64 rows, and STAGES tiles of more take too much memory",
+    constraints={
+        "BM must be 128: each of two consumers multiplies 64 rows, "
+        "and STAGES tiles of more take too much memory": lambda c: c.BM == 128,
+        **warpgroups.WHOLE_COLUMNS,
+        **warpgroups.TWO_STAGES,
+        **warpgroups.shared_memory_fits(
+            _shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"
         ),
-        *warpgroups.WHOLE_COLUMNS,
-        warpgroups.TWO_STAGES,
-        warpgroups.shared_memory_fits(_shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"),
-        promoted.IN_STEPS,
-    ),
+        **promoted.IN_STEPS,
+    },
     block=persistent.KERNEL.block,
     blocks=persistent.KERNEL.blocks,
     cost=persistent.KERNEL.cost,

@@ -5,7 +5,7 @@ Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kern
 
 from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Tile
+from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
 
 
 def _tile(config: Config) -> Tile:
@@ -28,10 +28,10 @@ KERNEL = Kernel(
         Parameter("BLOCK_Y", 32, (8, 16, 32), "threads of a block along y"),
         Parameter("X_ALONG_N", 0, (0, 1), "1: threadIdx.x walks along a row of C, 0: down a column", least=0),
     ),
-    constraints=(
-        Constraint(lambda c: c.BLOCK_X * c.BLOCK_Y <= 1024, "BLOCK_X*BLOCK_Y must be at most 1024, a block's threads"),
-        Constraint(lambda c: c.X_ALONG_N <= 1, "X_ALONG_N must be 0 or 1"),
-    ),
+    constraints={
+        "BLOCK_X*BLOCK_Y must be at most 1024, a block's threads": lambda c: c.BLOCK_X * c.BLOCK_Y <= 1024,
+        "X_ALONG_N must be 0 or 1": lambda c: c.X_ALONG_N <= 1,
+    },
     tile=_tile,
     block=lambda config: (config.BLOCK_X, config.BLOCK_Y, 1),
     cost=Staging(fragment=_fragment),

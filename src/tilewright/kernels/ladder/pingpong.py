@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import clusters, rasterized
-from tilewright.kernels.spec import BY_NAME, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import BY_NAME, Config, Constraints, Kernel, Parameter
 
 CONSUMERS = 2
 _SUMS = 192
@@ -22,15 +22,13 @@ def shared_bytes(config: Config) -> int:
     return stages + CONSUMERS * warpgroups.BARRIER_BYTES
 
 
-CONSTRAINTS = (
-    *warpgroups.WHOLE_INSTRUCTIONS,
-    Constraint(lambda c: c.BM <= 256, "BM must be at most 256, the rows of a tensor box"),
-    Constraint(
-        lambda c: c.BM * c.BN <= _SUMS * warpgroups.THREADS, "BM*BN must be at most 24576: a thread has 192 sums"
-    ),
-    warpgroups.TWO_STAGES,
-    clusters.SIZES,
-)
+CONSTRAINTS: Constraints = {
+    **warpgroups.WHOLE_INSTRUCTIONS,
+    "BM must be at most 256, the rows of a tensor box": lambda c: c.BM <= 256,
+    "BM*BN must be at most 24576: a thread has 192 sums": lambda c: c.BM * c.BN <= _SUMS * warpgroups.THREADS,
+    **warpgroups.TWO_STAGES,
+    **clusters.SIZES,
+}
 """But that stages fit into shared memory."""
 
 KERNEL: Kernel = replace(
@@ -46,7 +44,10 @@ KERNEL: Kernel = replace(
         Parameter("STAGES", 6, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or on their way"),
         *rasterized.KERNEL.parameters[-2:],
     ),
-    constraints=(*CONSTRAINTS, warpgroups.shared_memory_fits(shared_bytes)),
+    constraints={
+        **CONSTRAINTS,
+        **warpgroups.shared_memory_fits(shared_bytes),
+    },
     shared_bytes=lambda config, layout: shared_bytes(config),
     cost=COST,
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import wgmma_tma
-from tilewright.kernels.spec import BY_NAME, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import BY_NAME, Config, Kernel, Parameter
 
 
 def shared_bytes(config: Config) -> int:
@@ -27,16 +27,14 @@ KERNEL: Kernel = replace(
         Parameter("BN", 256, (64, 128, 192, 256), "columns of C that a block computes"),
         Parameter("STAGES", 4, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
     ),
-    constraints=(
-        Constraint(
-            lambda c: c.BM in (128, 256),
-            "BM must be 128 or 256: each of two consumers multiplies 64 rows at a time, and a box has at most 256",
-        ),
-        *warpgroups.WHOLE_COLUMNS,
-        Constraint(lambda c: c.BM * c.BN <= 128 * 256, "BM*BN must be at most 32768: a thread has 128 sums"),
-        warpgroups.TWO_STAGES,
-        warpgroups.shared_memory_fits(shared_bytes),
-    ),
+    constraints={
+        "BM must be 128 or 256: each of two consumers multiplies 64 rows at a time, "
+        "and a box has at most 256": lambda c: c.BM in (128, 256),
+        **warpgroups.WHOLE_COLUMNS,
+        "BM*BN must be at most 32768: a thread has 128 sums": lambda c: c.BM * c.BN <= 128 * 256,
+        **warpgroups.TWO_STAGES,
+        **warpgroups.shared_memory_fits(shared_bytes),
+    },
     block=lambda config: (3 * warpgroups.THREADS, 1, 1),
     shared_bytes=lambda config, layout: shared_bytes(config),
 )

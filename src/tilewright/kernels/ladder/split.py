@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import wgmma_tma
-from tilewright.kernels.spec import BY_NAME, Config, Kernel, Parameter, Split, Sums
+from tilewright.kernels.spec import BY_NAME, Config, Constraints, Kernel, Parameter, Split, Sums
 
 SPLIT = Split("bfloat16", 3)
 
@@ -18,10 +18,10 @@ def shared_bytes(config: Config, barriers: int = 1) -> int:
     return config.STAGES * (SPLIT.terms * warpgroups.tiles_bytes(config) + barriers * warpgroups.BARRIER_BYTES)
 
 
-STAGES_FIT = (
-    warpgroups.TWO_STAGES,
-    warpgroups.shared_memory_fits(shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"),
-)
+STAGES_FIT: Constraints = {
+    **warpgroups.TWO_STAGES,
+    **warpgroups.shared_memory_fits(shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"),
+}
 
 KERNEL: Kernel = replace(
     wgmma_tma.KERNEL,
@@ -34,7 +34,10 @@ KERNEL: Kernel = replace(
         *warpgroups.tile_parameters(bm=64, bn=128),
         Parameter("STAGES", 3, (2, 3, 4), "tiles of A and of B in shared memory or on their way, of each term"),
     ),
-    constraints=(*warpgroups.WHOLE_INSTRUCTIONS, *STAGES_FIT),
+    constraints={
+        **warpgroups.WHOLE_INSTRUCTIONS,
+        **STAGES_FIT,
+    },
     takes=warpgroups.TAKES_FLOAT32,
     precision="bf16x6",
     shared_bytes=lambda config, layout: shared_bytes(config),

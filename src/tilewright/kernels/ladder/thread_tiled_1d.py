@@ -5,7 +5,7 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 """
 
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Constraint, Kernel, Parameter
+from tilewright.kernels.spec import Kernel, Parameter
 
 KERNEL = Kernel(
     rung=4,
@@ -21,13 +21,13 @@ KERNEL = Kernel(
         tiling.PADDED_ROWS,
         Parameter("SPREAD", 1, (0, 1), "1: a thread's columns lie BN/TN apart, 0: they are neighbours", least=0),
     ),
-    constraints=(
-        Constraint(lambda c: c.TM == 1 or c.TN == 1, "TM or TN must be 1: tiling both ways is thread_tiled_2d"),
-        *tiling.DIVIDES,
-        *tiling.loads_evenly(1, "the same number"),
-        tiling.PADDED_ROWS_FIT,
-        Constraint(lambda c: c.SPREAD <= 1, "SPREAD must be 0 or 1"),
-    ),
+    constraints={
+        "TM or TN must be 1: tiling both ways is thread_tiled_2d": lambda c: c.TM == 1 or c.TN == 1,
+        **tiling.DIVIDES,
+        **tiling.loads_evenly(1, "the same number"),
+        **tiling.PADDED_ROWS_FIT,
+        "SPREAD must be 0 or 1": lambda c: c.SPREAD <= 1,
+    },
     block=tiling.block,
     cost=tiling.STAGING,
     vectorized=False,

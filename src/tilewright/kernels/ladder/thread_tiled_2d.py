@@ -13,7 +13,11 @@ KERNEL = Kernel(
     idea="each thread computes TM x TN elements of C, and keeps fragments of A and B in registers",
     brief="TM x TN results a thread",
     parameters=(*tiling.tile_parameters(128, 128, 8, 8, 8), tiling.PADDED_ROWS),
-    constraints=(*tiling.DIVIDES, *tiling.loads_evenly(1, "the same number"), tiling.PADDED_ROWS_FIT),
+    constraints={
+        **tiling.DIVIDES,
+        **tiling.loads_evenly(1, "the same number"),
+        **tiling.PADDED_ROWS_FIT,
+    },
     block=tiling.block,
     cost=tiling.STAGING,
     vectorized=False,

@@ -32,10 +32,10 @@ KERNEL: Kernel = replace(
         _CLUSTER,
         _BAND,
     ),
-    constraints=(
-        *pingpong.CONSTRAINTS,
-        warpgroups.shared_memory_fits(_shared_bytes, "STAGES tiles of A and of B, results and barriers"),
-    ),
+    constraints={
+        **pingpong.CONSTRAINTS,
+        **warpgroups.shared_memory_fits(_shared_bytes, "STAGES tiles of A and of B, results and barriers"),
+    },
     shared_bytes=lambda config, layout: _shared_bytes(config),
     stored_box=lambda config, item_bytes: warpgroups.STORED_BOX,
     arguments=TMA_STORE_RUNG_ARGUMENTS,

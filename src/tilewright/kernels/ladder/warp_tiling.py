@@ -3,7 +3,7 @@
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Fragment
-from tilewright.kernels.spec import Config, Constraint, Parameter
+from tilewright.kernels.spec import Config, Constraints, Parameter
 
 PARAMETERS = (
     Parameter("BM", 64, (32, 64, 128, 256), "rows of C that a block computes"),
@@ -33,24 +33,19 @@ def fragment(config: Config) -> Fragment:
     return Fragment(rows, cols, _piece_n(config) // config.TN, pieces_m, config.WNITER)
 
 
-CONSTRAINTS = (
-    *tiling.WARPS_DIVIDE,
-    Constraint(
-        lambda c: tiling.threads_of_warps(c) <= 1024, "(BM/WM)*(BN/WN)*32 must be at most 1024, a block's threads"
+CONSTRAINTS: Constraints = {
+    **tiling.WARPS_DIVIDE,
+    "(BM/WM)*(BN/WN)*32 must be at most 1024, a block's threads": lambda c: tiling.threads_of_warps(c) <= 1024,
+    "WN/WNITER must be a multiple of TN: lanes divide the columns of a piece of the warp's tile": lambda c: (
+        c.WN % c.WNITER == 0 and _piece_n(c) % c.TN == 0
     ),
-    Constraint(
-        lambda c: c.WN % c.WNITER == 0 and _piece_n(c) % c.TN == 0,
-        "WN/WNITER must be a multiple of TN: lanes divide the columns of a piece of the warp's tile",
+    "WN/WNITER/TN must divide 32: this many lanes are arranged along n": lambda c: (
+        WARP % max(_piece_n(c) // c.TN, 1) == 0
     ),
-    Constraint(
-        lambda c: WARP % max(_piece_n(c) // c.TN, 1) == 0,
-        "WN/WNITER/TN must divide 32: this many lanes are arranged along n",
+    "WM must be a multiple of 32*TM*TN/(WN/WNITER): lanes divide the rows of the warp's tile": lambda c: (
+        c.WM % _piece_m(c) == 0
     ),
-    Constraint(
-        lambda c: c.WM % _piece_m(c) == 0,
-        "WM must be a multiple of 32*TM*TN/(WN/WNITER): lanes divide the rows of the warp's tile",
-    ),
-    *tiling.FLOAT4S,
-    *tiling.loads_evenly(4, "whole float4s", tiling.threads_of_warps, "(BM/WM)*(BN/WN)*32"),
-)
+    **tiling.FLOAT4S,
+    **tiling.loads_evenly(4, "whole float4s", tiling.threads_of_warps, "(BM/WM)*(BN/WN)*32"),
+}
 """All but that the tiles fit into shared memory."""

@@ -14,7 +14,10 @@ KERNEL = Kernel(
     idea="a tile for each warp, between the block's and the thread's",
     brief="a tile for each warp",
     parameters=warp_tiling.PARAMETERS,
-    constraints=(*warp_tiling.CONSTRAINTS, tiling.SHARED_FITS),
+    constraints={
+        **warp_tiling.CONSTRAINTS,
+        **tiling.SHARED_FITS,
+    },
     block=tiling.block_of_warps,
     cost=Staging(fragment=warp_tiling.fragment),
     presets={

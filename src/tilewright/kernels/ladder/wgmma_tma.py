@@ -4,7 +4,7 @@ Source: the CUDA C++ Programming Guide, "Asynchronous Data Copies using the Tens
 """
 
 from tilewright.kernels import warpgroups
-from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
@@ -20,12 +20,12 @@ KERNEL = Kernel(
         *warpgroups.tile_parameters(bm=128, bn=128),
         Parameter("STAGES", 3, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
     ),
-    constraints=(
-        *warpgroups.WHOLE_INSTRUCTIONS,
-        Constraint(lambda c: c.BM * c.BN <= 128 * 128, "BM*BN must be at most 16384: a thread has 128 sums"),
-        warpgroups.TWO_STAGES,
-        warpgroups.shared_memory_fits(_shared_bytes),
-    ),
+    constraints={
+        **warpgroups.WHOLE_INSTRUCTIONS,
+        "BM*BN must be at most 16384: a thread has 128 sums": lambda c: c.BM * c.BN <= 128 * 128,
+        **warpgroups.TWO_STAGES,
+        **warpgroups.shared_memory_fits(_shared_bytes),
+    },
     tile=warpgroups.tile,
     block=lambda config: (warpgroups.THREADS, 1, 1),
     cost=warpgroups.PIPELINED,

@@ -4,6 +4,7 @@ Of 16-bit factors; of float32 factors rounded to TF32, or as 16-bit terms; of fl
 `gemm_sm90` and its kin are on Hopper, from compute capability 8.0 on, float8 from 8.9. Sources: theirs.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tilewright.core.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
 from tilewright.core.problem import FAST, SCALED_BLOCK
 from tilewright.kernels.families import Warps
 from tilewright.kernels.library import gemm_terms, splitting
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Split, Sums
+from tilewright.kernels.spec import Config, Kernel, Parameter, Split, Sums
 from tilewright.kernels.takes import EVERYTHING, VECTOR_BYTES
 from tilewright.kernels.tiling import block_of_warps, threads_of_warps
 
@@ -67,29 +68,26 @@ def _of_type(
     depths = tuple(line // item for line in _LINES)
     sides = (16, 32, 64)
     more_parameters: list[Parameter] = []
-    more_constraints: list[Constraint] = []
+    more_constraints: dict[str, Callable[[Config], bool]] = {}
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled)}
     constants["FACTOR_SCALES"] = 0 if not float8 else 2 if blocks else 1
     if split:
         promoting = Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products")
         more_parameters.append(promoting)
-        more_constraints += [
-            Constraint(
-                lambda c: c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0,
-                "PROMOTE must be 16, 32 or 64, and divide BK",
+        more_constraints |= {
+            "PROMOTE must be 16, 32 or 64, and divide BK": lambda c: (
+                c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0
             ),
-            Constraint(
-                lambda c: threads_of_warps(c) >= splitting.GROUP,
-                f"(BM/WM)*(BN/WN)*32 must be at least {splitting.GROUP}, threads that split a square of a factor",
-            ),
-        ]
+            f"(BM/WM)*(BN/WN)*32 must be at least {splitting.GROUP}, "
+            "threads that split a square of a factor": lambda c: threads_of_warps(c) >= splitting.GROUP,
+        }
     else:
         constants["PROMOTE"] = promote if anew else 0
     if anew and float8:
         depths = (promote,)
     if item == 2 and not split:
         of_lines = "BM and BN must be powers of two: lines of a tile may lie along them"
-        more_constraints.append(Constraint(lambda c: c.BM & (c.BM - 1) == 0 and c.BN & (c.BN - 1) == 0, of_lines))
+        more_constraints[of_lines] = lambda c: c.BM & (c.BM - 1) == 0 and c.BN & (c.BN - 1) == 0
     depths_in_words = f"{', '.join(map(str, depths[:-1]))} or {depths[-1]}" if len(depths) > 1 else str(depths[0])
     return Kernel(
         name=name,
@@ -105,33 +103,26 @@ def _of_type(
             *more_parameters,
             Parameter("BAND", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
         ),
-        constraints=(
-            Constraint(lambda c: c.WM in sides, "WM must be 16, 32 or 64: fragments have 16 rows"),
-            Constraint(lambda c: c.WN in sides, "WN must be 16, 32 or 64: fragments are loaded for 16 columns"),
-            Constraint(lambda c: c.BM % c.WM == 0 and c.BM <= 256, "BM must be a multiple of WM, at most 256"),
-            Constraint(lambda c: c.BN % c.WN == 0 and c.BN <= 256, "BN must be a multiple of WN, at most 256"),
-            Constraint(lambda c: c.BK in depths, f"BK must be {depths_in_words}: a line is at most 128 bytes"),
-            Constraint(
-                lambda c: sums >= c.WM * c.WN // 32, f"WM*WN/32 must be at most {sums}, a thread's registers for sums"
+        constraints={
+            "WM must be 16, 32 or 64: fragments have 16 rows": lambda c: c.WM in sides,
+            "WN must be 16, 32 or 64: fragments are loaded for 16 columns": lambda c: c.WN in sides,
+            "BM must be a multiple of WM, at most 256": lambda c: c.BM % c.WM == 0 and c.BM <= 256,
+            "BN must be a multiple of WN, at most 256": lambda c: c.BN % c.WN == 0 and c.BN <= 256,
+            f"BK must be {depths_in_words}: a line is at most 128 bytes": lambda c: c.BK in depths,
+            f"WM*WN/32 must be at most {sums}, a thread's registers for sums": lambda c: sums >= c.WM * c.WN // 32,
+            "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers each": lambda c: (
+                threads_of_warps(c) <= 256
             ),
-            Constraint(
-                lambda c: threads_of_warps(c) <= 256,
-                "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers each",
+            f"BM*BK and BN*BK must be multiples of {VECTOR_BYTES // item}*threads: "
+            "every thread copies whole pieces of 16 bytes": lambda c: all(
+                side * c.BK * item % (VECTOR_BYTES * max(threads_of_warps(c), 1)) == 0 for side in (c.BM, c.BN)
             ),
-            Constraint(
-                lambda c: all(
-                    side * c.BK * item % (VECTOR_BYTES * max(threads_of_warps(c), 1)) == 0 for side in (c.BM, c.BN)
-                ),
-                f"BM*BK and BN*BK must be multiples of {VECTOR_BYTES // item}*threads: every thread copies whole "
-                "pieces of 16 bytes",
+            "STAGES must be at least 2: one is copied while another is multiplied": lambda c: c.STAGES >= 2,
+            **more_constraints,
+            f"STAGES*{terms} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory": lambda c: (
+                _shared_bytes(c, item, split) <= _SHARED_BYTES
             ),
-            Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is copied while another is multiplied"),
-            *more_constraints,
-            Constraint(
-                lambda c: _shared_bytes(c, item, split) <= _SHARED_BYTES,
-                f"STAGES*{terms} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory",
-            ),
-        ),
+        },
         constants=lambda config: constants,
         block=block_of_warps,
         cost=Warps(part=lambda config: (config.WM, config.WN), anew=anew),

@@ -1,5 +1,6 @@
 """gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, of TF32, of float8."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -16,7 +17,7 @@ from tilewright.kernels.spec import (
     BOX_SIDE,
     SCALED_K,
     Config,
-    Constraint,
+    Constraints,
     Kernel,
     Parameter,
     Split,
@@ -157,21 +158,18 @@ def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | No
     return f"wgmma {_INSTRUCTION_BYTES // item_bytes}"
 
 
-TILES = (
-    Constraint(
-        lambda c: c.BM % (64 * together(c)) == 0 and c.BM <= BOX_SIDE,
-        "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box",
+TILES: Constraints = {
+    "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box": lambda c: (
+        c.BM % (64 * together(c)) == 0 and c.BM <= BOX_SIDE
     ),
-    Constraint(
-        lambda c: c.BN % _REPEATS == 0 and c.BN <= BOX_SIDE,
-        "BN must be a multiple of 8, at most 256, the columns of one instruction",
+    "BN must be a multiple of 8, at most 256, the columns of one instruction": lambda c: (
+        c.BN % _REPEATS == 0 and c.BN <= BOX_SIDE
     ),
-    warpgroups.TWO_STAGES,
-    Constraint(
-        lambda c: c.CLUSTER in (1, 2, 4, 8) and c.CLUSTER_N in (1, 2, 4),
-        "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4",
+    **warpgroups.TWO_STAGES,
+    "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4": lambda c: (
+        c.CLUSTER in (1, 2, 4, 8) and c.CLUSTER_N in (1, 2, 4)
     ),
-)
+}
 """What tiles, stages and clusters must be, whoever computes them."""
 
 
@@ -215,7 +213,7 @@ def of_type(
     sums_of_float8 = FAST if factors == FLOAT8 and fast else None
     more = " and BN/2 together" if anew else " and BM/4, of A, together" if held else ""
     more_parameters: list[Parameter] = []
-    more_constraints: list[Constraint] = []
+    more_constraints: dict[str, Callable[[Config], bool]] = {}
     limits = str(SUMS[_CONSUMERS])
     of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
@@ -225,32 +223,26 @@ def of_type(
         constants["STORED"] = 0
     if split is None:
         more_parameters.append(Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"))
-        more_constraints.append(
-            Constraint(
-                lambda c: c.CONSUMERS in SUMS and (c.CONSUMERS == 2 or c.PINGPONG == 0),
-                "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3",
-            )
+        more_constraints["CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3"] = lambda c: (
+            c.CONSUMERS in SUMS and (c.CONSUMERS == 2 or c.PINGPONG == 0)
         )
         limits += f" (with CONSUMERS=3 {SUMS[3]})"
         if stores:
             more_parameters.append(
                 Parameter("STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0)
             )
-            more_constraints.append(
-                Constraint(
-                    _stores_evenly,
-                    "with STORED above 0, BN/SPLITS must be a multiple of 64, and STORED a divisor of BN/SPLITS/64 "
-                    "times BM/64, over the consumers of a tile",
-                )
-            )
+            more_constraints[
+                "with STORED above 0, BN/SPLITS must be a multiple of 64, and STORED a divisor of BN/SPLITS/64 times "
+                "BM/64, over the consumers of a tile"
+            ] = _stores_evenly
         if blocks:
             of_scale = f"BN must divide {SCALED_BLOCK}, the columns of a scale of B"
-            more_constraints.append(Constraint(lambda c: SCALED_BLOCK % c.BN == 0, of_scale))
+            more_constraints[of_scale] = lambda c: SCALED_BLOCK % c.BN == 0
     else:
         constants["CONSUMERS"] = _CONSUMERS
         if split.scaled:
             of_scale = f"BN must be a multiple of {SCALED_K}: columns of a scale"
-            more_constraints.append(Constraint(lambda c: c.BN % SCALED_K == 0, of_scale))
+            more_constraints[of_scale] = lambda c: c.BN % SCALED_K == 0
     return Kernel(
         name=name,
         idea=idea,
@@ -266,30 +258,24 @@ def of_type(
             Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
             *more_parameters,
         ),
-        constraints=(
-            *TILES,
-            Constraint(
-                lambda c: sums(c, anew, held) <= SUMS.get(_consumers(c), 0),
-                f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums",
+        constraints={
+            **TILES,
+            f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, "
+            "a thread's registers for sums": lambda c: sums(c, anew, held) <= SUMS.get(_consumers(c), 0),
+            "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1 be 2, 4 or 8, "
+            "the most of a cluster": lambda c: (
+                c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER * c.CLUSTER_N == 1)
             ),
-            Constraint(
-                lambda c: c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER * c.CLUSTER_N == 1),
-                "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1 be 2, 4 or 8, the most of a cluster",
+            "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are "
+            "exchanged": lambda c: c.SPLITS == 1 or warpgroups.ROWS * together(c) == c.BM,
+            "with SPLITS above 1, BN must be a multiple of 8*SPLITS, "
+            "and BM*BN float32 sums fit into STAGES tiles": lambda c: (
+                c.SPLITS == 1
+                or (c.BN % (8 * c.SPLITS) == 0 and _tiles_bytes(c, "NT", terms, item_bytes) >= 4 * c.BM * c.BN)
             ),
-            Constraint(
-                lambda c: c.SPLITS == 1 or warpgroups.ROWS * together(c) == c.BM,
-                "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are exchanged",
-            ),
-            Constraint(
-                lambda c: (
-                    c.SPLITS == 1
-                    or (c.BN % (8 * c.SPLITS) == 0 and _tiles_bytes(c, "NT", terms, item_bytes) >= 4 * c.BM * c.BN)
-                ),
-                "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit into STAGES tiles",
-            ),
-            *more_constraints,
-            warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, in_stages or "NN", terms, item_bytes)),
-        ),
+            **more_constraints,
+            **warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, in_stages or "NN", terms, item_bytes)),
+        },
         constants=lambda config: constants | {"MADE": _made(config, promotes=of_factors > 0 and not fast and not held)},
         tile=(lambda c: Tile(c.BN, c.BM, line)) if exchanged else (lambda c: Tile(c.BM, c.BN, line)),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Copying
-from tilewright.kernels.spec import Config, Constraint, TensorBox
+from tilewright.kernels.spec import Config, Constraints, TensorBox
 from tilewright.kernels.takes import EVERYTHING
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -35,21 +35,18 @@ def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBo
     return a, b
 
 
-def constraints(threads: Callable[[Config], int], shared_bytes: Callable[[Config], int]) -> tuple[Constraint, ...]:
+def constraints(threads: Callable[[Config], int], shared_bytes: Callable[[Config], int]) -> Constraints:
     """Those of the source; threads and shared_bytes are a block's."""
-    return (
-        *tiling.WARPS_OF_4_BY_8,
-        *tiling.FRAGMENTS_OF_FOURS,
-        Constraint(
-            lambda c: max(c.BM, c.BN, c.BK) <= 256,
-            "BM, BN and BK must be at most 256, the extents of a tensor box",
-        ),
-        tiling.shared_memory_fits(
+    return {
+        **tiling.WARPS_OF_4_BY_8,
+        **tiling.FRAGMENTS_OF_FOURS,
+        "BM, BN and BK must be at most 256, the extents of a tensor box": lambda c: max(c.BM, c.BN, c.BK) <= 256,
+        **tiling.shared_memory_fits(
             lambda c: shared_bytes(c) + BARRIER_BYTES,
             "BK*((1+A_BUFFERS)*BM+2*BN) floats, or K_SLICES*BM*BN if more,",
         ),
-        tiling.registers_fit(threads),
-    )
+        **tiling.registers_fit(threads),
+    }
 
 
 def shared_floats(config: Config, a_buffers: int, b_buffers: int, slices: int) -> int:

@@ -11,7 +11,7 @@ from tilewright.core.problem import LAYOUTS, Order, Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.library import gemm_fp8, gemm_sm90
-from tilewright.kernels.spec import Config, Constraint, Kernel
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Takes
 
 _CONSUMERS = 2
@@ -51,15 +51,12 @@ def _of_type(
         idea=idea,
         source=_SOURCE,
         parameters=tuple(one for one in like.parameters if one.name not in _OTHERS),
-        constraints=(
-            *gemm_sm90.TILES,
-            Constraint(
-                lambda c: gemm_sm90.sums(c, anew, held=False) <= most,
-                f"BM*BN/128 over the consumers of a tile{' and BN/2 together' if anew else ''} must be at most "
-                f"{most}, a thread's registers for sums",
-            ),
-            warpgroups.shared_memory_fits(lambda c: like.shared_bytes(c, "NN")),
-        ),
+        constraints={
+            **gemm_sm90.TILES,
+            f"BM*BN/128 over the consumers of a tile{' and BN/2 together' if anew else ''} must be at most "
+            f"{most}, a thread's registers for sums": lambda c: gemm_sm90.sums(c, anew, held=False) <= most,
+            **warpgroups.shared_memory_fits(lambda c: like.shared_bytes(c, "NN")),
+        },
         constants=lambda config: {**constants, "MADE": 1, "CONSUMERS": _CONSUMERS},
         tile=like.tile,
         block=like.block,

@@ -1,7 +1,7 @@
 """Relayout: copies of A and B that run before a kernel that wants them in another layout. No rung of its own."""
 
 from tilewright.core.hardware import ceil_div
-from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Tile
+from tilewright.kernels.spec import SCALED_K, Config, Kernel, Parameter, Tile
 
 
 def squares(config: Config, lines: int, length: int, matrices: int) -> int:
@@ -18,9 +18,9 @@ KERNEL = Kernel(
         Parameter("TERMS", 1, (1, 2, 3), "matrices that a matrix is split into; 1: it is copied as it is"),
         Parameter("SCALED", 0, (0, 1), "whether elements are scaled before", least=0),
     ),
-    constraints=(
-        Constraint(lambda c: not c.SCALED or c.SIDE == SCALED_K, "with SCALED=1, SIDE must be 64, the k of a scale"),
-    ),
+    constraints={
+        "with SCALED=1, SIDE must be 64, the k of a scale": lambda c: not c.SCALED or c.SIDE == SCALED_K,
+    },
     tile=lambda config: Tile(m=config.SIDE, n=config.SIDE, k=config.SIDE),
     block=lambda config: (config.THREADS, 1, 1),
     vectorized=False,

@@ -12,7 +12,7 @@ from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Fragment, Streaming
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter, Tile, named_configs
+from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Kernel, Parameter, Tile, named_configs
 from tilewright.kernels.takes import EVERYTHING
 
 _NAMES = "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS"
@@ -93,27 +93,20 @@ KERNEL = Kernel(
         ),
         Parameter("MIN_BLOCKS", 1, (1, 2, 4), "blocks that a multiprocessor must hold, which bounds the registers"),
     ),
-    constraints=(
-        Constraint(
-            lambda c: all(WARP % t == 0 if t < WARP else t % WARP == 0 for t in (c.THREADS_M, c.THREADS_N)),
-            "THREADS_M and THREADS_N must divide 32 or be multiples of it: a warp's lanes make whole rows",
+    constraints={
+        "THREADS_M and THREADS_N must divide 32 or be multiples of it: a warp's lanes make whole rows": lambda c: all(
+            WARP % t == 0 if t < WARP else t % WARP == 0 for t in (c.THREADS_M, c.THREADS_N)
         ),
-        Constraint(
-            lambda c: c.THREADS_M == 1 or c.THREADS_N == 1,
-            "THREADS_M or THREADS_N must be 1: threads are arranged along one of m and n",
+        "THREADS_M or THREADS_N must be 1: threads are arranged along one of m and n": lambda c: (
+            c.THREADS_M == 1 or c.THREADS_N == 1
         ),
-        Constraint(
-            lambda c: _threads(c) <= 1024,
-            "GROUPS*max(THREADS_M,THREADS_N,32) must be at most 1024, a block's threads",
-        ),
-        Constraint(lambda c: c.DEPTH % 4 == 0, "DEPTH must be a multiple of 4: k is loaded as float4s"),
-        Constraint(lambda c: c.AHEAD <= 1, "AHEAD must be 0 or 1"),
-        Constraint(
-            lambda c: _registers(c) <= min(_REGISTERS // (c.MIN_BLOCKS * _threads(c)), _REGISTERS_PER_THREAD),
-            "TM*TN+DEPTH*(min(TM,2)+(1+AHEAD)*TN)+16 must be at most 65536/(MIN_BLOCKS*threads) and 255, a thread's "
-            "registers; TM for min(TM,2) if THREADS_N is 1 and AHEAD 0; TM and TN exchanged if THREADS_M is not 1",
-        ),
-    ),
+        "GROUPS*max(THREADS_M,THREADS_N,32) must be at most 1024, a block's threads": lambda c: _threads(c) <= 1024,
+        "DEPTH must be a multiple of 4: k is loaded as float4s": lambda c: c.DEPTH % 4 == 0,
+        "AHEAD must be 0 or 1": lambda c: c.AHEAD <= 1,
+        "TM*TN+DEPTH*(min(TM,2)+(1+AHEAD)*TN)+16 must be at most 65536/(MIN_BLOCKS*threads) and 255, a thread's "
+        "registers; TM for min(TM,2) if THREADS_N is 1 and AHEAD 0; TM and TN exchanged if THREADS_M is not "
+        "1": lambda c: _registers(c) <= min(_REGISTERS // (c.MIN_BLOCKS * _threads(c)), _REGISTERS_PER_THREAD),
+    },
     tile=_tile,
     block=lambda config: (_threads(config), 1, 1),
     cost=Streaming(

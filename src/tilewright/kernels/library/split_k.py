@@ -7,7 +7,7 @@ from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Copying
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter, named_configs
+from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Kernel, Parameter, named_configs
 from tilewright.kernels.takes import EVERYTHING
 
 _VECTOR = 4  # floats of a 16-byte copy
@@ -60,26 +60,23 @@ KERNEL = Kernel(
         schedule.parameter(0, (0, 2, 3, 4)),
         Parameter("MIN_BLOCKS", 2, (2, 3, 4), "blocks that a multiprocessor must hold, which bounds the registers"),
     ),
-    constraints=(
-        *tiling.WARPS_OF_4_BY_8,
-        Constraint(lambda c: c.TM % c.K_SLICES == 0, "TM must be a multiple of K_SLICES, which divide a thread's rows"),
-        *tiling.FRAGMENTS_OF_FOURS,
-        Constraint(
-            lambda c: c.BK % (2 * c.K_SLICES) == 0,
-            "BK must be a multiple of 2*K_SLICES: fragments alternate between two sets of registers",
+    constraints={
+        **tiling.WARPS_OF_4_BY_8,
+        "TM must be a multiple of K_SLICES, which divide a thread's rows": lambda c: c.TM % c.K_SLICES == 0,
+        **tiling.FRAGMENTS_OF_FOURS,
+        "BK must be a multiple of 2*K_SLICES: fragments alternate between two sets of registers": lambda c: (
+            c.BK % (2 * c.K_SLICES) == 0
         ),
-        Constraint(
-            lambda c: WARP <= _threads(c) <= 1024,
-            "32*K_SLICES*(BM/(4*TM))*(BN/(8*TN)) must be 32 to 1024, a block's threads",
+        "32*K_SLICES*(BM/(4*TM))*(BN/(8*TN)) must be 32 to 1024, a block's threads": lambda c: (
+            WARP <= _threads(c) <= 1024
         ),
-        Constraint(
-            lambda c: _threads(c) >= WARP and _copies_evenly(c, c.BM) and _copies_evenly(c, c.BN),
-            "BM, BN and BK must be such that the block's threads copy equally much of every tile, in either order: 2 "
-            "rows or columns and 16 of k a warp, or whole rows in memory",
+        "BM, BN and BK must be such that the block's threads copy equally much of every tile, in either order: "
+        "2 rows or columns and 16 of k a warp, or whole rows in memory": lambda c: (
+            _threads(c) >= WARP and _copies_evenly(c, c.BM) and _copies_evenly(c, c.BN)
         ),
-        tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+BN+4) floats, or K_SLICES*BM*BN if more,"),
-        tiling.registers_fit(_threads),
-    ),
+        **tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+BN+4) floats, or K_SLICES*BM*BN if more,"),
+        **tiling.registers_fit(_threads),
+    },
     block=lambda config: (_threads(config), 1, 1),
     sum_order=tiling.order_of_slices,
     cost=Copying(

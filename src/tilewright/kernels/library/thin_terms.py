@@ -16,7 +16,7 @@ from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.families import Thin
 from tilewright.kernels.library import gemm_terms, splitting
-from tilewright.kernels.spec import RANGE_WORDS, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox
+from tilewright.kernels.spec import RANGE_WORDS, Config, Kernel, Parameter, Split, Sums, TensorBox
 from tilewright.kernels.takes import EVERYTHING
 
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -85,38 +85,28 @@ def _of_type(name: str, idea: str, split: Split) -> Kernel:
             Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
             Parameter("MIN_BLOCKS", 1, (1, 2), "blocks that a multiprocessor must hold, which bounds the registers"),
         ),
-        constraints=(
-            Constraint(
-                lambda c: c.BM % 8 == 0 and (c.BM <= 64 or c.BM == 128),
-                "BM must be 128, or a multiple of 8 up to 64: the columns of one instruction",
+        constraints={
+            "BM must be 128, or a multiple of 8 up to 64: the columns of one instruction": lambda c: (
+                c.BM % 8 == 0 and (c.BM <= 64 or c.BM == 128)
             ),
-            Constraint(
-                lambda c: c.BN in (64, 128, 192),
-                "BN must be 64, 128 or 192: 64 columns for each of up to three warpgroups that multiply",
+            "BN must be 64, 128 or 192: 64 columns for each of up to three warpgroups that multiply": lambda c: (
+                c.BN in (64, 128, 192)
             ),
-            Constraint(
-                lambda c: c.BK in (32, 64, 128) and c.BM * c.BK <= 4096,
-                "BK must be 32, 64 or 128, at most 4096/BM: lines of 128 bytes, and a thread's registers for rows of A",
+            "BK must be 32, 64 or 128, at most 4096/BM: lines of 128 bytes, "
+            "and a thread's registers for rows of A": lambda c: c.BK in (32, 64, 128) and c.BM * c.BK <= 4096,
+            "STAGES must be more than K_SLICES: one is loaded while others are multiplied": lambda c: (
+                c.STAGES > c.K_SLICES
             ),
-            Constraint(
-                lambda c: c.STAGES > c.K_SLICES,
-                "STAGES must be more than K_SLICES: one is loaded while others are multiplied",
+            "SPLITS must be 1, 2, 4 or 8, the most of a cluster": lambda c: c.SPLITS in (1, 2, 4, 8),
+            "BN/64*K_SLICES, the warpgroups that multiply, must be 1 or 2, or with BM up to 32 and BK up to 64 "
+            "be 3": lambda c: _consumers(c) <= 2 or (_consumers(c) == 3 and c.BM <= 32 and c.BK <= 64),
+            "MIN_BLOCKS must be 1, or with one warpgroup that multiplies and BM at most 32 be 2": lambda c: (
+                c.MIN_BLOCKS == 1 or (c.MIN_BLOCKS == 2 and _consumers(c) == 1 and c.BM <= 32)
             ),
-            Constraint(lambda c: c.SPLITS in (1, 2, 4, 8), "SPLITS must be 1, 2, 4 or 8, the most of a cluster"),
-            Constraint(
-                lambda c: _consumers(c) <= 2 or (_consumers(c) == 3 and c.BM <= 32 and c.BK <= 64),
-                "BN/64*K_SLICES, the warpgroups that multiply, must be 1 or 2, or with BM up to 32 and BK up to 64 "
-                "be 3",
+            "STAGES tiles of A and of B must fit into a multiprocessor's shared memory MIN_BLOCKS times": lambda c: (
+                c.MIN_BLOCKS * (_shared_bytes(c, split) + _SM.reserved_shared_bytes) <= _SM.shared_bytes
             ),
-            Constraint(
-                lambda c: c.MIN_BLOCKS == 1 or (c.MIN_BLOCKS == 2 and _consumers(c) == 1 and c.BM <= 32),
-                "MIN_BLOCKS must be 1, or with one warpgroup that multiplies and BM at most 32 be 2",
-            ),
-            Constraint(
-                lambda c: c.MIN_BLOCKS * (_shared_bytes(c, split) + _SM.reserved_shared_bytes) <= _SM.shared_bytes,
-                "STAGES tiles of A and of B must fit into a multiprocessor's shared memory MIN_BLOCKS times",
-            ),
-        ),
+        },
         constants=lambda config: {
             "TERMS": split.terms,
             "SCALED": int(split.scaled),

@@ -6,7 +6,7 @@ Geijn, 2008).
 
 from tilewright.kernels import tiling
 from tilewright.kernels.library import gemm_tma, schedule
-from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Kernel, Parameter
 
 _LOOP = 32  # k in the code of the inner loop, at most, so that it stays in the instruction cache
 
@@ -30,21 +30,17 @@ KERNEL = Kernel(
         schedule.parameter(2, (0, 1, 2)),
         Parameter("MIN_BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor must hold, which bounds the registers"),
     ),
-    constraints=(
-        Constraint(
-            lambda c: tiling.threads_of_4_by_8(c) <= 1024,
-            "32*(BM/(4*TM))*(BN/(8*TN)) must be at most 1024, a block's threads",
+    constraints={
+        "32*(BM/(4*TM))*(BN/(8*TN)) must be at most 1024, a block's threads": lambda c: (
+            tiling.threads_of_4_by_8(c) <= 1024
         ),
-        Constraint(
-            lambda c: c.BM % max(tiling.threads_of_4_by_8(c) // 8, 1) == 0,
-            "BM must be a multiple of threads/8: warps store results four rows at a time",
+        "BM must be a multiple of threads/8: warps store results four rows at a time": lambda c: (
+            c.BM % max(tiling.threads_of_4_by_8(c) // 8, 1) == 0
         ),
-        Constraint(
-            lambda c: c.BK % (2 if c.BK <= _LOOP else 4) == 0,
-            "BK must be a multiple of 2, above 32 of 4: the loop, over BK or BK/2 k, alternates between two fragments",
-        ),
-        *gemm_tma.constraints(tiling.threads_of_4_by_8, _shared_bytes),
-    ),
+        "BK must be a multiple of 2, above 32 of 4: the loop, over BK or BK/2 k, "
+        "alternates between two fragments": lambda c: c.BK % (2 if c.BK <= _LOOP else 4) == 0,
+        **gemm_tma.constraints(tiling.threads_of_4_by_8, _shared_bytes),
+    },
     constants=lambda config: {
         "K_SLICES": 1,
         "A_BUFFERS": 1,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tilewright.kernels import tiling
 from tilewright.kernels.library import gemm_tma, schedule, tma_packed
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, named_configs
+from tilewright.kernels.spec import Config, Kernel, Parameter, named_configs
 
 
 def _run(config: Config) -> int:
@@ -78,39 +78,29 @@ KERNEL: Kernel = replace(
             compiled=False,
         ),
     ),
-    constraints=(
-        Constraint(
-            lambda c: _threads(c) in (128, 256),
-            "K_SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 128 or 256 threads: their warps transpose tiles together",
+    constraints={
+        "K_SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 128 or 256 threads: "
+        "their warps transpose tiles together": lambda c: _threads(c) in (128, 256),
+        "BK must be a multiple of 8 and of 4*K_SLICES: the order of quads repeats after 4 k": lambda c: (
+            c.BK % 8 == 0 and c.BK % (4 * c.K_SLICES) == 0
         ),
-        Constraint(
-            lambda c: c.BK % 8 == 0 and c.BK % (4 * c.K_SLICES) == 0,
-            "BK must be a multiple of 8 and of 4*K_SLICES: the order of quads repeats after 4 k",
+        "UNROLL must be a multiple of 4 that divides BK/K_SLICES, a slice's k: "
+        "the order of quads repeats after 4": lambda c: c.UNROLL % 4 == 0 and c.BK // c.K_SLICES % c.UNROLL == 0,
+        "BM and BN must be multiples of threads/8; "
+        "of threads/4 if BK is not a multiple of 32, and of threads/2 if it is not one of 16": lambda c: (
+            c.BM % max(_rows_at_a_time(c), 1) == 0 and c.BN % max(_rows_at_a_time(c), 1) == 0
         ),
-        Constraint(
-            lambda c: c.UNROLL % 4 == 0 and c.BK // c.K_SLICES % c.UNROLL == 0,
-            "UNROLL must be a multiple of 4 that divides BK/K_SLICES, a slice's k: the order of quads repeats after 4",
+        "A_BUFFERS must be 1 or 2": lambda c: c.A_BUFFERS <= 2,
+        "COPIED must be from 0 to 3": lambda c: c.COPIED <= 3,
+        "MIN_BLOCKS must be a multiple of BUNDLE: a multiprocessor holds whole bundles": lambda c: (
+            c.MIN_BLOCKS % c.BUNDLE == 0
         ),
-        Constraint(
-            lambda c: c.BM % max(_rows_at_a_time(c), 1) == 0 and c.BN % max(_rows_at_a_time(c), 1) == 0,
-            "BM and BN must be multiples of threads/8; of threads/4 if BK is not a multiple of 32, and of threads/2 if "
-            "it is not one of 16",
+        "BUNDLE must be 1 where WORKERS is 0: without workers all blocks are alike": lambda c: (
+            c.BUNDLE == 1 or c.WORKERS > 0
         ),
-        Constraint(lambda c: c.A_BUFFERS <= 2, "A_BUFFERS must be 1 or 2"),
-        Constraint(lambda c: c.COPIED <= 3, "COPIED must be from 0 to 3"),
-        Constraint(
-            lambda c: c.MIN_BLOCKS % c.BUNDLE == 0,
-            "MIN_BLOCKS must be a multiple of BUNDLE: a multiprocessor holds whole bundles",
-        ),
-        Constraint(
-            lambda c: c.BUNDLE == 1 or c.WORKERS > 0,
-            "BUNDLE must be 1 where WORKERS is 0: without workers all blocks are alike",
-        ),
-        Constraint(
-            lambda c: c.TM % 8 == 0, "TM must be a multiple of 8: a thread's quads of rows are exchanged at an odd k"
-        ),
-        *gemm_tma.constraints(_threads, _shared_bytes),
-    ),
+        "TM must be a multiple of 8: a thread's quads of rows are exchanged at an odd k": lambda c: c.TM % 8 == 0,
+        **gemm_tma.constraints(_threads, _shared_bytes),
+    },
     constants=lambda config: {"B_BUFFERS": _b_buffers(config)},
     block=lambda config: (_threads(config), 1, 1),
     # A single slice ends where k does, not where its tile does.
