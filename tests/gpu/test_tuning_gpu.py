@@ -10,7 +10,7 @@ from tilewright.tables import store
 from tilewright.tuning import space
 from tilewright.tuning.journal import Journal
 from tilewright.tuning.search import Search, Settings
-from tilewright.tuning.supervisor import Worker
+from tilewright.tuning.worker import Worker
 
 
 def test_one_bad_config_never_ends_the_run(engine, tmp_path):

@@ -23,8 +23,7 @@ from tilewright.tuning import space
 from tilewright.tuning import worker as worker_module
 from tilewright.tuning.journal import Journal, read
 from tilewright.tuning.search import Search, Settings, searchable
-from tilewright.tuning.supervisor import Worker
-from tilewright.tuning.worker import Prepare, _Bench, serve
+from tilewright.tuning.worker import Prepare, Worker, _Bench, serve
 
 PROBLEM = Problem(64, 64, 64)
 ENGINE = EmulatorEngine()
@@ -33,7 +32,7 @@ HANGING = """
 import multiprocessing, threading, time, planted
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.kernels.spec import Choice
-from tilewright.tuning.supervisor import Worker
+from tilewright.tuning.worker import Worker
 from tilewright.tuning.worker import Job
 
 if __name__ == "__main__":

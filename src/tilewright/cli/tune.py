@@ -51,7 +51,7 @@ from tilewright.tuning import search, space
 from tilewright.tuning.entries import of_records
 from tilewright.tuning.journal import KIND, Journal, Trial, default_path
 from tilewright.tuning.search import Search, Settings
-from tilewright.tuning.supervisor import Worker
+from tilewright.tuning.worker import Worker
 
 GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "128x128x128"
 

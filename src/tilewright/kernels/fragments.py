@@ -25,12 +25,7 @@ def parameters(bm: int, bn: int, bk: int, wm: int, wn: int, min_blocks: int) -> 
         Parameter("BK", bk, (8, 16, 32, 64), "how far along k a block's tiles of A and B reach"),
         Parameter("WM", wm, (16, 32, 64), "rows of C that a warp computes"),
         Parameter("WN", wn, (16, 32, 64), "columns of C that a warp computes"),
-        Parameter(
-            "MIN_BLOCKS",
-            min_blocks,
-            (1, 2, 3),
-            "blocks that a multiprocessor is to have registers for where tiles divide C",
-        ),
+        tiling.min_blocks_parameter(min_blocks, (1, 2, 3)),
     )
 
 

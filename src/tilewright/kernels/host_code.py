@@ -89,7 +89,8 @@ def reached(text: str, entry: str) -> str:
     is not understood, as where macros paste names."""
     source = _read(text)
     kept = _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else " " * len(found[0]), text)
-    used = source.used_by(entry)
+    found = source.used([one for one in source.items if one.function and entry in one.names])
+    used = [one for one in source.items if id(one) in found]  # the kernel, the items that it names, and so on
     if not used:
         return kept
     named = {word for one in used for word in one.words}
@@ -157,11 +158,6 @@ class _ReadSource(NamedTuple):
             left = (one for one in self.items if id(one) not in used and not one.on_host)
             waiting = [one for one in left if one.names & (calls if one.function and not one.on_gpu else words)]
         return used
-
-    def used_by(self, entry: str) -> list[_Item]:
-        """A kernel, the items that it names, and so on."""
-        used = self.used([one for one in self.items if one.function and entry in one.names])
-        return [one for one in self.items if id(one) in used]
 
 
 def _read(text: str) -> _ReadSource:

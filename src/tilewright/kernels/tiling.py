@@ -23,6 +23,12 @@ def tile_parameters(bm: int, bn: int, bk: int, tm: int, tn: int) -> tuple[Parame
     )
 
 
+def min_blocks_parameter(default: int, values: tuple[int, ...]) -> Parameter:
+    """How many blocks share a multiprocessor, of rungs that multiply fragments or by warpgroups."""
+    meaning = "blocks that a multiprocessor is to have registers for where tiles divide C"
+    return Parameter("MIN_BLOCKS", default, values, meaning)
+
+
 def threads(config: Config) -> int:
     """Threads in a block: one for each TM x TN tile of the block's BM x BN."""
     return config.BM // config.TM * (config.BN // config.TN)

@@ -20,8 +20,7 @@ from tilewright.tables.cases import timed_case
 from tilewright.tuning import space
 from tilewright.tuning.compiling import CompilePool
 from tilewright.tuning.journal import Journal, Outcome, Trial, source_digest
-from tilewright.tuning.supervisor import Worker
-from tilewright.tuning.worker import Answer, Final, Job
+from tilewright.tuning.worker import Answer, Final, Job, Worker
 
 _RANKED_AS = find_gpu("NVIDIA H200", (9, 0))
 """Whose costs order the configs on the emulator, which is no GPU in particular."""

@@ -6,7 +6,7 @@ Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is t
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Copying
-from tilewright.kernels.ladder import warp_tiling
+from tilewright.kernels.ladder import warptiled
 from tilewright.kernels.spec import Config, Kernel, Parameter
 from tilewright.kernels.takes import Takes
 
@@ -23,11 +23,11 @@ KERNEL = Kernel(
     idea="asynchronous copies straight into shared memory, several tiles under way at a time",
     brief="asynchronous copies",
     parameters=(
-        *warp_tiling.PARAMETERS,
+        *warptiled.PARAMETERS,
         Parameter("STAGES", 3, (2, 3, 4, 5), "tiles of A and of B that shared memory holds", least=2),
     ),
     constraints={
-        **warp_tiling.CONSTRAINTS,
+        **warptiled.CONSTRAINTS,
         "BK must be 4, 8, 16 or 32: the pieces of a row of A are exchanged by exclusive or, "
         "within 128 bytes": lambda c: c.BK in (4, 8, 16, 32),
         "WM must be a multiple of 8: the exchange is the same in every warp's rows": lambda c: c.WM % 8 == 0,
@@ -35,7 +35,7 @@ KERNEL = Kernel(
         "a block's shared memory on any GPU": lambda c: _shared_bytes(c) <= _MOST_SHARED,
     },
     block=tiling.block_of_warps,
-    cost=Copying(copies="cp.async", fragment=warp_tiling.fragment, stages=lambda config: config.STAGES),
+    cost=Copying(copies="cp.async", fragment=warptiled.fragment, stages=lambda config: config.STAGES),
     overlaps=True,
     shared_bytes=lambda config, layout: _shared_bytes(config),
     takes=Takes(least_capability=(8, 0)),

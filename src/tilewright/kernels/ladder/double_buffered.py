@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import tiling
-from tilewright.kernels.ladder import warp_tiling, warptiled
+from tilewright.kernels.ladder import warptiled
 from tilewright.kernels.spec import BY_NAME, Kernel
 
 KERNEL: Kernel = replace(
@@ -18,7 +18,7 @@ KERNEL: Kernel = replace(
     brief="next tile loaded ahead",
     source=BY_NAME,
     constraints={
-        **warp_tiling.CONSTRAINTS,
+        **warptiled.CONSTRAINTS,
         "two tiles of A and of B must take at most 49152 bytes, a block's static shared memory": lambda c: (
             2 * tiling.shared_tiles_bytes(c) <= STATIC_SHARED_LIMIT
         ),

@@ -4,9 +4,9 @@ Source: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Instructions".
 """
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
-from tilewright.kernels import warpgroups
+from tilewright.kernels import tiling, warpgroups
 from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Kernel, Parameter
+from tilewright.kernels.spec import Kernel
 
 KERNEL = Kernel(
     rung=19,
@@ -15,9 +15,7 @@ KERNEL = Kernel(
     brief="a warpgroup multiplies",
     parameters=(
         *warpgroups.tile_parameters(bm=128, bn=128),
-        Parameter(
-            "MIN_BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor is to have registers for where tiles divide C"
-        ),
+        tiling.min_blocks_parameter(2, (1, 2, 3, 4)),
     ),
     constraints={
         **warpgroups.WHOLE_INSTRUCTIONS,

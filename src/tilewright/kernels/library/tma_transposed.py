@@ -7,7 +7,7 @@ every block that reads it, copying a factor once.
 from dataclasses import replace
 
 from tilewright.kernels import tiling
-from tilewright.kernels.library import gemm_tma, schedule, tma_packed
+from tilewright.kernels.library import schedule, tma_packed
 from tilewright.kernels.spec import Config, Kernel, Parameter, named_configs
 
 
@@ -26,13 +26,13 @@ def _rows_at_a_time(config: Config) -> int:
 
 
 def _shared_bytes(config: Config, b_buffers: int = 1) -> int:
-    return tiling.FLOAT_BYTES * gemm_tma.shared_floats(config, config.A_BUFFERS, b_buffers, config.K_SLICES)
+    return tiling.FLOAT_BYTES * tma_packed.shared_floats(config, config.A_BUFFERS, b_buffers, config.K_SLICES)
 
 
 def _b_buffers(config: Config) -> int:
     """Transposed tiles of B: A_BUFFERS, if a multiprocessor then still holds all its workers; else 1."""
     blocks = max(config.MIN_BLOCKS, config.WORKERS)
-    fits = tiling.holds(blocks, _shared_bytes(config, config.A_BUFFERS) + gemm_tma.BARRIER_BYTES)
+    fits = tiling.holds(blocks, _shared_bytes(config, config.A_BUFFERS) + tma_packed.BARRIER_BYTES)
     return config.A_BUFFERS if fits else 1
 
 
@@ -99,13 +99,13 @@ KERNEL: Kernel = replace(
             c.BUNDLE == 1 or c.WORKERS > 0
         ),
         "TM must be a multiple of 8: a thread's quads of rows are exchanged at an odd k": lambda c: c.TM % 8 == 0,
-        **gemm_tma.constraints(_threads, _shared_bytes),
+        **tma_packed.constraints(_threads, _shared_bytes),
     },
     constants=lambda config: {"B_BUFFERS": _b_buffers(config)},
     block=lambda config: (_threads(config), 1, 1),
     # A single slice ends where k does, not where its tile does.
     sum_order=lambda config: tiling.order_of_slices(config) if config.K_SLICES > 1 else None,
-    cost=replace(gemm_tma.COST, k_slices=lambda config: config.K_SLICES),
+    cost=replace(tma_packed.COST, k_slices=lambda config: config.K_SLICES),
     shared_bytes=lambda config, layout: _shared_bytes(config, _b_buffers(config) if layout[1] == "T" else 1),
     relayouts=lambda config: ("column" if config.COPIED & 1 else None, "row" if config.COPIED & 2 else None),
     presets=named_configs(
