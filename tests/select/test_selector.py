@@ -21,9 +21,8 @@ from tilewright.kernels.takes import Addresses, Takes
 from tilewright.select import counted as counted_module
 from tilewright.select import measured as measured_module
 from tilewright.select import selector
-from tilewright.select.activation import unhidden_us
 from tilewright.select.measured import Measured, measured, nearest_measured
-from tilewright.select.selector import select
+from tilewright.select.selector import select, unhidden_us
 from tilewright.tables import entry as entry_module
 from tilewright.tables import store
 from tilewright.tables.cases import Case, posed

@@ -1,6 +1,7 @@
 """What a kernel's instructions do: counts by purpose, and the widths of its loads and stores."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,8 +11,11 @@ from tilewright.analysis.sass import Instruction, SourceLine
 
 MULTIPLY_ADD, TENSOR, NEVER, OTHER = "fp32 multiply-add", "tensor cores", "never executed", "other"
 
-_OPCODES: Mapping[str, str] = json.loads(Path(__file__).with_name("opcodes.json").read_text(encoding="utf-8"))
+_DATA = json.loads(Path(__file__).with_name("opcodes.json").read_text(encoding="utf-8"))
+_OPCODES: Mapping[str, str] = _DATA["purposes"]
 """By purpose, the opcodes without modifiers."""
+_ACCESSES: Mapping[str, str] = _DATA["accesses"]
+"""By the opcode of a load or a store, what it accesses."""
 
 _WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
 
@@ -20,22 +24,8 @@ GROUPS: tuple[str, ...] = (*_OPCODES, NEVER, OTHER)
 
 _GROUP_OF = {opcode: group for group, opcodes in _OPCODES.items() for opcode in opcodes.split()}
 
-_ACCESSES = {
-    "LDG": "global_load",
-    "STG": "global_store",
-    "LDS": "shared_load",
-    "STS": "shared_store",
-    "LDGSTS": "async_copy",
-    "LDSM": "matrix_load",
-    "STSM": "matrix_store",
-    "LD": "generic_load",
-    "ST": "generic_store",
-    "LDL": "local_load",
-    "STL": "local_store",
-}
-_BITS = {
-    prefix + bits: int(bits) for prefix in ("", "U", "S") for bits in ("8", "16", "32", "64", "128", "256")
-}  # modifiers that give a width
+_BITS = re.compile(r"[US]?(8|16|32|64|128|256)")
+"""Modifiers that give a width."""
 
 Widths = dict[str, dict[int, int]]
 """Number of instructions by what they access (see `access_widths`) and by bytes that one thread moves."""
@@ -149,4 +139,4 @@ def _width(instruction: Instruction) -> int:
     modifiers = instruction.modifiers
     if instruction.name in ("LDSM", "STSM"):  # as in LDSM.16.M88.4: four 8 x 8 matrices of 16 bits, 4 bytes a lane each
         return 4 * (int(modifiers[-1]) if modifiers[-1] in ("2", "4") else 1)
-    return next((_BITS[modifier] // 8 for modifier in modifiers if modifier in _BITS), 4)
+    return next((int(bits[1]) // 8 for modifier in modifiers if (bits := _BITS.fullmatch(modifier))), 4)

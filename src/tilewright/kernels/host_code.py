@@ -221,14 +221,10 @@ def _item(code: str, begin: int, end: int, on_gpu: set[str], scopes: frozenset[s
 
 def _called(head: str) -> frozenset[str]:
     """A function's name, by what is ahead of its body."""
-    named = re.search(r"(\w+)\s*(?:<[^()]*>\s*)?\(", _without_attributes(head))
+    while ahead := _AHEAD.search(head):  # attributes, which have brackets too
+        head = head[: ahead.start()] + head[closing(head, ahead.end()) + 1 :]
+    named = re.search(r"(\w+)\s*(?:<[^()]*>\s*)?\(", head)
     return frozenset({named[1]} if named else ())
-
-
-def _without_attributes(text: str) -> str:
-    while ahead := _AHEAD.search(text):
-        text = text[: ahead.start()] + text[closing(text, ahead.end()) + 1 :]
-    return text
 
 
 def _declared(text: str) -> frozenset[str]:

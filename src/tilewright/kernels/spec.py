@@ -28,9 +28,6 @@ from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, al
 RENAMED = {"SLICES": "K_SLICES", "BLOCKS": "MIN_BLOCKS", "PLACES": "A_BUFFERS"}
 """By its former name, a parameter's name now: users' configs, tables, journals and records may have either."""
 
-BFLOAT16 = "BFLOAT16"
-"""Macro of rungs that take several element types: 1 where A and B hold bfloat16, else 0."""
-
 RUNG_ARGUMENTS = ("M", "N", "K", "alpha", "A_data", "lda", "B_data", "ldb", "beta", "D_data", "ldd")
 """Of the course: `(M, N, K, alpha, A, lda, B, ldb, beta, C, ldc)`, C being updated in place."""
 
@@ -217,24 +214,20 @@ class TensorBox(NamedTuple):
 
     def check(self, item_bytes: int) -> None:
         """Raise ConfigError where the box is none that a GPU takes for elements of this size."""
-        if not all(1 <= extent <= BOX_SIDE for extent in self.of_array):
-            said = " x ".join(map(str, self.of_array))
-            raise ConfigError(f"a tensor box must have 1 to {BOX_SIDE} elements along each dimension, got {said}")
-        if self.cols % self.line:
-            raise ConfigError(
-                f"a tensor box's columns must be a multiple of its panel of {self.panel}, got {self.cols}"
-            )
-        if self.line * item_bytes % VECTOR_BYTES:
-            raise ConfigError(
-                f"a tensor box's row must be a multiple of {VECTOR_BYTES} bytes, got {self.line * item_bytes}"
-            )
-        if self.swizzle not in (0, 32, 64, 128):
-            raise ConfigError(f"a tensor box's swizzle must be 0, 32, 64 or 128 bytes, got {self.swizzle}")
-        if self.swizzle and self.line * item_bytes != self.swizzle:
-            raise ConfigError(
-                f"a tensor box's row must be as long as its swizzle of {self.swizzle} bytes, "
-                f"got {self.line * item_bytes}"
-            )
+        said, row = " x ".join(map(str, self.of_array)), self.line * item_bytes
+        must_hold = {
+            f" must have 1 to {BOX_SIDE} elements along each dimension, got {said}": (
+                all(1 <= extent <= BOX_SIDE for extent in self.of_array)
+            ),
+            f"'s columns must be a multiple of its panel of {self.panel}, got {self.cols}": (
+                self.cols % max(self.line, 1) == 0
+            ),
+            f"'s row must be a multiple of {VECTOR_BYTES} bytes, got {row}": row % VECTOR_BYTES == 0,
+            f"'s swizzle must be 0, 32, 64 or 128 bytes, got {self.swizzle}": self.swizzle in (0, 32, 64, 128),
+            f"'s row must be as long as its swizzle of {self.swizzle} bytes, got {row}": self.swizzle in (0, row),
+        }
+        if broken := [sentence for sentence, holds in must_hold.items() if not holds]:
+            raise ConfigError(f"a tensor box{broken[0]}")
 
 
 SCALED_K = 64
@@ -682,7 +675,7 @@ class Kernel:
         macros |= {"EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
         if self.arguments in (RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, TMA_STORE_RUNG_ARGUMENTS):
             if len(self.takes.factors) > 1:
-                macros[BFLOAT16] = int(variant.factors == "bfloat16")
+                macros["BFLOAT16"] = int(variant.factors == "bfloat16")
             return macros
         macros |= {f"TRANSPOSED_{name}": int(order == "T") for name, order in zip("AB", variant.layout, strict=True)}
         macros |= {"FACTOR": ELEMENT_TYPES[variant.factors].cpp, "RESULT": ELEMENT_TYPES[variant.result].cpp}

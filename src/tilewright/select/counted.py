@@ -84,7 +84,7 @@ def that_count(
     kernel = kernel_of[joined.choice]
     usable = keeps[kernel]
     if order is not None:
-        usable &= np.array([_adds_in(one, order) for one in choices])[joined.choice]
+        usable &= np.array([find(one[0]).sum_order(config_of(one)) == order for one in choices])[joined.choice]
     rounds = np.array([precision == "tf32" for precision in precisions])[kernel]
     if rounding is not None:
         usable &= rounds == rounding
@@ -195,10 +195,6 @@ def _choices(tables: Sequence[Table], parts: Sequence[_Part]) -> tuple[list[Choi
                 numbered[choice] = len(numbered)
             numbers[number][one] = numbered[choice]
     return list(numbered), numbers
-
-
-def _adds_in(choice: Choice, order: str) -> bool:
-    return find(choice[0]).sum_order(config_of(choice)) == order
 
 
 def _in_order(numbers: Numbers) -> tuple[Numbers, Numbers]:

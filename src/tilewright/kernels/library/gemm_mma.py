@@ -147,10 +147,10 @@ def _of_type(
     )
 
 
-def _of_terms(idea: str, like: Kernel, *, stages: int, promote: int) -> Kernel:
+def _of_terms(like: Kernel, *, stages: int, promote: int) -> Kernel:
     """The kernel of the terms that another has."""
-    name = f"gemm_mma_{like.precision}"
-    split, precision = like.split, like.precision
+    idea = like.idea.replace("Hopper's tensor cores", "tensor cores by mma.sync")
+    name, split, precision = f"gemm_mma_{like.precision}", like.split, like.precision
     return _of_type(name, idea, split=split, precision=precision, anew=True, wn=32, stages=stages, promote=promote)
 
 
@@ -210,21 +210,6 @@ FP8_BLOCKS = _of_type(
 )
 
 # Two additions of Ampere's tensor cores are 16 k, of Hopper's 32: so much has a sum there for the same error.
-BF16X6 = _of_terms(
-    "float32 factors as three bfloat16 terms each: six products on tensor cores by mma.sync",
-    gemm_terms.BF16X6,
-    stages=2,
-    promote=16,
-)
-BF16X3 = _of_terms(
-    "float32 factors as two bfloat16 terms each: three products on tensor cores by mma.sync",
-    gemm_terms.BF16X3,
-    stages=3,
-    promote=32,
-)
-FP16X3 = _of_terms(
-    "float32 factors as two scaled float16 terms each: three products on tensor cores by mma.sync",
-    gemm_terms.FP16X3,
-    stages=3,
-    promote=16,
-)
+BF16X6 = _of_terms(gemm_terms.BF16X6, stages=2, promote=16)
+BF16X3 = _of_terms(gemm_terms.BF16X3, stages=3, promote=32)
+FP16X3 = _of_terms(gemm_terms.FP16X3, stages=3, promote=16)
