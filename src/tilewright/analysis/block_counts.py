@@ -97,7 +97,7 @@ class BlockCounts:
                 Counter({key: after[key] - before[key] for key in {*after, *before}})
                 for before, after in pairwise(counts)
             ]
-            exact = exact and len({frozenset(_comparable(step)) for step in steps}) <= 1
+            exact = exact and len({_comparable(step) for step in steps}) <= 1
             found[kind.row, kind.col] = KindCounts(at_first, steps[0] if steps else Counter())
         return found, run, exact
 
@@ -158,9 +158,9 @@ class KindCounts(NamedTuple):
         return found
 
 
-def _comparable(counts: Counts) -> Iterator[tuple[Key, int]]:
+def _comparable(counts: Counts) -> frozenset[tuple[Key, int]]:
     """Those that blocks of a kind have in common (see `traffic.Group`)."""
-    return ((key, value) for key, value in counts.items() if value and key[2] not in _OF_LINES)
+    return frozenset((key, value) for key, value in counts.items() if value and key[2] not in _OF_LINES)
 
 
 def add(total: Counts, counts: Counts, times: int = 1) -> None:

@@ -4,21 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tilewright.analysis import explanation
 from tilewright.analysis.block_counts import OPERATIONS, counts_of
 from tilewright.analysis.cost import LAUNCH_US
-from tilewright.analysis.explanation import (
-    Launched,
-    Waves,
-    banks_words,
-    block_json,
-    disassembled,
-    group_json,
-    idle_words,
-    lines_json,
-    named,
-    operations_json,
-    time_words,
-)
+from tilewright.analysis.explanation import Launched, Waves, named, time_words
 from tilewright.analysis.instruction_mix import Widths
 from tilewright.analysis.machine_code import MachineCode, code_of
 from tilewright.analysis.occupancy import occupancy
@@ -89,7 +78,7 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
     arch = limits(max(gpu.capability, OLDEST)).arch
     cubin = nvrtc.compile_foreign(launch.file, launch.entry, launch.defines, arch)
     notes: list[str] = []
-    code, widths = disassembled(lambda: code_of(cubin), notes)
+    code, widths = explanation.disassembled(lambda: code_of(cubin), notes)
     traffic = _count(launch, widths)
     shared = launch.shared_bytes + (cubin.report.shared_bytes or 0)
     held = occupancy(gpu.multiprocessor, launch.threads, cubin.report.registers or 0, shared)
@@ -215,7 +204,7 @@ def launch_verdict(one: LaunchExplanation) -> str:
         sentences.append(f"Arithmetic binds: it takes {time_words(line.arithmetic_us)} at full speed.")
     elif one.binds in (SHARED, L1):
         took = time_words(line.times_us[one.binds])
-        sentences.append(f"{banks_words(one.binds, one.traffic)} take {took}; DRAM takes {dram} at least.")
+        sentences.append(f"{explanation.banks_words(one.binds, one.traffic)} take {took}; DRAM takes {dram} at least.")
     elif one.binds == MEMORY:
         sentences.append(f"DRAM binds: it takes {dram} to move each buffer once.")
     else:
@@ -228,7 +217,7 @@ def launch_verdict(one: LaunchExplanation) -> str:
         group = one.traffic.profiled[kind]
         if one.binds != ARITHMETIC and group.requests:
             sentences.append(f"A {of} of a warp touches {group.sectors / group.requests:.1f} sectors.")
-    return " ".join([*sentences, *idle_words(one.gpu, one.launch.blocks)])
+    return " ".join([*sentences, *explanation.idle_words(one.gpu, one.launch.blocks)])
 
 
 def launch_json(one: LaunchExplanation) -> dict[str, Any]:
@@ -237,17 +226,17 @@ def launch_json(one: LaunchExplanation) -> dict[str, Any]:
     return {
         "gpu": one.gpu.name,
         "arch": one.arch,
-        **{name: group_json(name, group) for name, group in one.traffic.profiled.items()},
-        **operations_json(one.traffic),
+        **{name: explanation.group_json(name, group) for name, group in one.traffic.profiled.items()},
+        **explanation.operations_json(one.traffic),
         "flops": one.flops,
         "bytes": named(one.bytes, "least_read least_written requested l1 shared"),
-        **block_json(one),
+        **explanation.block_json(one),
         "waves": named(one.waves, "number at_a_time tail"),
         "roofline": {
             **named(line, "peak_tflops arithmetic_us"),
             "levels": [asdict(level) for level in line.levels],
         },
-        **lines_json(one.traffic),
+        **explanation.lines_json(one.traffic),
         "binds": one.binds,
         "verdict": launch_verdict(one),
         "notes": list(one.notes),

@@ -166,12 +166,8 @@ def _towards_b(cotangent: Any, a: Any, b: Any, kind: Kind) -> Any:
     """The cotangent of b: a transposed @ cotangent; of one b for a whole batch, one product of all rows."""
     cotangent, a = _alike(cotangent, a)
     if math.prod(b.shape[:-2]) == 1 and a.shape[:-2] == cotangent.shape[:-2]:
-        a, cotangent = (_as_matrix(factor) for factor in (a, cotangent))
+        a, cotangent = (one.reshape(math.prod(one.shape[:-1]), one.shape[-1]) for one in (a, cotangent))
     return _summed(jnp.matrix_transpose(a), cotangent, b, kind)
-
-
-def _as_matrix(factor: Any) -> Any:
-    return factor.reshape(math.prod(factor.shape[:-1]), factor.shape[-1])
 
 
 def _summed(a: Any, b: Any, like: Any, kind: Kind) -> Any:

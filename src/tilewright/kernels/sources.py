@@ -165,7 +165,10 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
     values = lru_cache(known)
     template = template_arguments(signature, given, {**known.names, **texts})
     signature = typed(signature, template.removeprefix("<"), known.texts | texts)
-    exchanged = _is_column_major(words.get("C", "row"))
+    order = words.get("C", "row")
+    if order not in ("row", "column"):
+        raise ConfigError(f"C must be row or column, got {order!r}{nearest(order, ('row', 'column'), listed=True)}")
+    exchanged = order == "column"
     maps = map_words(signature, words.get("maps", ""), known.names)
     roles = _roles(file, signature, words.get("args"), maps, exchanged)
     takes = _takes(file, signature, roles, maps, words.get("layout", "NN"), exchanged)
@@ -294,12 +297,6 @@ def _parameters(words: Mapping[str, str], free: bool = False) -> list[Parameter]
         values = tuple(sorted({default_value, *others}))
         found.append(Parameter(name, default_value, values, "of the source", 0))
     return found
-
-
-def _is_column_major(order: str) -> bool:
-    if order not in ("row", "column"):
-        raise ConfigError(f"C must be row or column, got {order!r}{nearest(order, ('row', 'column'), listed=True)}")
-    return order == "column"
 
 
 def _roles(

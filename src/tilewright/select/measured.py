@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,19 +31,15 @@ _UNKNOWN = 0.1
 """Weight of the assumption that the cost model is off by as much as it usually is."""
 
 
-class Group:
+class Group(NamedTuple):
     """Choices among which is chosen."""
 
-    def __init__(self, numbers: list[int], facts: Floats) -> None:
-        """Set up a group.
-
-        Args:
-            numbers: of the choices.
-            facts: of each problem and choice, one fact of all choices behind the other: the choice's vote; the
-                logarithm of its measured over its predicted time, NaN where these were not compared yet, 0 where it was
-                not measured; 1 where it was measured; 1 where it errs much more than cuBLAS.
-        """
-        self.numbers, self.facts = numbers, facts
+    numbers: list[int]
+    """Of the choices."""
+    facts: Floats
+    """Of each problem and choice, one fact of all choices behind the other: the choice's vote; the logarithm of its
+    measured over its predicted time, NaN where these were not compared yet, 0 where it was not measured; 1 where it was
+    measured; 1 where it errs much more than cuBLAS."""
 
     def sums(self, rows: Numbers, weights: Floats) -> list[float]:
         """The facts of all choices, summed over problems with their weights."""

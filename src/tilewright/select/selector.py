@@ -175,13 +175,12 @@ class _TabledProblem:
 
 def _fastest(asked: _TabledProblem, adds_c: bool) -> tuple[Kernel, Config]:
     """`select` for a GPU."""
-    problem, known = asked.problem, asked.known
+    problem, known, promise = asked.problem, asked.known, asked.problem.arithmetic.precision
     expected: list[_Expected] = []
     distance = math.inf
     if known is not None:
         if (row := asked.row) is not None:
             ranked = list(asked.ranked(known, row))
-            promise = problem.arithmetic.precision
             if ranked and (promise in (None, "ieee") or any(kernel.precision == promise for kernel, _ in ranked)):
                 separate = (one for one in ranked if one[0].takes.separate_c or not adds_c)
                 kernel, number = next(separate, ranked[0])
@@ -192,8 +191,8 @@ def _fastest(asked: _TabledProblem, adds_c: bool) -> tuple[Kernel, Config]:
     if distance > FAR or not expected or (adds_c and all(one[1] for one in expected)):
         # The kernels' own configs are candidates too.
         expected += _untabled(asked, adds_c)
-    elif known is not None and not _is_known(problem.arithmetic.precision, known):
-        expected += _untabled(asked, adds_c, problem.arithmetic.precision)
+    elif promise not in (None, "ieee") and known and all(one.precision != promise for one in known.kernels):
+        expected += _untabled(asked, adds_c, promise)  # none of this precision was measured
     if not expected:
         raise _no_kernel(problem, asked.capability, asked.addresses)
     return min(expected, key=_rank)[3:]
@@ -207,11 +206,6 @@ def _unless_slow(asked: _TabledProblem, known: Measured, row: int, number: int, 
     if us < _MUCH_FASTER * float(known.times[row, number]):
         return kernel, config
     return known.kernels[number], known.config(number)
-
-
-def _is_known(promise: str | None, known: Measured) -> bool:
-    """Whether kernels of a promise's own precision were measured; those of float32 always were."""
-    return promise in (None, "ieee") or any(kernel.precision == promise for kernel in known.kernels)
 
 
 def _between(asked: _TabledProblem, known: Measured, adds_c: bool) -> tuple[list[_Expected], float]:

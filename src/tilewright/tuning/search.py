@@ -58,11 +58,6 @@ class Progress:
     resumed: int = 0
     """Of those done, how many the journal had from an earlier run."""
 
-    def add(self, trial: Trial) -> None:
-        """Count a trial."""
-        self.done += 1
-        self.outcomes[trial.outcome] = self.outcomes.get(trial.outcome, 0) + 1
-
 
 OnTrial = Callable[[Progress, Trial], None]
 """Told of every trial as it ends."""
@@ -273,7 +268,8 @@ class Search:
         on_trial(self.progress, trial)
 
     def _count(self, trial: Trial) -> None:
-        self.progress.add(trial)
+        self.progress.done += 1
+        self.progress.outcomes[trial.outcome] = self.progress.outcomes.get(trial.outcome, 0) + 1
         if trial.time_us and trial.predicted_us:
             self._factors.setdefault(trial.kernel, []).append(trial.time_us / trial.predicted_us)
 

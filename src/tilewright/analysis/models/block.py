@@ -13,7 +13,7 @@ from tilewright.kernels.takes import Variant
 
 FRAGMENT_WIDTH = 4
 """float32 elements of one load of fragments from shared memory."""
-SPILL_TRAFFIC = 8
+_SPILL_TRAFFIC = 8
 """Bytes that a register too many is spilled with: stored, and loaded again."""
 
 
@@ -103,10 +103,16 @@ def fragment(kernel: Kernel, config: Config) -> Fragment:
     return Fragment(side, side)
 
 
-def registers_given(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor) -> int:
+def granted(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor) -> int:
     """Registers of a thread that wants this many, as the compiler keeps `min_blocks` blocks within a multiprocessor."""
     together = kernel.threads(config) * kernel.cost.min_blocks(config)
     return min(wanted, sm.registers_per_thread, sm.registers // together // 8 * 8)
+
+
+def spilling(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor, static_shared_bytes: int) -> Needs:
+    """What is estimated of a kernel that spills the registers which its threads want and do not get."""
+    registers = granted(wanted, kernel, config, sm)
+    return Needs(registers, _SPILL_TRAFFIC * (wanted - registers), static_shared_bytes)
 
 
 def spread(warps: int, partitions: int) -> int:

@@ -1,7 +1,15 @@
 """Kernels whose copies into shared memory run while they multiply: their latency is hidden, their issue is not."""
 
-from tilewright.analysis.models.block import FRAGMENT_WIDTH, Asked, Footprint, Needs, fragment, join, spread
-from tilewright.analysis.models.block import registers_given as given
+from tilewright.analysis.models.block import (
+    FRAGMENT_WIDTH,
+    Asked,
+    Footprint,
+    Needs,
+    fragment,
+    granted,
+    join,
+    spread,
+)
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Copying
@@ -50,7 +58,7 @@ def needs(kernel: Kernel, family: Copying, config: Config, sm: Multiprocessor, l
     rows, cols, *_ = fragment(kernel, config)
     shares = family.workers(config) > 0
     others, of_each = _SHARING_REGISTERS if shares and family.k_slices(config) == 1 else _REGISTERS
-    registers = given(int(others + of_each * rows * cols), kernel, config, sm)
+    registers = granted(int(others + of_each * rows * cols), kernel, config, sm)
     return Needs(registers, 0, _BARRIER_BYTES if shares or family.copies == "tensor maps" else 0)
 
 

@@ -15,16 +15,15 @@ from functools import lru_cache
 
 from tilewright.analysis.models.block import (
     FRAGMENT_WIDTH,
-    SPILL_TRAFFIC,
     Asked,
     Demand,
     Footprint,
     Needs,
     fragment,
     queue,
+    spilling,
     spread,
 )
-from tilewright.analysis.models.block import registers_given as given
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div
@@ -78,9 +77,8 @@ def needs(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, l
     rows, cols, *_ = fragment(kernel, config)
     tile = kernel.tile(config)
     wanted = int(rows * cols + rows + cols) + _OTHER_REGISTERS
-    registers = given(wanted, kernel, config, sm)
     declared = tile.k > 1 and not kernel.shared_bytes(config, layout)
-    return Needs(registers, SPILL_TRAFFIC * (wanted - registers), 4 * tile.k * (tile.m + tile.n) if declared else 0)
+    return spilling(wanted, kernel, config, sm, 4 * tile.k * (tile.m + tile.n) if declared else 0)
 
 
 def footprint(asked: Asked, family: Staging) -> Footprint:
@@ -129,7 +127,9 @@ def estimate(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor
         banks = loaded * (1.0 if precision == "float16" else GENERIC_LOAD) + staged * item / 4
         return Demand(multiply, 0.0, banks, 0, False, BARRIERS)
     products = rows * cols * warps * tile.k
-    wavefronts = _scalar(rows, cols) if not kernel.vectorized else wide(kernel, config)
+    # Loads at one k that the source makes one by one: those of A are merged along k.
+    one_by_one = rows / 2 + (cols if cols < FRAGMENT_WIDTH else 2 * cols)
+    wavefronts = wide(kernel, config) if kernel.vectorized else one_by_one
     width = FRAGMENT_WIDTH if kernel.vectorized else 1
     issue = _BESIDES * (products + (rows + cols) / width * warps * tile.k) / sm.partitions
     banks = wavefronts * warps * tile.k + staged
@@ -155,11 +155,6 @@ def _unstaged(kernel: Kernel, config: Config, sm: Multiprocessor, variant: Varia
     lanes_n = fragment(kernel, config).lanes_n
     of_a = WARP // lanes_n
     return (of_a / sm.l1_lines if variant.edges else of_a) + 1
-
-
-def _scalar(rows: float, cols: float) -> float:
-    """Wavefronts of a warp's loads at one k that the source makes one by one: those of A are merged along k."""
-    return rows / 2 + (cols if cols < FRAGMENT_WIDTH else 2 * cols)
 
 
 def wide(kernel: Kernel, config: Config) -> int:

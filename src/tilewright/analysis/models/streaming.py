@@ -2,17 +2,7 @@
 
 import math
 
-from tilewright.analysis.models.block import (
-    FRAGMENT_WIDTH,
-    SPILL_TRAFFIC,
-    Asked,
-    Footprint,
-    Needs,
-    fragment,
-    join,
-    spread,
-)
-from tilewright.analysis.models.block import registers_given as given
+from tilewright.analysis.models.block import FRAGMENT_WIDTH, Asked, Footprint, Needs, fragment, join, spilling, spread
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Streaming
@@ -36,8 +26,7 @@ def needs(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor,
     tile = kernel.tile(config)
     elements = family.depth(config) * (few + (1 + family.ahead(config)) * wide)
     wanted = int(few * wide + elements) + _OTHER_REGISTERS
-    registers = given(wanted, kernel, config, sm)
-    return Needs(registers, SPILL_TRAFFIC * (wanted - registers), 4 * min(_MOST_SUMS, tile.m * tile.n * WARP))
+    return spilling(wanted, kernel, config, sm, 4 * min(_MOST_SUMS, tile.m * tile.n * WARP))
 
 
 def footprint(asked: Asked, family: Streaming) -> Footprint:

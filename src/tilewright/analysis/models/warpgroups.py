@@ -24,8 +24,7 @@ which is where `_LOAD_LATENCY` comes from.
 import math
 from typing import NamedTuple
 
-from tilewright.analysis.models.block import Asked, Footprint, Needs, join
-from tilewright.analysis.models.block import registers_given as given
+from tilewright.analysis.models.block import Asked, Footprint, Needs, granted, join
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import SECTOR_BYTES, round_up
@@ -96,7 +95,7 @@ def needs(kernel: Kernel, family: Warpgroups, config: Config, sm: Multiprocessor
     tile, threads = kernel.tile(config), kernel.threads(config)
     wanted = sm.registers_per_thread if threads > _THREADS else tile.m * tile.n // threads + _REGISTERS
     static = 0 if family.copies == "tensor maps" else ITEM_BYTES["bfloat16"] * tile.k * (tile.m + tile.n)
-    return Needs(given(wanted, kernel, config, sm), 0, static)
+    return Needs(granted(wanted, kernel, config, sm), 0, static)
 
 
 def footprint(asked: Asked, family: Warpgroups) -> Footprint:

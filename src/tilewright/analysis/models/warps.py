@@ -7,8 +7,7 @@ next tiles come meanwhile.
 No such kernel has been measured: the rates are those of `gpus`, the rest is taken over from kernels alike.
 """
 
-from tilewright.analysis.models.block import Asked, Footprint, Needs, join
-from tilewright.analysis.models.block import registers_given as given
+from tilewright.analysis.models.block import Asked, Footprint, Needs, granted, join
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.kernels.families import Warps
@@ -36,7 +35,7 @@ def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, lay
     """Estimates without a compiler's report: sums, and as many that tensor cores begin anew, if they do."""
     tile = kernel.tile(config)
     wanted = (2 if family.anew else 1) * tile.m * tile.n // kernel.threads(config) + _REGISTERS
-    return Needs(given(wanted, kernel, config, sm), 0, 0)
+    return Needs(granted(wanted, kernel, config, sm), 0, 0)
 
 
 def footprint(asked: Asked, family: Warps) -> Footprint:

@@ -91,11 +91,6 @@ def _tiles_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> in
     return terms * config.STAGES * warpgroups.LINE_BYTES * (rows + columns)
 
 
-def _stored_bytes(config: Config) -> int:
-    """Of results that the copy engine stores."""
-    return config.get("STORED", 0) * _consumers(config) * warpgroups.ROWS * warpgroups.LINE_BYTES
-
-
 def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
     """What it stores at a time, of 16-bit results."""
     return warpgroups.STORED_BOX if config.STORED and item_bytes == warpgroups.ITEM_BYTES else None
@@ -118,7 +113,8 @@ def _shared_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> i
         not_finite = splitting.non_finite_bytes(config.BM, config.BN // config.SPLITS)
         stages = max(stages, splitting.splitter_bytes(1 + consumers), wide, not_finite)
     barriers = 2 * config.STAGES + consumers + splitting.PART_BARRIERS
-    return _stored_bytes(config) + stages + barriers * warpgroups.BARRIER_BYTES + 16
+    stored = config.get("STORED", 0) * consumers * warpgroups.ROWS * warpgroups.LINE_BYTES
+    return stored + stages + barriers * warpgroups.BARRIER_BYTES + 16
 
 
 def _blocks(exchanged: bool, problem: Problem, config: Config, multiprocessors: int) -> int:
