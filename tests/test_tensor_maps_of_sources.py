@@ -23,8 +23,8 @@ from tilewright.engines.arguments import MAP_BYTES, shape_of
 from tilewright.engines.emulator.launches import check_launch
 from tilewright.engines.launch_arguments import MAP_WORDS, describe
 from tilewright.engines.tensor_maps import layouts
+from tilewright.kernels.device_text import with_maps_by_value
 from tilewright.kernels.launches import read_launch
-from tilewright.kernels.map_pointers import with_maps_by_value
 from tilewright.kernels.sources import from_source
 from tilewright.kernels.spec import Variant
 

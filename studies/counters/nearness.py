@@ -25,9 +25,8 @@ from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, gpu_named, limits
 from tilewright.core.problem import Problem
 from tilewright.engines.relayouts import as_read
-from tilewright.kernels import find
+from tilewright.kernels import find, recorded
 from tilewright.kernels.families import Staging, Warpgroups
-from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
 
 _SOURCES: tuple[tuple[str, str, str, Mapping[int, float], str], ...] = (
@@ -128,7 +127,7 @@ def of_records(results: Path, gpu: str) -> Iterator[Measured]:
             continue  # a file of another kind
         for record in filter(_judged, records):
             kernel = find(record.picked or record.kernel)
-            if (config := upgraded(kernel.name, record.config)) is not None:
+            if (config := recorded(kernel.name, record.config)) is not None:
                 yield Measured(file.name, where, kernel, config, record.problem, record.time_us.median)
 
 

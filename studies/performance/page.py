@@ -27,8 +27,7 @@ from tilewright.bench.records import Record, Result, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
-from tilewright.kernels import KERNELS
-from tilewright.kernels.old_configs import completed
+from tilewright.kernels import KERNELS, recorded
 from tilewright.report import course
 from tilewright.report.ratios import baseline_speed, quotient
 from tilewright.report.tables import bench_table
@@ -143,7 +142,7 @@ def headline(records: Sequence[Record]) -> str:
     chosen = sorted((record for record in records if record.shape == HEADLINE), key=lambda record: record.rung)
     if not chosen:
         raise RecordsError(f"the runs of rungs have no records of {HEADLINE}")
-    return block(_TEMPLATE, "headline", records=chosen, completed=completed, published=published.GH200)
+    return block(_TEMPLATE, "headline", records=chosen, recorded=recorded, published=published.GH200)
 
 
 def terminal(records: Sequence[Record]) -> str:

@@ -11,7 +11,7 @@ from studies.templates import block
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.core.gpus import capability_of
-from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels import recorded
 from tilewright.report.ratios import ratio
 from tilewright.select.selector import select
 
@@ -46,7 +46,7 @@ def is_stale(record: Record, run: Run) -> bool:
     """Whether `matmul` picks another kernel or config today than when a record was made."""
     gpu, before = run.environment["gpu"], str(record.picked)
     kernel, config = select(record.problem, capability_of(gpu["compute_capability"]), gpu["name"])
-    return (kernel.name, config) != (before, upgraded(before, record.config))
+    return (kernel.name, config) != (before, recorded(before, record.config))
 
 
 def glance(runs: Mapping[Path, Run]) -> str:

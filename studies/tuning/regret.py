@@ -26,8 +26,7 @@ from tilewright.core.files import Output, check_outputs, json_kind, save_json
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, orders
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.kernels import KERNELS
-from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels import KERNELS, recorded
 from tilewright.kernels.spec import Choice
 from tilewright.tables import store
 from tilewright.tables.cases import posed
@@ -102,7 +101,7 @@ def known(problem: Problem, engine: Engine) -> list[Choice]:
         fastest = {entry.problem: entry.gflops for entry in sorted(entries, key=lambda entry: entry.gflops)}
         for entry in entries:
             if entry.dtype == problem.dtype and entry.gflops * _NEARLY_BEST >= fastest[entry.problem]:
-                config = upgraded(entry.kernel, entry.config)
+                config = recorded(entry.kernel, entry.config)
                 if entry.kernel in by_name and config is not None:
                     found[by_name[entry.kernel]].append(config)
     return [

@@ -15,8 +15,7 @@ from tilewright.bench.profile import Profile
 from tilewright.bench.records import Record, Run
 from tilewright.core.errors import RecordsError, nearest
 from tilewright.core.problem import Problem
-from tilewright.kernels import LADDER, find
-from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels import LADDER, find, recorded
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.report.figures import roofline
 from tilewright.report.figures.kernel_figure import Roofline
@@ -109,7 +108,7 @@ class Facts:
     def config(self, kernel: Kernel) -> Config:
         """The config that a rung was measured with, if it still has that, else its own for the GPU."""
         found = self.find_record(kernel.name, shape_of(kernel.name))
-        measured = upgraded(kernel.name, found.config) if found else None
+        measured = recorded(kernel.name, found.config) if found else None
         return measured or kernel.config(capability=GPU.capability)
 
     # What the words ask for.

@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.analysis.control_flow import main_loop
-from tilewright.analysis.issue import issue
+from tilewright.analysis.demand import issue
 from tilewright.analysis.machine_code import MachineCode
 from tilewright.analysis.sass import Instruction
 from tilewright.analysis.traffic import Operations

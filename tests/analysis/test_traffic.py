@@ -5,9 +5,9 @@ import csv
 import pytest
 
 from tilewright.analysis import traffic
+from tilewright.analysis.instruction_mix import shared_widths
 from tilewright.analysis.machine_code import machine_code
 from tilewright.analysis.traffic import count
-from tilewright.analysis.widths import shared_widths
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars, orders
 from tilewright.kernels import find

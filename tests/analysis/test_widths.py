@@ -1,8 +1,8 @@
 """How wide machine code accesses shared memory."""
 
+from tilewright.analysis.instruction_mix import shared_widths
 from tilewright.analysis.machine_code import machine_code
 from tilewright.analysis.sass import Instruction, SourceLine
-from tilewright.analysis.widths import Widths, shared_widths
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
 
@@ -23,9 +23,10 @@ def test_the_widest_of_each_line():
         instruction("STS.64", None),
     ]
     widths = shared_widths(code)
-    assert widths[HERE] == Widths(8, 0)
-    assert widths[THERE] == Widths(16, 4)
-    assert widths[None] == Widths(16, 8)
+    assert widths[HERE] == {"global_load": {16: 1}, "shared_load": {8: 1, 4: 1}}
+    assert widths[THERE] == {"shared_load": {16: 1}, "shared_store": {4: 1}}
+    assert list(widths[None]["shared_load"]) == [16, 8, 4]
+    assert list(widths[None]["shared_store"]) == [8, 4]
 
 
 def test_a_loop_unrolled_by_two_merges_two_words():
@@ -35,5 +36,5 @@ def test_a_loop_unrolled_by_two_merges_two_words():
     widths = shared_widths(code.instructions)
     lines = kernel.source.read_text().splitlines()
     by_array = {name: next(i for i, line in enumerate(lines, 1) if f"= {name}[" in line) for name in ("As", "Bs")}
-    assert widths[SourceLine(kernel.source.name, by_array["As"])].load == 8
-    assert widths[SourceLine(kernel.source.name, by_array["Bs"])].load == 16
+    assert max(widths[SourceLine(kernel.source.name, by_array["As"])]["shared_load"]) == 8
+    assert max(widths[SourceLine(kernel.source.name, by_array["Bs"])]["shared_load"]) == 16

@@ -6,7 +6,7 @@ import pytest
 from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.emulator.counting import MemoryCounter, Operands, OperationCounter, Tally
 from tilewright.kernels.sources import from_source
-from tilewright.kernels.spec import Constraint, Kernel, Parameter, Tile
+from tilewright.kernels.spec import Kernel, Parameter, Tile
 from tilewright.kernels.takes import Variant
 
 SIGNATURE = """(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
@@ -41,10 +41,10 @@ def kernel(tmp_path, source, threads=32, parameters=()):
         name="probe",
         idea="",
         source=file,
+        vectorized=False,
         parameters=tuple(Parameter(name, 1, (1,), "", least=0) for name in parameters),
         tile=lambda config: Tile(1, threads, 1),
         block=lambda config: (threads, 1, 1),
-        constraints=(Constraint(lambda config: True, ""),),
     )
 
 

@@ -109,7 +109,7 @@ def test_a_kernel_is_compiled_once(engine):
 def own_kernel(path, text, **fields):
     path.write_text(text)
     geometry = {"tile": lambda config: NAIVE.tile(NAIVE.config()), "block": lambda config: (32, 1, 1)}
-    return Kernel(1, path.stem, "", path, (), **(geometry | fields))
+    return Kernel(name=path.stem, idea="", source=path, parameters=(), vectorized=False, **(geometry | fields))
 
 
 PARAMETERS = (

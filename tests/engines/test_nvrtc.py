@@ -102,6 +102,7 @@ def test_a_kernel_is_compiled_with_its_config_and_specialization(tmp_path):
         name="other",
         idea="",
         source=source,
+        vectorized=False,
         parameters=(Parameter("BM", 32, (32,), ""),),
         tile=lambda config: Tile(config.BM, 1, 1),
         block=lambda _: (32, 1, 1),
@@ -116,7 +117,15 @@ def test_ptx_of_a_kernel(tmp_path):
     source = tmp_path / "named.cu"
     source.write_text('extern "C" __global__ void named(float* x) { x[BM + 2 * EDGES + ALIGNED] = 1; }')
     parameters = (Parameter("BM", 32, (32,), ""),)
-    kernel = Kernel(1, "other", "", source, parameters, lambda _: Tile(1, 1, 1), lambda _: (32, 1, 1))
+    kernel = Kernel(
+        name="other",
+        idea="",
+        source=source,
+        vectorized=False,
+        parameters=parameters,
+        tile=lambda _: Tile(1, 1, 1),
+        block=lambda _: (32, 1, 1),
+    )
     text = nvrtc.ptx(kernel, Config({"BM": 64}), Variant(edges=True, aligned=True), "sm_90a")
     assert ".target sm_90a" in text and ".entry named(" in text
     assert f"+{4 * 67}]" in text

@@ -94,6 +94,7 @@ def make_kernel(tmp_path):
             name=f"{name} {tmp_path.name}",
             idea="",
             source=path,
+            vectorized=False,
             parameters=(Parameter("EACH", 1, (1, 2, 4), ""),),
             tile=lambda _: Tile(1 << 20, 1 << 20, 1),
             block=lambda _: (64, 1, 1),

@@ -59,6 +59,7 @@ def make_kernel(tmp_path):
             name=f"{name} {tmp_path.name}",
             idea="",
             source=path,
+            vectorized=False,
             parameters=(),
             tile=lambda _: tile,
             block=lambda _: block,

@@ -235,6 +235,7 @@ def test_blocks_that_begin_during_the_packing_spread_evenly(engine, tmp_path, ea
         name=f"places {tmp_path.name}",
         idea="",
         source=source,
+        vectorized=False,
         parameters=(Parameter("GRID", 1, (), ""),),
         tile=lambda config: Tile(1, 1, 1),
         block=lambda config: (128, 1, 1),

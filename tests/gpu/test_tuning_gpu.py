@@ -10,13 +10,13 @@ from tilewright.tables import store
 from tilewright.tuning import space
 from tilewright.tuning.journal import Journal
 from tilewright.tuning.search import Search, Settings
-from tilewright.tuning.supervisor import Worker
+from tilewright.tuning.worker import Worker
 
 
 def test_one_bad_config_never_ends_the_run(engine, tmp_path):
     problem = Problem(256, 256, 256)
     spaces = {planted.KERNEL: space.configs(planted.KERNEL, engine.capability)}
-    with Worker("cuda", planted.lookup, deadline_s=10.0) as worker:
+    with Worker("cuda", deadline_s=10.0) as worker:
         one = Search(engine, worker, Journal(tmp_path / "j.jsonl"), problem, spaces, Settings(samples=3))
         best = one.run()
         records = one.final()
@@ -34,7 +34,7 @@ def test_one_bad_config_never_ends_the_run(engine, tmp_path):
 def test_the_search_finds_a_config_that_beats_the_default(engine, tmp_path):
     kernel, problem = find("vectorized"), Problem(512, 512, 512)
     configs = space.configs(kernel, engine.capability)
-    with Worker("cuda", find, deadline_s=30.0) as worker:
+    with Worker("cuda", deadline_s=30.0) as worker:
         one = Search(engine, worker, Journal(tmp_path / "j.jsonl"), problem, {kernel: configs}, Settings(samples=3))
         one.run(budget_s=60.0)
         records = one.final()

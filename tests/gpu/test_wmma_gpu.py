@@ -65,7 +65,7 @@ def test_fragments_are_cut_off_and_rounded_as_in_the_model(engine, tmp_path, rou
     source = tmp_path / "fragments.cu"
     source.write_text(FRAGMENTS)
     kernel = Kernel(
-        rung=0, name=f"fragments {tmp_path.name}", idea="", source=source, parameters=(),
+        rung=0, name=f"fragments {tmp_path.name}", idea="", source=source, parameters=(), vectorized=False,
         tile=lambda _: Tile(16, 16, 8), block=lambda _: (32, 1, 1),
     )  # fmt: skip
     random = np.random.default_rng(0)

@@ -6,8 +6,7 @@ import pytest
 
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem
-from tilewright.kernels import find
-from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels import find, recorded
 from tilewright.report import course
 from tilewright.report.measured import find_measured
 from tilewright.tables import store
@@ -20,7 +19,7 @@ def test_the_rungs_of_the_course():
     measured = course.measured()
     (one,) = (rung for rung in measured.rungs if rung.kernel == "naive")
     kernel = find(one.kernel)
-    config, problem = upgraded(one.kernel, one.config), Problem.parse(one.shape)
+    config, problem = recorded(one.kernel, one.config), Problem.parse(one.shape)
     found = find_measured(kernel, config, problem, H200)
     assert found.gflops == one.gflops
     assert found.source == f"the bench of {one.date} on an NVIDIA H200"

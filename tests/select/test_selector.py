@@ -10,20 +10,19 @@ from typing import NamedTuple
 
 import pytest
 
+from tilewright import kernels
 from tilewright.analysis.cost import Sizes
 from tilewright.core.dtypes import DTYPES
 from tilewright.core.errors import DtypeError, ProblemError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import ACTIVATIONS, LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.kernels import KERNELS, LADDER, find
-from tilewright.kernels import old_configs as old_configs_module
 from tilewright.kernels.takes import Addresses, Takes
 from tilewright.select import counted as counted_module
 from tilewright.select import measured as measured_module
 from tilewright.select import selector
-from tilewright.select.activation import unhidden_us
 from tilewright.select.measured import Measured, measured, nearest_measured
-from tilewright.select.selector import select
+from tilewright.select.selector import select, unhidden_us
 from tilewright.tables import entry as entry_module
 from tilewright.tables import store
 from tilewright.tables.cases import Case, posed
@@ -201,7 +200,7 @@ def test_a_kernel_that_cannot_take_the_operands_is_not_picked(monkeypatch):
     ladder = (*KERNELS, needy, newer, rounds)
     by_name = {kernel.name: kernel for kernel in ladder}
     monkeypatch.setattr(selector, "KERNELS", ladder)
-    for module in (measured_module, counted_module, old_configs_module, entry_module):
+    for module in (measured_module, counted_module, kernels, entry_module):
         monkeypatch.setattr(module, "find", by_name.__getitem__)
     config = dict(needy.config())
     speeds = {"rounds": 400.0, "newer": 300.0, "needy": 290.0, "vectorized": 280.0}

@@ -91,13 +91,17 @@ def test_a_parameter_that_came_later_has_its_default(tmp_path, run):
 
 
 def test_configs_that_are_one_now_count_as_the_faster_and_those_that_are_gone_do_not(tmp_path, make_record):
-    config = {"BM": 16, "BN": 32, "BK": 64, "TM": 4, "TN": 4, "LANES_M": 4, "SLICES": 4, "STAGES": 3, "BLOCKS": 4}
+    config = {"BM": 16, "BN": 32, "BK": 64, "TM": 4, "TN": 4, "STAGES": 3}
     records = [
-        make_record(kernel="split_k", rung=16, config={**config, "WAVE": wave}, gflops=gflops)
-        for wave, gflops in ((1, 120.0), (0, 100.0), (256, 300.0))
+        make_record(kernel="split_k", rung=16, config={**config, **others}, gflops=gflops)
+        for others, gflops in (
+            ({"SLICES": 4, "BLOCKS": 4}, 120.0),
+            ({"K_SLICES": 4, "MIN_BLOCKS": 4}, 100.0),
+            ({"K_SLICES": 4, "MIN_BLOCKS": 4, "WAVE": 256}, 300.0),
+        )
     ]
     (entry,) = merge.of_records(records, None)
-    assert (entry.config["WORKERS"], entry.gflops) == (0, 120.0)
+    assert (entry.config["K_SLICES"], entry.gflops) == (4, 120.0)
 
 
 def test_records_keep_their_case(make_record):

@@ -13,9 +13,8 @@ from tilewright.distributed.watch import GRACE_S
 from tilewright.engines.cuda import REPLAY_MS
 from tilewright.on_gpu import LENT_BYTES
 from tilewright.select.selector import LEAST_VOTES
-from tilewright.tables.cover import NEAR
 from tilewright.tables.entry import ACCURATE_WITHIN
-from tilewright.tables.merging import KEEP_NEAR
+from tilewright.tables.merging import KEEP_NEAR, NEAR
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md", "docs/worklog/text/*.md", "examples/*.md")

@@ -95,22 +95,10 @@ OLD = {
 }  # fmt: skip
 
 
-def test_lines_of_format_1_are_read_in_todays_parameters(tmp_path):
+def test_lines_of_format_1_are_passed_over(tmp_path):
     path = tmp_path / "journal.jsonl"
-    path.write_text("\n".join(json.dumps(OLD | changes) for changes in ({}, {"beta": 1.0}, {"config": {"X": 1}})))
-    one, other = read(path)
-    assert (one.case, one.batch, one.config["K_SLICES"], one.config["WORKERS"]) == ("NN float32", 1, 2, 2)
-    assert other.config == {"X": 1}, "what is no config of today's stays what it was"
-
-
-def test_lines_of_before_a_parameter_came_have_its_default(tmp_path):
-    kernel, journal = find("tma_transposed"), Journal(tmp_path / "journal.jsonl")
-    before = {name: value for name, value in kernel.config().items() if name != "COPIED"}
-    fields = {"kernel": kernel.name, "config": before, "outcome": "stopped", "incumbent": [kernel.name, before]}
-    journal.path.write_text(json.dumps(json.loads(trial().model_dump_json()) | fields))
-    (one,) = read(journal.path)
-    assert one.tried == (kernel.name, kernel.config())
-    assert one.incumbent == (kernel.name, dict(kernel.config()))
+    path.write_text("\n".join((json.dumps(OLD), trial().model_dump_json())))
+    assert read(path) == [trial()]
 
 
 def test_lines_say_their_format(tmp_path):

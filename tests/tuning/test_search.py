@@ -23,8 +23,7 @@ from tilewright.tuning import space
 from tilewright.tuning import worker as worker_module
 from tilewright.tuning.journal import Journal, read
 from tilewright.tuning.search import Search, Settings, searchable
-from tilewright.tuning.supervisor import Worker
-from tilewright.tuning.worker import Prepare, _Bench, serve
+from tilewright.tuning.worker import Prepare, Worker, _Bench, serve
 
 PROBLEM = Problem(64, 64, 64)
 ENGINE = EmulatorEngine()
@@ -32,13 +31,14 @@ CONFIGS = space.configs(planted.KERNEL, None)
 HANGING = """
 import multiprocessing, threading, time, planted
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
-from tilewright.tuning.supervisor import Worker
+from tilewright.kernels.spec import Choice
+from tilewright.tuning.worker import Worker
 from tilewright.tuning.worker import Job
 
 if __name__ == "__main__":
-    with Worker("emulator", planted.lookup, deadline_s=600.0) as worker:
-        named = ("planted", dict(planted.KERNEL.config({"FAULT": planted.HANGS})))
-        job = Job(Problem(16, 16, 16), Scalars(), named, incumbent=None, samples=1, slack=9.0)
+    with Worker("emulator", deadline_s=600.0) as worker:
+        choice = Choice(planted.KERNEL, planted.KERNEL.config({"FAULT": planted.HANGS}))
+        job = Job(Problem(16, 16, 16), Scalars(), choice, incumbent=None, samples=1, slack=9.0)
         threading.Thread(target=worker.ask, args=(job,), daemon=True).start()
         while not multiprocessing.active_children():
             time.sleep(0.01)
@@ -49,7 +49,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def worker():
-    with Worker("emulator", planted.lookup, deadline_s=3.0) as worker:
+    with Worker("emulator", deadline_s=3.0) as worker:
         yield worker
 
 
@@ -57,7 +57,7 @@ def worker():
 def timeless(monkeypatch):
     """A worker in this process, whose first samples take 10 us for each time that a config computes."""
     monkeypatch.setattr(_Bench, "_short_sample", lambda bench, plan: 10.0 * plan.config.SLOW)
-    return SimpleNamespace(ask=_Bench(ENGINE, PROBLEM, Scalars(), planted.lookup).answer)
+    return SimpleNamespace(ask=_Bench(ENGINE, PROBLEM, Scalars()).answer)
 
 
 def search(worker, path, configs=CONFIGS, **settings):
@@ -122,7 +122,7 @@ def test_a_first_sample_is_of_2_ms_or_100_runs_or_one(monkeypatch, run_us, runs)
     ran = []
     monkeypatch.setattr(worker_module, "work_on", lambda *_: lambda index, stream: ran.append(index))
     monkeypatch.setattr(worker_module, "time", SimpleNamespace(perf_counter=lambda: len(ran) * run_us * 1e-6))
-    assert _Bench(ENGINE, PROBLEM, Scalars(), planted.lookup)._short_sample(None) == pytest.approx(run_us)
+    assert _Bench(ENGINE, PROBLEM, Scalars())._short_sample(None) == pytest.approx(run_us)
     assert len(ran) == runs
 
 
@@ -182,7 +182,7 @@ def test_kernels_that_cannot_be_picked_are_not_searched():
 
 
 def test_an_engine_that_cannot_be_had_is_an_error(tmp_path):
-    with Worker("no such engine", planted.lookup, 3.0) as worker:
+    with Worker("no such engine", 3.0) as worker:
         one = search(worker, tmp_path / "j", CONFIGS[:1])
         with pytest.raises(EngineUnavailableError, match="no such engine"):
             one.run()
@@ -190,7 +190,7 @@ def test_an_engine_that_cannot_be_had_is_an_error(tmp_path):
 
 def test_a_worker_whose_parent_is_gone_ends_without_a_word(capfd):
     """Closed with answers unread, which to the other end is an error and not the end of a file."""
-    apart = Apart(serve, "emulator", planted.lookup, name="test")
+    apart = Apart(serve, "emulator", name="test")
     assert apart.connection.poll(60)
     apart.send(Prepare(PROBLEM))
     apart.connection.close()

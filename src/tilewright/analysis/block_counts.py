@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tilewright.analysis.instruction_mix import Widths
 from tilewright.analysis.sampling import Plan, plan, tile_of_cluster
 from tilewright.analysis.sass import SourceLine
-from tilewright.analysis.widths import Widths
 from tilewright.core.errors import LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import Matrix
@@ -56,7 +56,7 @@ class BlockCounts:
     ) -> None:
         self.kernel, self.config, self.problem, self.widths = kernel, config, problem, widths
         variant = kernel.variant(problem, config)
-        self._multiprocessors = multiprocessors
+        self.multiprocessors = multiprocessors
         self.scalars = Scalars(1.0, 2.0 if scalars.beta else 0.0)
         self.computes = kernel.precision is None and problem.dtype == "float32"
         self.fragments = False
@@ -93,8 +93,11 @@ class BlockCounts:
             blocks, at_first = first[kind.row, kind.col]
             counts = [at_first, *(self.run(small.at(depth), blocks) for depth in small.depths[1:])]
             run += (len(counts) - 1) * len(blocks)
-            steps = [_minus(after, before) for before, after in pairwise(counts)]
-            exact = exact and len({frozenset(_comparable(step)) for step in steps}) <= 1
+            steps = [
+                Counter({key: after[key] - before[key] for key in {*after, *before}})
+                for before, after in pairwise(counts)
+            ]
+            exact = exact and len({_comparable(step) for step in steps}) <= 1
             found[kind.row, kind.col] = KindCounts(at_first, steps[0] if steps else Counter())
         return found, run, exact
 
@@ -106,7 +109,7 @@ class BlockCounts:
         """
         tile, cluster = tile_of_cluster(self.kernel, self.config), self.kernel.cluster(self.config)
         found: dict[tuple[int, int], tuple[list[int], Counts]] = {}
-        for first in range(0, self.kernel.grid(problem, self.config, self._multiprocessors), cluster):
+        for first in range(0, self.kernel.grid(problem, self.config, self.multiprocessors), cluster):
             blocks = list(range(first, first + cluster))
             c = self._result(problem)
             c.owner[:] = _UNWRITTEN
@@ -155,9 +158,9 @@ class KindCounts(NamedTuple):
         return found
 
 
-def _comparable(counts: Counts) -> Iterator[tuple[Key, int]]:
+def _comparable(counts: Counts) -> frozenset[tuple[Key, int]]:
     """Those that blocks of a kind have in common (see `traffic.Group`)."""
-    return ((key, value) for key, value in counts.items() if value and key[2] not in _OF_LINES)
+    return frozenset((key, value) for key, value in counts.items() if value and key[2] not in _OF_LINES)
 
 
 def add(total: Counts, counts: Counts, times: int = 1) -> None:
@@ -195,7 +198,7 @@ def _width(widths: Mapping[SourceLine | None, Widths] | None, site: Site, line: 
     if widths is None or site.pipe not in ("shared_load", "shared_store"):
         return _UNMERGED
     of_line = widths.get(line) or widths[None]
-    return max(of_line.load if site.pipe == "shared_load" else of_line.store, _UNMERGED)
+    return max(_UNMERGED, *of_line.get(site.pipe, {_UNMERGED: 0}))
 
 
 def _placed(sites: Sequence[Site]) -> Iterator[tuple[Site, SourceLine | None, SourceLine | None]]:
@@ -227,7 +230,3 @@ def _zeros(rows: int, cols: int, layout: Layout, dtype: str, terms: int = 1) -> 
     array = memory[start : start + lines * ld * item].view(dtype).reshape(lines, ld)
     pointer = memory.ctypes.data + start
     return Matrix(pointer, rows, cols, ld, dtype, owner=array, order=layout.order)
-
-
-def _minus(one: Counts, other: Counts) -> Counts:
-    return Counter({key: one[key] - other[key] for key in {*one, *other}})

@@ -21,8 +21,7 @@ from typing import NamedTuple
 
 from tilewright.analysis.footprint import footprint
 from tilewright.analysis.models import warpgroups
-from tilewright.analysis.models.block import Footprint, join
-from tilewright.analysis.models.staging import Demand
+from tilewright.analysis.models.block import Demand, Footprint, join
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Gpu, clusters
 from tilewright.core.problem import Layout, Problem

@@ -1,23 +1,28 @@
 """What a step of a block asks of its multiprocessor, counted: the accesses by the emulator, the instructions by the
 machine code. It is what the cost model takes of kernels that stage tiles through registers, or nothing at all.
+
+And issue slots: how long a multiprocessor's partitions take to issue a kernel's instructions, one a clock each.
 """
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tilewright.analysis.control_flow import loops
 from tilewright.analysis.instruction_mix import TENSOR, group, multiply_adds
-from tilewright.analysis.issue import iterations
 from tilewright.analysis.machine_code import MachineCode
-from tilewright.analysis.models.staging import BARRIERS, GENERIC_LOAD, LOAD, UNSTAGED_LOADS, Demand, tensor_rate
+from tilewright.analysis.models.block import Demand
+from tilewright.analysis.models.staging import BARRIERS, GENERIC_LOAD, LOAD, UNSTAGED_LOADS, tensor_rate
 from tilewright.analysis.sass import Instruction
-from tilewright.analysis.traffic import Traffic
+from tilewright.analysis.traffic import Operations, Traffic
 from tilewright.core.gpus import Gpu, Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels.families import Staging
 from tilewright.kernels.spec import Config, Kernel
 
+_PAIR = "FFMA2"
+"""Of compute capability 10.0 and newer: two multiply-adds in one instruction."""
 _PRODUCTS = {"16816": 2048, "1688": 1024, "1684": 512}
 """Multiply-adds of a warp's tensor-core instruction, by its shape."""
 _REGISTER = re.compile(r"\bR(\d+)")
@@ -140,3 +145,33 @@ def _read(one: Instruction) -> set[int]:
 def _registers(one: Instruction) -> int:
     """That a load writes or a store reads."""
     return 4 if "128" in one.modifiers else 2 if "64" in one.modifiers else 1
+
+
+@dataclass(frozen=True)
+class Issue:
+    """The instructions of a launch, as far as they are those of the loop that does the work."""
+
+    multiply_share: float
+    """Share of FP32 multiply-adds among the loop's instructions."""
+    instructions: int
+    """Of warps, over the launch."""
+    time_us: float
+    """To issue them, with all partitions of all multiprocessors busy; at the least what the multiply-adds take the FP32
+    lanes, of which a partition may have fewer than a warp."""
+
+
+def issue(code: MachineCode, operations: Operations | None, gpu: Gpu) -> Issue | None:
+    """The instructions that come with a launch's multiply-adds; None where its loop makes no FP32 ones."""
+    if operations is None or (turns := iterations(code, operations)) is None:
+        return None
+    length, sm = len(code.main_loop), gpu.multiprocessor
+    instructions = round(turns * length)
+    cycles = max(instructions / sm.partitions, operations.ffma / sm.lanes) / gpu.multiprocessors
+    return Issue(multiply_adds(code.main_loop)[1] / length, instructions, cycles / gpu.clock_mhz)
+
+
+def iterations(code: MachineCode, operations: Operations) -> float | None:
+    """How often warps go through the loop that makes a launch's multiply-adds; None where it makes no FP32 ones."""
+    _, multiplying = multiply_adds(code.main_loop)
+    pairs = sum(instruction.name == _PAIR for instruction in code.main_loop)
+    return operations.ffma / WARP / (multiplying + pairs) if multiplying else None

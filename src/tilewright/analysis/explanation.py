@@ -1,17 +1,17 @@
 """An explanation: all that is known of a launch without running it on a GPU, in one object."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tilewright.analysis import traffic as counting
 from tilewright.analysis.accuracy import predicted_error
 from tilewright.analysis.cost import Cost, CostModel, Sizes
-from tilewright.analysis.demand import counted
-from tilewright.analysis.issue import Issue, issue
+from tilewright.analysis.demand import Issue, counted, issue
+from tilewright.analysis.instruction_mix import Widths, shared_widths
 from tilewright.analysis.machine_code import MachineCode, machine_code
-from tilewright.analysis.models.staging import Demand
-from tilewright.analysis.occupancy import Occupancy, occupancy
+from tilewright.analysis.models.block import Demand
+from tilewright.analysis.occupancy import Held, occupancy
 from tilewright.analysis.roofline import (
     ARITHMETIC,
     L1,
@@ -27,12 +27,10 @@ from tilewright.analysis.roofline import (
 )
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.traffic import Group, Traffic
-from tilewright.analysis.widths import Widths, shared_widths
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.gpus import OLDEST, Gpu, limits
 from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.base import CompileReport
 from tilewright.engines.relayouts import as_read
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
@@ -77,28 +75,28 @@ class Waves:
         return (self.blocks % self.at_a_time or self.at_a_time) / self.at_a_time
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, kw_only=True)
+class Launched(Held):
+    """What is known of any launch on a GPU."""
+
+    arch: str
+    """What the code was compiled for."""
+    waves: Waves
+    traffic: Traffic
+    bytes: Bytes
+    roofline: Roofline
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation(Launched):
     """A kernel with a config, a problem and a GPU, and what follows from them."""
 
     kernel: Kernel
     config: Config
     problem: Problem
     scalars: Scalars
-    gpu: Gpu
     variant: Variant
-    arch: str
-    """What the code was compiled for."""
-    report: CompileReport
-    shared_bytes: int
-    """Of a block, static and dynamic."""
-    threads: int
-    """Of a block."""
-    occupancy: Occupancy
-    waves: Waves
-    traffic: Traffic
-    bytes: Bytes
-    roofline: Roofline
     demand: Demand | None
     """What the model takes of the counts and the machine code; None of kernels that it predicts by their tiles."""
     issue: Issue | None
@@ -108,7 +106,6 @@ class Explanation:
     working: float
     """Share of a step in which a multiprocessor works for one of its blocks; in the rest all wait."""
     measured: Measured | None
-    notes: tuple[str, ...]
 
     @property
     def arithmetic(self) -> str:
@@ -179,13 +176,7 @@ def explain(
     arch = limits(capability).arch
     variant = kernel.variant(as_read(kernel, config, problem), config)
     report = nvrtc.compile(kernel, config, variant, arch).report
-    code: MachineCode | None = None
-    widths: Mapping[SourceLine | None, Widths] | None = None
-    try:
-        code = machine_code(kernel, config, variant, arch)
-        widths = shared_widths(code.instructions)
-    except EngineUnavailableError as error:
-        notes.append(f"shared accesses are counted as the source makes them, merged or not: {error}")
+    code, widths = disassembled(lambda: machine_code(kernel, config, variant, arch), notes)
     traffic = counting.count(kernel, config, problem, widths, scalars=scalars, multiprocessors=gpu.multiprocessors)
     notes += traffic.notes
     notes += _merged(traffic)
@@ -227,6 +218,18 @@ def explain(
     )
 
 
+def disassembled(
+    read: Callable[[], MachineCode], notes: list[str]
+) -> tuple[MachineCode | None, Mapping[SourceLine | None, Widths] | None]:
+    """Machine code, and how wide it accesses shared memory; without a disassembler neither, and a note says so."""
+    try:
+        code = read()
+    except EngineUnavailableError as error:
+        notes.append(f"shared accesses are counted as the source makes them, merged or not: {error}")
+        return None, None
+    return code, shared_widths(code.instructions)
+
+
 def _merged(traffic: Traffic) -> list[str]:
     """Where the compiler made fewer requests than the source has."""
     notes = []
@@ -262,13 +265,8 @@ def verdict(explanation: Explanation) -> str:
             f"Waits bind: in {100 * (1 - one.working):.0f}% of a step all warps of a multiprocessor wait for memory, "
             "or for each other."
         )
-    elif binds == SHARED:
-        conflicts = sum(group.bank_conflicts for group in one.traffic.groups.values())
-        share = conflicts / max(one.traffic.shared_wavefronts, 1)
-        because = f", {100 * share:.0f}% of them bank conflicts," if share >= 0.05 else ""
-        sentences.append(f"Shared memory binds: its wavefronts{because} take {took}, {compared}.")
-    elif binds == L1:
-        sentences.append(f"The L1 cache binds: {l1_words(one.traffic)} All of them take {took}, {compared}.")
+    elif binds in (SHARED, L1):
+        sentences.append(f"{banks_words(binds, one.traffic)} take {took}, {compared}.")
     elif binds == L2:
         reuse = one.roofline.levels[1].bytes / max(one.bytes.least, 1)
         sentences.append(
@@ -280,13 +278,18 @@ def verdict(explanation: Explanation) -> str:
     return " ".join([*sentences, *idle_words(one.gpu, one.waves.blocks)])
 
 
-def l1_words(traffic: Traffic) -> str:
-    """How loads of global memory ask the L1 cache, in a sentence."""
-    loads = traffic.groups["global_load"]
-    return (
-        f"a load of a warp touches {loads.sectors / max(loads.requests, 1):.1f} sectors and takes "
-        f"{loads.passes / max(loads.requests, 1):.1f} passes over its banks."
-    )
+def banks_words(binds: str, traffic: Traffic) -> str:
+    """How a sentence begins that says how long shared memory or the L1 cache takes, where that binds."""
+    if binds == L1:
+        loads = traffic.groups["global_load"]
+        return (
+            f"The L1 cache binds: a load of a warp touches {loads.sectors / max(loads.requests, 1):.1f} sectors and "
+            f"takes {loads.passes / max(loads.requests, 1):.1f} passes over its banks. All of them"
+        )
+    conflicts = sum(group.bank_conflicts for group in traffic.groups.values())
+    share = conflicts / max(traffic.shared_wavefronts, 1)
+    because = f", {100 * share:.0f}% of them bank conflicts," if share >= 0.05 else ""
+    return f"Shared memory binds: its wavefronts{because}"
 
 
 def idle_words(gpu: Gpu, blocks: int) -> list[str]:
@@ -335,50 +338,27 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "kernel": one.kernel.name,
         "rung": one.kernel.rung,
         "config": dict(one.config),
-        "shape": problem.shape,
-        "m": problem.m,
-        "n": problem.n,
-        "k": problem.k,
-        "alpha": one.scalars.alpha,
-        "beta": one.scalars.beta,
-        "dtype": problem.dtype,
-        "layout": problem.layout,
+        **named(problem, "shape m n k"),
+        **named(one.scalars, "alpha beta"),
+        **named(problem, "dtype layout"),
         "gpu": one.gpu.name,
         "arch": one.arch,
-        "edges": one.variant.edges,
-        "aligned": one.variant.aligned,
+        **named(one.variant, "edges aligned"),
         **groups,
         "predicted_error": one.error,
         **operations_json(one.traffic),
         "flops": problem.flops,
         "bytes": {
-            "least": one.bytes.least,
-            "least_read": one.bytes.least_read,
-            "least_written": one.bytes.least_written,
-            "requested": one.bytes.requested,
+            **named(one.bytes, "least least_read least_written requested"),
             "requested_over_least": one.bytes.requested / one.bytes.least if one.bytes.least else None,
             "tensor_maps": one.traffic.tile_bytes,
-            "l1": one.bytes.l1,
-            "shared": one.bytes.shared,
+            **named(one.bytes, "l1 shared"),
         },
-        **block_json(one.report, one.shared_bytes, one.threads, one.occupancy),
-        "waves": {
-            "blocks": one.waves.blocks,
-            "at_a_time": one.waves.at_a_time,
-            "number": one.waves.number,
-            "tail": one.waves.tail,
-        },
+        **block_json(one),
+        "waves": named(one.waves, "blocks at_a_time number tail"),
         "roofline": {
-            "peak_tflops": line.peak_tflops,
-            "arithmetic_us": line.arithmetic_us,
-            "memory_us": line.memory_us,
-            "time_us": line.time_us,
-            "binds": line.binds,
-            "slowest": line.slowest,
-            "ridge_flops_per_byte": line.ridge_flops_per_byte,
-            "levels": {
-                level.name: {key: v for key, v in asdict(level).items() if key != "name"} for level in line.levels
-            },
+            **named(line, "peak_tflops arithmetic_us memory_us time_us binds slowest ridge_flops_per_byte"),
+            "levels": {level.name: named(level, "bytes time_us flops_per_byte") for level in line.levels},
         },
         "issue": asdict(one.issue) if one.issue else None,
         "predicted": predicted
@@ -396,28 +376,26 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def block_json(report: CompileReport, shared_bytes: int, threads: int, held: Occupancy) -> dict[str, Any]:
+def named(one: object, names: str) -> dict[str, Any]:
+    """What an object has under these names."""
+    return {name: getattr(one, name) for name in names.split()}
+
+
+def block_json(one: Held) -> dict[str, Any]:
     """What a block needs, and how many of them a multiprocessor holds."""
+    held = one.occupancy
     return {
-        "registers": report.registers,
-        "spill_bytes": report.spill_bytes,
-        "shared_memory": shared_bytes,
-        "threads": threads,
-        "occupancy": {
-            "blocks": held.blocks,
-            "warps": held.warps,
-            "most_warps": held.most_warps,
-            "fraction": held.fraction,
-            "limits": held.limits,
-            "limited_by": list(held.limited_by),
-        },
+        **named(one.report, "registers spill_bytes"),
+        "shared_memory": one.shared_bytes,
+        "threads": one.threads,
+        "occupancy": {**named(held, "blocks warps most_warps fraction limits"), "limited_by": list(held.limited_by)},
     }
 
 
 def operations_json(traffic: Traffic) -> dict[str, Any]:
     """What threads compute; None where that is not counted."""
-    counted = traffic.operations
-    return {name: getattr(counted, name) if counted else None for name in ("ffma", "fmul", "fadd")}
+    names = "ffma fmul fadd"
+    return named(traffic.operations, names) if traffic.operations else dict.fromkeys(names.split())
 
 
 def lines_json(traffic: Traffic) -> dict[str, Any]:

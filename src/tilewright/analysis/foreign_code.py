@@ -8,7 +8,7 @@ from pathlib import Path
 from tilewright.analysis import sass
 from tilewright.analysis.control_flow import main_loop
 from tilewright.analysis.machine_code import MachineCode
-from tilewright.analysis.occupancy import Occupancy, occupancy
+from tilewright.analysis.occupancy import Held, occupancy
 from tilewright.core.errors import CompileError, ConfigError, KernelNotFoundError, nearest
 from tilewright.core.gpus import Gpu
 from tilewright.engines import disassembler, ptxas
@@ -37,24 +37,12 @@ class ForeignCode:
     """Threads of a block, where the code says so."""
 
 
-@dataclass(frozen=True)
-class Held:
-    """Blocks of a kernel on a GPU's multiprocessor."""
-
-    gpu: Gpu
-    report: CompileReport
-    shared_bytes: int
-    """Of a block, static and dynamic."""
-    threads: int
-    """Of a block."""
-    occupancy: Occupancy
-
-
 def held(found: ForeignCode, gpu: Gpu, threads: int, dynamic_shared_bytes: int = 0) -> Held:
     """How many blocks of this many threads, and bytes of dynamic shared memory, a multiprocessor of a GPU holds."""
     report = found.code.report
     shared = (report.shared_bytes or 0) + dynamic_shared_bytes
-    return Held(gpu, report, shared, threads, occupancy(gpu.multiprocessor, threads, report.registers or 0, shared))
+    room = occupancy(gpu.multiprocessor, threads, report.registers or 0, shared)
+    return Held(gpu=gpu, report=report, shared_bytes=shared, threads=threads, occupancy=room)
 
 
 def is_code(text: str) -> bool:
@@ -107,7 +95,7 @@ def read_code(place: str, arch: str | None = None) -> ForeignCode:
     except (struct.error, ValueError, IndexError):
         raise CompileError(f"{path} is no whole cubin") from None
     name = _chosen(path, [one.removeprefix(".text.") for one in sections if one.startswith(".text.")], entry)
-    attributes = _attributes(sections.get(f".nv.info.{name}", b""))
+    attributes = dict(_attributes(sections.get(f".nv.info.{name}", b"")))
     shared = len(sections.get(f".nv.shared.{name}", b""))
     if shared and _number(found) >= 90:
         shared -= _RESERVED
@@ -154,12 +142,8 @@ def _sections(content: bytes) -> dict[str, bytes]:
     return found
 
 
-def _attributes(section: bytes) -> dict[int, bytes]:
+def _attributes(section: bytes) -> list[tuple[int, bytes]]:
     """The attributes of a section .nv.info: a form, a number, and as many bytes as the form or a length says."""
-    return dict(_each(section))
-
-
-def _each(section: bytes) -> list[tuple[int, bytes]]:
     found, at = [], 0
     while at + 4 <= len(section):
         form, number, length = struct.unpack_from("<BBH", section, at)
@@ -172,7 +156,7 @@ def _each(section: bytes) -> list[tuple[int, bytes]]:
 def _registers(sections: dict[str, bytes], name: str) -> int | None:
     """Registers a thread, by the kernel's symbol."""
     symbols, names = sections.get(".symtab", b""), sections.get(".strtab", b"")
-    for number, value in _each(sections.get(".nv.info", b"")):
+    for number, value in _attributes(sections.get(".nv.info", b"")):
         if number == _REGISTERS and len(value) == 8:
             symbol, registers = struct.unpack("<2I", value)
             (start,) = struct.unpack_from("<I", symbols, 24 * symbol)

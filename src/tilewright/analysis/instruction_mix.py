@@ -1,49 +1,21 @@
 """What a kernel's instructions do: counts by purpose, and the widths of its loads and stores."""
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.analysis.sass import Instruction, SourceLine
 
 MULTIPLY_ADD, TENSOR, NEVER, OTHER = "fp32 multiply-add", "tensor cores", "never executed", "other"
 
-_OPCODES: Mapping[str, str] = {
-    MULTIPLY_ADD: "FFMA FFMA2 FFMA32I",
-    "other fp32": "FMUL FMUL2 FMUL32I FADD FADD2 FADD32I FMNMX FMNMX3 FCHK MUFU",
-    TENSOR: "HMMA IMMA DMMA BMMA QMMA OMMA HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCQMMA UTCIMMA UTCOMMA",
-    "half precision": "HFMA2 HADD2 HMUL2 HMNMX2 HFMA2_MMA HADD2_32I HMUL2_32I HFMA2_32I",
-    "global loads": "LDG",
-    "asynchronous copies": "LDGSTS UTMALDG UTMASTG UTMAREDG UTMAPF UBLKCP UBLKRED UBLKPF",
-    "shared loads": "LDS LDSM",
-    "shared stores": "STS STSM STAS",
-    "global stores": "STG",
-    "generic loads, stores": "LD ST",
-    "local memory": "LDL STL",
-    "constants": "LDC LDCU ULDC",
-    "atomics": "ATOM ATOMG ATOMS RED REDG REDS REDAS",
-    "barriers and fences": (
-        "BAR SYNCS ARRIVES DEPBAR LDGDEPBAR MEMBAR FENCE ERRBAR CGAERRBAR CCTL CCTLL ACQBULK ACQSHMINIT WARPSYNC "
-        "WARPGROUP WARPGROUPSET UCGABAR_ARV UCGABAR_WAIT UTMACMDFLUSH UTMACCTL ELECT NANOSLEEP B2R"
-    ),
-    "integer, addresses": (
-        "IMAD IMUL IADD IADD3 IADD32I IABS IMNMX IMNMX3 IDP IDP4A ISCADD LEA LOP LOP3 LOP32I SHF SHL SHR BMSK SGXT "
-        "BREV FLO POPC VIADD VIADDMNMX VIMNMX VIMNMX3 UIMAD UIADD3 UVIADD UIABS UVIMNMX UIMNMX ULEA ULOP ULOP3 "
-        "ULOP32I USHF USHL USHR UBMSK USGXT UBREV UFLO UPOPC"
-    ),
-    "comparisons": (
-        "ISETP FSETP HSETP2 FSET HSET2 PSETP PLOP3 SEL FSEL P2R R2P VOTE VOTEU UISETP UFSETP UPSETP UPLOP3 USEL "
-        "UFSEL UP2UR UR2UP"
-    ),
-    "moves, conversions": (
-        "MOV MOV32I MOVM CS2R CS2UR S2R S2UR R2UR PRMT SHFL I2F I2FP I2I I2IP F2I F2F F2FP FRND UMOV UPRMT UI2F "
-        "UI2FP UF2I UF2F UF2FP UFRND"
-    ),
-    "control": (
-        "BRA BRX BRXU JMP JMX JMXU CALL RET EXIT PREEXIT BSSY BSYNC BREAK BMOV NOP YIELD LEPC RPCMOV KILL BPT RTT "
-        "USETMAXREG"
-    ),
-}
+_DATA = json.loads(Path(__file__).with_name("opcodes.json").read_text(encoding="utf-8"))
+_OPCODES: Mapping[str, str] = _DATA["purposes"]
+"""By purpose, the opcodes without modifiers."""
+_ACCESSES: Mapping[str, str] = _DATA["accesses"]
+"""By the opcode of a load or a store, what it accesses."""
 
 _WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
 
@@ -52,22 +24,8 @@ GROUPS: tuple[str, ...] = (*_OPCODES, NEVER, OTHER)
 
 _GROUP_OF = {opcode: group for group, opcodes in _OPCODES.items() for opcode in opcodes.split()}
 
-_ACCESSES = {
-    "LDG": "global_load",
-    "STG": "global_store",
-    "LDS": "shared_load",
-    "STS": "shared_store",
-    "LDGSTS": "async_copy",
-    "LDSM": "matrix_load",
-    "STSM": "matrix_store",
-    "LD": "generic_load",
-    "ST": "generic_store",
-    "LDL": "local_load",
-    "STL": "local_store",
-}
-_BITS = {
-    prefix + bits: int(bits) for prefix in ("", "U", "S") for bits in ("8", "16", "32", "64", "128", "256")
-}  # modifiers that give a width
+_BITS = re.compile(r"[US]?(8|16|32|64|128|256)")
+"""Modifiers that give a width."""
 
 Widths = dict[str, dict[int, int]]
 """Number of instructions by what they access (see `access_widths`) and by bytes that one thread moves."""
@@ -162,9 +120,23 @@ def access_widths_by_line(code: Iterable[Instruction]) -> dict[SourceLine, Width
     return {line: found for line, found in widths.items() if found}
 
 
+def shared_widths(code: Iterable[Instruction]) -> Mapping[SourceLine | None, Widths]:
+    """`access_widths` of each source line that accesses shared memory; under None, of the whole kernel.
+
+    A source that reads neighbouring words one by one need not do so on a GPU: where the compiler sees that they lie on
+    a vector's boundary it makes one load of 8 or 16 bytes of them.
+    """
+    code = tuple(code)
+    widths: dict[SourceLine | None, Widths] = {None: access_widths(code)}
+    for line, found in access_widths_by_line(code).items():
+        if found.keys() & {"shared_load", "shared_store"}:
+            widths[line] = found
+    return widths
+
+
 def _width(instruction: Instruction) -> int:
     """Bytes that one thread moves."""
     modifiers = instruction.modifiers
     if instruction.name in ("LDSM", "STSM"):  # as in LDSM.16.M88.4: four 8 x 8 matrices of 16 bits, 4 bytes a lane each
         return 4 * (int(modifiers[-1]) if modifiers[-1] in ("2", "4") else 1)
-    return next((_BITS[modifier] // 8 for modifier in modifiers if modifier in _BITS), 4)
+    return next((int(bits[1]) // 8 for modifier in modifiers if (bits := _BITS.fullmatch(modifier))), 4)

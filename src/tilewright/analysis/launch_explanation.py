@@ -4,28 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tilewright.analysis import explanation
 from tilewright.analysis.block_counts import OPERATIONS, counts_of
 from tilewright.analysis.cost import LAUNCH_US
-from tilewright.analysis.explanation import (
-    Waves,
-    block_json,
-    group_json,
-    idle_words,
-    l1_words,
-    lines_json,
-    operations_json,
-    time_words,
-)
+from tilewright.analysis.explanation import Launched, Waves, named, time_words
+from tilewright.analysis.instruction_mix import Widths
 from tilewright.analysis.machine_code import MachineCode, code_of
-from tilewright.analysis.occupancy import Occupancy, occupancy
-from tilewright.analysis.roofline import ARITHMETIC, L1, MEMORY, SHARED, Bytes, Roofline, Through, moved, roofline
+from tilewright.analysis.occupancy import occupancy
+from tilewright.analysis.roofline import ARITHMETIC, L1, MEMORY, SHARED, Through, moved, roofline
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.traffic import OF_FRAGMENTS, Traffic, traffic_of
-from tilewright.analysis.widths import Widths, shared_widths
-from tilewright.core.errors import CompileError, EngineUnavailableError, LaunchError
+from tilewright.core.errors import CompileError, LaunchError
 from tilewright.core.gpus import OLDEST, Gpu, limits
 from tilewright.core.hardware import SECTOR_BYTES
-from tilewright.engines.base import CompileReport
 from tilewright.engines.emulator.launch_counts import LaunchCounter, synchronises
 from tilewright.engines.emulator.program import TOGETHER_LIMIT, WaitsForBlocksError
 from tilewright.kernels.launches import Launch
@@ -44,31 +35,16 @@ _LEAST_HEAVY = 4
 """Blocks, where those of a launch make more."""
 
 
-@dataclass(frozen=True)
-class LaunchExplanation:
-    """A launch and a GPU, and what follows from them."""
+@dataclass(frozen=True, kw_only=True)
+class LaunchExplanation(Launched):
+    """A launch and a GPU, and what follows from them.
+
+    The least bytes are those of the buffers, once each, as far as requests touch them.
+    """
 
     launch: Launch
-    gpu: Gpu
-    arch: str
-    """What the code was compiled for."""
-    report: CompileReport
-    shared_bytes: int
-    """Of a block, static and dynamic."""
-    occupancy: Occupancy
-    waves: Waves
-    traffic: Traffic
-    bytes: Bytes
-    """The least are those of the buffers, once each, as far as requests touch them."""
-    roofline: Roofline
     code: MachineCode | None
     """None without a disassembler."""
-    notes: tuple[str, ...]
-
-    @property
-    def threads(self) -> int:
-        """Of a block."""
-        return self.launch.threads
 
     @property
     def flops(self) -> int | None:
@@ -101,12 +77,8 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
 
     arch = limits(max(gpu.capability, OLDEST)).arch
     cubin = nvrtc.compile_foreign(launch.file, launch.entry, launch.defines, arch)
-    code, widths, notes = None, None, []
-    try:
-        code = code_of(cubin)
-        widths = shared_widths(code.instructions)
-    except EngineUnavailableError as error:
-        notes.append(f"shared accesses are counted as the source makes them, merged or not: {error}")
+    notes: list[str] = []
+    code, widths = explanation.disassembled(lambda: code_of(cubin), notes)
     traffic = _count(launch, widths)
     shared = launch.shared_bytes + (cubin.report.shared_bytes or 0)
     held = occupancy(gpu.multiprocessor, launch.threads, cubin.report.registers or 0, shared)
@@ -128,6 +100,7 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
         arch=arch,
         report=cubin.report,
         shared_bytes=shared,
+        threads=launch.threads,
         occupancy=held,
         waves=waves,
         traffic=traffic,
@@ -221,7 +194,7 @@ def launch_verdict(one: LaunchExplanation) -> str:
     line, sentences = one.roofline, []
     if not one.occupancy.blocks:
         return f"A {one.gpu.name} cannot hold a single block: {' and '.join(one.occupancy.limited_by)} do not suffice."
-    dram, l2, l1, shared = (time_words(level.time_us) for level in line.levels)
+    dram, l2, *_ = (time_words(level.time_us) for level in line.levels)
     if one.binds == LAUNCH:
         longest = time_words(line.times_us[line.slowest])
         sentences.append(
@@ -229,17 +202,11 @@ def launch_verdict(one: LaunchExplanation) -> str:
         )
     elif one.binds == ARITHMETIC:
         sentences.append(f"Arithmetic binds: it takes {time_words(line.arithmetic_us)} at full speed.")
-    elif one.binds == SHARED:
-        conflicts = sum(group.bank_conflicts for group in one.traffic.groups.values())
-        share = conflicts / max(one.traffic.shared_wavefronts, 1)
-        because = f", {100 * share:.0f}% of them bank conflicts," if share >= 0.05 else ""
-        sentences.append(f"Shared memory binds: its wavefronts{because} take {shared}; DRAM takes {dram} at least.")
+    elif one.binds in (SHARED, L1):
+        took = time_words(line.times_us[one.binds])
+        sentences.append(f"{explanation.banks_words(one.binds, one.traffic)} take {took}; DRAM takes {dram} at least.")
     elif one.binds == MEMORY:
         sentences.append(f"DRAM binds: it takes {dram} to move each buffer once.")
-    elif one.binds == L1:
-        sentences.append(
-            f"The L1 cache binds: {l1_words(one.traffic)} All of them take {l1}; DRAM takes {dram} at least."
-        )
     else:
         served = line.levels[1].bytes / max(one.bytes.least, 1)
         sentences.append(
@@ -250,7 +217,7 @@ def launch_verdict(one: LaunchExplanation) -> str:
         group = one.traffic.profiled[kind]
         if one.binds != ARITHMETIC and group.requests:
             sentences.append(f"A {of} of a warp touches {group.sectors / group.requests:.1f} sectors.")
-    return " ".join([*sentences, *idle_words(one.gpu, one.launch.blocks)])
+    return " ".join([*sentences, *explanation.idle_words(one.gpu, one.launch.blocks)])
 
 
 def launch_json(one: LaunchExplanation) -> dict[str, Any]:
@@ -259,24 +226,17 @@ def launch_json(one: LaunchExplanation) -> dict[str, Any]:
     return {
         "gpu": one.gpu.name,
         "arch": one.arch,
-        **{name: group_json(name, group) for name, group in one.traffic.profiled.items()},
-        **operations_json(one.traffic),
+        **{name: explanation.group_json(name, group) for name, group in one.traffic.profiled.items()},
+        **explanation.operations_json(one.traffic),
         "flops": one.flops,
-        "bytes": {
-            "least_read": one.bytes.least_read,
-            "least_written": one.bytes.least_written,
-            "requested": one.bytes.requested,
-            "l1": one.bytes.l1,
-            "shared": one.bytes.shared,
-        },
-        **block_json(one.report, one.shared_bytes, one.threads, one.occupancy),
-        "waves": {"number": one.waves.number, "at_a_time": one.waves.at_a_time, "tail": one.waves.tail},
+        "bytes": named(one.bytes, "least_read least_written requested l1 shared"),
+        **explanation.block_json(one),
+        "waves": named(one.waves, "number at_a_time tail"),
         "roofline": {
-            "peak_tflops": line.peak_tflops,
-            "arithmetic_us": line.arithmetic_us,
+            **named(line, "peak_tflops arithmetic_us"),
             "levels": [asdict(level) for level in line.levels],
         },
-        **lines_json(one.traffic),
+        **explanation.lines_json(one.traffic),
         "binds": one.binds,
         "verdict": launch_verdict(one),
         "notes": list(one.notes),

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.core.gpus import Multiprocessor
+from tilewright.core.gpus import Gpu, Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div, round_up
+from tilewright.engines.base import CompileReport
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,19 @@ class Occupancy:
     def limited_by(self) -> tuple[str, ...]:
         """The resources that allow no further block."""
         return tuple(name for name, blocks in self.limits.items() if blocks == self.blocks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Blocks of a kernel on a GPU's multiprocessor."""
+
+    gpu: Gpu
+    report: CompileReport
+    shared_bytes: int
+    """Of a block, static and dynamic."""
+    threads: int
+    """Of a block."""
+    occupancy: Occupancy
 
 
 def occupancy(sm: Multiprocessor, threads: int, registers: int, shared_bytes: int, bundle: int = 1) -> Occupancy:

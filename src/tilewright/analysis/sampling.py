@@ -95,10 +95,7 @@ class Axis:
     @property
     def fewest(self) -> int:
         """The smallest extent at which tiles of all kinds are there."""
-        least = self.period + self.extent % self.period
-        if self.extent % self.period == 0:
-            least = self.period
-        return min(self.extent, least)
+        return min(self.extent, self.period + self.extent % self.period)
 
     @property
     def small_tiles(self) -> int:

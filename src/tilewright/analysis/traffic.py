@@ -3,22 +3,29 @@
 Requests, sectors, wavefronts and bank conflicts are those of NVIDIA's profiler: a request is an instruction of a
 warp, a sector 32 bytes of global memory, a wavefront a pass over shared memory's banks, and conflicts are the
 wavefronts beyond those that the same accesses would take in distinct banks.
+
+Several blocks may compute a tile of D: workers that share the last ones (`schedule.py`), or blocks that divide k evenly
+(`Streaming`). Along k a tile's counts grow by equal steps, whoever makes them. Besides these, a tile that workers share
+counts what each of them does before and after its steps, and the partial sums that they store and load, which only
+depends on how many they are. So a tile of each kind is run for each number of workers, with the least k that has a step
+for each.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tilewright.analysis import shared_tiles
-from tilewright.analysis.block_counts import OPERATIONS, TILES, BlockCounts, Counts
+from tilewright.analysis.block_counts import OPERATIONS, TILES, BlockCounts, Counts, add
+from tilewright.analysis.instruction_mix import Widths
+from tilewright.analysis.sampling import Plan, plan
 from tilewright.analysis.sass import SourceLine
-from tilewright.analysis.widths import Widths
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.relayouts import jobs
 from tilewright.kernels.families import Streaming
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.library import schedule
+from tilewright.kernels.spec import Config, Division, Kernel
 from tilewright.kernels.takes import Addresses
 
 WAVEFRONT_BYTES = 128
@@ -145,7 +152,7 @@ def count(
 
     Args:
         kernel, config, problem: what is launched; base addresses are taken for aligned.
-        widths: how wide the GPU's compiler made the shared accesses (`widths.shared_widths`); without, they are
+        widths: how wide the GPU's compiler made the shared accesses (`shared_widths`); without, they are
             counted as the source makes them.
         scalars: alpha and beta; with beta = 0, C is not read.
         multiprocessors: of the GPU, among which some kernels divide their work.
@@ -167,14 +174,97 @@ def count(
     elif whole:
         total, run, exact = counting.whole(), blocks, True
     elif "WORKERS" in config:
-        total, run, exact = shared_tiles.with_workers(kernel, config, problem, widths, scalars, multiprocessors)
+        total, run, exact = _with_workers(counting)
     elif isinstance(kernel.cost, Streaming):
-        total, run, exact = shared_tiles.divided(counting, blocks, kernel.cost)
+        total, run, exact = _divided(counting, blocks, kernel.cost)
     else:
         total, run, exact = counting.kinds()
     if counting.fragments:
         notes.append(OF_FRAGMENTS)
     return traffic_of(total, counting.computes, run, not whole, exact, notes)
+
+
+def _with_workers(counting: BlockCounts) -> tuple[Counts, int, bool]:
+    """Counts of a launch whose last tiles workers share; how many blocks were run, and whether the counts are exact."""
+    kernel, config, problem, multiprocessors = (
+        counting.kernel,
+        counting.config,
+        counting.problem,
+        counting.multiprocessors,
+    )
+    division = schedule.divide(problem, config, multiprocessors)
+    small = plan(kernel, config, problem)
+    steps_of_k = small.steps(problem.k)
+
+    def sharing(workers: int, blocks: int) -> BlockCounts:
+        chosen = Config({**config, "WORKERS": workers, **({"BUNDLE": 1} if "BUNDLE" in config else {})})
+        return BlockCounts(kernel, chosen, problem, counting.widths, counting.scalars, blocks)
+
+    of_kind, run, exact = sharing(0, multiprocessors).of_kinds(small)
+    total: Counts = Counter()
+    for (place, workers), tiles in _tiles(small, division, problem, config).items():
+        kind = of_kind[place]
+        if workers == 1:
+            add(total, kind.at(steps_of_k), tiles)
+            continue
+        # On as many multiprocessors as `together` every tile of the small problem has this many workers.
+        depth, steps = _depth(small, workers, config.BK)
+        few = small.at(depth)
+        first = (place[0] * small.cols.small_tiles + place[1]) * workers
+        together = small.rows.small_tiles * small.cols.small_tiles * workers
+        counts = sharing(1, together).run(few, range(first, first + workers))
+        add(counts, kind.step, steps_of_k - steps)
+        add(total, counts, tiles)
+        run += workers
+    return total, run, exact
+
+
+def _tiles(small: Plan, division: Division, problem: Problem, config: Config) -> Counter[tuple[tuple[int, int], int]]:
+    """How many tiles there are of each kind, by its place in the small problem, with each number of workers."""
+    across, steps = small.cols.tiles, max(ceil_div(problem.k, config.BK), 1)
+    cols = [small.cols.place(col) for col in range(across)]
+    found: Counter[tuple[tuple[int, int], int]] = Counter()
+    full_rows, tiles = division.whole // across, small.rows.tiles * across
+    for row, rows in Counter(map(small.rows.place, range(full_rows))).items():
+        for col, count in Counter(cols).items():
+            found[(row, col), 1] += rows * count
+    for tile in range(full_rows * across, tiles):
+        workers = 1
+        if tile >= division.whole:
+            first, left = (tile - division.whole) * steps, (tiles - division.whole) * steps
+            # Which worker does a step: as schedule.cuh has it.
+            begins, ends = (((step + 1) * division.workers - 1) // left for step in (first, first + steps - 1))
+            workers = ends - begins + 1
+        found[(small.rows.place(tile // across), cols[tile % across]), workers] += 1
+    return found
+
+
+def _depth(small: Plan, workers: int, deep: int) -> tuple[int, int]:
+    """The least k at which a tile has a step for each of its workers, at most the whole problem's, and how many of the
+    plan's steps lead to it."""
+    if len(small.depths) == 1:
+        return small.depths[0], 0
+    first, step = small.depths[0], small.depths[1] - small.depths[0]
+    steps = max(ceil_div(workers * deep - first, step), 0)
+    depth, whole = first + steps * step, small.small.k
+    return (depth, steps) if depth <= whole else (whole, small.steps(whole))
+
+
+def _divided(counting: BlockCounts, blocks: int, family: Streaming) -> tuple[Counts, int, bool]:
+    """The same of a launch whose blocks divide k evenly: all blocks of one tile of each kind are run."""
+    small = plan(counting.kernel, counting.config, counting.problem)
+    down, across = small.rows.tiles, small.cols.tiles
+    tiles = down * across
+    total: Counts = Counter()
+    run = 0
+    for row, rows in small.rows.firsts():
+        for col, cols in small.cols.firsts():
+            # Tiles are numbered along the side of the small factor first (skinny.cu).
+            tile = row * across + col if family.tall(counting.config) else col * down + row
+            of_tile = range(tile, blocks, tiles)
+            add(total, counting.run(counting.problem, of_tile), rows * cols)
+            run += len(of_tile)
+    return total, run, True
 
 
 def traffic_of(

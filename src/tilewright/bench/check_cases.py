@@ -15,7 +15,7 @@ from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.emulator.zero_pages import has_room
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Kernel, valid_configs
-from tilewright.tables.shipped import shipped_configs
+from tilewright.tables.store import shipped_configs
 
 _LAPS = 9
 """How often each stage of a pipeline is filled: what is one arrival of eight off shows then."""

@@ -182,7 +182,7 @@ def _here(function: Callable[..., T], *arguments: Any) -> T:
     return function(*arguments)
 
 
-def _show(one: tables.Launched, sentence: str, out: Console, *words: str | tuple[str, str]) -> None:
+def _show(one: tables.Explained, sentence: str, out: Console, *words: str | tuple[str, str]) -> None:
     """Print what is known of a launch; words: behind its heading."""
     say(tables.heading(one), *words, to=out)
     out.print()

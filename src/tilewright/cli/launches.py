@@ -16,7 +16,7 @@ from tilewright.core.errors import ConfigError, LaunchError, TilewrightError
 from tilewright.engines.apart import Apart, LostError, call_apart
 from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.launches import CheckedLaunch, check_launch, compile_for_check
-from tilewright.kernels import find, resolve
+from tilewright.kernels import resolve
 from tilewright.kernels.launches import Buffer, Launch, Map, Number, Unit, is_launch, read_launch, read_unit, said_by
 from tilewright.kernels.source_lines import definitions, is_source, split_words
 from tilewright.kernels.sources import from_source, reads_as_product
@@ -97,12 +97,9 @@ class Words:
 
     def resolve(self, name: str) -> tuple[Kernel, Mapping[str, int]]:
         """As `tilewright.kernels.resolve`, with the options where it is a source file."""
-        name = name.strip()
-        return (self.find(name), {}) if is_source(name) else resolve(name)
-
-    def find(self, name: str) -> Kernel:
-        """The same without a preset: the kernel alone."""
-        return from_source(name, defines=definitions(self.define), **self.said) if is_source(name) else find(name)
+        if is_source(name := name.strip()):
+            return from_source(name, defines=definitions(self.define), **self.said), {}
+        return resolve(name)
 
 
 def launches(names: Sequence[str], words: Words, others: Mapping[str, object]) -> dict[str, Launch]:

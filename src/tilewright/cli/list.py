@@ -26,8 +26,8 @@ def run_list(
         return
     for kernel, _ in map(resolve, kernels):
         out.print(kernel_table(kernel))
-        for constraint in kernel.constraints:
-            say(f"  - {constraint.reason}", indent=4)
+        for sentence in kernel.constraints:
+            say(f"  - {sentence}", indent=4)
         for name, overrides in kernel.presets.items():
             pairs = ",".join(f"{parameter}={value}" for parameter, value in overrides.items())
             say(f"  {kernel.name}:{name} is {pairs}", indent=4)

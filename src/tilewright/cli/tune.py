@@ -34,7 +34,7 @@ from tilewright.tuning import search, space
 from tilewright.tuning.entries import of_records
 from tilewright.tuning.journal import KIND, Journal, Trial, default_path
 from tilewright.tuning.search import Search, Settings
-from tilewright.tuning.supervisor import Worker
+from tilewright.tuning.worker import Worker
 
 GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "128x128x128"
 
@@ -133,7 +133,7 @@ def run_tune(
     settings = Settings(samples=samples, scalars=scalars, exhaustive=exhaustive)
     log = Journal(path)
     started, shown = time.monotonic(), results(json_path)
-    with Recording(json_path, where) as kept, Worker(where.name, words.find, deadline) as worker, Steps() as steps:
+    with Recording(json_path, where) as kept, Worker(where.name, deadline) as worker, Steps() as steps:
         for index, problem in enumerate(problems):
             left = math.inf if budget is None else max(budget - (time.monotonic() - started), 0)
             one = Search(where, worker, log, problem, spaces[problem], settings)

@@ -25,53 +25,45 @@ class TilewrightError(Exception):
     """Base of every error that tilewright raises on purpose."""
 
     status = 1
-    """Exit status of a command that it ends: 2 where what was asked for is at fault, 1 for all else."""
+    """Exit status of a command that it ends: 2 of an `AskedError`, 1 of all others."""
 
 
-class ProblemError(TilewrightError, ValueError):
-    """A matrix product that cannot be computed: sizes, leading dimensions or scalars are wrong."""
+class AskedError(TilewrightError):
+    """Base of errors of which what was asked for is the fault, and not the machine."""
 
     status = 2
+
+
+class ProblemError(AskedError, ValueError):
+    """A matrix product that cannot be computed: sizes, leading dimensions or scalars are wrong."""
 
 
 class NotSampledError(ProblemError):
     """A product of which no few blocks can be checked: they share tiles, or need more than the operands as they lie."""
 
 
-class ArrayError(TilewrightError, ValueError):
+class ArrayError(AskedError, ValueError):
     """An array argument has the wrong rank, shape, layout, device or is not writable."""
 
-    status = 2
 
-
-class DtypeError(TilewrightError, TypeError):
+class DtypeError(AskedError, TypeError):
     """An element type that is not supported, or element types that differ between operands."""
 
-    status = 2
 
-
-class KernelNotFoundError(TilewrightError, LookupError):
+class KernelNotFoundError(AskedError, LookupError):
     """No kernel or preset has this name."""
 
-    status = 2
 
-
-class GpuNotFoundError(TilewrightError, LookupError):
+class GpuNotFoundError(AskedError, LookupError):
     """No GPU of this name is listed, or several are that the name may mean."""
 
-    status = 2
 
-
-class SuiteNotFoundError(TilewrightError, LookupError):
+class SuiteNotFoundError(AskedError, LookupError):
     """No suite has this name."""
 
-    status = 2
 
-
-class RecordsError(TilewrightError, ValueError):
+class RecordsError(AskedError, ValueError):
     """A file of records that cannot be written, read or understood."""
-
-    status = 2
 
 
 class WriteError(RecordsError):
@@ -80,26 +72,20 @@ class WriteError(RecordsError):
     status = 1
 
 
-class PathError(TilewrightError, ValueError):
+class PathError(AskedError, ValueError):
     """A path that a command must not write to, or cannot: nothing has been run or written."""
 
-    status = 2
 
-
-class FigureError(TilewrightError, ValueError):
+class FigureError(AskedError, ValueError):
     """A figure that a kernel or a problem does not have, or that cannot have this name."""
-
-    status = 2
 
 
 class LibraryError(TilewrightError, ImportError):
     """A library that only some commands need is not installed."""
 
 
-class ConfigError(TilewrightError, ValueError):
+class ConfigError(AskedError, ValueError):
     """A config names an unknown parameter, or breaks a constraint of its kernel."""
-
-    status = 2
 
 
 class CompileError(TilewrightError, RuntimeError):
@@ -114,10 +100,8 @@ class MemoryFullError(TilewrightError, MemoryError):
     """There is less memory than what was asked for takes."""
 
 
-class EngineNotFoundError(TilewrightError, ValueError):
+class EngineNotFoundError(AskedError, ValueError):
     """No engine has this name."""
-
-    status = 2
 
 
 class EngineUnavailableError(TilewrightError, RuntimeError):

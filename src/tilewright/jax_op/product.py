@@ -156,25 +156,18 @@ def _transpose(cotangent: Any, a: Any, b: Any, *, kind: Kind) -> Any:
     of_a = ad.is_undefined_primal(a)
     if type(cotangent) is ad.Zero:
         return [ad.Zero(a.aval) if of_a else None, None if of_a else ad.Zero(b.aval)]
-    return [_towards_a(cotangent, b, a.aval, kind), None] if of_a else [None, _towards_b(cotangent, a, b.aval, kind)]
-
-
-def _towards_a(cotangent: Any, b: Any, a: Any, kind: Kind) -> Any:
-    """The cotangent of a: cotangent @ b transposed."""
+    if not of_a:
+        return [None, _towards_b(cotangent, a, b.aval, kind)]
     cotangent, b = _alike(cotangent, b)
-    return _summed(cotangent, jnp.matrix_transpose(b), a, kind)
+    return [_summed(cotangent, jnp.matrix_transpose(b), a.aval, kind), None]
 
 
 def _towards_b(cotangent: Any, a: Any, b: Any, kind: Kind) -> Any:
     """The cotangent of b: a transposed @ cotangent; of one b for a whole batch, one product of all rows."""
     cotangent, a = _alike(cotangent, a)
     if math.prod(b.shape[:-2]) == 1 and a.shape[:-2] == cotangent.shape[:-2]:
-        a, cotangent = (_as_matrix(factor) for factor in (a, cotangent))
+        a, cotangent = (one.reshape(math.prod(one.shape[:-1]), one.shape[-1]) for one in (a, cotangent))
     return _summed(jnp.matrix_transpose(a), cotangent, b, kind)
-
-
-def _as_matrix(factor: Any) -> Any:
-    return factor.reshape(math.prod(factor.shape[:-1]), factor.shape[-1])
 
 
 def _summed(a: Any, b: Any, like: Any, kind: Kind) -> Any:

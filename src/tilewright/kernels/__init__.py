@@ -7,85 +7,28 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.core.errors import KernelNotFoundError, nearest
-from tilewright.kernels.ladder import (
-    async_copy,
-    autotuned,
-    clusters,
-    coalesced,
-    conflict_free,
-    double_buffered,
-    interleaved,
-    naive,
-    padded,
-    persistent,
-    pingpong,
-    promoted,
-    rasterized,
-    shared_tiled,
-    specialised,
-    split,
-    thread_tiled_1d,
-    thread_tiled_2d,
-    tma_store,
-    vectorized,
-    warptiled,
-    wgmma,
-    wgmma_tma,
-    wmma_f16,
-    wmma_tf32,
-)
+from tilewright.core.errors import ConfigError, KernelNotFoundError, nearest
+from tilewright.kernels.ladder import RUNGS
 from tilewright.kernels.library import (
-    gemm_bf16x3,
-    gemm_bf16x6,
     gemm_fp8,
-    gemm_fp16x3,
     gemm_mma,
     gemm_sm90,
+    gemm_terms,
     gemm_tf32,
     gemm_wmma,
     grouped_sm90,
     skinny,
     split_k,
-    thin_bf16x6,
-    thin_fp16x3,
+    thin_terms,
     tma_packed,
     tma_transposed,
 )
 from tilewright.kernels.source_lines import SUFFIX, is_source
 from tilewright.kernels.sources import from_source
-from tilewright.kernels.spec import Kernel, Origin
+from tilewright.kernels.spec import Config, Kernel, Origin
 
-LADDER: tuple[Kernel, ...] = (
-    naive.KERNEL,
-    coalesced.KERNEL,
-    shared_tiled.KERNEL,
-    thread_tiled_1d.KERNEL,
-    thread_tiled_2d.KERNEL,
-    vectorized.KERNEL,
-    conflict_free.KERNEL,
-    padded.KERNEL,
-    autotuned.KERNEL,
-    warptiled.KERNEL,
-    double_buffered.KERNEL,
-    async_copy.KERNEL,
-    wmma_tf32.KERNEL,
-    wmma_f16.KERNEL,
-    tma_packed.KERNEL,
-    split_k.KERNEL,
-    skinny.KERNEL,
-    tma_transposed.KERNEL,
-    wgmma.KERNEL,
-    wgmma_tma.KERNEL,
-    specialised.KERNEL,
-    persistent.KERNEL,
-    clusters.KERNEL,
-    rasterized.KERNEL,
-    pingpong.KERNEL,
-    tma_store.KERNEL,
-    split.KERNEL,
-    promoted.KERNEL,
-    interleaved.KERNEL,
+LADDER: tuple[Kernel, ...] = tuple(
+    sorted((*RUNGS, tma_packed.KERNEL, split_k.KERNEL, skinny.KERNEL, tma_transposed.KERNEL), key=lambda one: one.rung)
 )
 
 KERNELS: tuple[Kernel, ...] = (
@@ -97,9 +40,9 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_mma.FP8_FAST,
     gemm_mma.FP8_BLOCKS,
     gemm_wmma.KERNEL,
-    gemm_bf16x6.KERNEL,
-    gemm_bf16x3.KERNEL,
-    gemm_fp16x3.KERNEL,
+    gemm_terms.BF16X6,
+    gemm_terms.BF16X3,
+    gemm_terms.FP16X3,
     gemm_tf32.KERNEL,
     gemm_tf32.ROW_MAJOR,
     gemm_tf32.COLUMN_MAJOR,
@@ -108,8 +51,8 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_fp8.FAST,
     gemm_fp8.BLOCKS,
     skinny.FP8,
-    thin_bf16x6.KERNEL,
-    thin_fp16x3.KERNEL,
+    thin_terms.BF16X6,
+    thin_terms.FP16X3,
     gemm_mma.BF16X6,
     gemm_mma.BF16X3,
     gemm_mma.FP16X3,
@@ -171,6 +114,20 @@ def resolve(text: str) -> tuple[Kernel, Mapping[str, int]]:
     name, colon, preset = text.strip().partition(":")
     kernel = find(name)
     return kernel, kernel.preset(preset) if colon else {}
+
+
+def recorded(kernel: str, config: Mapping[str, int]) -> Config | None:
+    """The config that a table, a journal or a record names, parameters that came later at their defaults.
+
+    None where the kernel or such a config of it no longer exists. A source file's stays as it is: what its kernel has
+    for parameters may have been said by options.
+    """
+    if is_source(kernel):
+        return Config(config)
+    try:
+        return find(kernel).config(config)
+    except (KernelNotFoundError, ConfigError):
+        return None
 
 
 def _by_name(kernel: Kernel) -> tuple[Any, ...]:

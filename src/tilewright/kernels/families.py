@@ -29,27 +29,32 @@ class Fragment(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staging:
+class _Family:
+    """What all say: min_blocks, blocks that a multiprocessor must have registers for."""
+
+    min_blocks: Count = lambda config: 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staging(_Family):
     """Tiles pass through registers into shared memory, or nothing is staged at all.
 
     fragment: of a thread; None where it is as square as may be: one element, or a piece of a tensor core's fragment.
     tensor_cores: whether products are made there.
     copies: whether threads ask for copies into shared memory instead (`cp.async`), of anybody's source.
-    min_blocks: blocks that a multiprocessor must have registers for.
     """
 
     fragment: Callable[["Config"], Fragment] | None = None
     tensor_cores: bool = False
     copies: bool = False
-    min_blocks: Count = lambda config: 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Copying:
+class Copying(_Family):
     """Tiles are copied into shared memory while others are multiplied.
 
     copies: by 'cp.async', or by tensor maps.
-    fragment, min_blocks: as in `Staging`.
+    fragment: as in `Staging`.
     transposes: whether an operand that is contiguous along k is transposed on its way: by copies of 4 bytes, or
         behind a tensor map from one buffer to another. Without it, 16-byte pieces are copied as they lie.
     stages: tiles of each operand in shared memory or under way.
@@ -63,14 +68,13 @@ class Copying:
     stages: Count = lambda config: 2
     k_slices: Count = lambda config: 1
     workers: Count = lambda config: 0
-    min_blocks: Count = lambda config: 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Streaming:
+class Streaming(_Family):
     """Nothing is staged: elements go from memory to the registers of the threads that multiply them.
 
-    fragment, min_blocks: as in `Staging`.
+    fragment: as in `Staging`.
     tall: whether A is the large factor, and not B.
     threads_wide: threads arranged along the large factor's side of D; the others divide k among them.
     depth: elements along k that a thread loads in one step.
@@ -82,17 +86,15 @@ class Streaming:
     threads_wide: Count
     depth: Count
     ahead: Count = lambda config: 0
-    min_blocks: Count = lambda config: 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Warpgroups:
+class Warpgroups(_Family):
     """Warpgroups multiply tiles in shared memory by Hopper's tensor cores (wgmma).
 
     copies: through registers, all threads together, or by tensor maps ahead of the products.
     stages: tiles of each operand in shared memory or under way.
     persistent: whether one block a multiprocessor computes tile after tile, and its loads go on while it stores one.
-    min_blocks: as in `Staging`.
     cluster: blocks, one above the other in D, each of which loads a part of their tile of B for all of them.
     across: the same of their tile of A, side by side.
     band: rows of tiles, or of clusters' tiles, that are computed column by column; 1: tiles are computed row by row.
@@ -108,7 +110,6 @@ class Warpgroups:
     copies: Literal["registers", "tensor maps"] = "tensor maps"
     stages: Count = lambda config: config.STAGES
     persistent: bool = False
-    min_blocks: Count = lambda config: 1
     cluster: Count = lambda config: 1
     across: Count = lambda config: 1
     band: Count = lambda config: 1
@@ -135,21 +136,19 @@ class Thin(Warpgroups):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Warps:
+class Warps(_Family):
     """Warps multiply tiles in shared memory by tensor cores (mma.sync), while asynchronous copies load the next ones.
 
     part: rows and columns of D that a warp computes.
     stages: tiles of each operand in shared memory or under way.
     band: rows of tiles that are computed column by column.
     anew: whether sums of tensor cores begin anew, so that threads have sums of their own besides.
-    min_blocks: as in `Staging`.
     """
 
     part: Callable[["Config"], tuple[int, int]]
     anew: bool = False
     stages: Count = lambda config: config.STAGES
     band: Count = lambda config: config.BAND
-    min_blocks: Count = lambda config: 1
 
 
 CostFamily = Staging | Copying | Streaming | Warpgroups | Warps

@@ -2,8 +2,9 @@
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.core.hardware import WARP
+from tilewright.kernels import tiling
 from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Config, Constraint, Parameter
+from tilewright.kernels.spec import Config, Constraints, Parameter
 from tilewright.kernels.takes import VECTOR_BYTES
 
 _SIDE = 16
@@ -11,16 +12,6 @@ _SIDE = 16
 _RESULT_BYTES = 4
 _RESULTS_PAD = 8
 """Columns by which the rows of shared memory that results pass through are padded, as in wmma_epilogue.cuh."""
-
-
-def threads(config: Config) -> int:
-    """Threads in a block: a warp for each WM x WN tile of the block's BM x BN."""
-    return config.BM // config.WM * (config.BN // config.WN) * WARP
-
-
-def block(config: Config) -> tuple[int, int, int]:
-    """Extents of a block."""
-    return (threads(config), 1, 1)
 
 
 STAGING = Staging(tensor_cores=True, min_blocks=lambda config: config.MIN_BLOCKS)
@@ -34,12 +25,7 @@ def parameters(bm: int, bn: int, bk: int, wm: int, wn: int, min_blocks: int) -> 
         Parameter("BK", bk, (8, 16, 32, 64), "how far along k a block's tiles of A and B reach"),
         Parameter("WM", wm, (16, 32, 64), "rows of C that a warp computes"),
         Parameter("WN", wn, (16, 32, 64), "columns of C that a warp computes"),
-        Parameter(
-            "MIN_BLOCKS",
-            min_blocks,
-            (1, 2, 3),
-            "blocks that a multiprocessor is to have registers for where tiles divide C",
-        ),
+        tiling.min_blocks_parameter(min_blocks, (1, 2, 3)),
     )
 
 
@@ -57,11 +43,11 @@ def shared_bytes(config: Config, item: int, pad_a: int, pad_b: int, every_order:
     if every_order:
         lines_a, lines_b = max(config.BM, config.BK), max(config.BK, config.BN)
     tiles = item * (config.BM * config.BK + lines_a * pad_a + config.BK * config.BN + lines_b * pad_b)
-    results = _RESULT_BYTES * (threads(config) // WARP) * _SIDE * (config.WN + _RESULTS_PAD)
+    results = _RESULT_BYTES * (tiling.threads_of_warps(config) // WARP) * _SIDE * (config.WN + _RESULTS_PAD)
     return max(tiles, results)
 
 
-def constraints(depth: int, item: int, pad_a: int, pad_b: int, every_order: bool = False) -> tuple[Constraint, ...]:
+def constraints(depth: int, item: int, pad_a: int, pad_b: int, every_order: bool = False) -> Constraints:
     """What a config must meet.
 
     Args:
@@ -71,31 +57,16 @@ def constraints(depth: int, item: int, pad_a: int, pad_b: int, every_order: bool
         every_order: whether tiles lie in the order of their operand, as in `shared_bytes`.
     """
     piece = VECTOR_BYTES // item
-    whole_pieces = f"every thread loads whole pieces of {piece} elements, threads being (BM/WM)*(BN/WN)*32"
-    return (
-        Constraint(
-            lambda c: c.BM % c.WM == 0, "BM must be a multiple of WM: warps divide the rows of the block's tile"
+    return {
+        **tiling.WARPS_DIVIDE,
+        "WM must be a multiple of 16: fragments divide the warp's rows": lambda c: c.WM % _SIDE == 0,
+        "WN must be a multiple of 16: fragments divide the warp's columns": lambda c: c.WN % _SIDE == 0,
+        f"BK must be a multiple of {depth}: fragments reach that far along k": lambda c: c.BK % depth == 0,
+        "MIN_BLOCKS*(BM/WM)*(BN/WN)*32 must be at most 1024, the threads that every multiprocessor has room "
+        "for": lambda c: c.MIN_BLOCKS * tiling.threads_of_warps(c) <= 1024,
+        **tiling.loads_evenly(
+            piece, f"whole pieces of {piece} elements", tiling.threads_of_warps, "(BM/WM)*(BN/WN)*32"
         ),
-        Constraint(
-            lambda c: c.BN % c.WN == 0, "BN must be a multiple of WN: warps divide the columns of the block's tile"
-        ),
-        Constraint(lambda c: c.WM % _SIDE == 0, "WM must be a multiple of 16: fragments divide the warp's rows"),
-        Constraint(lambda c: c.WN % _SIDE == 0, "WN must be a multiple of 16: fragments divide the warp's columns"),
-        Constraint(lambda c: c.BK % depth == 0, f"BK must be a multiple of {depth}: fragments reach that far along k"),
-        Constraint(
-            lambda c: c.MIN_BLOCKS * threads(c) <= 1024,
-            "MIN_BLOCKS*(BM/WM)*(BN/WN)*32 must be at most 1024, the threads that every multiprocessor has room for",
-        ),
-        Constraint(
-            lambda c: c.BM * c.BK % (piece * max(threads(c), 1)) == 0,
-            f"BM*BK must be a multiple of {piece}*threads: {whole_pieces}",
-        ),
-        Constraint(
-            lambda c: c.BN * c.BK % (piece * max(threads(c), 1)) == 0,
-            f"BN*BK must be a multiple of {piece}*threads: {whole_pieces}",
-        ),
-        Constraint(
-            lambda c: shared_bytes(c, item, pad_a, pad_b, every_order) <= STATIC_SHARED_LIMIT,
-            "the tiles of A and B, and the results, must each take at most 49152 bytes, a block's static shared memory",
-        ),
-    )
+        "the tiles of A and B, and the results, must each take at most 49152 bytes, a block's static shared "
+        "memory": lambda c: shared_bytes(c, item, pad_a, pad_b, every_order) <= STATIC_SHARED_LIMIT,
+    }

@@ -89,7 +89,8 @@ def reached(text: str, entry: str) -> str:
     is not understood, as where macros paste names."""
     source = _read(text)
     kept = _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else " " * len(found[0]), text)
-    used = source.used_by(entry)
+    found = source.used([one for one in source.items if one.function and entry in one.names])
+    used = [one for one in source.items if id(one) in found]  # the kernel, the items that it names, and so on
     if not used:
         return kept
     named = {word for one in used for word in one.words}
@@ -158,11 +159,6 @@ class _ReadSource(NamedTuple):
             waiting = [one for one in left if one.names & (calls if one.function and not one.on_gpu else words)]
         return used
 
-    def used_by(self, entry: str) -> list[_Item]:
-        """A kernel, the items that it names, and so on."""
-        used = self.used([one for one in self.items if one.function and entry in one.names])
-        return [one for one in self.items if id(one) in used]
-
 
 def _read(text: str) -> _ReadSource:
     code = without_comments(text)
@@ -225,14 +221,10 @@ def _item(code: str, begin: int, end: int, on_gpu: set[str], scopes: frozenset[s
 
 def _called(head: str) -> frozenset[str]:
     """A function's name, by what is ahead of its body."""
-    named = re.search(r"(\w+)\s*(?:<[^()]*>\s*)?\(", _without_attributes(head))
+    while ahead := _AHEAD.search(head):  # attributes, which have brackets too
+        head = head[: ahead.start()] + head[closing(head, ahead.end()) + 1 :]
+    named = re.search(r"(\w+)\s*(?:<[^()]*>\s*)?\(", head)
     return frozenset({named[1]} if named else ())
-
-
-def _without_attributes(text: str) -> str:
-    while ahead := _AHEAD.search(text):
-        text = text[: ahead.start()] + text[closing(text, ahead.end()) + 1 :]
-    return text
 
 
 def _declared(text: str) -> frozenset[str]:

@@ -21,7 +21,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
@@ -32,20 +32,20 @@ import numpy as np
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
 from tilewright.kernels.expressions import Expression
 from tilewright.kernels.map_words import TYPE, arrays_of_maps, counts, map_words, maps_behind
-from tilewright.kernels.signature import Argument, Signature, constant_memory
+from tilewright.kernels.signature import DTYPES, IN_C, Argument, Signature, constant_memory
 from tilewright.kernels.source_lines import (
     Extents,
     Known,
+    Said,
     arguments_of,
-    chosen,
     cluster_of,
     expressions,
     read,
+    said_of,
     split_words,
     template_arguments,
     typed,
     with_values,
-    words_of,
 )
 from tilewright.kernels.spec import TensorBox
 from tilewright.kernels.takes import VECTOR_BYTES
@@ -59,23 +59,6 @@ _KNOWN = ("grid", "block", "shared", "entry", "reference", "maps", "cluster")
 _AS_IN = "x=float32[1024,512] y=out:float32[1024,512] rows=1024"
 _MOST_BYTES = 2**31
 """Of all buffers together."""
-
-DTYPES = (
-    "float16", "bfloat16", "float32", "float64", "bool", "int8", "int16", "int32", "int64",
-    "uint8", "uint16", "uint32", "uint64",
-)  # fmt: skip
-"""Element types of buffers."""
-
-_IN_C = {
-    "half": "float16", "__half": "float16", "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16",
-    "float": "float32", "double": "float64", "bool": "bool", "char": "int8", "signed char": "int8",
-    "unsigned char": "uint8", "uchar": "uint8", "short": "int16", "unsigned short": "uint16", "ushort": "uint16",
-    "int": "int32", "unsigned": "uint32", "unsigned int": "uint32", "uint": "uint32", "long": "int64",
-    "unsigned long": "uint64", "ulong": "uint64", "long long": "int64", "unsigned long long": "uint64",
-    "long long int": "int64", "unsigned long long int": "uint64", "size_t": "uint64", "ptrdiff_t": "int64",
-    **{f"{name}_t": name for name in DTYPES if "int" in name},
-}  # fmt: skip
-"""Element types by what C++ calls them."""
 
 
 class Range(NamedTuple):
@@ -151,8 +134,8 @@ class Maps:
 
 
 @dataclass(frozen=True)
-class Launch:
-    """A kernel and all that it is launched with."""
+class Unit:
+    """A kernel as compilers get it."""
 
     file: Path
     """Its source."""
@@ -160,10 +143,21 @@ class Launch:
     """Its name in the source."""
     entry: str
     """The name with a template's arguments."""
-    arguments: tuple[Buffer | Number | Maps, ...]
-    """In the order of its parameters."""
     macros: Mapping[str, int | str]
     """Macros of the source; arguments of a template are not among them."""
+
+    @property
+    def name(self) -> str:
+        """As messages have it: 'softmax.cu:softmax'."""
+        return f"{self.file}:{self.entry}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch(Unit):
+    """A kernel and all that it is launched with."""
+
+    arguments: tuple[Buffer | Number | Maps, ...]
+    """In the order of its parameters."""
     template: Mapping[str, str]
     """Arguments of the template, by the names of its parameters."""
     grid: tuple[int, int, int]
@@ -182,12 +176,7 @@ class Launch:
     """Blocks of a cluster, along x."""
 
     @property
-    def name(self) -> str:
-        """As messages have it: 'softmax.cu:softmax'."""
-        return f"{self.file}:{self.entry}"
-
-    @property
-    def unit(self) -> "Unit":
+    def unit(self) -> Unit:
         """The kernel as compilers get it."""
         return Unit(self.file, self.kernel, self.entry, self.defines)
 
@@ -223,23 +212,6 @@ class Launch:
         return math.prod(self.block)
 
 
-class Unit(NamedTuple):
-    """A kernel as compilers get it."""
-
-    file: Path
-    kernel: str
-    """Its name in the source."""
-    entry: str
-    """The name with a template's arguments."""
-    macros: Mapping[str, int | str]
-    """Of the source."""
-
-    @property
-    def name(self) -> str:
-        """As messages have it: 'softmax.cu:softmax'."""
-        return f"{self.file}:{self.entry}"
-
-
 def is_launch(place: str, words: Mapping[str, str] | None = None) -> bool:
     """Whether a source's own words, or these, say buffers, so that its kernel is taken for no matrix product.
 
@@ -251,8 +223,7 @@ def is_launch(place: str, words: Mapping[str, str] | None = None) -> bool:
 def said_by(place: str) -> dict[str, str]:
     """The words of a source's lines; none of what cannot be read."""
     try:
-        file, text, entry = read(place)
-        return words_of(file, text, chosen(file, text, entry.partition("<")[0]).name)
+        return said_of(*read(place)).words
     except (KernelNotFoundError, ConfigError):
         return {}
 
@@ -268,31 +239,29 @@ def read_unit(place: str, words: Mapping[str, str], defines: Mapping[str, str]) 
         KernelNotFoundError: there is no such file or kernel.
         ConfigError: an argument of its template is missing.
     """
-    file, text, entry = read(place)
-    name, _, given = entry.partition("<")
-    signature = chosen(file, text, name)
-    said = {**words_of(file, text, signature.name), **words}
-    parameters = {one.name for one in signature.arguments}
+    said = said_of(*read(place), words)
+    parameters = {one.name for one in said.signature.arguments}
     macros = {
-        word: value for word, value in said.items() if word not in parameters and _is_macro(signature, word, value)
+        word: value
+        for word, value in said.words.items()
+        if word not in parameters and _is_macro(said.signature, word, value)
     }
-    unit = _unit(file, text, signature, given or said.get("entry", "").partition("<")[2], macros, defines)
-    if "[" not in (maps := said.get("maps", "")):
+    given = {**macros, **defines}
+    known = Known(said.text, _numbers(given))
+    unit = _unit(said, given, known)
+    if "[" not in (maps := said.words.get("maps", "")):
         return unit
-    known = {**Known(text, _numbers({**macros, **defines})).names, **_numbers(said)}
-    return unit._replace(macros={**unit.macros, **counts(map_words(signature, maps, known))})
+    maps_of = map_words(said.signature, maps, {**known.names, **_numbers(said.words)})
+    return replace(unit, macros={**unit.macros, **counts(maps_of)})
 
 
-def _unit(
-    file: Path, text: str, signature: Signature, given: str, macros: Mapping[str, str], defines: Mapping[str, str]
-) -> Unit:
-    """given: arguments of the template that are said. macros: what words say of them and of macros."""
-    values: dict[str, int | str] = {**macros, **defines}
-    values |= _numbers({**macros, **defines})
-    known: dict[str, int | str] = {**Known(text, _numbers({**macros, **defines})).names, **values}
-    template = template_arguments(signature, given, known)
+def _unit(said: Said, macros: Mapping[str, str], known: Known) -> Unit:
+    """macros: those of the source, and arguments of the template by name."""
+    signature = said.signature
+    values: dict[str, int | str] = {**macros, **_numbers(macros)}
+    template = template_arguments(signature, said.template, {**known.names, **values})
     kept = {name: value for name, value in values.items() if name not in signature.template}
-    return Unit(file, signature.name, signature.name + with_values(template, known), kept)
+    return Unit(said.file, signature.name, signature.name + with_values(template, {**known.names, **values}), kept)
 
 
 def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = None, **words: str) -> Launch:
@@ -309,11 +278,9 @@ def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = 
         ConfigError: a parameter is missing, or a word is not understood; the message has what it got and what it takes.
         DtypeError: an element type is none, or not that of the pointer.
     """
-    file, text, entry = read(place)
-    name, _, given = entry.partition("<")
-    signature = chosen(file, text, name)
-    said = words_of(file, text, signature.name) | split_words(args, "--args")
-    said |= {word: value for word, value in words.items() if value}
+    given = {word: value for word, value in words.items() if value}
+    of_source = said_of(*read(place), split_words(args, "--args") | given)
+    file, text, signature, said, template = of_source
     defines = defines or {}
     parameters = {one.name: one for one in signature.arguments}
     arrays = arrays_of_maps(said.get("maps", ""))
@@ -322,11 +289,9 @@ def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = 
     others = {*_KNOWN, *parameters, *defines, *arrays, *in_constants, *sizes}
     macros = {word: value for word, value in said.items() if word not in others}
     _check_macros(signature, macros)
-    given = given or said.get("entry", "").partition("<")[2]
-    unit = _unit(file, text, signature, given, macros, defines)
-    numbers = _numbers({**macros, **defines})
-    known = Known(text, numbers)
-    signature = typed(signature, given, {**known.texts, **defines})
+    known = Known(text, _numbers({**macros, **defines}))
+    unit = _unit(of_source, {**macros, **defines}, known)
+    signature = typed(signature, template, {**known.texts, **defines})
     for parameter in signature.arguments:
         if parameter.name not in said and parameter.type != TYPE:
             raise ConfigError(
@@ -406,7 +371,7 @@ def _numbers(macros: Mapping[str, str]) -> dict[str, int]:
 
 
 def _is_integer(argument: Argument) -> bool:
-    return "int" in _IN_C.get(argument.type, "")
+    return "int" in IN_C.get(argument.type, "")
 
 
 def _integers(signature: Signature, words: Mapping[str, str], macros: Mapping[str, int]) -> dict[str, int]:
@@ -435,9 +400,9 @@ def _argument(signature: Signature, argument: Argument, text: str, values: Mappi
     subject = f"{argument.name} of {signature.name}"
     if argument.pointer:
         return _buffer(subject, argument, text, values)
-    dtype = _IN_C.get(argument.type)
+    dtype = IN_C.get(argument.type)
     if dtype is None:
-        raise DtypeError(f"{subject} has the type {argument.type}: parameters may be pointers, {', '.join(_IN_C)}")
+        raise DtypeError(f"{subject} has the type {argument.type}: parameters may be pointers, {', '.join(IN_C)}")
     if _is_integer(argument):
         value, limits = values[argument.name], np.iinfo(dtype)
         if not limits.min <= value <= limits.max:
@@ -515,7 +480,7 @@ def _buffer(subject: str, argument: Argument, text: str, values: Mapping[str, in
         raise DtypeError(
             f"{subject} may have elements {', '.join(DTYPES)}, got {dtype}{nearest(dtype, DTYPES, listed=True)}"
         )
-    takes = _IN_C.get(argument.type, dtype)
+    takes = IN_C.get(argument.type, dtype)
     if takes != dtype and not (argument.type == "char" and dtype == "uint8"):
         raise DtypeError(f"{subject} points to {argument.type}, which is {takes}, got {dtype}")
     extents = (

@@ -23,6 +23,24 @@ _CONSTANT_MEMORY = re.compile(r"\b__constant__\s+((?:\w+\s+)+)(\w+)\s*(?:\[[^\]]
 _BEFORE_NAME = re.compile(r"\b(?:__launch_bounds__|__cluster_dims__|__attribute__)\s*\(")
 
 
+DTYPES = (
+    "float16", "bfloat16", "float32", "float64", "bool", "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip
+"""Element types of buffers."""
+
+IN_C = {
+    "half": "float16", "__half": "float16", "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16",
+    "float": "float32", "double": "float64", "bool": "bool", "char": "int8", "signed char": "int8",
+    "unsigned char": "uint8", "uchar": "uint8", "short": "int16", "unsigned short": "uint16", "ushort": "uint16",
+    "int": "int32", "unsigned": "uint32", "unsigned int": "uint32", "uint": "uint32", "long": "int64",
+    "unsigned long": "uint64", "ulong": "uint64", "long long": "int64", "unsigned long long": "uint64",
+    "long long int": "int64", "unsigned long long int": "uint64", "size_t": "uint64", "ptrdiff_t": "int64",
+    **{f"{name}_t": name for name in DTYPES if "int" in name},
+}  # fmt: skip
+"""Element types by what C++ calls them."""
+
+
 class Argument(NamedTuple):
     """A parameter of a kernel."""
 

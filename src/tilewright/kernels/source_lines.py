@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tilewright.core.errors import ConfigError, KernelNotFoundError, nearest
 from tilewright.kernels.constants import aliases, values_of, whole
@@ -72,6 +73,34 @@ def chosen(file: Path, text: str, name: str) -> Signature:
     if name not in found:
         raise KernelNotFoundError(f"{file.name} has no kernel {name!r}{nearest(name, found)}")
     return found[name]
+
+
+class Said(NamedTuple):
+    """A kernel of a source, and what its lines and its caller say of it."""
+
+    file: Path
+    text: str
+    signature: Signature
+    words: dict[str, str]
+    template: str
+    """Arguments of its template that are said, as in '16,float>'."""
+
+
+def said_of(file: Path, text: str, entry: str, words: Mapping[str, str] | None = None) -> Said:
+    """What is said of a kernel of a source.
+
+    Args:
+        file, text: the source.
+        entry: the kernel's name, and behind it arguments of its template; '' for the only one.
+        words: what replaces words of the source's lines.
+
+    Raises:
+        KernelNotFoundError, ConfigError: as `chosen` and `words_of`.
+    """
+    name, _, template = entry.partition("<")
+    signature = chosen(file, text, name)
+    said = words_of(file, text, signature.name) | dict(words or {})
+    return Said(file, text, signature, said, template or said.get("entry", "").partition("<")[2])
 
 
 def words_of(file: Path, text: str, name: str) -> dict[str, str]:

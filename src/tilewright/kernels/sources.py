@@ -42,20 +42,19 @@ from tilewright.kernels.families import PLAIN, CostFamily, Count, Staging, Warpg
 from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
 from tilewright.kernels.host_code import reached
 from tilewright.kernels.map_words import TYPE, MapWord, counts, map_words, maps_behind
-from tilewright.kernels.signature import Argument, Signature
+from tilewright.kernels.signature import IN_C, Argument, Signature
 from tilewright.kernels.source_lines import (
     SUFFIX,
     Extents,
     Known,
-    chosen,
     cluster_of,
     expressions,
     read,
+    said_of,
     split_words,
     template_arguments,
     typed,
     with_values,
-    words_of,
 )
 from tilewright.kernels.spec import Config, Kernel, Origin, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
@@ -71,18 +70,11 @@ _ELEMENTS = {
     "float": "float32", "half": "float16", "__half": "float16",
     "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16", "tf32": "float32",
 }  # fmt: skip
-_NARROW = ("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t")
-_WIDE = (
-    "size_t",
-    "long",
-    "unsigned long",
-    "ulong",
-    "long long",
-    "unsigned long long",
-    "int64_t",
-    "uint64_t",
-    "ptrdiff_t",
+_NARROW, _WIDE = (
+    tuple(name for name, dtype in IN_C.items() if dtype in types)
+    for types in (("int32", "uint32"), ("int64", "uint64"))
 )
+"""Integers of 32 and of 64 bits."""
 
 _ROLES = {
     "A": "A_data", "B": "B_data", "C": "D_data", "M": "M", "N": "N", "K": "K",
@@ -95,7 +87,6 @@ _NULL = "0"
 """Of a parameter that is given 0, or no address: one for debugging, say."""
 _EXCHANGED = {"A": "B", "B": "A", "M": "N", "N": "M", "lda": "ldb", "ldb": "lda"}
 """What a problem calls that of a source whose C is column-major."""
-_DIMENSIONS = ("lda", "ldb", "ldc")
 _MATRICES = ("A", "B", "C")
 _FACTOR_MAPS = frozenset(("A_map", "B_map"))
 _TENSOR_MAPS_CAPABILITY = (9, 0)
@@ -164,19 +155,20 @@ def _written(text: str) -> Path:
 @lru_cache
 def _made(file: Path, text: str, origin: Origin) -> Kernel:
     """Made once for each text: engines know a compiled kernel by this object."""
-    name, _, given = origin.entry.partition("<")
-    signature, defines = chosen(file, text, name), dict(origin.defines)
-    words = words_of(file, text, signature.name) | dict(origin.words)
+    *_, signature, words, given = said_of(file, text, origin.entry, dict(origin.words))
+    defines = dict(origin.defines)
     counted = {name: value for name, value in defines.items() if _VALUES.fullmatch(value)}
     texts = {name: value for name, value in defines.items() if name not in counted}
     words = {word: value for word, value in words.items() if word not in defines}
     parameters = [*_parameters(words), *_parameters(counted, free=True)]
     known = Known(text, {parameter.name: parameter.default for parameter in parameters})
     values = lru_cache(known)
-    given = given or words.get("entry", "").partition("<")[2]
     template = template_arguments(signature, given, {**known.names, **texts})
     signature = typed(signature, template.removeprefix("<"), known.texts | texts)
-    exchanged = _is_column_major(words.get("C", "row"))
+    order = words.get("C", "row")
+    if order not in ("row", "column"):
+        raise ConfigError(f"C must be row or column, got {order!r}{nearest(order, ('row', 'column'), listed=True)}")
+    exchanged = order == "column"
     maps = map_words(signature, words.get("maps", ""), known.names)
     roles = _roles(file, signature, words.get("args"), maps, exchanged)
     takes = _takes(file, signature, roles, maps, words.get("layout", "NN"), exchanged)
@@ -238,7 +230,6 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         return by_grid if isinstance(by_grid, ConfigError) else None
 
     return Kernel(
-        rung=0,
         name=f"{file}:{origin.entry or signature.name}",
         idea=f"from {file}",
         source=file,
@@ -306,12 +297,6 @@ def _parameters(words: Mapping[str, str], free: bool = False) -> list[Parameter]
         values = tuple(sorted({default_value, *others}))
         found.append(Parameter(name, default_value, values, "of the source", 0))
     return found
-
-
-def _is_column_major(order: str) -> bool:
-    if order not in ("row", "column"):
-        raise ConfigError(f"C must be row or column, got {order!r}{nearest(order, ('row', 'column'), listed=True)}")
-    return order == "column"
 
 
 def _roles(
@@ -399,8 +384,7 @@ def reads_as_product(place: str) -> bool:
     Raises:
         KernelNotFoundError, ConfigError: as `from_source`.
     """
-    file, text, entry = read(place)
-    arguments = chosen(file, text, entry.partition("<")[0]).arguments
+    arguments = said_of(*read(place)).signature.arguments
     return set(_MATRICES) <= {_role(one) for one in arguments if one.pointer or one.type == TYPE}
 
 

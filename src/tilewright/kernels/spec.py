@@ -1,4 +1,4 @@
-"""The vocabulary of kernels: Kernel, Parameter, Constraint, Config, Variant, Launch."""
+"""The vocabulary of kernels: Kernel, Parameter, Constraints, Config, Variant, Launch."""
 
 import math
 import numbers
@@ -23,11 +23,10 @@ from tilewright.core.gpus import CLUSTER_LIMIT
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import FAST, PRECISIONS, Order, Problem, Scalars
 from tilewright.kernels.families import PLAIN, CostFamily
-from tilewright.kernels.renamed import RENAMED
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
 
-BFLOAT16 = "BFLOAT16"
-"""Macro of rungs that take several element types: 1 where A and B hold bfloat16, else 0."""
+RENAMED = {"SLICES": "K_SLICES", "BLOCKS": "MIN_BLOCKS", "PLACES": "A_BUFFERS"}
+"""By its former name, a parameter's name now: users' configs, tables, journals and records may have either."""
 
 RUNG_ARGUMENTS = ("M", "N", "K", "alpha", "A_data", "lda", "B_data", "ldb", "beta", "D_data", "ldd")
 """Of the course: `(M, N, K, alpha, A, lda, B, ldb, beta, C, ldc)`, C being updated in place."""
@@ -117,6 +116,11 @@ def valid_configs(kernel: "Kernel", overrides: Iterable[Mapping[str, int]]) -> I
             continue
 
 
+def named_configs(parameters: str, rows: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, int]]:
+    """Overrides by name, from the values of these parameters, as in 'BM BN', that each has."""
+    return {name: dict(zip(parameters.split(), values, strict=True)) for name, values in rows.items()}
+
+
 def parse_overrides(text: str) -> dict[str, int]:
     """Read 'BM=64,BN=64' into parameter values.
 
@@ -148,12 +152,8 @@ class Parameter:
     """Whether the source has it as a macro, or its template as an argument; else it is for `Kernel.relayouts` alone."""
 
 
-@dataclass(frozen=True)
-class Constraint:
-    """A condition that a config must meet, and the sentence a user reads when it does not."""
-
-    holds: Callable[[Config], bool]
-    reason: str
+Constraints = Mapping[str, Callable[[Config], bool]]
+"""Conditions that a config must meet, by the sentence that a user reads when it does not."""
 
 
 class Tile(NamedTuple):
@@ -214,24 +214,20 @@ class TensorBox(NamedTuple):
 
     def check(self, item_bytes: int) -> None:
         """Raise ConfigError where the box is none that a GPU takes for elements of this size."""
-        if not all(1 <= extent <= BOX_SIDE for extent in self.of_array):
-            said = " x ".join(map(str, self.of_array))
-            raise ConfigError(f"a tensor box must have 1 to {BOX_SIDE} elements along each dimension, got {said}")
-        if self.cols % self.line:
-            raise ConfigError(
-                f"a tensor box's columns must be a multiple of its panel of {self.panel}, got {self.cols}"
-            )
-        if self.line * item_bytes % VECTOR_BYTES:
-            raise ConfigError(
-                f"a tensor box's row must be a multiple of {VECTOR_BYTES} bytes, got {self.line * item_bytes}"
-            )
-        if self.swizzle not in (0, 32, 64, 128):
-            raise ConfigError(f"a tensor box's swizzle must be 0, 32, 64 or 128 bytes, got {self.swizzle}")
-        if self.swizzle and self.line * item_bytes != self.swizzle:
-            raise ConfigError(
-                f"a tensor box's row must be as long as its swizzle of {self.swizzle} bytes, "
-                f"got {self.line * item_bytes}"
-            )
+        said, row = " x ".join(map(str, self.of_array)), self.line * item_bytes
+        must_hold = {
+            f" must have 1 to {BOX_SIDE} elements along each dimension, got {said}": (
+                all(1 <= extent <= BOX_SIDE for extent in self.of_array)
+            ),
+            f"'s columns must be a multiple of its panel of {self.panel}, got {self.cols}": (
+                self.cols % max(self.line, 1) == 0
+            ),
+            f"'s row must be a multiple of {VECTOR_BYTES} bytes, got {row}": row % VECTOR_BYTES == 0,
+            f"'s swizzle must be 0, 32, 64 or 128 bytes, got {self.swizzle}": self.swizzle in (0, 32, 64, 128),
+            f"'s row must be as long as its swizzle of {self.swizzle} bytes, got {row}": self.swizzle in (0, row),
+        }
+        if broken := [sentence for sentence, holds in must_hold.items() if not holds]:
+            raise ConfigError(f"a tensor box{broken[0]}")
 
 
 SCALED_K = 64
@@ -337,22 +333,28 @@ def numbered(rung: int, name: str) -> str:
     return f"{rung} {name}" if rung else name
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+BY_NAME = Path()
+"""Stands for the `.cu` of a kernel's name in ladder/ or library/."""
+
+
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class Kernel:
     """A rung of the ladder or a kernel of the library: a source, its parameters and constraints, how it is launched."""
 
-    rung: int
+    rung: int = 0
+    """Its number on the ladder; 0 where it is no rung."""
     name: str
     idea: str
-    source: Path
+    source: Path = BY_NAME
     """The `.cu` file."""
     parameters: tuple[Parameter, ...]
-    tile: Callable[[Config], Tile]
+    tile: Callable[[Config], Tile] = lambda config: Tile(config.BM, config.BN, config.BK)
+    """What a block computes, and its step along k."""
     block: Callable[[Config], tuple[int, int, int]]
     brief: str = ""
     """A rung's idea in at most 24 characters, for tables with a line for each."""
-    constraints: tuple[Constraint, ...] = ()
-    vectorized: bool = False
+    constraints: Constraints = field(default_factory=dict)
+    vectorized: bool = True
     """Whether the source moves float4s, so that the operands' alignment matters to it."""
     takes: Takes = Takes()
     """The problems and GPUs that it takes."""
@@ -423,6 +425,11 @@ class Kernel:
     tuned: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
     """Overrides of the defaults that were measured to be better, by compute capability."""
 
+    def __post_init__(self) -> None:
+        if self.source == BY_NAME:
+            own = (Path(__file__).parent / folder / f"{self.name}.cu" for folder in ("ladder", "library"))
+            object.__setattr__(self, "source", next(filter(Path.is_file, own)))
+
     @staticmethod
     def from_source(
         source: "str | Path",
@@ -491,7 +498,7 @@ class Kernel:
             raise ConfigError(
                 f"{self.name}: a cluster must have 1 to {CLUSTER_LIMIT} blocks, got {self.cluster(config)}"
             )
-        broken = [constraint.reason for constraint in self.constraints if not constraint.holds(config)]
+        broken = [sentence for sentence, holds in self.constraints.items() if not holds(config)]
         if broken:
             raise ConfigError(f"{self.name} cannot run with {config}: " + "; ".join(broken))
         return config
@@ -668,7 +675,7 @@ class Kernel:
         macros |= {"EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
         if self.arguments in (RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, TMA_STORE_RUNG_ARGUMENTS):
             if len(self.takes.factors) > 1:
-                macros[BFLOAT16] = int(variant.factors == "bfloat16")
+                macros["BFLOAT16"] = int(variant.factors == "bfloat16")
             return macros
         macros |= {f"TRANSPOSED_{name}": int(order == "T") for name, order in zip("AB", variant.layout, strict=True)}
         macros |= {"FACTOR": ELEMENT_TYPES[variant.factors].cpp, "RESULT": ELEMENT_TYPES[variant.result].cpp}

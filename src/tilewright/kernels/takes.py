@@ -119,7 +119,10 @@ class Takes:
                 f"{name} needs rows of A and B that start at multiples of {VECTOR_BYTES} bytes, got addresses of "
                 f"{addresses.a:#x} and {addresses.b:#x}, and {problem.a.ld} and {problem.b.ld} {problem.dtype} a row"
             )
-        if self.aligned_result and not _result_aligned(problem, addresses):
+        if self.aligned_result and not (
+            lines_aligned(problem.d, problem.m, problem.n, problem.result, addresses.d)
+            and problem.n * ITEM_BYTES[problem.result] % VECTOR_BYTES == 0
+        ):
             return ProblemError(
                 f"{name} needs rows of C that start at multiples of {VECTOR_BYTES} bytes and are multiples, got "
                 f"an address of {addresses.d:#x}, and {problem.n} of {problem.d.ld} {problem.result} a row"
@@ -177,12 +180,6 @@ def _uneven(problem: Problem, panels: tuple[int, int, int]) -> str:
         if length % panel:
             return f"lines of {name} that are multiples of {panel} elements, got {length}"
     return ""
-
-
-def _result_aligned(problem: Problem, addresses: Addresses) -> bool:
-    item = ITEM_BYTES[problem.arithmetic.result]
-    offsets = _offsets(problem.d, problem.m, problem.n, item, addresses.d)
-    return (offsets | problem.n * item) % VECTOR_BYTES == 0
 
 
 def lines_aligned(layout: Layout, rows: int, cols: int, dtype: str, address: int) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.core.hardware import round_up
 from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Config, Constraint, Parameter, TensorBox, Tile
+from tilewright.kernels.spec import Config, Constraints, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
 
 TAKES = Takes(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
@@ -44,11 +44,17 @@ def tile_parameters(bm: int, bn: int) -> tuple[Parameter, ...]:
     )
 
 
-WHOLE_INSTRUCTIONS = (
-    Constraint(lambda c: c.BM % ROWS == 0, "BM must be a multiple of 64: an instruction multiplies 64 rows of A"),
-    Constraint(lambda c: c.BN % LINE == 0, "BN must be a multiple of 64: rows of B come in lines of 128 bytes"),
-    Constraint(lambda c: c.BN <= 256, "BN must be at most 256, the columns of one instruction"),
-)
+TWO_STAGES = {"STAGES must be at least 2: one is loaded while another is multiplied": lambda c: c.STAGES >= 2}
+
+WHOLE_COLUMNS: Constraints = {
+    "BN must be a multiple of 64: rows of B come in lines of 128 bytes": lambda c: c.BN % LINE == 0,
+    "BN must be at most 256, the columns of one instruction": lambda c: c.BN <= 256,
+}
+
+WHOLE_INSTRUCTIONS: Constraints = {
+    "BM must be a multiple of 64: an instruction multiplies 64 rows of A": lambda c: c.BM % ROWS == 0,
+    **WHOLE_COLUMNS,
+}
 
 PIPELINED = Warpgroups()
 """How those that load by TMA are predicted."""
@@ -77,7 +83,7 @@ def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBo
 
 def shared_memory_fits(
     bytes_of: Callable[[Config], int], parts: str = "STAGES tiles of A and of B, and their barriers,"
-) -> Constraint:
+) -> Constraints:
     """A block's parts fit; bytes_of counts all of its shared memory."""
     most = COMPUTE_CAPABILITIES[9, 0].shared_per_block
-    return Constraint(lambda c: bytes_of(c) <= most, f"{parts} must take at most {most} bytes, a block's shared memory")
+    return {f"{parts} must take at most {most} bytes, a block's shared memory": lambda c: bytes_of(c) <= most}

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from tilewright.analysis.accuracy import error_in_order
-from tilewright.analysis.explanation import Explanation
-from tilewright.analysis.foreign_code import Held
+from tilewright.analysis.explanation import Explanation, Launched
 from tilewright.analysis.launch_explanation import LaunchExplanation
-from tilewright.analysis.occupancy import Occupancy
+from tilewright.analysis.occupancy import Held, Occupancy
 from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
 from tilewright.analysis.scaling import Share
 from tilewright.analysis.traffic import Group
@@ -31,10 +30,10 @@ _LINES = 8
 """Source lines that a table shows."""
 _LEVELS = {MEMORY: "DRAM, the least possible", L2: "L2, what L1 has not", L1: "L1, passes", SHARED: "shared memory"}
 
-Launched = Explanation | LaunchExplanation
+Explained = Explanation | LaunchExplanation
 
 
-def heading(one: Launched) -> Text:
+def heading(one: Explained) -> Text:
     """Kernel, config, problem and GPU, in a line or two; of a launch the kernel and the GPU."""
     blocks = (
         f"on one {one.gpu.name}: {one.waves.blocks:,} block{'s' * (one.waves.blocks != 1)} of {one.threads} threads"
@@ -71,7 +70,7 @@ def lines_table(explanation: Launched) -> FittedTable:
     return table
 
 
-def occupancy_table(one: Launched | Held) -> FittedTable:
+def occupancy_table(one: Held) -> FittedTable:
     """What a block needs, and how many blocks each resource of a multiprocessor allows."""
     held, sm = one.occupancy, one.gpu.multiprocessor
     spills = f", {one.report.spill_bytes} bytes spilled" if one.report.spill_bytes else ""
@@ -101,7 +100,7 @@ def warps_words(held: Occupancy) -> str:
     return f"{held.warps} of {held.most_warps} warps, {100 * held.fraction:.0f}%"
 
 
-def roofline_table(one: Launched) -> FittedTable:
+def roofline_table(one: Explained) -> FittedTable:
     """The least time of the arithmetic, of any kernel by the operations that were counted, and of each level of
     memory."""
     line, table = one.roofline, _table("Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", ""))
@@ -123,7 +122,7 @@ def roofline_table(one: Launched) -> FittedTable:
     return table
 
 
-def roofline_words(one: Launched) -> str:
+def roofline_words(one: Explained) -> str:
     """Traffic against the least possible, and operations; of a product also caches, predicted error, and measured
     time."""
     words, counted, product = [], one.traffic.operations, isinstance(one, Explanation)

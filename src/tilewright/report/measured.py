@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tilewright.analysis.explanation import Measured
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem
-from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels import recorded
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.report import course
 from tilewright.tables import store
@@ -29,7 +29,7 @@ def _of_course(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> It
     case = f"NN {kernel.takes.arithmetic()}"
     launch = kernel.name, problem.shape, timed_case(problem)
     for one in measured.rungs:
-        if (one.kernel, one.shape, case) == launch and upgraded(kernel.name, one.config) == config:
+        if (one.kernel, one.shape, case) == launch and recorded(kernel.name, one.config) == config:
             yield Measured(one.gflops, f"the bench of {one.date} on an {measured.gpu}")
 
 

@@ -12,13 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.kernels import find
+from tilewright.select.places import Flags, Floats, Numbers
 from tilewright.tables.cases import Case, same_speed_text
 from tilewright.tables.entry import ACCURATE_WITHIN, kept_by
 from tilewright.tables.table import Cells, Choice, Table, config_of
-
-_Floats = NDArray[np.float64]
-_Numbers = NDArray[np.intp]
-_Flags = NDArray[np.bool_]
 
 _Part = tuple[int, str, Cells, bool]
 """The number of a table, a case's text, its measurements there, and whether it is the case that is asked for, not the
@@ -31,25 +28,25 @@ class Counted(NamedTuple):
     tables: tuple[Table, ...]
     sizes: NDArray[np.int64]
     """m, n, k and batch, a row a problem."""
-    table: _Numbers
+    table: Numbers
     """Number of the table that a problem's measurements are of."""
-    row: _Numbers
+    row: Numbers
     """Number of the problem."""
-    choice: _Numbers
+    choice: Numbers
     """Number in `choices`."""
     choices: list[Choice]
-    gflops: _Floats
-    baseline_gflops: _Floats
+    gflops: Floats
+    baseline_gflops: Floats
     """NaN where it was not measured."""
-    accurate: _Flags
+    accurate: Flags
     """`Entry.accurate`."""
-    rounds: _Flags
+    rounds: Flags
     """Whether kernel and baseline round factors to TF32."""
 
     @property
-    def times_us(self) -> _Floats:
+    def times_us(self) -> Floats:
         """Microseconds of a run."""
-        work: _Floats = self.sizes.astype(np.float64).prod(axis=1)[self.row]
+        work: Floats = self.sizes.astype(np.float64).prod(axis=1)[self.row]
         return 2 * work / self.gflops / 1e3
 
 
@@ -87,7 +84,7 @@ def that_count(
     kernel = kernel_of[joined.choice]
     usable = keeps[kernel]
     if order is not None:
-        usable &= np.array([_adds_in(one, order) for one in choices])[joined.choice]
+        usable &= np.array([find(one[0]).sum_order(config_of(one)) == order for one in choices])[joined.choice]
     rounds = np.array([precision == "tf32" for precision in precisions])[kernel]
     if rounding is not None:
         usable &= rounds == rounding
@@ -132,23 +129,23 @@ class _Joined(NamedTuple):
 
     sizes: NDArray[np.int64]
     """m, n, k and batch, a row a problem."""
-    problem: _Numbers
+    problem: Numbers
     """Row of `sizes`."""
-    key: _Numbers
+    key: Numbers
     """Number of the problem's sizes and epilogue, below `keys`."""
     keys: int
-    table: _Numbers
-    own: _Flags
+    table: Numbers
+    own: Flags
     """Whether it is of the case itself, and not of the one with the same speed."""
-    choice: _Numbers
-    gflops: _Floats
-    baseline_gflops: _Floats
-    error_ratio: _Floats
-    after_other_work: _Flags
+    choice: Numbers
+    gflops: Floats
+    baseline_gflops: Floats
+    error_ratio: Floats
+    after_other_work: Flags
     """Whether runs after other work were measured."""
 
 
-def _joined(tables: Sequence[Table], parts: Sequence[_Part], numbers: Sequence[_Numbers]) -> _Joined:
+def _joined(tables: Sequence[Table], parts: Sequence[_Part], numbers: Sequence[Numbers]) -> _Joined:
     """Parts, one behind the other; numbers: by table those that its choices have among all."""
     rows = [
         (same_speed_text(text), one) for _, text, cells, _ in parts for one in zip(*cells.sizes.T.tolist(), strict=True)
@@ -186,7 +183,7 @@ def _parts(tables: Sequence[Table], case: Case) -> list[_Part]:
     ]
 
 
-def _choices(tables: Sequence[Table], parts: Sequence[_Part]) -> tuple[list[Choice], list[_Numbers]]:
+def _choices(tables: Sequence[Table], parts: Sequence[_Part]) -> tuple[list[Choice], list[Numbers]]:
     """The choices that parts of tables name, each once, and by table the numbers that its own have among them."""
     numbered: dict[tuple[str, tuple[str, ...], tuple[int, ...]], int] = {}
     numbers = [np.full(len(table.choices), -1) for table in tables]
@@ -200,11 +197,7 @@ def _choices(tables: Sequence[Table], parts: Sequence[_Part]) -> tuple[list[Choi
     return list(numbered), numbers
 
 
-def _adds_in(choice: Choice, order: str) -> bool:
-    return find(choice[0]).sum_order(config_of(choice)) == order
-
-
-def _in_order(numbers: _Numbers) -> tuple[_Numbers, _Numbers]:
+def _in_order(numbers: Numbers) -> tuple[Numbers, Numbers]:
     """The different ones of numbers, in the order in which they come first, and of each number its place among them."""
     different, first, places = np.unique(numbers, return_index=True, return_inverse=True)
     order = first.argsort()

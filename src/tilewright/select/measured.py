@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,10 @@ from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.spec import PROMISES, Config
 from tilewright.select.counted import Counted, that_count
-from tilewright.select.places import Places
+from tilewright.select.places import Flags, Floats, Numbers, Places
 from tilewright.tables import store
 from tilewright.tables.cases import Case
-from tilewright.tables.cover import NEAR, fewest
+from tilewright.tables.merging import NEAR, fewest
 from tilewright.tables.table import Table, config_of
 
 _FALL = 0.02
@@ -30,32 +30,24 @@ _FALL = 0.02
 _UNKNOWN = 0.1
 """Weight of the assumption that the cost model is off by as much as it usually is."""
 
-_Floats = NDArray[np.float64]
-_Numbers = NDArray[np.intp]
-_Flags = NDArray[np.bool_]
 
-
-class Group:
+class Group(NamedTuple):
     """Choices among which is chosen."""
 
-    def __init__(self, numbers: list[int], facts: _Floats) -> None:
-        """Set up a group.
+    numbers: list[int]
+    """Of the choices."""
+    facts: Floats
+    """Of each problem and choice, one fact of all choices behind the other: the choice's vote; the logarithm of its
+    measured over its predicted time, NaN where these were not compared yet, 0 where it was not measured; 1 where it was
+    measured; 1 where it errs much more than cuBLAS."""
 
-        Args:
-            numbers: of the choices.
-            facts: of each problem and choice, one fact of all choices behind the other: the choice's vote; the
-                logarithm of its measured over its predicted time, NaN where these were not compared yet, 0 where it was
-                not measured; 1 where it was measured; 1 where it errs much more than cuBLAS.
-        """
-        self.numbers, self.facts = numbers, facts
-
-    def sums(self, rows: _Numbers, weights: _Floats) -> list[float]:
+    def sums(self, rows: Numbers, weights: Floats) -> list[float]:
         """The facts of all choices, summed over problems with their weights."""
         found: list[float] = weights.dot(self.facts.take(rows, 0)).tolist()
         return found
 
 
-def _beside(facts: Iterable[NDArray[Any]], choices: _Numbers) -> _Floats:
+def _beside(facts: Iterable[NDArray[Any]], choices: Numbers) -> Floats:
     """What is known of these choices, one fact of all behind the other."""
     return np.ascontiguousarray(np.concatenate([fact[:, choices] for fact in facts], axis=1), np.float64)
 
@@ -88,8 +80,8 @@ class Measured(Places):
         slowest_first = np.argsort(-times_us, kind="stable")  # of several of one choice the fastest counts
         cell = counted.row[slowest_first], counted.choice[slowest_first]
         self.times[cell], accurate[cell] = times_us[slowest_first], counted.accurate[slowest_first]
-        self.known: _Flags = ~np.isnan(self.times)
-        self.inaccurate: _Flags = self.known & ~accurate
+        self.known: Flags = ~np.isnan(self.times)
+        self.inaccurate: Flags = self.known & ~accurate
         if kept:
             self._shorten()
         votes, few = self._votes()
@@ -116,7 +108,7 @@ class Measured(Places):
         return ranked
 
     def expected(
-        self, group: Group, places: list[int], sums: list[float], sizes: Sizes, rows: _Numbers, weights: _Floats
+        self, group: Group, places: list[int], sums: list[float], sizes: Sizes, rows: Numbers, weights: Floats
     ) -> list[tuple[int, float, bool]]:
         """What choices should take on a problem: the cost model's times, corrected by how far it was off nearby.
 
@@ -169,7 +161,7 @@ class Measured(Places):
     def _model(self, gpu: Gpu, number: int) -> CostModel:
         return CostModel(self.kernels[number], self.config(number), gpu)
 
-    def _compare(self, group: Group, places: list[int], rows: _Numbers) -> None:
+    def _compare(self, group: Group, places: list[int], rows: Numbers) -> None:
         """Find the logarithms of measured over predicted times of rows and choices, where they were not found yet."""
         count = len(group.numbers)
         for row in rows.tolist():
@@ -196,7 +188,7 @@ class Measured(Places):
                 less, more = (self.models.us(self.sizes(row, kept), numbers) for kept in (self._kept, None))
                 self.times[row, numbers] *= np.array(less) / np.array(more)
 
-    def _votes(self) -> tuple[_Floats, list[int]]:
+    def _votes(self) -> tuple[Floats, list[int]]:
         """How near each choice comes to the fastest on a problem: 1 for the fastest, 0 for what was not measured; and
         the fewest choices of which one is near the fastest on every problem.
 
@@ -212,7 +204,7 @@ class Measured(Places):
         return votes, fewest(slower <= NEAR)
 
 
-def _slow_downs(counted: Counted) -> _Floats:
+def _slow_downs(counted: Counted) -> Floats:
     """How many times longer runs took because the GPU was slower that day than in the first run of the problem: cuBLAS,
     which was timed next to each, tells, in TF32 next to kernels that round to it. 1 where it was not timed."""
     timed = np.flatnonzero(~np.isnan(counted.baseline_gflops))

@@ -17,6 +17,11 @@ from tilewright.core.problem import Arithmetic
 from tilewright.kernels import KERNELS, orders
 from tilewright.kernels.spec import Config, Kernel
 
+_OF_WARPGROUPS = (
+    {"BM": 64, "BN": 32, "STAGES": 14, "BAND": 4, "CONSUMERS": 1},
+    {"BM": 64, "BN": 64, "STAGES": 7, "PINGPONG": 1},
+)
+
 CONFIGS: dict[str, tuple[dict[str, int], ...]] = {
     "split_k": (
         {"BM": 16, "BN": 32, "BK": 64, "TN": 4, "K_SLICES": 4, "MIN_BLOCKS": 4},
@@ -28,18 +33,7 @@ CONFIGS: dict[str, tuple[dict[str, int], ...]] = {
         {"BM": 32, "K_SLICES": 4, "UNROLL": 16, "WORKERS": 0},
         {"BM": 64, "BN": 64, "K_SLICES": 4, "UNROLL": 16, "WORKERS": 0, "A_BUFFERS": 1, "MIN_BLOCKS": 1},
     ),
-    "gemm_sm90": (
-        {"BM": 64, "BN": 32, "STAGES": 14, "BAND": 4, "CONSUMERS": 1},
-        {"BM": 64, "BN": 64, "STAGES": 7, "PINGPONG": 1},
-    ),
-    "gemm_tf32": (
-        {"BM": 64, "BN": 32, "STAGES": 14, "BAND": 4, "CONSUMERS": 1},
-        {"BM": 64, "BN": 64, "STAGES": 7, "PINGPONG": 1},
-    ),
-    "gemm_tf32_nn": (
-        {"BM": 64, "BN": 32, "STAGES": 14, "BAND": 4, "CONSUMERS": 1},
-        {"BM": 64, "BN": 64, "STAGES": 7, "PINGPONG": 1},
-    ),
+    **dict.fromkeys(("gemm_sm90", "gemm_tf32", "gemm_tf32_nn"), _OF_WARPGROUPS),
 }
 """Overrides of defaults, besides presets: for GPUs without tables, and problems far from what these have."""
 

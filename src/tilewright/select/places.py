@@ -23,8 +23,9 @@ LENGTH = 0.3
 FAR = 2.0
 """Where no tabled problem is as near as this, tables say nothing of a problem."""
 
-_Floats = NDArray[np.float64]
-_Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.intp]
+Flags = NDArray[np.bool_]
 
 
 class Places:
@@ -56,10 +57,10 @@ class Places:
         form, tabled = sizes.form, self.sizes(found).form
         return found if (form.aligned, form.starts) == (tabled.aligned, tabled.starts) else None
 
-    def distances(self, sizes: Sizes) -> _Floats:
+    def distances(self, sizes: Sizes) -> Floats:
         """How far each tabled problem is from a problem."""
         x, y, z = place(sizes)
-        found: _Floats = np.array((x, y, z, 1.0, x * x + y * y + z * z + _ROUNDING)).dot(self.places)
+        found: Floats = np.array((x, y, z, 1.0, x * x + y * y + z * z + _ROUNDING)).dot(self.places)
         np.sqrt(found, found)
         found += self.apart[sizes.aligned]
         return found
@@ -79,7 +80,7 @@ def _place(log_m: Any, log_n: Any, log_k: Any, log_batch: Any) -> tuple[Any, Any
     return log_m + log_n + log_batch, log_k / 3, (log_m - log_n) / 5
 
 
-def _aligned(case: Case, sizes: NDArray[np.int64]) -> _Flags:
+def _aligned(case: Case, sizes: NDArray[np.int64]) -> Flags:
     """`takes.all_aligned` of problems without gaps."""
     m, n, k, batch = sizes.T
 
@@ -93,5 +94,5 @@ def _aligned(case: Case, sizes: NDArray[np.int64]) -> _Flags:
     of_a = offsets(m, k, item) if case.layout[0] == "N" else np.where(m == 1, offsets(m, k, item), offsets(k, m, item))
     of_b = offsets(k, n, item) if case.layout[1] == "N" else np.where(k == 1, offsets(k, n, item), offsets(n, k, item))
     gaps = np.where(k > 0, of_a | of_b, 0) | offsets(m, n, result)
-    aligned: _Flags = gaps % VECTOR_BYTES == 0
+    aligned: Flags = gaps % VECTOR_BYTES == 0
     return aligned

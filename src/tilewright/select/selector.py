@@ -11,12 +11,12 @@ from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.core.dtypes import FLOAT8, RESULTS
 from tilewright.core.errors import DtypeError, TilewrightError
 from tilewright.core.gpus import Gpu, find_gpu
+from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.select import orders
-from tilewright.select.activation import unhidden_us
 from tilewright.select.measured import Measured, nearest_measured, shipped_factors
 from tilewright.select.places import FAR, LENGTH
 from tilewright.tables.cases import Case
@@ -45,6 +45,10 @@ _EMULATED = ("warptiled", "vectorized:fastcuda_v3")
 
 _SMALLEST = ("coalesced", "split_k:tiny")
 """For the emulator, where no such tile fits: one thread an element and nothing staged, or small tiles."""
+
+_ACTIVATION_NS = {"relu": 0.023, "gelu": 0.054, "gelu_tanh": 0.064, "silu": 0.059}
+"""What an activation adds for each element that a multiprocessor has, with a bias: on an H100 at 1024x1024x1024 in
+bfloat16."""
 
 _Expected = tuple[bool, bool, float, Kernel, Config]
 """Whether it errs much more than cuBLAS; whether it costs a copy of C; the microseconds expected; kernel and config."""
@@ -96,6 +100,20 @@ def select(
     if capability is None:
         return _for_emulator(problem, addresses)
     return _fastest(_TabledProblem(problem, capability, device, addresses, kept), adds_c)
+
+
+def unhidden_us(kernel: Kernel, config: Config, sizes: Sizes, gpu: Gpu) -> float:
+    """Microseconds that tensor cores wait for a problem's activation; 0 where there is none.
+
+    Threads compute it at the end of a tile. Tensor cores wait, unless another consumer of the block has a tile of its
+    own (`PINGPONG`) and multiplies meanwhile.
+    """
+    activation = sizes.problem.epilogue.activation
+    if activation is None or config.get("PINGPONG", 1):
+        return 0.0
+    tile = kernel.tile(config)
+    tiles = sizes.batch * ceil_div(sizes.m, tile.m) * ceil_div(sizes.n, tile.n)
+    return ceil_div(tiles, gpu.multiprocessors) * tile.m * tile.n * _ACTIVATION_NS[activation] / 1e3
 
 
 class _Takers(dict[Kernel, bool]):
@@ -157,13 +175,12 @@ class _TabledProblem:
 
 def _fastest(asked: _TabledProblem, adds_c: bool) -> tuple[Kernel, Config]:
     """`select` for a GPU."""
-    problem, known = asked.problem, asked.known
+    problem, known, promise = asked.problem, asked.known, asked.problem.arithmetic.precision
     expected: list[_Expected] = []
     distance = math.inf
     if known is not None:
         if (row := asked.row) is not None:
             ranked = list(asked.ranked(known, row))
-            promise = problem.arithmetic.precision
             if ranked and (promise in (None, "ieee") or any(kernel.precision == promise for kernel, _ in ranked)):
                 separate = (one for one in ranked if one[0].takes.separate_c or not adds_c)
                 kernel, number = next(separate, ranked[0])
@@ -174,8 +191,8 @@ def _fastest(asked: _TabledProblem, adds_c: bool) -> tuple[Kernel, Config]:
     if distance > FAR or not expected or (adds_c and all(one[1] for one in expected)):
         # The kernels' own configs are candidates too.
         expected += _untabled(asked, adds_c)
-    elif known is not None and not _is_known(problem.arithmetic.precision, known):
-        expected += _untabled(asked, adds_c, problem.arithmetic.precision)
+    elif promise not in (None, "ieee") and known and all(one.precision != promise for one in known.kernels):
+        expected += _untabled(asked, adds_c, promise)  # none of this precision was measured
     if not expected:
         raise _no_kernel(problem, asked.capability, asked.addresses)
     return min(expected, key=_rank)[3:]
@@ -189,11 +206,6 @@ def _unless_slow(asked: _TabledProblem, known: Measured, row: int, number: int, 
     if us < _MUCH_FASTER * float(known.times[row, number]):
         return kernel, config
     return known.kernels[number], known.config(number)
-
-
-def _is_known(promise: str | None, known: Measured) -> bool:
-    """Whether kernels of a promise's own precision were measured; those of float32 always were."""
-    return promise in (None, "ieee") or any(kernel.precision == promise for kernel in known.kernels)
 
 
 def _between(asked: _TabledProblem, known: Measured, adds_c: bool) -> tuple[list[_Expected], float]:

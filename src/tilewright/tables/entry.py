@@ -1,14 +1,11 @@
 """Entries of tuned tables: one kernel with one config, measured on one problem."""
 
-import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.core.errors import KernelNotFoundError
-from tilewright.kernels import find
-from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels import find, recorded
 from tilewright.kernels.spec import PROMISES, Kernel
 from tilewright.tables.cases import Case
 
@@ -21,16 +18,10 @@ Shape = tuple[int, int, int, int, str]
 Choice = tuple[str, tuple[tuple[str, int], ...]]
 """A kernel's name, and its parameters in the order of their names."""
 
-_CASE = re.compile(r"[NT]{2} \w+(->\w+)?( [\w+]+)?")
-
 
 @dataclass(frozen=True)
 class Entry:
-    """One kernel with one config, measured on one problem.
-
-    Raises:
-        ValueError: a field is of the wrong type or out of range; the message names it.
-    """
+    """One kernel with one config, measured on one problem."""
 
     m: int
     n: int
@@ -50,28 +41,6 @@ class Entry:
     apart: bool = False
     """Whether runs after other work were measured."""
     batch: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("m", "n", "k", "batch"):
-            size = getattr(self, name)
-            if type(size) is not int or size < 0:
-                raise ValueError(f"{name}: must be an integer of at least 0, got {size!r}")
-        for name, least in (("gflops", 0.0), ("baseline_gflops", 0.0), ("error_ratio", -math.ulp(0.0))):
-            value = getattr(self, name)
-            if value is None and name != "gflops":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not least < value < math.inf:
-                raise ValueError(f"{name}: must be a number above 0, got {value!r}")
-        if not isinstance(self.case, str) or not _CASE.fullmatch(self.case):
-            raise ValueError(f"case: must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {self.case!r}")
-        if not isinstance(self.kernel, str):
-            raise ValueError(f"kernel: must be a name, got {self.kernel!r}")
-        if not isinstance(self.config, Mapping) or not all(type(value) is int for value in self.config.values()):
-            raise ValueError(f"config: must name integers, got {self.config!r}")
-        if not isinstance(self.revision, str | None) or not isinstance(self.apart, bool):
-            raise ValueError(
-                f"revision, apart: must be a name and true or false, got {self.revision!r}, {self.apart!r}"
-            )
 
     @property
     def problem(self) -> Shape:
@@ -149,7 +118,7 @@ def kept_by(kernel: str) -> tuple[str | None, ...]:
 @lru_cache(maxsize=4096)
 def order_of(kernel: str, config: tuple[tuple[str, int], ...]) -> str | None:
     """A config's order of sums; None where it has none, or there is no such kernel or config any more."""
-    now, found = upgraded(kernel, dict(config)), found_kernel(kernel)
+    now, found = recorded(kernel, dict(config)), found_kernel(kernel)
     return None if now is None or found is None else found.sum_order(now)
 
 

@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.kernels import orders
 from tilewright.kernels.spec import PROMISES
-from tilewright.tables.cover import NEAR, fewest
 from tilewright.tables.entry import Choice, Entry, Shape, best_by_problem, found_kernel, kept_by, rank
+
+NEAR = 1.02
+"""A config covers a problem on which it takes at most this many times as long as the fastest."""
 
 KEEP_WITHIN = 1.5
 """A table keeps what is at most this many times slower than the fastest on its problem, of each kernel's best, which
@@ -69,3 +72,27 @@ def _useful(ranked: Sequence[Entry], best: dict[Shape, Entry]) -> set[Choice]:
         covers[rows[entry.problem], columns[entry.choice]] = True
     choices = list(columns)
     return {choices[column] for column in fewest(covers)}
+
+
+def fewest(covers: NDArray[np.bool_]) -> list[int]:
+    """Few choices that together cover every problem that any of them covers, the most useful first.
+
+    Each next one covers most of the problems that are left (the greedy set cover; the least number is
+    hard to find, and seldom much smaller).
+
+    Args:
+        covers: problems x choices, whether a choice covers a problem.
+
+    Returns:
+        Columns of `covers`.
+    """
+    left = covers.astype(np.int32)
+    chosen: list[int] = []
+    while left.size:
+        counts = np.add.reduce(left)
+        best = counts.argmax().item()
+        if not counts[best]:
+            break
+        chosen.append(best)
+        left = left[left[:, best] == 0]
+    return chosen

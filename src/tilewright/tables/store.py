@@ -2,7 +2,8 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import platformdirs
 
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, find_gpu
+from tilewright.kernels.spec import Config, Kernel, valid_configs
 from tilewright.tables.entry import Entry
-from tilewright.tables.table import Table, file_name
+from tilewright.tables.table import Table, config_of, file_name
 
 FOLDER_VARIABLE = "TILEWRIGHT_TABLES"
 """Environment variable that names another folder for the user's tables."""
@@ -70,3 +72,21 @@ def save(gpu: str, capability: tuple[int, int], entries: Sequence[Entry]) -> Pat
     table.merged(entries).save(path)
     load.cache_clear()
     return path
+
+
+def shipped_configs(kernel: Kernel) -> list[Config]:
+    """Configs of a kernel that ship, each once: its default, its presets, what was tuned for GPUs, and those of shipped
+    tables. Of a kernel from a source file the default and presets."""
+    own = list(valid_configs(kernel, ({}, *kernel.presets.values(), *kernel.tuned.values())))
+    tabled = () if kernel.foreign else _tabled().get(kernel.name, ())
+    return list(dict.fromkeys((*own, *tabled)))
+
+
+@lru_cache
+def _tabled() -> Mapping[str, Sequence[Config]]:
+    """Configs that shipped tables name, by the kernel's name."""
+    found = defaultdict(list)
+    for table in shipped():
+        for choice in table.choices:
+            found[choice[0]].append(config_of(choice))
+    return found

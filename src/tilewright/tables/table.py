@@ -12,8 +12,8 @@ have five digits: two measurements of one thing differ by more.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,17 +24,18 @@ from numpy.typing import NDArray
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import json_kind, save
 from tilewright.core.problem import Problem
-from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels import recorded
 from tilewright.kernels.spec import Config
-from tilewright.tables.cases import Case, timed_case
+from tilewright.tables.cases import timed_case
 from tilewright.tables.entry import Entry
 from tilewright.tables.merging import merged
 
 FORMAT = 3
-"""Version of the format that is written. A user's tables of format 2, an object an entry, are read too."""
+"""Version of the format, the only one that is read."""
 
 KIND = json_kind("a tuned table", "format", "gpu")
 
+_CASE = re.compile(r"[NT]{2} \w+(->\w+)?( [\w+]+)?")
 _DIGITS = 5
 _SIZES, _NUMBERS = 4, 5
 
@@ -114,17 +115,17 @@ class Table:
         """Read a table.
 
         Raises:
-            RecordsError: the file cannot be read, or is not a table of these formats; the message says what is wrong.
+            RecordsError: the file cannot be read, or is no table of this format; the message says what is wrong.
         """
         try:
             return _read(json.loads(path.read_bytes()))
         except OSError as error:
             raise RecordsError(f"cannot read the table {path}: {error.strerror}") from error
         except RecursionError:
-            raise RecordsError(f"{path} is not a table of format 2 or {FORMAT}: it is nested too deep") from None
+            raise RecordsError(f"{path} is not a table of format {FORMAT}: it is nested too deep") from None
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             reason = error if isinstance(error, ValueError) else f"{type(error).__name__} {error}"
-            raise RecordsError(f"{path} is not a table of format 2 or {FORMAT}: {reason}") from error
+            raise RecordsError(f"{path} is not a table of format {FORMAT}: {reason}") from error
 
     def save(self, path: Path) -> None:
         """Write the table, a problem a line. The file appears whole or not at all.
@@ -146,9 +147,8 @@ class Table:
 
     def of_today(self) -> "Table":
         """This table in the parameters that kernels have now, without kernels and configs that no longer exist."""
-        now = ((entry, upgraded(entry.kernel, entry.config)) for entry in self.entries)
-        entries = [replace(entry, config=config) for entry, config in now if config is not None]
-        return Table.of(self.gpu, self.capability, entries, self.factors)
+        now = [recorded(choice[0], config_of(choice)) for choice in self.choices]
+        return Table.of(self.gpu, self.capability, self._entries_with(now), self.factors)
 
     def merged(self, entries: Iterable[Entry]) -> "Table":
         """This table with newer entries, in the parameters of now, without what is not worth keeping: see `merging`."""
@@ -168,15 +168,16 @@ class Table:
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """All measurements, one by one."""
-        kernels = [kernel for kernel, _, _ in self.choices]
-        configs = [dict(config_of(choice)) for choice in self.choices]
-        return tuple(
-            Entry(m, n, k, case, kernels[choice], configs[choice], gflops, baseline, error, revision, apart, batch)
-            for case, problems in self.cases.items()
-            for m, n, k, batch, *measured in problems
-            for choice, gflops, baseline, error, run in measured
-            for revision, apart in [self.runs[run]]
-        )
+        return tuple(self._entries_with([dict(config_of(choice)) for choice in self.choices]))
+
+    def _entries_with(self, configs: Sequence[Mapping[str, int] | None]) -> Iterator[Entry]:
+        """The measurements of all choices but those without a config here."""
+        for case, problems in self.cases.items():
+            for m, n, k, batch, *measured in problems:
+                for choice, gflops, baseline, error, run in measured:
+                    if (config := configs[choice]) is not None:
+                        kernel, (revision, apart) = self.choices[choice][0], self.runs[run]
+                        yield Entry(m, n, k, case, kernel, config, gflops, baseline, error, revision, apart, batch)
 
     def holds(self, problem: Problem) -> bool:
         """Whether there are measurements of a problem's sizes, batch and case."""
@@ -195,8 +196,6 @@ def _read(facts: Any) -> Table:
     gpu, (major, minor) = facts["gpu"], facts["capability"]
     if not (isinstance(gpu, str) and type(major) is type(minor) is int):
         raise ValueError(f"gpu, capability: must be a name and two integers, got {gpu!r}, {facts['capability']!r}")
-    if facts["format"] == 2:
-        return Table.of(gpu, (major, minor), (Entry(**entry) for entry in facts["entries"]))
     if facts["format"] != FORMAT:
         raise ValueError(f"format: got {facts['format']!r}")
     choices = [(kernel, names, values) for kernel, names, *configs in facts["kernels"] for values in configs]
@@ -213,7 +212,11 @@ def _check(table: Table) -> None:
         ValueError, TypeError: some are of the wrong type or out of range.
     """
     for case in table.cases:
-        Case.parse(case)
+        if not _CASE.fullmatch(case):
+            raise ValueError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
+    for kernel, names, values in table.choices:
+        if not (isinstance(kernel, str) and len(names) == len(values)):
+            raise ValueError(f"kernels must have a name, and values for all parameters, got {kernel!r}")
     if not table.cases:
         return
     cells = [table.cells(case) for case in table.cases]

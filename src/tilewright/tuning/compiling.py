@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from types import TracebackType
 
 from tilewright.core import gpus
 from tilewright.core.errors import CompileError
@@ -30,9 +29,7 @@ class CompilePool:
     def __enter__(self) -> "CompilePool":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def __len__(self) -> int:

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from tilewright.bench.records import Baseline, Record
 from tilewright.core.errors import TilewrightError
-from tilewright.kernels import find
-from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels import find, recorded
 from tilewright.kernels.spec import PROMISES
 from tilewright.tables.cases import timed_case
 from tilewright.tables.entry import Entry
@@ -23,7 +22,7 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
         plain = record.engine == "cuda" and (record.alpha, record.beta) == (1.0, 0.0)
         if record.prepared or not (record.verified and plain and record.gflops and is_promising(kernel)):
             continue
-        config = upgraded(kernel, record.config)
+        config = recorded(kernel, record.config)
         if config is None:
             continue
         entry = Entry(

@@ -4,21 +4,20 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewright.core.errors import RecordsError, WriteError
 from tilewright.core.files import Kind
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import spec
-from tilewright.kernels.old_configs import completed
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.tables.cases import timed_case
 
 FORMAT = 2
-"""Version of the format of lines. Those of format 1, of row-major products, are read too."""
+"""Version of the format of lines. Those of format 1, which have no case, are passed over."""
 
 _HEADERS = Path(spec.__file__).parent / "include"
 
@@ -51,7 +50,7 @@ class Trial(BaseModel):
     alpha: float = 1.0
     beta: float = 0.0
     outcome: Outcome
-    time_us: float | None = None
+    time_us: float | None = Field(default=None, gt=0)
     """Median of the samples; of one short sample where it was stopped."""
     against: float | None = None
     """The incumbent's median in the same samples, in microseconds."""
@@ -66,26 +65,6 @@ class Trial(BaseModel):
     """Seconds of tuning on this problem by then, over all runs."""
     note: str = ""
     """What the compiler, the engine or the operating system said."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_today(cls, fields: Any) -> Any:
-        """Lines of format 1 in today's form; those of products with other scalars are left out."""
-        if not isinstance(fields, dict) or "dtype" not in fields:
-            return fields
-        if (fields.get("alpha", 1.0), fields.get("beta", 0.0)) != (1.0, 0.0):
-            raise ValueError("a trial of a product with alpha and beta")
-        return {**fields, "case": f"NN {fields['dtype']}"}
-
-    @field_validator("config")
-    @classmethod
-    def _in_todays_parameters(cls, config: dict[str, int], info: ValidationInfo) -> dict[str, int]:
-        return completed(info.data.get("kernel", ""), config)
-
-    @field_validator("incumbent")
-    @classmethod
-    def _incumbent_too(cls, incumbent: tuple[str, dict[str, int]] | None) -> tuple[str, dict[str, int]] | None:
-        return incumbent and (incumbent[0], completed(*incumbent))
 
     @property
     def problem(self) -> tuple[int, int, int, int, str]:

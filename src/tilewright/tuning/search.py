@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.analysis.cost import predict
 from tilewright.bench.records import Record
@@ -19,8 +20,7 @@ from tilewright.tables.cases import timed_case
 from tilewright.tuning import space
 from tilewright.tuning.compiling import CompilePool
 from tilewright.tuning.journal import Journal, Outcome, Trial, source_digest
-from tilewright.tuning.supervisor import Worker
-from tilewright.tuning.worker import Answer, Final, Job, Named
+from tilewright.tuning.worker import Answer, Final, Job, Worker
 
 _RANKED_AS = find_gpu("NVIDIA H200", (9, 0))
 """Whose costs order the configs on the emulator, which is no GPU in particular."""
@@ -57,11 +57,6 @@ class Progress:
     outcomes: dict[Outcome, int] = field(default_factory=dict)
     resumed: int = 0
     """Of those done, how many the journal had from an earlier run."""
-
-    def add(self, trial: Trial) -> None:
-        """Count a trial."""
-        self.done += 1
-        self.outcomes[trial.outcome] = self.outcomes.get(trial.outcome, 0) + 1
 
 
 OnTrial = Callable[[Progress, Trial], None]
@@ -129,7 +124,7 @@ class Search:
                     else:
                         ready.append((choice, report, self._predict(choice, report)))
                 if ready:
-                    chosen = min(ready, key=self._place)
+                    chosen = min(ready, key=lambda one: self._expected(one[0].kernel.name, one[2]))
                     ready.remove(chosen)
                     self._note(on_trial, self._measure(*chosen))
                 elif not len(pool):
@@ -152,10 +147,10 @@ class Search:
                 chosen[best.tried] = None
         if not chosen:
             return []
-        named: list[Named] = [(kernel, dict(config)) for kernel, config in chosen]
+        choices = [Choice(self._kernels[name], config) for name, config in chosen]
         try:
             records = self._worker.ask(
-                Final(self._problem, self._settings.scalars, named, self._settings.final_samples)
+                Final(self._problem, self._settings.scalars, choices, self._settings.final_samples)
             )
         except LostError as error:
             raise TilewrightError(f"the final measurement of {self._problem.shape} {error.fate}: {error}") from None
@@ -197,20 +192,18 @@ class Search:
         return cost.us if cost else math.inf
 
     def _expected(self, kernel: str, predicted_us: float) -> float:
-        """A prediction, times what this kernel's measured times were over their predictions so far."""
+        """A prediction, times what this kernel's measured times were over their predictions so far; of all the same
+        where configs are taken as they are enumerated."""
+        if self._settings.exhaustive:
+            return 0.0
         factors = self._factors.get(kernel)
         return predicted_us * (statistics.median(factors) if factors else 1.0)
-
-    def _place(self, waiting: tuple[Choice, CompileReport, float]) -> float:
-        """What the next to be measured has least of."""
-        choice, _, predicted_us = waiting
-        return 0.0 if self._settings.exhaustive else self._expected(choice.kernel.name, predicted_us)
 
     def _next_to_compile(self) -> Choice | None:
         heads = [(name, waiting[-1][1]) for name, waiting in self._waiting.items() if waiting]
         if not heads:
             return None
-        name = heads[0][0] if self._settings.exhaustive else min(heads, key=lambda head: self._expected(*head))[0]
+        name = min(heads, key=lambda head: self._expected(*head))[0]
         return self._waiting[name].pop()[0]
 
     def _refusal(self, choice: Choice, report: CompileReport | str) -> tuple[Outcome, str] | None:
@@ -224,32 +217,26 @@ class Search:
 
     def _measure(self, choice: Choice, report: CompileReport, predicted_us: float) -> Trial:
         settings, best, start = self._settings, self.progress.best, time.monotonic()
-        incumbent = (best.kernel, best.config) if best and not settings.exhaustive else None
-        job = Job(
-            self._problem,
-            self._settings.scalars,
-            named=(choice.kernel.name, dict(choice.config)),
-            incumbent=incumbent,
-            samples=settings.samples,
-            slack=settings.slack,
-        )
+        rival = best if best and not settings.exhaustive else None
+        incumbent = Choice(self._kernels[rival.kernel], Config(rival.config)) if rival else None
+        job = Job(self._problem, settings.scalars, choice, incumbent, settings.samples, settings.slack)
         try:
             answer: Answer = self._worker.ask(job)
         except LostError as error:
             answer = Answer(error.fate, note=str(error))
-        trial = self._trial(choice, answer.outcome, answer.note)
-        return trial.model_copy(
-            update={
-                "time_us": answer.time_us,
-                "against": answer.against,
-                "incumbent": incumbent if answer.outcome == "stopped" else None,
-                "predicted_us": predicted_us if math.isfinite(predicted_us) else None,
-                "registers": report.registers,
-                "spent_s": round(time.monotonic() - start, 4),
-            }
+        return self._trial(
+            choice,
+            answer.outcome,
+            answer.note,
+            time_us=answer.time_us,
+            against=answer.against,
+            incumbent=(rival.kernel, rival.config) if rival and answer.outcome == "stopped" else None,
+            predicted_us=predicted_us if math.isfinite(predicted_us) else None,
+            registers=report.registers,
+            spent_s=round(time.monotonic() - start, 4),
         )
 
-    def _trial(self, choice: Choice, outcome: Outcome, note: str) -> Trial:
+    def _trial(self, choice: Choice, outcome: Outcome, note: str, **measured: Any) -> Trial:
         problem, name = self._problem, choice.kernel.name
         return Trial(
             device=self._engine.device_name,
@@ -265,7 +252,7 @@ class Search:
             beta=self._settings.scalars.beta,
             outcome=outcome,
             note=note[:2000],
-            at_s=round(self._before_s + time.monotonic() - self._start, 4),
+            **measured,
         )
 
     def _note(self, on_trial: OnTrial, trial: Trial) -> None:
@@ -281,7 +268,8 @@ class Search:
         on_trial(self.progress, trial)
 
     def _count(self, trial: Trial) -> None:
-        self.progress.add(trial)
+        self.progress.done += 1
+        self.progress.outcomes[trial.outcome] = self.progress.outcomes.get(trial.outcome, 0) + 1
         if trial.time_us and trial.predicted_us:
             self._factors.setdefault(trial.kernel, []).append(trial.time_us / trial.predicted_us)
 

@@ -21,7 +21,7 @@ def configs(kernel: Kernel, capability: tuple[int, int] | None) -> list[Config]:
     names = [parameter.name for parameter in kernel.parameters]
     for values in itertools.product(*(parameter.values for parameter in kernel.parameters)):
         config = Config(dict(zip(names, values, strict=True)))
-        if all(constraint.holds(config) for constraint in kernel.constraints):
+        if all(holds(config) for holds in kernel.constraints.values()):
             found[config] = None
     return list(found)
 

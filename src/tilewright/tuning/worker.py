@@ -1,36 +1,38 @@
-"""The process that measures. It is a process of its own so that a kernel which hangs or crashes ends only it."""
+"""The process that measures, and what starts it, watches its deadlines, and replaces it when it hangs or crashes.
+
+It is a process of its own so that a kernel which hangs or crashes ends only it.
+"""
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.bench.measure import OperandSet, measure, operand_sets, reads_c, time_both, verify, work_on
 from tilewright.bench.records import Record
 from tilewright.bench.run import baseline_library
 from tilewright.bench.verify import READS_C, Operands, limit
-from tilewright.core.errors import CompileError, EngineUnavailableError, TilewrightError
+from tilewright.core.errors import CompileError, EngineUnavailableError, LaunchError, TilewrightError
 from tilewright.core.problem import Problem, Scalars
+from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
 from tilewright.engines.registry import resolve_engine
-from tilewright.kernels.spec import Choice, Kernel
+from tilewright.kernels.spec import Choice
 from tilewright.kernels.takes import Addresses
 from tilewright.tuning.journal import Outcome
+
+_PREPARE_S = 300.0
+"""Making a problem's operands may take this long, and a second more for each _PREPARED_FLOPS of their product."""
+
+_PREPARED_FLOPS = 1e9
 
 _SHORT_S = 2e-3
 """The first, short sample of a config lasts about this long, or one run."""
 
 _MOST_SHORT_RUNS = 100
-
-Named = tuple[str, dict[str, int]]
-"""A kernel's name and the values of a config: what passes between processes."""
-
-Lookup = Callable[[str], Kernel]
-"""From a kernel's name to the kernel; a function of a module, or a method of data, that a new process can be sent."""
 
 
 class Prepare(NamedTuple):
@@ -45,8 +47,8 @@ class Job(NamedTuple):
 
     problem: Problem
     scalars: Scalars
-    named: Named
-    incumbent: Named | None
+    choice: Choice
+    incumbent: Choice | None
     """The best so far, to be timed in turns with."""
     samples: int
     slack: float
@@ -58,7 +60,7 @@ class Final(NamedTuple):
 
     problem: Problem
     scalars: Scalars
-    named: list[Named]
+    choices: list[Choice]
     samples: int
 
 
@@ -73,7 +75,7 @@ class Answer(NamedTuple):
     """Whether the process can run nothing more, as after an illegal access on a GPU."""
 
 
-def serve(connection: Connection, engine_name: str, lookup: Lookup) -> None:
+def serve(connection: Connection, engine_name: str) -> None:
     """Answer jobs until the other end closes. The first answer is an empty text, or why there is no engine."""
     try:
         engine = resolve_engine(engine_name)
@@ -84,7 +86,7 @@ def serve(connection: Connection, engine_name: str, lookup: Lookup) -> None:
     while True:
         request = connection.recv()
         if isinstance(request, Prepare):
-            bench = _Bench(engine, request.problem, request.scalars, lookup)
+            bench = _Bench(engine, request.problem, request.scalars)
             connection.send(bench.prepare())
         elif isinstance(request, Final):
             connection.send(bench.final(request))
@@ -102,8 +104,7 @@ class _Bench:
     engine: Engine
     problem: Problem
     scalars: Scalars
-    lookup: Lookup
-    _incumbent: tuple[Named, float] | None = None
+    _incumbent: tuple[Choice, float] | None = None
 
     @cached_property
     def operands(self) -> Operands:
@@ -135,15 +136,20 @@ class _Bench:
             library = baseline_library(self.engine)
         except EngineUnavailableError:
             library = None
-        choices = [self._choice(named) for named in request.named]
         try:
-            samples = request.samples
-            return measure(self.engine, choices, self.problem, samples=samples, library=library, scalars=self.scalars)
+            return measure(
+                self.engine,
+                request.choices,
+                self.problem,
+                samples=request.samples,
+                library=library,
+                scalars=self.scalars,
+            )
         except (TilewrightError, MemoryError, RuntimeError) as error:
             return str(error)
 
     def _measure(self, job: Job) -> Answer:
-        kernel, config = self._choice(job.named)
+        kernel, config = job.choice
         plan, error = verify(self.engine, kernel, config, self.operands)
         allowed = limit(self.problem, kernel.precision)
         if not error <= allowed:
@@ -156,20 +162,13 @@ class _Bench:
         works = [work_on(self.engine, one, self.sets, self.scalars) for one in plans]
         times = [both.usual_us for both in time_both(self.engine, works, job.samples, rotation=len(self.sets))]
         if job.incumbent is None or times[0] < times[1]:
-            self._incumbent = (job.named, short)
+            self._incumbent = (job.choice, short)
         return Answer("timed", times[0], times[1] if job.incumbent else None)
 
-    def _choice(self, named: Named) -> Choice:
-        name, values = named
-        kernel = self.lookup(name)
-        return Choice(kernel, kernel.config(values))
+    def _plan(self, choice: Choice) -> Plan:
+        return self.engine.plan(*choice, self.problem, Addresses(*self.sets[0].pointers[:3]))
 
-    def _plan(self, named: Named) -> Plan:
-        kernel, config = self._choice(named)
-        addresses = Addresses(*self.sets[0].pointers[:3])
-        return self.engine.plan(kernel, config, self.problem, addresses)
-
-    def _incumbents_sample(self, incumbent: Named) -> float:
+    def _incumbents_sample(self, incumbent: Choice) -> float:
         if self._incumbent is None or self._incumbent[0] != incumbent:
             self._incumbent = (incumbent, self._short_sample(self._plan(incumbent)))
         return self._incumbent[1]
@@ -195,3 +194,77 @@ class _Bench:
         except (TilewrightError, RuntimeError):
             return False
         return True
+
+
+class Worker:
+    """A process that measures: started when there is something to measure, and again after each that was lost."""
+
+    def __init__(self, engine_name: str, deadline_s: float) -> None:
+        """Prepare a worker.
+
+        Args:
+            engine_name: 'cuda' or 'emulator'.
+            deadline_s: seconds that one config may take.
+        """
+        self.deadline_s = deadline_s
+        self._engine_name = engine_name
+        self._apart: Apart | None = None
+        self._posed: tuple[Problem, Scalars] | None = None
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def ask(self, request: Job | Final) -> Any:
+        """An Answer to a Job; to a Final records, or a text that says why there are none.
+
+        Raises:
+            LostError: it took longer than the deadline, or the process ended; the next request gets a new one.
+            EngineUnavailableError: no process can be started that has the engine.
+            LaunchError: the problem's operands cannot be made.
+        """
+        apart = self._start()
+        if (request.problem, request.scalars) != self._posed:
+            self._prepare(apart, request.problem, request.scalars)
+        configs = len(request.choices) + 1 if isinstance(request, Final) else 1
+        answer = self._exchange(apart, request, self.deadline_s * configs)
+        if isinstance(answer, Answer) and answer.broken:
+            self.end()
+        return answer
+
+    def end(self) -> None:
+        """End the process."""
+        if self._apart:
+            self._apart.end()
+        self._apart = self._posed = None
+
+    def _start(self) -> Apart:
+        if self._apart is not None:
+            return self._apart
+        apart = self._apart = Apart(serve, self._engine_name, name="tune")
+        try:
+            if refusal := apart.wait_for_start():
+                raise EngineUnavailableError(refusal)
+        except EngineUnavailableError:
+            self.end()
+            raise
+        return apart
+
+    def _prepare(self, apart: Apart, problem: Problem, scalars: Scalars) -> None:
+        try:
+            refusal = self._exchange(apart, Prepare(problem, scalars), _PREPARE_S + problem.flops / _PREPARED_FLOPS)
+        except LostError as error:
+            refusal = str(error)
+        if refusal:
+            raise LaunchError(f"the operands of {problem.shape} cannot be made: {refusal}")
+        self._posed = problem, scalars
+
+    def _exchange(self, apart: Apart, request: Job | Final | Prepare, allowed_s: float) -> Any:
+        apart.send(request)
+        try:
+            return apart.receive(allowed_s)
+        except LostError:
+            self.end()
+            raise

@@ -9,10 +9,11 @@ from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import round_up
 from tilewright.kernels.families import Fragment, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel, Tile
+from tilewright.kernels.takes import Variant
 
 FRAGMENT_WIDTH = 4
 """float32 elements of one load of fragments from shared memory."""
-SPILL_TRAFFIC = 8
+_SPILL_TRAFFIC = 8
 """Bytes that a register too many is spilled with: stored, and loaded again."""
 
 
@@ -47,6 +48,44 @@ class Footprint:
         return join(blocks * self.busy, self.alone)
 
 
+class Demand(NamedTuple):
+    """What a step of a block asks of its multiprocessor, in cycles."""
+
+    multiply: float
+    """Of the FP32 lanes or the tensor cores."""
+    issue: float
+    """To issue all instructions, with all partitions busy."""
+    banks: float
+    """Of shared memory and the L1 cache."""
+    reads: float
+    """How often in a step a warp waits for shared memory."""
+    at_once: bool
+    """Whether the loads of shared memory between two such waits all come first."""
+    waits: float
+    """That a block waits for global memory and at barriers, with nothing else to do."""
+
+    @property
+    def busy(self) -> float:
+        """That a step takes the multiprocessor: issue and banks overlap like the sides of a right angle."""
+        return math.hypot(max(self.multiply, self.issue), self.banks)
+
+
+class Asked(NamedTuple):
+    """A kernel with a config on a GPU, whose footprint is asked for."""
+
+    kernel: Kernel
+    config: Config
+    sm: Multiprocessor
+    variant: Variant
+    room: Occupancy
+    """Room for its blocks."""
+    spill_bytes: int
+    starts: tuple[int, int]
+    """The bytes at multiples of which lines of A and B start."""
+    demand: Demand | None
+    """What was counted of a kernel of the family `Staging`; None: it is estimated."""
+
+
 class Needs(NamedTuple):
     """What a thread and a block hold, as estimated or as the compiler reports it."""
 
@@ -64,10 +103,16 @@ def fragment(kernel: Kernel, config: Config) -> Fragment:
     return Fragment(side, side)
 
 
-def registers_given(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor) -> int:
+def granted(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor) -> int:
     """Registers of a thread that wants this many, as the compiler keeps `min_blocks` blocks within a multiprocessor."""
     together = kernel.threads(config) * kernel.cost.min_blocks(config)
     return min(wanted, sm.registers_per_thread, sm.registers // together // 8 * 8)
+
+
+def spilling(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor, static_shared_bytes: int) -> Needs:
+    """What is estimated of a kernel that spills the registers which its threads want and do not get."""
+    registers = granted(wanted, kernel, config, sm)
+    return Needs(registers, _SPILL_TRAFFIC * (wanted - registers), static_shared_bytes)
 
 
 def spread(warps: int, partitions: int) -> int:

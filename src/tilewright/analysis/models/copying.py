@@ -1,13 +1,19 @@
 """Kernels whose copies into shared memory run while they multiply: their latency is hidden, their issue is not."""
 
-from tilewright.analysis.models.block import FRAGMENT_WIDTH, Footprint, Needs, fragment, join, spread
-from tilewright.analysis.models.block import registers_given as given
-from tilewright.analysis.occupancy import Occupancy
+from tilewright.analysis.models.block import (
+    FRAGMENT_WIDTH,
+    Asked,
+    Footprint,
+    Needs,
+    fragment,
+    granted,
+    join,
+    spread,
+)
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Copying
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.kernels.takes import Variant
 
 _WIDE_LOAD = 2.1
 """Cycles of shared memory for a warp's 128-bit load of fragments, of which neighbours share pieces."""
@@ -47,25 +53,18 @@ _BARRIER_BYTES = 1024
 """Static shared memory, of barriers and of what aligns the dynamic part."""
 
 
-def needs(kernel: Kernel, family: Copying, config: Config, sm: Multiprocessor) -> Needs:
+def needs(kernel: Kernel, family: Copying, config: Config, sm: Multiprocessor, layout: str) -> Needs:
     """Estimates without a compiler's report: it spills nothing, and does with fewer registers where it must."""
     rows, cols, *_ = fragment(kernel, config)
     shares = family.workers(config) > 0
     others, of_each = _SHARING_REGISTERS if shares and family.k_slices(config) == 1 else _REGISTERS
-    registers = given(int(others + of_each * rows * cols), kernel, config, sm)
+    registers = granted(int(others + of_each * rows * cols), kernel, config, sm)
     return Needs(registers, 0, _BARRIER_BYTES if shares or family.copies == "tensor maps" else 0)
 
 
-def footprint(
-    kernel: Kernel,
-    family: Copying,
-    config: Config,
-    sm: Multiprocessor,
-    variant: Variant,
-    room: Occupancy,
-    spill_bytes: int,
-) -> Footprint:
-    """What a block asks for, with room for these."""
+def footprint(asked: Asked, family: Copying) -> Footprint:
+    """What a block asks for."""
+    kernel, config, sm, variant, room, spill_bytes, *_ = asked
     tile, (rows, cols, *_) = kernel.tile(config), fragment(kernel, config)
     warps, slices = room.warps_per_block, family.k_slices(config)
     loads = (rows + cols) / FRAGMENT_WIDTH

@@ -12,11 +12,18 @@ measurements on an H200: the mean error is 7%.
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
 
-from tilewright.analysis.models.block import FRAGMENT_WIDTH, SPILL_TRAFFIC, Footprint, Needs, fragment, queue, spread
-from tilewright.analysis.models.block import registers_given as given
-from tilewright.analysis.occupancy import Occupancy
+from tilewright.analysis.models.block import (
+    FRAGMENT_WIDTH,
+    Asked,
+    Demand,
+    Footprint,
+    Needs,
+    fragment,
+    queue,
+    spilling,
+    spread,
+)
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div
@@ -65,42 +72,19 @@ _BESIDES = 1.1
 """Instructions for each that multiplies or loads, as an estimate."""
 
 
-class Demand(NamedTuple):
-    """What a step of a block asks of its multiprocessor, in cycles."""
-
-    multiply: float
-    """Of the FP32 lanes or the tensor cores."""
-    issue: float
-    """To issue all instructions, with all partitions busy."""
-    banks: float
-    """Of shared memory and the L1 cache."""
-    reads: float
-    """How often in a step a warp waits for shared memory."""
-    at_once: bool
-    """Whether the loads of shared memory between two such waits all come first."""
-    waits: float
-    """That a block waits for global memory and at barriers, with nothing else to do."""
-
-    @property
-    def busy(self) -> float:
-        """That a step takes the multiprocessor: issue and banks overlap like the sides of a right angle."""
-        return math.hypot(max(self.multiply, self.issue), self.banks)
-
-
-def needs(kernel: Kernel, config: Config, sm: Multiprocessor, layout: str) -> Needs:
+def needs(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, layout: str) -> Needs:
     """Estimates without a compiler's report."""
     rows, cols, *_ = fragment(kernel, config)
     tile = kernel.tile(config)
     wanted = int(rows * cols + rows + cols) + _OTHER_REGISTERS
-    registers = given(wanted, kernel, config, sm)
     declared = tile.k > 1 and not kernel.shared_bytes(config, layout)
-    return Needs(registers, SPILL_TRAFFIC * (wanted - registers), 4 * tile.k * (tile.m + tile.n) if declared else 0)
+    return spilling(wanted, kernel, config, sm, 4 * tile.k * (tile.m + tile.n) if declared else 0)
 
 
-def footprint(
-    kernel: Kernel, config: Config, sm: Multiprocessor, demand: Demand, room: Occupancy, spill_bytes: int
-) -> Footprint:
-    """What a block asks for, with room for these."""
+def footprint(asked: Asked, family: Staging) -> Footprint:
+    """What a block asks for."""
+    kernel, config, sm, variant, room, spill_bytes, *_ = asked
+    demand = asked.demand or estimate(kernel, family, config, sm, variant)
     partitions, warps = sm.partitions, room.warps_per_block
     busy, lone = demand.busy, demand.busy * spread(warps, partitions) / warps
     if demand.reads:
@@ -143,7 +127,9 @@ def estimate(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor
         banks = loaded * (1.0 if precision == "float16" else GENERIC_LOAD) + staged * item / 4
         return Demand(multiply, 0.0, banks, 0, False, BARRIERS)
     products = rows * cols * warps * tile.k
-    wavefronts = _scalar(rows, cols) if not kernel.vectorized else wide(kernel, config)
+    # Loads at one k that the source makes one by one: those of A are merged along k.
+    one_by_one = rows / 2 + (cols if cols < FRAGMENT_WIDTH else 2 * cols)
+    wavefronts = wide(kernel, config) if kernel.vectorized else one_by_one
     width = FRAGMENT_WIDTH if kernel.vectorized else 1
     issue = _BESIDES * (products + (rows + cols) / width * warps * tile.k) / sm.partitions
     banks = wavefronts * warps * tile.k + staged
@@ -169,11 +155,6 @@ def _unstaged(kernel: Kernel, config: Config, sm: Multiprocessor, variant: Varia
     lanes_n = fragment(kernel, config).lanes_n
     of_a = WARP // lanes_n
     return (of_a / sm.l1_lines if variant.edges else of_a) + 1
-
-
-def _scalar(rows: float, cols: float) -> float:
-    """Wavefronts of a warp's loads at one k that the source makes one by one: those of A are merged along k."""
-    return rows / 2 + (cols if cols < FRAGMENT_WIDTH else 2 * cols)
 
 
 def wide(kernel: Kernel, config: Config) -> int:

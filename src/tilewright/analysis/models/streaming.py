@@ -2,9 +2,7 @@
 
 import math
 
-from tilewright.analysis.models.block import FRAGMENT_WIDTH, SPILL_TRAFFIC, Footprint, Needs, fragment, join, spread
-from tilewright.analysis.models.block import registers_given as given
-from tilewright.analysis.occupancy import Occupancy
+from tilewright.analysis.models.block import FRAGMENT_WIDTH, Asked, Footprint, Needs, fragment, join, spilling, spread
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Streaming
@@ -22,18 +20,18 @@ _MOST_SUMS = 4096
 """float32 in static shared memory, for sums of threads along k."""
 
 
-def needs(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor) -> Needs:
+def needs(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor, layout: str) -> Needs:
     """Estimates without a compiler's report."""
     few, wide = _sides(kernel, family, config)
     tile = kernel.tile(config)
     elements = family.depth(config) * (few + (1 + family.ahead(config)) * wide)
     wanted = int(few * wide + elements) + _OTHER_REGISTERS
-    registers = given(wanted, kernel, config, sm)
-    return Needs(registers, SPILL_TRAFFIC * (wanted - registers), 4 * min(_MOST_SUMS, tile.m * tile.n * WARP))
+    return spilling(wanted, kernel, config, sm, 4 * min(_MOST_SUMS, tile.m * tile.n * WARP))
 
 
-def footprint(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor, room: Occupancy) -> Footprint:
-    """What a block asks for, with room for these."""
+def footprint(asked: Asked, family: Streaming) -> Footprint:
+    """What a block asks for."""
+    kernel, config, sm, _, room, *_ = asked
     (few, wide), warps, depth = _sides(kernel, family, config), room.warps_per_block, family.depth(config)
     loads = (few + wide) / FRAGMENT_WIDTH
     fed = join(max(few * wide * WARP / sm.lanes, (few * wide + loads) / sm.partitions), loads)

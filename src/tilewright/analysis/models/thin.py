@@ -10,12 +10,11 @@ The constants are fitted to runs of both kernels on an H100 and an H200, of 16 t
 each).
 """
 
-from tilewright.analysis.models.block import Footprint, join
-from tilewright.analysis.occupancy import Occupancy
-from tilewright.core.gpus import Multiprocessor
+from tilewright.analysis.models.block import Asked, Footprint, join
+from tilewright.analysis.models.warpgroups import needs
 from tilewright.kernels.families import Thin
-from tilewright.kernels.spec import Config, Kernel
-from tilewright.kernels.takes import Variant
+
+__all__ = ["footprint", "needs"]
 
 _WARPGROUP = 128
 _LEAST_COLUMNS = 16
@@ -38,10 +37,9 @@ _EXCHANGED = 0.2
 """... and from one block of a cluster to another."""
 
 
-def footprint(
-    kernel: Kernel, family: Thin, config: Config, sm: Multiprocessor, variant: Variant, room: Occupancy
-) -> Footprint:
-    """What a block asks for, with room for these."""
+def footprint(asked: Asked, family: Thin) -> Footprint:
+    """What a block asks for."""
+    kernel, config, sm, _, room, *_ = asked
     tile, consumers = kernel.tile(config), family.consumers(config)
     products = family.terms * (family.terms + 1) // 2
     tensor = products * max(tile.m, _LEAST_COLUMNS) * tile.n * tile.k / sm.half_products

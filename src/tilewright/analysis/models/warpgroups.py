@@ -24,9 +24,7 @@ which is where `_LOAD_LATENCY` comes from.
 import math
 from typing import NamedTuple
 
-from tilewright.analysis.models.block import Footprint, Needs, join
-from tilewright.analysis.models.block import registers_given as given
-from tilewright.analysis.occupancy import Occupancy
+from tilewright.analysis.models.block import Asked, Footprint, Needs, granted, join
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import SECTOR_BYTES, round_up
@@ -92,24 +90,17 @@ _REGISTERS = 40
 """Registers of a thread besides sums, where no compiler reports them."""
 
 
-def needs(kernel: Kernel, family: Warpgroups, config: Config, sm: Multiprocessor) -> Needs:
+def needs(kernel: Kernel, family: Warpgroups, config: Config, sm: Multiprocessor, layout: str) -> Needs:
     """Estimates without a compiler's report. Where warpgroups have roles, they get all registers."""
     tile, threads = kernel.tile(config), kernel.threads(config)
     wanted = sm.registers_per_thread if threads > _THREADS else tile.m * tile.n // threads + _REGISTERS
     static = 0 if family.copies == "tensor maps" else ITEM_BYTES["bfloat16"] * tile.k * (tile.m + tile.n)
-    return Needs(given(wanted, kernel, config, sm), 0, static)
+    return Needs(granted(wanted, kernel, config, sm), 0, static)
 
 
-def footprint(
-    kernel: Kernel,
-    family: Warpgroups,
-    config: Config,
-    sm: Multiprocessor,
-    variant: Variant,
-    room: Occupancy,
-    starts: tuple[int, int],
-) -> Footprint:
-    """What a block asks for, with room for these. starts: bytes at multiples of which lines of A and B start."""
+def footprint(asked: Asked, family: Warpgroups) -> Footprint:
+    """What a block asks for."""
+    kernel, config, sm, variant, room, _, starts, _ = asked
     tile, item = kernel.tile(config), ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]
     cluster, across, splits = family.cluster(config), family.across(config), family.splits(config)
     terms = kernel.terms
@@ -123,8 +114,8 @@ def footprint(
     reads = instructions * _DEPTH_BYTES * (_ROWS + cols) / _BANKS_BYTES
     by_threads = family.copies == "registers"
     a, b = lines(kernel, config, variant.layout, item, starts)
-    asked = (a.once + a.again) / across + (b.once + b.again) / cluster
-    loaded = terms * max(a.once + b.once, asked) * tile.k * item / _PORT_BYTES
+    requested = (a.once + a.again) / across + (b.once + b.again) / cluster
+    loaded = terms * max(a.once + b.once, requested) * tile.k * item / _PORT_BYTES
     busy = _WAITS * join(max(tensor, reads), loaded)
     if by_threads:
         loads = item * tile.k * (tile.m + tile.n) / VECTOR_BYTES / kernel.threads(config)

@@ -7,14 +7,11 @@ next tiles come meanwhile.
 No such kernel has been measured: the rates are those of `gpus`, the rest is taken over from kernels alike.
 """
 
-from tilewright.analysis.models.block import Footprint, Needs, join
-from tilewright.analysis.models.block import registers_given as given
-from tilewright.analysis.occupancy import Occupancy
+from tilewright.analysis.models.block import Asked, Footprint, Needs, granted, join
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.kernels.families import Warps
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.kernels.takes import Variant
 
 _PRODUCTS = {1: 1024, 2: 1024, 4: 512}
 """Multiply-adds a clock that a multiprocessor's tensor cores make at most for instructions of warps, by bytes of an
@@ -34,17 +31,16 @@ _REGISTERS = 60
 """Registers of a thread besides sums."""
 
 
-def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor) -> Needs:
+def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, layout: str) -> Needs:
     """Estimates without a compiler's report: sums, and as many that tensor cores begin anew, if they do."""
     tile = kernel.tile(config)
     wanted = (2 if family.anew else 1) * tile.m * tile.n // kernel.threads(config) + _REGISTERS
-    return Needs(given(wanted, kernel, config, sm), 0, 0)
+    return Needs(granted(wanted, kernel, config, sm), 0, 0)
 
 
-def footprint(
-    kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, variant: Variant, room: Occupancy
-) -> Footprint:
-    """What a block asks for, with room for these."""
+def footprint(asked: Asked, family: Warps) -> Footprint:
+    """What a block asks for."""
+    kernel, config, sm, variant, room, *_ = asked
     tile, terms = kernel.tile(config), kernel.terms
     item = ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]
     elements = tile.m * tile.n

@@ -3,13 +3,11 @@
 Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is that of the same guide's tensor maps.
 """
 
-from pathlib import Path
-
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Copying
-from tilewright.kernels.ladder import warp_tiling
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
+from tilewright.kernels.ladder import warptiled
+from tilewright.kernels.spec import Config, Kernel, Parameter
 from tilewright.kernels.takes import Takes
 
 _MOST_SHARED = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())
@@ -24,30 +22,20 @@ KERNEL = Kernel(
     name="async_copy",
     idea="asynchronous copies straight into shared memory, several tiles under way at a time",
     brief="asynchronous copies",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
-        *warp_tiling.PARAMETERS,
+        *warptiled.PARAMETERS,
         Parameter("STAGES", 3, (2, 3, 4, 5), "tiles of A and of B that shared memory holds", least=2),
     ),
-    constraints=(
-        *warp_tiling.CONSTRAINTS,
-        Constraint(
-            lambda c: c.BK in (4, 8, 16, 32),
-            "BK must be 4, 8, 16 or 32: the pieces of a row of A are exchanged by exclusive or, within 128 bytes",
-        ),
-        Constraint(
-            lambda c: c.WM % 8 == 0,
-            "WM must be a multiple of 8: the exchange is the same in every warp's rows",
-        ),
-        Constraint(
-            lambda c: _shared_bytes(c) <= _MOST_SHARED,
-            f"STAGES tiles of A and of B must take at most {_MOST_SHARED} bytes, a block's shared memory on any GPU",
-        ),
-    ),
-    tile=tiling.tile,
-    block=warp_tiling.block,
-    cost=Copying(copies="cp.async", fragment=warp_tiling.fragment, stages=lambda config: config.STAGES),
-    vectorized=True,
+    constraints={
+        **warptiled.CONSTRAINTS,
+        "BK must be 4, 8, 16 or 32: the pieces of a row of A are exchanged by exclusive or, "
+        "within 128 bytes": lambda c: c.BK in (4, 8, 16, 32),
+        "WM must be a multiple of 8: the exchange is the same in every warp's rows": lambda c: c.WM % 8 == 0,
+        f"STAGES tiles of A and of B must take at most {_MOST_SHARED} bytes, "
+        "a block's shared memory on any GPU": lambda c: _shared_bytes(c) <= _MOST_SHARED,
+    },
+    block=tiling.block_of_warps,
+    cost=Copying(copies="cp.async", fragment=warptiled.fragment, stages=lambda config: config.STAGES),
     overlaps=True,
     shared_bytes=lambda config, layout: _shared_bytes(config),
     takes=Takes(least_capability=(8, 0)),

@@ -5,13 +5,12 @@ Block Clusters".
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import persistent
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox
+from tilewright.kernels.spec import BY_NAME, Config, Constraints, Kernel, Parameter, TensorBox
 
 
 def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
@@ -27,24 +26,27 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     return config.CLUSTER * min(tiles, max(multiprocessors // config.CLUSTER, 1))
 
 
+SIZES: Constraints = {
+    "CLUSTER must be 1, 2, 4 or 8: each block loads as many whole groups of 8 rows of B": lambda c: (
+        c.CLUSTER in (1, 2, 4, 8)
+    )
+}
+
 KERNEL: Kernel = replace(
     persistent.KERNEL,
     rung=23,
     name="clusters",
     idea="blocks of a cluster load a tile of B together, each a part for all of them",
     brief="clusters share loads",
-    source=Path(__file__).with_suffix(".cu"),
+    source=BY_NAME,
     parameters=(
         *persistent.KERNEL.parameters,
         Parameter("CLUSTER", 2, (2, 4), "blocks of a cluster, whose tiles lie one below the other"),
     ),
-    constraints=(
-        *persistent.KERNEL.constraints,
-        Constraint(
-            lambda c: c.CLUSTER in (1, 2, 4, 8),
-            "CLUSTER must be 1, 2, 4 or 8: each block loads as many whole groups of 8 rows of B",
-        ),
-    ),
+    constraints={
+        **persistent.KERNEL.constraints,
+        **SIZES,
+    },
     tensor_maps=_boxes,
     cluster=lambda config: config.CLUSTER,
     cost=replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER),

@@ -3,20 +3,20 @@
 Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kernel 2.
 """
 
-from pathlib import Path
-
 from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Constraint, Kernel, Parameter, Tile
+from tilewright.kernels.spec import Kernel, Parameter, Tile
 
 KERNEL = Kernel(
     rung=2,
     name="coalesced",
     idea="neighbouring threads walk along a row of B and C, so that a warp's loads coalesce",
     brief="a warp's loads coalesce",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(Parameter("BLOCK", 32, (8, 16, 32), "side of the square of C that a block computes"),),
-    constraints=(Constraint(lambda c: c.BLOCK <= 32, "BLOCK*BLOCK must be at most 1024, a block's threads"),),
+    constraints={
+        "BLOCK*BLOCK must be at most 1024, a block's threads": lambda c: c.BLOCK <= 32,
+    },
     tile=lambda config: Tile(m=config.BLOCK, n=config.BLOCK, k=1),
     block=lambda config: (config.BLOCK * config.BLOCK, 1, 1),
     cost=Staging(fragment=lambda config: Fragment(1, 1, lanes_n=config.BLOCK)),
+    vectorized=False,
 )

@@ -3,24 +3,19 @@
 Source: SGEMM_CUDA, kernel 7.
 """
 
-from pathlib import Path
-
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Constraint, Kernel
+from tilewright.kernels.spec import Kernel
 
 KERNEL = Kernel(
     rung=7,
     name="conflict_free",
     idea="columns of B rearranged in shared memory, so that stores and loads hit distinct banks",
     brief="B rearranged over banks",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=tiling.tile_parameters(128, 128, 8, 8, 8),
-    constraints=(
-        *tiling.VECTOR_CONSTRAINTS,
-        Constraint(lambda c: c.TN & (c.TN - 1) == 0, "TN must be a power of two: columns are permuted by exclusive or"),
-    ),
-    tile=tiling.tile,
+    constraints={
+        **tiling.VECTOR_CONSTRAINTS,
+        "TN must be a power of two: columns are permuted by exclusive or": lambda c: c.TN & (c.TN - 1) == 0,
+    },
     block=tiling.block,
     cost=tiling.STAGING,
-    vectorized=True,
 )

@@ -3,31 +3,25 @@
 Sources: the FastCuda GEMM guide, version 4; SGEMM_CUDA, kernel 11, has the idea but fails its own check.
 """
 
-from pathlib import Path
+from dataclasses import replace
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import tiling
-from tilewright.kernels.families import Staging
-from tilewright.kernels.ladder import warp_tiling
-from tilewright.kernels.spec import Constraint, Kernel
+from tilewright.kernels.ladder import warptiled
+from tilewright.kernels.spec import BY_NAME, Kernel
 
-KERNEL = Kernel(
+KERNEL: Kernel = replace(
+    warptiled.KERNEL,
     rung=11,
     name="double_buffered",
     idea="the next tile is loaded into registers, and then a second buffer, while this one is computed on",
     brief="next tile loaded ahead",
-    source=Path(__file__).with_suffix(".cu"),
-    parameters=warp_tiling.PARAMETERS,
-    constraints=(
-        *warp_tiling.CONSTRAINTS,
-        Constraint(
-            lambda c: 2 * tiling.shared_tiles_bytes(c) <= STATIC_SHARED_LIMIT,
-            "two tiles of A and of B must take at most 49152 bytes, a block's static shared memory",
+    source=BY_NAME,
+    constraints={
+        **warptiled.CONSTRAINTS,
+        "two tiles of A and of B must take at most 49152 bytes, a block's static shared memory": lambda c: (
+            2 * tiling.shared_tiles_bytes(c) <= STATIC_SHARED_LIMIT
         ),
-    ),
-    tile=tiling.tile,
-    block=warp_tiling.block,
-    cost=Staging(fragment=warp_tiling.fragment),
-    vectorized=True,
+    },
     presets={"fastcuda_v4": {"BM": 128, "BN": 128, "BK": 8, "WM": 32, "WN": 64, "WNITER": 1, "TM": 8, "TN": 8}},
 )

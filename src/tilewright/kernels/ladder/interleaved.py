@@ -4,11 +4,10 @@ Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, for the roles; rung 28's for 
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import persistent, promoted, split
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import BY_NAME, Config, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
@@ -22,23 +21,23 @@ KERNEL: Kernel = replace(
     name="interleaved",
     idea="one consumer's products fill the time in which the other adds sums up",
     brief="sums hidden by products",
-    source=Path(__file__).with_suffix(".cu"),
+    source=BY_NAME,
     parameters=(
         Parameter("BM", 128, (128,), "rows of C that a block computes, half of them each consumer"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),
         Parameter("STAGES", 2, (2, 3), "tiles of A and of B in shared memory or on their way, of each term"),
         promoted.PROMOTE,
     ),
-    constraints=(
-        Constraint(
-            lambda c: c.BM == 128,
-            "BM must be 128: each of two consumers multiplies 64 rows, and STAGES tiles of more take too much memory",
+    constraints={
+        "BM must be 128: each of two consumers multiplies 64 rows, "
+        "and STAGES tiles of more take too much memory": lambda c: c.BM == 128,
+        **warpgroups.WHOLE_COLUMNS,
+        **warpgroups.TWO_STAGES,
+        **warpgroups.shared_memory_fits(
+            _shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"
         ),
-        *warpgroups.WHOLE_INSTRUCTIONS[1:],
-        Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
-        warpgroups.shared_memory_fits(_shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"),
-        promoted.IN_STEPS,
-    ),
+        **promoted.IN_STEPS,
+    },
     block=persistent.KERNEL.block,
     blocks=persistent.KERNEL.blocks,
     cost=persistent.KERNEL.cost,

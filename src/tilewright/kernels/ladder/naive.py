@@ -3,11 +3,9 @@
 Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kernel 1; FastCuda V1.
 """
 
-from pathlib import Path
-
 from tilewright.core.hardware import WARP
 from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Tile
+from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
 
 
 def _tile(config: Config) -> Tile:
@@ -25,18 +23,18 @@ KERNEL = Kernel(
     name="naive",
     idea="one thread, one element of C; neighbouring threads walk down rows of A",
     brief="one thread, one element",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BLOCK_X", 32, (8, 16, 32), "threads of a block along x"),
         Parameter("BLOCK_Y", 32, (8, 16, 32), "threads of a block along y"),
         Parameter("X_ALONG_N", 0, (0, 1), "1: threadIdx.x walks along a row of C, 0: down a column", least=0),
     ),
-    constraints=(
-        Constraint(lambda c: c.BLOCK_X * c.BLOCK_Y <= 1024, "BLOCK_X*BLOCK_Y must be at most 1024, a block's threads"),
-        Constraint(lambda c: c.X_ALONG_N <= 1, "X_ALONG_N must be 0 or 1"),
-    ),
+    constraints={
+        "BLOCK_X*BLOCK_Y must be at most 1024, a block's threads": lambda c: c.BLOCK_X * c.BLOCK_Y <= 1024,
+        "X_ALONG_N must be 0 or 1": lambda c: c.X_ALONG_N <= 1,
+    },
     tile=_tile,
     block=lambda config: (config.BLOCK_X, config.BLOCK_Y, 1),
     cost=Staging(fragment=_fragment),
+    vectorized=False,
     presets={"fastcuda_v1": {"BLOCK_X": 16, "BLOCK_Y": 16, "X_ALONG_N": 1}},
 )

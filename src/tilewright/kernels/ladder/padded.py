@@ -4,8 +4,6 @@ Source: SGEMM_CUDA, the public code of "How to Optimize a CUDA Matmul Kernel for
 whose tile of B has 5 extra columns.
 """
 
-from pathlib import Path
-
 from tilewright.kernels import tiling
 from tilewright.kernels.spec import Kernel, Parameter
 
@@ -14,14 +12,11 @@ KERNEL = Kernel(
     name="padded",
     idea="extra columns in the shared tile of B, to the same end",
     brief="B padded over banks",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *tiling.tile_parameters(128, 128, 8, 8, 8),
         Parameter("PAD", 5, (0, 4, 5), "unused columns added to the rows of B in shared memory", least=0),
     ),
     constraints=tiling.VECTOR_CONSTRAINTS,
-    tile=tiling.tile,
     block=tiling.block,
     cost=tiling.STAGING,
-    vectorized=True,
 )

@@ -4,13 +4,12 @@ Source: "A Study of Persistent Threads Style GPU Programming for GPGPU Workloads
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import specialised
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import BY_NAME, Config, Kernel
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
@@ -24,7 +23,7 @@ KERNEL: Kernel = replace(
     name="persistent",
     idea="one block a multiprocessor, which loads its next tile while it stores the last",
     brief="a block a multiprocessor",
-    source=Path(__file__).with_suffix(".cu"),
+    source=BY_NAME,
     blocks=_blocks,
     cost=warpgroups.PERSISTENT,
 )

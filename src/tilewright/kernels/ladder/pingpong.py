@@ -4,11 +4,10 @@ Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, for the name and the turns.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.kernels import warpgroups
-from tilewright.kernels.ladder import rasterized
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
+from tilewright.kernels.ladder import clusters, rasterized
+from tilewright.kernels.spec import BY_NAME, Config, Constraints, Kernel, Parameter
 
 CONSUMERS = 2
 _SUMS = 192
@@ -23,29 +22,32 @@ def shared_bytes(config: Config) -> int:
     return stages + CONSUMERS * warpgroups.BARRIER_BYTES
 
 
+CONSTRAINTS: Constraints = {
+    **warpgroups.WHOLE_INSTRUCTIONS,
+    "BM must be at most 256, the rows of a tensor box": lambda c: c.BM <= 256,
+    "BM*BN must be at most 24576: a thread has 192 sums": lambda c: c.BM * c.BN <= _SUMS * warpgroups.THREADS,
+    **warpgroups.TWO_STAGES,
+    **clusters.SIZES,
+}
+"""But that stages fit into shared memory."""
+
 KERNEL: Kernel = replace(
     rasterized.KERNEL,
     rung=25,
     name="pingpong",
     idea="consumers with tiles of their own take turns: one stores its tile while the other multiplies",
     brief="consumers take turns",
-    source=Path(__file__).with_suffix(".cu"),
+    source=BY_NAME,
     parameters=(
         Parameter("BM", 128, (64, 128, 192), "rows of C that a consumer computes"),
         Parameter("BN", 128, (64, 128, 192, 256), "its columns"),
         Parameter("STAGES", 6, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or on their way"),
         *rasterized.KERNEL.parameters[-2:],
     ),
-    constraints=(
-        *warpgroups.WHOLE_INSTRUCTIONS,
-        Constraint(lambda c: c.BM <= 256, "BM must be at most 256, the rows of a tensor box"),
-        Constraint(
-            lambda c: c.BM * c.BN <= _SUMS * warpgroups.THREADS, "BM*BN must be at most 24576: a thread has 192 sums"
-        ),
-        Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
-        rasterized.KERNEL.constraints[-1],
-        warpgroups.shared_memory_fits(shared_bytes),
-    ),
+    constraints={
+        **CONSTRAINTS,
+        **warpgroups.shared_memory_fits(shared_bytes),
+    },
     shared_bytes=lambda config, layout: shared_bytes(config),
     cost=COST,
 )

@@ -5,20 +5,20 @@ Ootomo and Yokota, 2022.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import split
-from tilewright.kernels.spec import Constraint, Kernel, Parameter, Sums
+from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter, Sums
 
 PROMOTE = Parameter(
     "PROMOTE", 64, (16, 32, 64, 128, 256), "k after which threads take over what tensor cores have made"
 )
 
-IN_STEPS = Constraint(
-    lambda c: c.PROMOTE in (16, 32) or c.PROMOTE % warpgroups.LINE == 0,
-    "PROMOTE must be 16, 32 or a multiple of 64, the k of a stage",
-)
+IN_STEPS: Constraints = {
+    "PROMOTE must be 16, 32 or a multiple of 64, the k of a stage": lambda c: (
+        c.PROMOTE in (16, 32) or c.PROMOTE % warpgroups.LINE == 0
+    )
+}
 
 KERNEL: Kernel = replace(
     split.KERNEL,
@@ -26,15 +26,13 @@ KERNEL: Kernel = replace(
     name="promoted",
     idea="sums begin anew every PROMOTE of k, and threads add them up in float32",
     brief="sums promoted to float32",
-    source=Path(__file__).with_suffix(".cu"),
+    source=BY_NAME,
     parameters=(*split.KERNEL.parameters, PROMOTE),
-    constraints=(
-        *warpgroups.WHOLE_INSTRUCTIONS,
-        Constraint(
-            lambda c: c.BM * c.BN <= 64 * 192, "BM*BN must be at most 12288: a thread has 96 sums, and 96 begun anew"
-        ),
-        *split.KERNEL.constraints[-2:],
-        IN_STEPS,
-    ),
+    constraints={
+        **warpgroups.WHOLE_INSTRUCTIONS,
+        "BM*BN must be at most 12288: a thread has 96 sums, and 96 begun anew": lambda c: c.BM * c.BN <= 64 * 192,
+        **split.STAGES_FIT,
+        **IN_STEPS,
+    },
     sums=lambda config: Sums(config.PROMOTE),
 )

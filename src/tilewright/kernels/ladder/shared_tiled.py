@@ -4,31 +4,28 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 (RTX 3060) and FastCuda V2, which pad the tiles by a column.
 """
 
-from pathlib import Path
-
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Constraint, Kernel, Parameter, Tile
+from tilewright.kernels.spec import Kernel, Parameter, Tile
 
 KERNEL = Kernel(
     rung=3,
     name="shared_tiled",
     idea="stage square tiles of A and B in shared memory",
     brief="tiles in shared memory",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("TILE", 32, (8, 16, 32), "side of the tiles of A, B and C"),
         Parameter("PAD", 0, (0, 1), "unused columns added to the rows of a tile in shared memory", least=0),
     ),
-    constraints=(
-        Constraint(lambda c: c.TILE <= 32, "TILE*TILE must be at most 1024, a block's threads"),
-        Constraint(
-            lambda c: 8 * c.TILE * (c.TILE + c.PAD) <= STATIC_SHARED_LIMIT,
-            "8*TILE*(TILE+PAD) must be at most 49152 bytes, a block's static shared memory",
+    constraints={
+        "TILE*TILE must be at most 1024, a block's threads": lambda c: c.TILE <= 32,
+        "8*TILE*(TILE+PAD) must be at most 49152 bytes, a block's static shared memory": lambda c: (
+            8 * c.TILE * (c.TILE + c.PAD) <= STATIC_SHARED_LIMIT
         ),
-    ),
+    },
     tile=lambda config: Tile(m=config.TILE, n=config.TILE, k=config.TILE),
     block=lambda config: (config.TILE * config.TILE, 1, 1),
     cost=Staging(fragment=lambda config: Fragment(1, 1, lanes_n=config.TILE)),
+    vectorized=False,
     presets={"rtx3060": {"PAD": 1}, "fastcuda_v2": {"PAD": 1}},
 )

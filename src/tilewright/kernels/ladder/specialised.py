@@ -3,10 +3,11 @@
 Source: "CudaDMA: Optimizing GPU Memory Bandwidth via Warp Specialization", Bauer and others, 2011, for the roles.
 """
 
-from pathlib import Path
+from dataclasses import replace
 
 from tilewright.kernels import warpgroups
-from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.ladder import wgmma_tma
+from tilewright.kernels.spec import BY_NAME, Config, Kernel, Parameter
 
 
 def shared_bytes(config: Config) -> int:
@@ -14,38 +15,26 @@ def shared_bytes(config: Config) -> int:
     return config.STAGES * (warpgroups.tiles_bytes(config) + 2 * warpgroups.BARRIER_BYTES)
 
 
-PARAMETERS = (
-    Parameter("BM", 128, (128, 256), "rows of C that a block computes, half of them each consumer"),
-    Parameter("BN", 256, (64, 128, 192, 256), "columns of C that a block computes"),
-    Parameter("STAGES", 4, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
-)
-
-CONSTRAINTS = (
-    Constraint(
-        lambda c: c.BM in (128, 256),
-        "BM must be 128 or 256: each of two consumers multiplies 64 rows at a time, and a box has at most 256",
-    ),
-    *warpgroups.WHOLE_INSTRUCTIONS[1:],
-    Constraint(lambda c: c.BM * c.BN <= 128 * 256, "BM*BN must be at most 32768: a thread has 128 sums"),
-    Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
-    warpgroups.shared_memory_fits(shared_bytes),
-)
-
-KERNEL = Kernel(
+KERNEL: Kernel = replace(
+    wgmma_tma.KERNEL,
     rung=21,
     name="specialised",
     idea="a producer that only loads and consumers that only multiply, with most of the registers",
     brief="producer and consumers",
-    source=Path(__file__).with_suffix(".cu"),
-    parameters=PARAMETERS,
-    constraints=CONSTRAINTS,
-    tile=warpgroups.tile,
+    source=BY_NAME,
+    parameters=(
+        Parameter("BM", 128, (128, 256), "rows of C that a block computes, half of them each consumer"),
+        Parameter("BN", 256, (64, 128, 192, 256), "columns of C that a block computes"),
+        Parameter("STAGES", 4, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
+    ),
+    constraints={
+        "BM must be 128 or 256: each of two consumers multiplies 64 rows at a time, "
+        "and a box has at most 256": lambda c: c.BM in (128, 256),
+        **warpgroups.WHOLE_COLUMNS,
+        "BM*BN must be at most 32768: a thread has 128 sums": lambda c: c.BM * c.BN <= 128 * 256,
+        **warpgroups.TWO_STAGES,
+        **warpgroups.shared_memory_fits(shared_bytes),
+    },
     block=lambda config: (3 * warpgroups.THREADS, 1, 1),
-    cost=warpgroups.PIPELINED,
-    vectorized=True,
-    takes=warpgroups.TAKES,
-    arguments=TMA_RUNG_ARGUMENTS,
     shared_bytes=lambda config, layout: shared_bytes(config),
-    tensor_maps=warpgroups.boxes,
-    relayouts=lambda config: (None, None),
 )

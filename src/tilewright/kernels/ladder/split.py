@@ -4,10 +4,11 @@ Source: "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Pre
 Heinecke, 2019.
 """
 
-from pathlib import Path
+from dataclasses import replace
 
 from tilewright.kernels import warpgroups
-from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter, Split, Sums
+from tilewright.kernels.ladder import wgmma_tma
+from tilewright.kernels.spec import BY_NAME, Config, Constraints, Kernel, Parameter, Split, Sums
 
 SPLIT = Split("bfloat16", 3)
 
@@ -17,31 +18,29 @@ def shared_bytes(config: Config, barriers: int = 1) -> int:
     return config.STAGES * (SPLIT.terms * warpgroups.tiles_bytes(config) + barriers * warpgroups.BARRIER_BYTES)
 
 
-KERNEL = Kernel(
+STAGES_FIT: Constraints = {
+    **warpgroups.TWO_STAGES,
+    **warpgroups.shared_memory_fits(shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"),
+}
+
+KERNEL: Kernel = replace(
+    wgmma_tma.KERNEL,
     rung=27,
     name="split",
     idea="float32 factors as three bfloat16 terms each: six products in one sum of the tensor cores",
     brief="float32 as 3 x bfloat16",
-    source=Path(__file__).with_suffix(".cu"),
+    source=BY_NAME,
     parameters=(
         *warpgroups.tile_parameters(bm=64, bn=128),
         Parameter("STAGES", 3, (2, 3, 4), "tiles of A and of B in shared memory or on their way, of each term"),
     ),
-    constraints=(
-        *warpgroups.WHOLE_INSTRUCTIONS,
-        Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
-        warpgroups.shared_memory_fits(shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"),
-    ),
-    tile=warpgroups.tile,
-    block=lambda config: (warpgroups.THREADS, 1, 1),
-    cost=warpgroups.PIPELINED,
-    vectorized=True,
+    constraints={
+        **warpgroups.WHOLE_INSTRUCTIONS,
+        **STAGES_FIT,
+    },
     takes=warpgroups.TAKES_FLOAT32,
     precision="bf16x6",
-    arguments=TMA_RUNG_ARGUMENTS,
     shared_bytes=lambda config, layout: shared_bytes(config),
-    tensor_maps=warpgroups.boxes,
-    relayouts=lambda config: (None, None),
     split=SPLIT,
     sums=lambda config: Sums(promote=None),
 )

@@ -4,17 +4,14 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 (RTX 3060), which tiles along the row: tiles of 64 x 64, 64 deep and padded by a column, 4 neighbours a thread.
 """
 
-from pathlib import Path
-
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Constraint, Kernel, Parameter
+from tilewright.kernels.spec import Kernel, Parameter
 
 KERNEL = Kernel(
     rung=4,
     name="thread_tiled_1d",
     idea="each thread computes several elements of a column of C, and keeps B's in a register",
     brief="several results a thread",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BM", 64, (32, 64, 128), "rows of C that a block computes"),
         Parameter("BN", 64, (32, 64, 128), "columns of C that a block computes"),
@@ -24,15 +21,15 @@ KERNEL = Kernel(
         tiling.PADDED_ROWS,
         Parameter("SPREAD", 1, (0, 1), "1: a thread's columns lie BN/TN apart, 0: they are neighbours", least=0),
     ),
-    constraints=(
-        Constraint(lambda c: c.TM == 1 or c.TN == 1, "TM or TN must be 1: tiling both ways is thread_tiled_2d"),
-        *tiling.DIVIDES,
-        *tiling.loads_evenly(1),
-        tiling.PADDED_ROWS_FIT,
-        Constraint(lambda c: c.SPREAD <= 1, "SPREAD must be 0 or 1"),
-    ),
-    tile=tiling.tile,
+    constraints={
+        "TM or TN must be 1: tiling both ways is thread_tiled_2d": lambda c: c.TM == 1 or c.TN == 1,
+        **tiling.DIVIDES,
+        **tiling.loads_evenly(1, "the same number"),
+        **tiling.PADDED_ROWS_FIT,
+        "SPREAD must be 0 or 1": lambda c: c.SPREAD <= 1,
+    },
     block=tiling.block,
     cost=tiling.STAGING,
+    vectorized=False,
     presets={"rtx3060": {"BM": 64, "BN": 64, "BK": 64, "TM": 1, "TN": 4, "PAD": 1, "SPREAD": 0}},
 )

@@ -4,8 +4,6 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 (RTX 3060), whose tiles are 64 deep and padded by a column.
 """
 
-from pathlib import Path
-
 from tilewright.kernels import tiling
 from tilewright.kernels.spec import Kernel
 
@@ -14,11 +12,14 @@ KERNEL = Kernel(
     name="thread_tiled_2d",
     idea="each thread computes TM x TN elements of C, and keeps fragments of A and B in registers",
     brief="TM x TN results a thread",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(*tiling.tile_parameters(128, 128, 8, 8, 8), tiling.PADDED_ROWS),
-    constraints=(*tiling.DIVIDES, *tiling.loads_evenly(1), tiling.PADDED_ROWS_FIT),
-    tile=tiling.tile,
+    constraints={
+        **tiling.DIVIDES,
+        **tiling.loads_evenly(1, "the same number"),
+        **tiling.PADDED_ROWS_FIT,
+    },
     block=tiling.block,
     cost=tiling.STAGING,
+    vectorized=False,
     presets={"rtx3060": {"BM": 64, "BN": 64, "BK": 64, "TM": 4, "TN": 4, "PAD": 1}},
 )

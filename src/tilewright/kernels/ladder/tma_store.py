@@ -4,11 +4,10 @@ Source: NVIDIA's PTX ISA manual, "cp.async.bulk.tensor", for stores.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import pingpong
-from tilewright.kernels.spec import TMA_STORE_RUNG_ARGUMENTS, Config, Kernel, Parameter
+from tilewright.kernels.spec import BY_NAME, TMA_STORE_RUNG_ARGUMENTS, Config, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
@@ -25,7 +24,7 @@ KERNEL: Kernel = replace(
     name="tma_store",
     idea="results go through shared memory, and the copy engine stores them",
     brief="results stored by TMA",
-    source=Path(__file__).with_suffix(".cu"),
+    source=BY_NAME,
     parameters=(
         _BM,
         _BN,
@@ -33,10 +32,10 @@ KERNEL: Kernel = replace(
         _CLUSTER,
         _BAND,
     ),
-    constraints=(
-        *pingpong.KERNEL.constraints[:-1],
-        warpgroups.shared_memory_fits(_shared_bytes, "STAGES tiles of A and of B, results and barriers"),
-    ),
+    constraints={
+        **pingpong.CONSTRAINTS,
+        **warpgroups.shared_memory_fits(_shared_bytes, "STAGES tiles of A and of B, results and barriers"),
+    },
     shared_bytes=lambda config, layout: _shared_bytes(config),
     stored_box=lambda config, item_bytes: warpgroups.STORED_BOX,
     arguments=TMA_STORE_RUNG_ARGUMENTS,

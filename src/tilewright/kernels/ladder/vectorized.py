@@ -4,8 +4,6 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 kernel 9 found; FastCuda V3.
 """
 
-from pathlib import Path
-
 from tilewright.kernels import tiling
 from tilewright.kernels.spec import Kernel
 
@@ -14,13 +12,10 @@ KERNEL = Kernel(
     name="vectorized",
     idea="A transposed on its way into shared memory, 128-bit loads and stores",
     brief="128-bit loads and stores",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=tiling.tile_parameters(128, 128, 8, 8, 8),
     constraints=tiling.VECTOR_CONSTRAINTS,
-    tile=tiling.tile,
     block=tiling.block,
     cost=tiling.STAGING,
-    vectorized=True,
     presets={
         "fastcuda_v3": {"BM": 64, "BN": 64, "BK": 16, "TM": 4, "TN": 4},
         "a6000": {"BM": 128, "BN": 128, "BK": 16, "TM": 8, "TN": 8},

@@ -3,10 +3,8 @@
 Source: the CUDA C++ Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator (TMA)".
 """
 
-from pathlib import Path
-
 from tilewright.kernels import warpgroups
-from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
@@ -18,21 +16,19 @@ KERNEL = Kernel(
     name="wgmma_tma",
     idea="tiles loaded by TMA, swizzled as tensor cores read them, several steps ahead of the products",
     brief="wgmma on tiles by TMA",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *warpgroups.tile_parameters(bm=128, bn=128),
         Parameter("STAGES", 3, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
     ),
-    constraints=(
-        *warpgroups.WHOLE_INSTRUCTIONS,
-        Constraint(lambda c: c.BM * c.BN <= 128 * 128, "BM*BN must be at most 16384: a thread has 128 sums"),
-        Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
-        warpgroups.shared_memory_fits(_shared_bytes),
-    ),
+    constraints={
+        **warpgroups.WHOLE_INSTRUCTIONS,
+        "BM*BN must be at most 16384: a thread has 128 sums": lambda c: c.BM * c.BN <= 128 * 128,
+        **warpgroups.TWO_STAGES,
+        **warpgroups.shared_memory_fits(_shared_bytes),
+    },
     tile=warpgroups.tile,
     block=lambda config: (warpgroups.THREADS, 1, 1),
     cost=warpgroups.PIPELINED,
-    vectorized=True,
     takes=warpgroups.TAKES,
     arguments=TMA_RUNG_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),

@@ -3,8 +3,6 @@
 Source: the FastCuda GEMM guide, version 6.
 """
 
-from pathlib import Path
-
 from tilewright.kernels import fragments, tiling
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Takes
@@ -14,13 +12,10 @@ KERNEL = Kernel(
     name="wmma_f16",
     idea="16-bit factors: twice the elements a byte, and twice the work a tensor-core instruction",
     brief="tensor cores, in 16 bits",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=fragments.parameters(bm=128, bn=128, bk=32, wm=64, wn=32, min_blocks=2),
     constraints=fragments.constraints(depth=16, item=2, pad_a=8, pad_b=8),
-    tile=tiling.tile,
-    block=fragments.block,
+    block=tiling.block_of_warps,
     cost=fragments.STAGING,
-    vectorized=True,
     takes=Takes(factors=("float16", "bfloat16")),
     presets={"fastcuda_v6": {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64}},
 )

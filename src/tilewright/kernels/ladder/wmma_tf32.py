@@ -3,8 +3,6 @@
 Source: the FastCuda GEMM guide, version 5.
 """
 
-from pathlib import Path
-
 from tilewright.kernels import fragments, tiling
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Takes
@@ -14,13 +12,10 @@ KERNEL = Kernel(
     name="wmma_tf32",
     idea="tensor cores through fragments: factors rounded to TF32, sums in float32",
     brief="tensor cores, in TF32",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=fragments.parameters(bm=128, bn=128, bk=16, wm=64, wn=32, min_blocks=2),
     constraints=fragments.constraints(depth=8, item=4, pad_a=4, pad_b=8),
-    tile=tiling.tile,
-    block=fragments.block,
+    block=tiling.block_of_warps,
     cost=fragments.STAGING,
-    vectorized=True,
     precision="tf32",
     takes=Takes(least_capability=(8, 0)),
     presets={"fastcuda_v5": {"BM": 64, "BN": 64, "BK": 8, "WM": 16, "WN": 64}},

@@ -6,20 +6,16 @@ products. wgmma takes float8 from shared memory along k alone, and its A from re
 row-major factors, as those of D^T = B^T A^T. Other factors are transposed by `relayout` first, byte by byte.
 """
 
-from dataclasses import replace
-
 from tilewright.core.dtypes import FLOAT8
 from tilewright.kernels.library import gemm_sm90
 
-KERNEL = replace(
-    gemm_sm90.of_type(
-        "gemm_fp8",
-        "float8 factors on Hopper's tensor cores by warpgroups, sums promoted to float32",
-        factors=FLOAT8,
-        fast=False,
-        bn=128,
-        stages=6,
-    ),
+KERNEL = gemm_sm90.of_type(
+    "gemm_fp8",
+    "float8 factors on Hopper's tensor cores by warpgroups, sums promoted to float32",
+    factors=FLOAT8,
+    fast=False,
+    bn=128,
+    stages=6,
     presets={
         "large": {"BM": 256, "STAGES": 4, "CLUSTER": 2},
         "narrow": {"BN": 64, "STAGES": 8},
@@ -27,16 +23,14 @@ KERNEL = replace(
     },
 )
 
-ROW_MAJOR = replace(
-    gemm_sm90.of_type(
-        "gemm_fp8_nn",
-        "row-major float8 factors, of which threads hand the tensor cores B in registers, sums promoted to float32",
-        factors=FLOAT8,
-        fast=False,
-        bn=128,
-        stages=6,
-        across_k="B",
-    ),
+ROW_MAJOR = gemm_sm90.of_type(
+    "gemm_fp8_nn",
+    "row-major float8 factors, of which threads hand the tensor cores B in registers, sums promoted to float32",
+    factors=FLOAT8,
+    fast=False,
+    bn=128,
+    stages=6,
+    across_k="B",
     presets={
         "large": {"BM": 256, "STAGES": 4},
         "narrow": {"BN": 64, "STAGES": 8},
@@ -48,15 +42,13 @@ FAST = gemm_sm90.of_type(
     "gemm_fp8_fast", "float8 factors on Hopper's tensor cores by warpgroups, sums of 13 bits", factors=FLOAT8
 )
 
-BLOCKS = replace(
-    gemm_sm90.of_type(
-        "gemm_fp8_blocks",
-        "float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on Hopper's tensor cores",
-        factors=FLOAT8,
-        fast=False,
-        blocks=True,
-        bn=128,
-        stages=6,
-    ),
+BLOCKS = gemm_sm90.of_type(
+    "gemm_fp8_blocks",
+    "float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on Hopper's tensor cores",
+    factors=FLOAT8,
+    fast=False,
+    blocks=True,
+    bn=128,
+    stages=6,
     presets={"large": {"BM": 256, "STAGES": 4, "CLUSTER": 2}},
 )

@@ -4,17 +4,18 @@ Of 16-bit factors; of float32 factors rounded to TF32, or as 16-bit terms; of fl
 `gemm_sm90` and its kin are on Hopper, from compute capability 8.0 on, float8 from 8.9. Sources: theirs.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
 from tilewright.core.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
 from tilewright.core.problem import FAST, SCALED_BLOCK
-from tilewright.kernels import tiling
 from tilewright.kernels.families import Warps
-from tilewright.kernels.library import gemm_bf16x3, gemm_bf16x6, gemm_fp16x3, splitting
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Split, Sums
+from tilewright.kernels.library import gemm_terms, splitting
+from tilewright.kernels.spec import Config, Kernel, Parameter, Split, Sums
 from tilewright.kernels.takes import EVERYTHING, VECTOR_BYTES
+from tilewright.kernels.tiling import block_of_warps, threads_of_warps
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 _LINES = (32, 64, 128)
@@ -27,16 +28,12 @@ _FEW_ROWS = {"BM": 16, "BN": 64, "WM": 16, "WN": 16, "STAGES": 4}
 """Of a preset: the least that tensor cores multiply, by four warps."""
 
 
-def _threads(config: Config) -> int:
-    return config.BM // config.WM * (config.BN // config.WN) * 32
-
-
 def _shared_bytes(config: Config, item: int, split: Split | None) -> int:
     """Of all stages, or of what splits factors and what multiplies in float32 in their place."""
     stages = config.STAGES * item * config.BK * (config.BM + config.BN)
     if split is None:
         return stages
-    groups = max(_threads(config) // splitting.GROUP, 1)
+    groups = max(threads_of_warps(config) // splitting.GROUP, 1)
     wide = splitting.float32_block_bytes(config.BM, config.BN)
     not_finite = splitting.non_finite_bytes(config.BM, config.BN)
     return max(split.terms * stages, splitting.splitter_bytes(groups), wide, not_finite)
@@ -55,12 +52,14 @@ def _of_type(
     wn: int = 64,
     stages: int = 3,
     promote: int = SCALED_BLOCK,
+    presets: dict[str, dict[str, int]] | None = None,
 ) -> Kernel:
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
     anew: whether sums of tensor cores begin anew, those of terms and of float8 every `promote` of k.
     blocks: whether float8 factors have scales of blocks, which threads multiply by then.
     bk, wn, stages, promote: what BK, WN, STAGES and, of terms, PROMOTE are by default.
+    presets: see `Kernel.presets`.
     """
     terms = split.terms if split else 1
     item = ITEM_BYTES[split.dtype if split else factors[0]]
@@ -68,36 +67,29 @@ def _of_type(
     float8 = factors == FLOAT8
     depths = tuple(line // item for line in _LINES)
     sides = (16, 32, 64)
-    in_steps: tuple[Constraint, ...] = ()
-    promoting: tuple[Parameter, ...] = ()
+    more_parameters: list[Parameter] = []
+    more_constraints: dict[str, Callable[[Config], bool]] = {}
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled)}
     constants["FACTOR_SCALES"] = 0 if not float8 else 2 if blocks else 1
     if split:
-        promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
-        in_steps = (
-            Constraint(
-                lambda c: c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0,
-                "PROMOTE must be 16, 32 or 64, and divide BK",
+        promoting = Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products")
+        more_parameters.append(promoting)
+        more_constraints |= {
+            "PROMOTE must be 16, 32 or 64, and divide BK": lambda c: (
+                c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0
             ),
-            Constraint(
-                lambda c: _threads(c) >= splitting.GROUP,
-                f"(BM/WM)*(BN/WN)*32 must be at least {splitting.GROUP}, threads that split a square of a factor",
-            ),
-        )
+            f"(BM/WM)*(BN/WN)*32 must be at least {splitting.GROUP}, "
+            "threads that split a square of a factor": lambda c: threads_of_warps(c) >= splitting.GROUP,
+        }
     else:
         constants["PROMOTE"] = promote if anew else 0
     if anew and float8:
         depths = (promote,)
     if item == 2 and not split:
-        in_steps = (
-            Constraint(
-                lambda c: c.BM & (c.BM - 1) == 0 and c.BN & (c.BN - 1) == 0,
-                "BM and BN must be powers of two: lines of a tile may lie along them",
-            ),
-        )
+        of_lines = "BM and BN must be powers of two: lines of a tile may lie along them"
+        more_constraints[of_lines] = lambda c: c.BM & (c.BM - 1) == 0 and c.BN & (c.BN - 1) == 0
     depths_in_words = f"{', '.join(map(str, depths[:-1]))} or {depths[-1]}" if len(depths) > 1 else str(depths[0])
     return Kernel(
-        rung=0,
         name=name,
         idea=idea,
         source=_SOURCE,
@@ -108,38 +100,32 @@ def _of_type(
             Parameter("WM", 64, sides, "rows of D that a warp computes"),
             Parameter("WN", wn, sides, "its columns"),
             Parameter("STAGES", stages, (2, 3, 4), "tiles of A and of B in shared memory or on their way"),
-            *promoting,
+            *more_parameters,
             Parameter("BAND", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
         ),
-        constraints=(
-            Constraint(lambda c: c.WM in sides, "WM must be 16, 32 or 64: fragments have 16 rows"),
-            Constraint(lambda c: c.WN in sides, "WN must be 16, 32 or 64: fragments are loaded for 16 columns"),
-            Constraint(lambda c: c.BM % c.WM == 0 and c.BM <= 256, "BM must be a multiple of WM, at most 256"),
-            Constraint(lambda c: c.BN % c.WN == 0 and c.BN <= 256, "BN must be a multiple of WN, at most 256"),
-            Constraint(lambda c: c.BK in depths, f"BK must be {depths_in_words}: a line is at most 128 bytes"),
-            Constraint(
-                lambda c: sums >= c.WM * c.WN // 32, f"WM*WN/32 must be at most {sums}, a thread's registers for sums"
+        constraints={
+            "WM must be 16, 32 or 64: fragments have 16 rows": lambda c: c.WM in sides,
+            "WN must be 16, 32 or 64: fragments are loaded for 16 columns": lambda c: c.WN in sides,
+            "BM must be a multiple of WM, at most 256": lambda c: c.BM % c.WM == 0 and c.BM <= 256,
+            "BN must be a multiple of WN, at most 256": lambda c: c.BN % c.WN == 0 and c.BN <= 256,
+            f"BK must be {depths_in_words}: a line is at most 128 bytes": lambda c: c.BK in depths,
+            f"WM*WN/32 must be at most {sums}, a thread's registers for sums": lambda c: sums >= c.WM * c.WN // 32,
+            "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers each": lambda c: (
+                threads_of_warps(c) <= 256
             ),
-            Constraint(
-                lambda c: _threads(c) <= 256, "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers each"
+            f"BM*BK and BN*BK must be multiples of {VECTOR_BYTES // item}*threads: "
+            "every thread copies whole pieces of 16 bytes": lambda c: all(
+                side * c.BK * item % (VECTOR_BYTES * max(threads_of_warps(c), 1)) == 0 for side in (c.BM, c.BN)
             ),
-            Constraint(
-                lambda c: all(side * c.BK * item % (VECTOR_BYTES * max(_threads(c), 1)) == 0 for side in (c.BM, c.BN)),
-                f"BM*BK and BN*BK must be multiples of {VECTOR_BYTES // item}*threads: every thread copies whole "
-                "pieces of 16 bytes",
+            "STAGES must be at least 2: one is copied while another is multiplied": lambda c: c.STAGES >= 2,
+            **more_constraints,
+            f"STAGES*{terms} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory": lambda c: (
+                _shared_bytes(c, item, split) <= _SHARED_BYTES
             ),
-            Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is copied while another is multiplied"),
-            *in_steps,
-            Constraint(
-                lambda c: _shared_bytes(c, item, split) <= _SHARED_BYTES,
-                f"STAGES*{terms} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory",
-            ),
-        ),
+        },
         constants=lambda config: constants,
-        tile=tiling.tile,
-        block=lambda config: (_threads(config), 1, 1),
+        block=block_of_warps,
         cost=Warps(part=lambda config: (config.WM, config.WN), anew=anew),
-        vectorized=True,
         takes=replace(
             EVERYTHING,
             factors=factors,
@@ -157,22 +143,21 @@ def _of_type(
         else None,
         sum_order=lambda config: None if anew or float8 else f"mma {_LINES[0] // item}",
         overlaps=True,
+        presets=presets or {},
     )
 
 
-def _of_terms(idea: str, like: Kernel, *, stages: int, promote: int) -> Kernel:
+def _of_terms(like: Kernel, *, stages: int, promote: int) -> Kernel:
     """The kernel of the terms that another has."""
-    name = f"gemm_mma_{like.precision}"
-    split, precision = like.split, like.precision
+    idea = like.idea.replace("Hopper's tensor cores", "tensor cores by mma.sync")
+    name, split, precision = f"gemm_mma_{like.precision}", like.split, like.precision
     return _of_type(name, idea, split=split, precision=precision, anew=True, wn=32, stages=stages, promote=promote)
 
 
-KERNEL = replace(
-    _of_type(
-        "gemm_mma",
-        "16-bit factors on tensor cores by mma.sync, in every order of A and B",
-        factors=("float16", "bfloat16"),
-    ),
+KERNEL = _of_type(
+    "gemm_mma",
+    "16-bit factors on tensor cores by mma.sync, in every order of A and B",
+    factors=("float16", "bfloat16"),
     presets={
         "large": {"BN": 256},
         "small": {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32},
@@ -180,8 +165,11 @@ KERNEL = replace(
     },
 )
 
-TF32 = replace(
-    _of_type("gemm_mma_tf32", "float32 factors rounded to TF32, on tensor cores by mma.sync", precision="tf32", bk=16),
+TF32 = _of_type(
+    "gemm_mma_tf32",
+    "float32 factors rounded to TF32, on tensor cores by mma.sync",
+    precision="tf32",
+    bk=16,
     presets={
         "large": {"BN": 256},
         "small": {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32},
@@ -191,58 +179,37 @@ TF32 = replace(
 
 _SMALL_FP8 = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
 
-FP8 = replace(
-    _of_type(
-        "gemm_mma_fp8",
-        "float8 factors on tensor cores by mma.sync, sums promoted to float32",
-        factors=FLOAT8,
-        anew=True,
-        bk=128,
-        wn=32,
-    ),
+FP8 = _of_type(
+    "gemm_mma_fp8",
+    "float8 factors on tensor cores by mma.sync, sums promoted to float32",
+    factors=FLOAT8,
+    anew=True,
+    bk=128,
+    wn=32,
     presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
 )
 
-FP8_FAST = replace(
-    _of_type(
-        "gemm_mma_fp8_fast",
-        "float8 factors on tensor cores by mma.sync, sums of 13 bits",
-        factors=FLOAT8,
-        precision=FAST,
-        bk=64,
-    ),
+FP8_FAST = _of_type(
+    "gemm_mma_fp8_fast",
+    "float8 factors on tensor cores by mma.sync, sums of 13 bits",
+    factors=FLOAT8,
+    precision=FAST,
+    bk=64,
     presets={"large": {"BN": 256}, "small": {**_SMALL_FP8, "BK": 128}},
 )
 
-FP8_BLOCKS = replace(
-    _of_type(
-        "gemm_mma_fp8_blocks",
-        "float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on tensor cores by mma.sync",
-        factors=FLOAT8,
-        anew=True,
-        blocks=True,
-        bk=128,
-        wn=32,
-    ),
+FP8_BLOCKS = _of_type(
+    "gemm_mma_fp8_blocks",
+    "float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on tensor cores by mma.sync",
+    factors=FLOAT8,
+    anew=True,
+    blocks=True,
+    bk=128,
+    wn=32,
     presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
 )
 
 # Two additions of Ampere's tensor cores are 16 k, of Hopper's 32: so much has a sum there for the same error.
-BF16X6 = _of_terms(
-    "float32 factors as three bfloat16 terms each: six products on tensor cores by mma.sync",
-    gemm_bf16x6.KERNEL,
-    stages=2,
-    promote=16,
-)
-BF16X3 = _of_terms(
-    "float32 factors as two bfloat16 terms each: three products on tensor cores by mma.sync",
-    gemm_bf16x3.KERNEL,
-    stages=3,
-    promote=32,
-)
-FP16X3 = _of_terms(
-    "float32 factors as two scaled float16 terms each: three products on tensor cores by mma.sync",
-    gemm_fp16x3.KERNEL,
-    stages=3,
-    promote=16,
-)
+BF16X6 = _of_terms(gemm_terms.BF16X6, stages=2, promote=16)
+BF16X3 = _of_terms(gemm_terms.BF16X3, stages=3, promote=32)
+FP16X3 = _of_terms(gemm_terms.FP16X3, stages=3, promote=16)

@@ -1,5 +1,6 @@
 """gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, of TF32, of float8."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -16,7 +17,7 @@ from tilewright.kernels.spec import (
     BOX_SIDE,
     SCALED_K,
     Config,
-    Constraint,
+    Constraints,
     Kernel,
     Parameter,
     Split,
@@ -30,7 +31,7 @@ _T = TypeVar("_T")
 
 _CONSUMERS = 2
 """By default."""
-_SUMS = {1: 192, 2: 192, 3: 100}
+SUMS = {1: 192, 2: 192, 3: 100}
 """By consumers, those that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
 _REPEATS = 8
 """Lines after which the swizzle's pattern begins anew."""
@@ -78,7 +79,7 @@ def _consumers(config: Config) -> int:
     return config.get("CONSUMERS", _CONSUMERS)
 
 
-def _together(config: Config) -> int:
+def together(config: Config) -> int:
     """Consumers of a tile."""
     return 1 if config.PINGPONG else _consumers(config)
 
@@ -90,16 +91,6 @@ def _tiles_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> in
     return terms * config.STAGES * warpgroups.LINE_BYTES * (rows + columns)
 
 
-def _sums_bytes(config: Config) -> int:
-    """Of a tile's sums."""
-    return 4 * config.BM * config.BN
-
-
-def _stored_bytes(config: Config) -> int:
-    """Of results that the copy engine stores."""
-    return config.get("STORED", 0) * _consumers(config) * warpgroups.ROWS * warpgroups.LINE_BYTES
-
-
 def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
     """What it stores at a time, of 16-bit results."""
     return warpgroups.STORED_BOX if config.STORED and item_bytes == warpgroups.ITEM_BYTES else None
@@ -107,7 +98,7 @@ def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
 
 def _stores_evenly(config: Config) -> bool:
     """Whether results of a consumer's tile, a line of each row at a time, fill the memory for them evenly."""
-    columns, parts = config.BN // config.SPLITS, config.BM // (warpgroups.ROWS * _together(config))
+    columns, parts = config.BN // config.SPLITS, config.BM // (warpgroups.ROWS * together(config))
     lines, rest = divmod(columns, warpgroups.LINE)
     return config.STORED == 0 or (rest == 0 and parts * lines % config.STORED == 0)
 
@@ -122,7 +113,8 @@ def _shared_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> i
         not_finite = splitting.non_finite_bytes(config.BM, config.BN // config.SPLITS)
         stages = max(stages, splitting.splitter_bytes(1 + consumers), wide, not_finite)
     barriers = 2 * config.STAGES + consumers + splitting.PART_BARRIERS
-    return _stored_bytes(config) + stages + barriers * warpgroups.BARRIER_BYTES + 16
+    stored = config.get("STORED", 0) * consumers * warpgroups.ROWS * warpgroups.LINE_BYTES
+    return stored + stages + barriers * warpgroups.BARRIER_BYTES + 16
 
 
 def _blocks(exchanged: bool, problem: Problem, config: Config, multiprocessors: int) -> int:
@@ -137,9 +129,9 @@ def _blocks(exchanged: bool, problem: Problem, config: Config, multiprocessors: 
     return min(batch * down * across, clusters(multiprocessors, sharing)) * sharing
 
 
-def _sums(config: Config, anew: bool, held: bool) -> int:
+def sums(config: Config, anew: bool, held: bool) -> int:
     """Registers of a thread for its sums, and for those that tensor cores begin anew, if they do, or for A, if held."""
-    rows = config.BM // _together(config)
+    rows = config.BM // together(config)
     sums = rows * config.BN // warpgroups.THREADS
     if anew:
         return sums + warpgroups.ROWS * config.BN // warpgroups.THREADS
@@ -150,8 +142,8 @@ def _made(config: Config, promotes: bool) -> int:
     """How many steps' sums, begun anew, a thread holds: two where registers have room, so that it adds up one while
     tensor cores make the other."""
     begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
-    alone = warpgroups.ROWS * _together(config) == config.BM  # an instruction has all rows of a consumer
-    return 2 if promotes and alone and 3 * begun <= _SUMS[_consumers(config)] else 1
+    alone = warpgroups.ROWS * together(config) == config.BM  # an instruction has all rows of a consumer
+    return 2 if promotes and alone and 3 * begun <= SUMS[_consumers(config)] else 1
 
 
 def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | None:
@@ -162,21 +154,18 @@ def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | No
     return f"wgmma {_INSTRUCTION_BYTES // item_bytes}"
 
 
-TILES = (
-    Constraint(
-        lambda c: c.BM % (64 * _together(c)) == 0 and c.BM <= BOX_SIDE,
-        "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box",
+TILES: Constraints = {
+    "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box": lambda c: (
+        c.BM % (64 * together(c)) == 0 and c.BM <= BOX_SIDE
     ),
-    Constraint(
-        lambda c: c.BN % _REPEATS == 0 and c.BN <= BOX_SIDE,
-        "BN must be a multiple of 8, at most 256, the columns of one instruction",
+    "BN must be a multiple of 8, at most 256, the columns of one instruction": lambda c: (
+        c.BN % _REPEATS == 0 and c.BN <= BOX_SIDE
     ),
-    Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
-    Constraint(
-        lambda c: c.CLUSTER in (1, 2, 4, 8) and c.CLUSTER_N in (1, 2, 4),
-        "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4",
+    **warpgroups.TWO_STAGES,
+    "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4": lambda c: (
+        c.CLUSTER in (1, 2, 4, 8) and c.CLUSTER_N in (1, 2, 4)
     ),
-)
+}
 """What tiles, stages and clusters must be, whoever computes them."""
 
 
@@ -191,6 +180,7 @@ def of_type(
     bn: int = 256,
     stages: int = 4,
     across_k: str | None = None,
+    presets: dict[str, dict[str, int]] | None = None,
 ) -> Kernel:
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
@@ -200,6 +190,7 @@ def of_type(
     bn, stages: what BN and STAGES are by default.
     across_k: of TF32 and float8, the factor that lies across k and is multiplied from registers, 'A' or 'B'. With 'B'
         it computes D^T = B^T A^T, and parameters are those of this product.
+    presets: see `Kernel.presets`.
     """
 
     def of_d(of_rows: _T, of_columns: _T) -> tuple[_T, _T]:
@@ -217,10 +208,9 @@ def of_type(
     anew = split is not None or not fast
     sums_of_float8 = FAST if factors == FLOAT8 and fast else None
     more = " and BN/2 together" if anew else " and BM/4, of A, together" if held else ""
-    consuming: tuple[Parameter, ...] = ()
-    of_scales: tuple[Constraint, ...] = ()
-    roles: tuple[Constraint, ...] = ()
-    limits = str(_SUMS[_CONSUMERS])
+    more_parameters: list[Parameter] = []
+    more_constraints: dict[str, Callable[[Config], bool]] = {}
+    limits = str(SUMS[_CONSUMERS])
     of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
     constants |= {"HOLDS_A": int(held), "EXCHANGED": int(exchanged), "PROMOTE": line if anew else 0}
@@ -228,39 +218,28 @@ def of_type(
     if not stores:
         constants["STORED"] = 0
     if split is None:
-        consuming = (Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"),)
-        roles = (
-            Constraint(
-                lambda c: c.CONSUMERS in _SUMS and (c.CONSUMERS == 2 or c.PINGPONG == 0),
-                "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3",
-            ),
+        more_parameters.append(Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"))
+        more_constraints["CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3"] = lambda c: (
+            c.CONSUMERS in SUMS and (c.CONSUMERS == 2 or c.PINGPONG == 0)
         )
-        limits += f" (with CONSUMERS=3 {_SUMS[3]})"
+        limits += f" (with CONSUMERS=3 {SUMS[3]})"
         if stores:
-            consuming += (
-                Parameter("STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0),
+            more_parameters.append(
+                Parameter("STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0)
             )
-            roles += (
-                Constraint(
-                    _stores_evenly,
-                    "with STORED above 0, BN/SPLITS must be a multiple of 64, and STORED a divisor of BN/SPLITS/64 "
-                    "times BM/64, over the consumers of a tile",
-                ),
-            )
+            more_constraints[
+                "with STORED above 0, BN/SPLITS must be a multiple of 64, and STORED a divisor of BN/SPLITS/64 times "
+                "BM/64, over the consumers of a tile"
+            ] = _stores_evenly
         if blocks:
-            of_scales = (
-                Constraint(
-                    lambda c: SCALED_BLOCK % c.BN == 0, f"BN must divide {SCALED_BLOCK}, the columns of a scale of B"
-                ),
-            )
+            of_scale = f"BN must divide {SCALED_BLOCK}, the columns of a scale of B"
+            more_constraints[of_scale] = lambda c: SCALED_BLOCK % c.BN == 0
     else:
         constants["CONSUMERS"] = _CONSUMERS
         if split.scaled:
-            of_scales = (
-                Constraint(lambda c: c.BN % SCALED_K == 0, f"BN must be a multiple of {SCALED_K}: columns of a scale"),
-            )
+            of_scale = f"BN must be a multiple of {SCALED_K}: columns of a scale"
+            more_constraints[of_scale] = lambda c: c.BN % SCALED_K == 0
     return Kernel(
-        rung=0,
         name=name,
         idea=idea,
         source=_SOURCE,
@@ -273,33 +252,26 @@ def of_type(
             Parameter("CLUSTER", 1, (1, 2), "blocks one below the other that load tiles of B for each other"),
             Parameter("CLUSTER_N", 1, (1, 2), "blocks side by side that load tiles of A for each other"),
             Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
-            *consuming,
+            *more_parameters,
         ),
-        constraints=(
-            *TILES,
-            Constraint(
-                lambda c: _sums(c, anew, held) <= _SUMS.get(_consumers(c), 0),
-                f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums",
+        constraints={
+            **TILES,
+            f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, "
+            "a thread's registers for sums": lambda c: sums(c, anew, held) <= SUMS.get(_consumers(c), 0),
+            "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1 be 2, 4 or 8, "
+            "the most of a cluster": lambda c: (
+                c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER * c.CLUSTER_N == 1)
             ),
-            Constraint(
-                lambda c: c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER * c.CLUSTER_N == 1),
-                "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1 be 2, 4 or 8, the most of a cluster",
+            "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are "
+            "exchanged": lambda c: c.SPLITS == 1 or warpgroups.ROWS * together(c) == c.BM,
+            "with SPLITS above 1, BN must be a multiple of 8*SPLITS, "
+            "and BM*BN float32 sums fit into STAGES tiles": lambda c: (
+                c.SPLITS == 1
+                or (c.BN % (8 * c.SPLITS) == 0 and _tiles_bytes(c, "NT", terms, item_bytes) >= 4 * c.BM * c.BN)
             ),
-            Constraint(
-                lambda c: c.SPLITS == 1 or warpgroups.ROWS * _together(c) == c.BM,
-                "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are exchanged",
-            ),
-            Constraint(
-                lambda c: (
-                    c.SPLITS == 1
-                    or (c.BN % (8 * c.SPLITS) == 0 and _sums_bytes(c) <= _tiles_bytes(c, "NT", terms, item_bytes))
-                ),
-                "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit into STAGES tiles",
-            ),
-            *roles,
-            *of_scales,
-            warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, in_stages or "NN", terms, item_bytes)),
-        ),
+            **more_constraints,
+            **warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, in_stages or "NN", terms, item_bytes)),
+        },
         constants=lambda config: constants | {"MADE": _made(config, promotes=of_factors > 0 and not fast and not held)},
         tile=(lambda c: Tile(c.BN, c.BM, line)) if exchanged else (lambda c: Tile(c.BM, c.BN, line)),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
@@ -315,7 +287,6 @@ def of_type(
             held=held,
         ),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
-        vectorized=True,
         takes=replace(
             EVERYTHING,
             factors=factors,
@@ -336,6 +307,7 @@ def of_type(
         overlaps=True,
         blocks=partial(_blocks, exchanged),
         exchanged=exchanged,
+        presets=presets or {},
     )
 
 

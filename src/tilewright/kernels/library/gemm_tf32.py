@@ -6,20 +6,17 @@ A too, and `gemm_tf32_nn` row-major factors, as those of D^T = B^T A^T. Others a
 Infinity and NaN stay as they are. Numbers from 2^128 - 2^116 on, next to infinity, become infinite.
 """
 
-from dataclasses import replace
-
 from tilewright.kernels.library import gemm_sm90
 
-KERNEL = replace(
-    gemm_sm90.of_type("gemm_tf32", "float32 factors rounded to TF32 on Hopper's tensor cores by warpgroups"),
+KERNEL = gemm_sm90.of_type(
+    "gemm_tf32",
+    "float32 factors rounded to TF32 on Hopper's tensor cores by warpgroups",
     presets={"narrow": {"BN": 64, "STAGES": 6}},
 )
-ROW_MAJOR = replace(
-    gemm_sm90.of_type(
-        "gemm_tf32_nn",
-        "row-major float32 factors rounded to TF32, of which threads hand the tensor cores B in registers",
-        across_k="B",
-    ),
+ROW_MAJOR = gemm_sm90.of_type(
+    "gemm_tf32_nn",
+    "row-major float32 factors rounded to TF32, of which threads hand the tensor cores B in registers",
+    across_k="B",
     presets={
         "narrow": {"BN": 64, "STAGES": 8},
         "few_tiles": {"BN": 128, "STAGES": 7, "SPLITS": 2},
@@ -27,11 +24,9 @@ ROW_MAJOR = replace(
         "fewest_rows": {"BN": 16, "STAGES": 12, "SPLITS": 2},
     },
 )
-COLUMN_MAJOR = replace(
-    gemm_sm90.of_type(
-        "gemm_tf32_tt",
-        "column-major float32 factors rounded to TF32, of which threads hand the tensor cores A in registers",
-        across_k="A",
-    ),
+COLUMN_MAJOR = gemm_sm90.of_type(
+    "gemm_tf32_tt",
+    "column-major float32 factors rounded to TF32, of which threads hand the tensor cores A in registers",
+    across_k="A",
     presets={"narrow": {"BN": 64, "STAGES": 8}},
 )

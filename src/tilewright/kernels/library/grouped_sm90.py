@@ -11,21 +11,14 @@ from tilewright.core.problem import LAYOUTS, Order, Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.library import gemm_fp8, gemm_sm90
-from tilewright.kernels.spec import Config, Constraint, Kernel
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Takes
 
 _CONSUMERS = 2
 """Warpgroups that multiply."""
-_SUMS = 192
-"""Of a thread, that its registers have room for."""
 _SOURCE = Path(__file__).with_suffix(".cu")
 _OTHERS = ("SPLITS", "CONSUMERS")
 """Parameters that it has as constants."""
-
-
-def _together(config: Config) -> int:
-    """Consumers of a tile."""
-    return 1 if config.PINGPONG else _CONSUMERS
 
 
 def most_tiles(problem: Problem, config: Config) -> int:
@@ -51,34 +44,24 @@ def _of_type(
     """The kernel for groups of the factors that another takes, whose sums are made in the same way."""
     family, constants = like.cost, like.constants(like.config())
     assert isinstance(family, Warpgroups)
-    anew = int(constants["PROMOTE"]) > 0
-
-    def sums(config: Config) -> int:
-        """Registers of a thread for its sums, and for those that tensor cores begin anew, if they do."""
-        begun = warpgroups.ROWS * config.BN // warpgroups.THREADS if anew else 0
-        return config.BM // _together(config) * config.BN // warpgroups.THREADS + begun
+    anew, most = int(constants["PROMOTE"]) > 0, gemm_sm90.SUMS[_CONSUMERS]
 
     return Kernel(
-        rung=0,
         name=name,
         idea=idea,
         source=_SOURCE,
         parameters=tuple(one for one in like.parameters if one.name not in _OTHERS),
-        constraints=(
-            *gemm_sm90.TILES,
-            Constraint(
-                lambda c: sums(c) <= _SUMS,
-                f"BM*BN/128 over the consumers of a tile{' and BN/2 together' if anew else ''} must be at most "
-                f"{_SUMS}, a thread's registers for sums",
-            ),
-            warpgroups.shared_memory_fits(lambda c: like.shared_bytes(c, "NN")),
-        ),
+        constraints={
+            **gemm_sm90.TILES,
+            f"BM*BN/128 over the consumers of a tile{' and BN/2 together' if anew else ''} must be at most "
+            f"{most}, a thread's registers for sums": lambda c: gemm_sm90.sums(c, anew, held=False) <= most,
+            **warpgroups.shared_memory_fits(lambda c: like.shared_bytes(c, "NN")),
+        },
         constants=lambda config: {**constants, "MADE": 1, "CONSUMERS": _CONSUMERS},
         tile=like.tile,
         block=like.block,
         cost=replace(family, splits=lambda config: 1),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N,
-        vectorized=True,
         takes=Takes(
             factors=like.takes.factors,
             results=results,

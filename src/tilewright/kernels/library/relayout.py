@@ -1,9 +1,7 @@
 """Relayout: copies of A and B that run before a kernel that wants them in another layout. No rung of its own."""
 
-from pathlib import Path
-
 from tilewright.core.hardware import ceil_div
-from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Tile
+from tilewright.kernels.spec import SCALED_K, Config, Kernel, Parameter, Tile
 
 
 def squares(config: Config, lines: int, length: int, matrices: int) -> int:
@@ -12,21 +10,20 @@ def squares(config: Config, lines: int, length: int, matrices: int) -> int:
 
 
 KERNEL = Kernel(
-    rung=0,
     name="relayout",
     idea="copies of matrices with aligned rows or columns, transposed or not, split into terms or not",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("SIDE", 32, (32, 64, 128), "side of the squares that a block moves; 128 of bytes alone"),
         Parameter("THREADS", 256, (128, 256), "threads in a block"),
         Parameter("TERMS", 1, (1, 2, 3), "matrices that a matrix is split into; 1: it is copied as it is"),
         Parameter("SCALED", 0, (0, 1), "whether elements are scaled before", least=0),
     ),
-    constraints=(
-        Constraint(lambda c: not c.SCALED or c.SIDE == SCALED_K, "with SCALED=1, SIDE must be 64, the k of a scale"),
-    ),
+    constraints={
+        "with SCALED=1, SIDE must be 64, the k of a scale": lambda c: not c.SCALED or c.SIDE == SCALED_K,
+    },
     tile=lambda config: Tile(m=config.SIDE, n=config.SIDE, k=config.SIDE),
     block=lambda config: (config.THREADS, 1, 1),
+    vectorized=False,
     arguments=("copy_a", "copy_b"),
     overlaps=True,
 )

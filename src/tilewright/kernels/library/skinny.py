@@ -6,17 +6,16 @@ Multiplication on the GPU", Osama et al., 2023, in its simplest form: ranges of 
 
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 from tilewright.core.dtypes import FLOAT8, RESULTS
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Fragment, Streaming
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter, Tile
+from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Kernel, Parameter, Tile, named_configs
 from tilewright.kernels.takes import EVERYTHING
 
-_NAMES = ("TM", "TN", "THREADS_N", "THREADS_M", "GROUPS", "DEPTH", "AHEAD", "MIN_BLOCKS")
+_NAMES = "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS"
 _REGISTERS = 65536
 _REGISTERS_PER_THREAD = 255
 _OTHER_REGISTERS = 16
@@ -77,17 +76,11 @@ def _registers(config: Config) -> int:
     return few * wide + config.DEPTH * (together + (1 + config.AHEAD) * wide) + _OTHER_REGISTERS
 
 
-def _presets(named: dict[str, tuple[int, ...]]) -> dict[str, dict[str, int]]:
-    """Presets of what `_NAMES` are in each."""
-    return {name: dict(zip(_NAMES, values, strict=True)) for name, values in named.items()}
-
-
 KERNEL = Kernel(
     rung=17,
     name="skinny",
     idea="nothing is staged where operands are read once: many loads on their way, k divided among all threads",
     brief="few rows: nothing staged",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("TM", 16, (1, 2, 4, 8, 16), "rows of D that a thread computes"),
         Parameter("TN", 4, (1, 2, 4, 8, 16), "columns of D that a thread computes"),
@@ -100,27 +93,20 @@ KERNEL = Kernel(
         ),
         Parameter("MIN_BLOCKS", 1, (1, 2, 4), "blocks that a multiprocessor must hold, which bounds the registers"),
     ),
-    constraints=(
-        Constraint(
-            lambda c: all(WARP % t == 0 if t < WARP else t % WARP == 0 for t in (c.THREADS_M, c.THREADS_N)),
-            "THREADS_M and THREADS_N must divide 32 or be multiples of it: a warp's lanes make whole rows",
+    constraints={
+        "THREADS_M and THREADS_N must divide 32 or be multiples of it: a warp's lanes make whole rows": lambda c: all(
+            WARP % t == 0 if t < WARP else t % WARP == 0 for t in (c.THREADS_M, c.THREADS_N)
         ),
-        Constraint(
-            lambda c: c.THREADS_M == 1 or c.THREADS_N == 1,
-            "THREADS_M or THREADS_N must be 1: threads are arranged along one of m and n",
+        "THREADS_M or THREADS_N must be 1: threads are arranged along one of m and n": lambda c: (
+            c.THREADS_M == 1 or c.THREADS_N == 1
         ),
-        Constraint(
-            lambda c: _threads(c) <= 1024,
-            "GROUPS*max(THREADS_M,THREADS_N,32) must be at most 1024, a block's threads",
-        ),
-        Constraint(lambda c: c.DEPTH % 4 == 0, "DEPTH must be a multiple of 4: k is loaded as float4s"),
-        Constraint(lambda c: c.AHEAD <= 1, "AHEAD must be 0 or 1"),
-        Constraint(
-            lambda c: _registers(c) <= min(_REGISTERS // (c.MIN_BLOCKS * _threads(c)), _REGISTERS_PER_THREAD),
-            "TM*TN+DEPTH*(min(TM,2)+(1+AHEAD)*TN)+16 must be at most 65536/(MIN_BLOCKS*threads) and 255, a thread's "
-            "registers; TM for min(TM,2) if THREADS_N is 1 and AHEAD 0; TM and TN exchanged if THREADS_M is not 1",
-        ),
-    ),
+        "GROUPS*max(THREADS_M,THREADS_N,32) must be at most 1024, a block's threads": lambda c: _threads(c) <= 1024,
+        "DEPTH must be a multiple of 4: k is loaded as float4s": lambda c: c.DEPTH % 4 == 0,
+        "AHEAD must be 0 or 1": lambda c: c.AHEAD <= 1,
+        "TM*TN+DEPTH*(min(TM,2)+(1+AHEAD)*TN)+16 must be at most 65536/(MIN_BLOCKS*threads) and 255, a thread's "
+        "registers; TM for min(TM,2) if THREADS_N is 1 and AHEAD 0; TM and TN exchanged if THREADS_M is not "
+        "1": lambda c: _registers(c) <= min(_REGISTERS // (c.MIN_BLOCKS * _threads(c)), _REGISTERS_PER_THREAD),
+    },
     tile=_tile,
     block=lambda config: (_threads(config), 1, 1),
     cost=Streaming(
@@ -131,14 +117,14 @@ KERNEL = Kernel(
         ahead=lambda config: config.AHEAD,
         min_blocks=lambda config: config.MIN_BLOCKS,
     ),
-    vectorized=True,
     overlaps=True,
     takes=replace(EVERYTHING, factors=RESULTS, least_capability=(7, 5)),
     arguments=(*LIBRARY_ARGUMENTS, "scales"),
     constants=lambda config: {"FACTOR_SCALES": 0},
     blocks=_blocks,
     workspace_bytes=_workspace_bytes,
-    presets=_presets(
+    presets=named_configs(
+        _NAMES,
         {
             # Few rows and a row-major B; transposed_rows has registers for guards where A is column-major.
             "row": (1, 4, 8, 1, 16, 16, 0, 1),
@@ -153,7 +139,7 @@ KERNEL = Kernel(
             # Few columns and a column-major A.
             "transposed_column": (4, 1, 1, 8, 16, 16, 0, 1),
             "transposed_columns": (4, 8, 1, 32, 12, 4, 1, 1),
-        }
+        },
     ),
 )
 
@@ -168,11 +154,12 @@ FP8 = replace(
     idea="skinny for float8 factors, which threads convert and add up in float32",
     takes=replace(KERNEL.takes, factors=FLOAT8, results=(*RESULTS, FLOAT8[0]), least_capability=(8, 9)),
     constants=lambda config: {"FACTOR_SCALES": 1},
-    presets=_presets(
+    presets=named_configs(
+        _NAMES,
         {
             "row": (1, 4, 8, 1, 16, 16, 0, 1),
             "weights_rows": (4, 2, 1, 1, 8, 16, 0, 2),
             "column": (4, 1, 1, 1, 8, 16, 0, 2),
-        }
+        },
     ),
 )

@@ -3,13 +3,11 @@
 Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `schedule` for sharing tiles.
 """
 
-from pathlib import Path
-
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Copying
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Kernel, Parameter, named_configs
 from tilewright.kernels.takes import EVERYTHING
 
 _VECTOR = 4  # floats of a 16-byte copy
@@ -51,7 +49,6 @@ KERNEL = Kernel(
     name="split_k",
     idea="k divided among warps and among blocks, so that small and skinny products fill the GPU",
     brief="k divided among blocks",
-    source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BM", 64, (16, 32, 64, 128), "rows of D that a block computes"),
         Parameter("BN", 64, (32, 64, 128), "columns of D that a block computes"),
@@ -63,27 +60,23 @@ KERNEL = Kernel(
         schedule.parameter(0, (0, 2, 3, 4)),
         Parameter("MIN_BLOCKS", 2, (2, 3, 4), "blocks that a multiprocessor must hold, which bounds the registers"),
     ),
-    constraints=(
-        *tiling.WARPS_OF_4_BY_8,
-        Constraint(lambda c: c.TM % c.K_SLICES == 0, "TM must be a multiple of K_SLICES, which divide a thread's rows"),
-        *tiling.FRAGMENTS_OF_FOURS,
-        Constraint(
-            lambda c: c.BK % (2 * c.K_SLICES) == 0,
-            "BK must be a multiple of 2*K_SLICES: fragments alternate between two sets of registers",
+    constraints={
+        **tiling.WARPS_OF_4_BY_8,
+        "TM must be a multiple of K_SLICES, which divide a thread's rows": lambda c: c.TM % c.K_SLICES == 0,
+        **tiling.FRAGMENTS_OF_FOURS,
+        "BK must be a multiple of 2*K_SLICES: fragments alternate between two sets of registers": lambda c: (
+            c.BK % (2 * c.K_SLICES) == 0
         ),
-        Constraint(
-            lambda c: WARP <= _threads(c) <= 1024,
-            "32*K_SLICES*(BM/(4*TM))*(BN/(8*TN)) must be 32 to 1024, a block's threads",
+        "32*K_SLICES*(BM/(4*TM))*(BN/(8*TN)) must be 32 to 1024, a block's threads": lambda c: (
+            WARP <= _threads(c) <= 1024
         ),
-        Constraint(
-            lambda c: _threads(c) >= WARP and _copies_evenly(c, c.BM) and _copies_evenly(c, c.BN),
-            "BM, BN and BK must be such that the block's threads copy equally much of every tile, in either order: 2 "
-            "rows or columns and 16 of k a warp, or whole rows in memory",
+        "BM, BN and BK must be such that the block's threads copy equally much of every tile, in either order: "
+        "2 rows or columns and 16 of k a warp, or whole rows in memory": lambda c: (
+            _threads(c) >= WARP and _copies_evenly(c, c.BM) and _copies_evenly(c, c.BN)
         ),
-        tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+BN+4) floats, or K_SLICES*BM*BN if more,"),
-        tiling.registers_fit(_threads),
-    ),
-    tile=tiling.tile,
+        **tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+BN+4) floats, or K_SLICES*BM*BN if more,"),
+        **tiling.registers_fit(_threads),
+    },
     block=lambda config: (_threads(config), 1, 1),
     sum_order=tiling.order_of_slices,
     cost=Copying(
@@ -95,7 +88,6 @@ KERNEL = Kernel(
         workers=lambda config: config.WORKERS,
         min_blocks=lambda config: config.MIN_BLOCKS,
     ),
-    vectorized=True,
     overlaps=True,
     takes=EVERYTHING,
     arguments=LIBRARY_ARGUMENTS,
@@ -103,11 +95,9 @@ KERNEL = Kernel(
     blocks=schedule.blocks,
     division=schedule.divide,
     workspace_bytes=schedule.workspace_bytes,
-    presets={
-        name: dict(
-            zip(("BM", "BN", "BK", "TM", "TN", "K_SLICES", "STAGES", "WORKERS", "MIN_BLOCKS"), values, strict=True)
-        )
-        for name, values in {
+    presets=named_configs(
+        "BM BN BK TM TN K_SLICES STAGES WORKERS MIN_BLOCKS",
+        {
             "tiny": (16, 32, 64, 4, 4, 4, 3, 0, 4),
             "small": (16, 128, 32, 4, 8, 2, 3, 0, 4),
             "medium": (64, 128, 32, 8, 8, 2, 3, 0, 2),
@@ -118,6 +108,6 @@ KERNEL = Kernel(
             "deep": (32, 128, 32, 8, 8, 2, 2, 3, 3),
             "few_rows": (16, 32, 64, 4, 4, 4, 3, 4, 4),
             "large": (128, 128, 32, 8, 8, 1, 2, 2, 2),
-        }.items()
-    },
+        },
+    ),
 )

@@ -1,6 +1,8 @@
-"""Float32 products of few rows, of which the large factor is read once and split into terms in registers.
+"""thin_bf16x6, thin_fp16x3: float32 products of few rows, whose large factor is read once and split in registers.
 
-Source: as of gemm_bf16x6 for the terms; "FlashAttention-3: Fast and Accurate Attention with Asynchrony and
+Of thin_fp16x3 each 16 columns of B, and each 16 rows of A, have a scale of their own for each 32 of k.
+
+Source: as of gemm_terms for the terms; "FlashAttention-3: Fast and Accurate Attention with Asynchrony and
 Low-precision", Shah et al., 2024, for a factor of wgmma that is made in registers while others are multiplied.
 """
 
@@ -13,8 +15,8 @@ from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.families import Thin
-from tilewright.kernels.library import splitting
-from tilewright.kernels.spec import RANGE_WORDS, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
+from tilewright.kernels.library import gemm_terms, splitting
+from tilewright.kernels.spec import RANGE_WORDS, Config, Kernel, Parameter, Split, Sums, TensorBox
 from tilewright.kernels.takes import EVERYTHING
 
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -68,10 +70,9 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     return problem.batch * ceil_div(problem.m, config.BM) * ceil_div(problem.n, config.BN) * config.SPLITS
 
 
-def of_type(name: str, idea: str, split: Split) -> Kernel:
+def _of_type(name: str, idea: str, split: Split) -> Kernel:
     """A kernel of this source, for float32 factors split so, in registers."""
     return Kernel(
-        rung=0,
         name=name,
         idea=idea,
         source=_SOURCE,
@@ -84,45 +85,34 @@ def of_type(name: str, idea: str, split: Split) -> Kernel:
             Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
             Parameter("MIN_BLOCKS", 1, (1, 2), "blocks that a multiprocessor must hold, which bounds the registers"),
         ),
-        constraints=(
-            Constraint(
-                lambda c: c.BM % 8 == 0 and (c.BM <= 64 or c.BM == 128),
-                "BM must be 128, or a multiple of 8 up to 64: the columns of one instruction",
+        constraints={
+            "BM must be 128, or a multiple of 8 up to 64: the columns of one instruction": lambda c: (
+                c.BM % 8 == 0 and (c.BM <= 64 or c.BM == 128)
             ),
-            Constraint(
-                lambda c: c.BN in (64, 128, 192),
-                "BN must be 64, 128 or 192: 64 columns for each of up to three warpgroups that multiply",
+            "BN must be 64, 128 or 192: 64 columns for each of up to three warpgroups that multiply": lambda c: (
+                c.BN in (64, 128, 192)
             ),
-            Constraint(
-                lambda c: c.BK in (32, 64, 128) and c.BM * c.BK <= 4096,
-                "BK must be 32, 64 or 128, at most 4096/BM: lines of 128 bytes, and a thread's registers for rows of A",
+            "BK must be 32, 64 or 128, at most 4096/BM: lines of 128 bytes, "
+            "and a thread's registers for rows of A": lambda c: c.BK in (32, 64, 128) and c.BM * c.BK <= 4096,
+            "STAGES must be more than K_SLICES: one is loaded while others are multiplied": lambda c: (
+                c.STAGES > c.K_SLICES
             ),
-            Constraint(
-                lambda c: c.STAGES > c.K_SLICES,
-                "STAGES must be more than K_SLICES: one is loaded while others are multiplied",
+            "SPLITS must be 1, 2, 4 or 8, the most of a cluster": lambda c: c.SPLITS in (1, 2, 4, 8),
+            "BN/64*K_SLICES, the warpgroups that multiply, must be 1 or 2, or with BM up to 32 and BK up to 64 "
+            "be 3": lambda c: _consumers(c) <= 2 or (_consumers(c) == 3 and c.BM <= 32 and c.BK <= 64),
+            "MIN_BLOCKS must be 1, or with one warpgroup that multiplies and BM at most 32 be 2": lambda c: (
+                c.MIN_BLOCKS == 1 or (c.MIN_BLOCKS == 2 and _consumers(c) == 1 and c.BM <= 32)
             ),
-            Constraint(lambda c: c.SPLITS in (1, 2, 4, 8), "SPLITS must be 1, 2, 4 or 8, the most of a cluster"),
-            Constraint(
-                lambda c: _consumers(c) <= 2 or (_consumers(c) == 3 and c.BM <= 32 and c.BK <= 64),
-                "BN/64*K_SLICES, the warpgroups that multiply, must be 1 or 2, or with BM up to 32 and BK up to 64 "
-                "be 3",
+            "STAGES tiles of A and of B must fit into a multiprocessor's shared memory MIN_BLOCKS times": lambda c: (
+                c.MIN_BLOCKS * (_shared_bytes(c, split) + _SM.reserved_shared_bytes) <= _SM.shared_bytes
             ),
-            Constraint(
-                lambda c: c.MIN_BLOCKS == 1 or (c.MIN_BLOCKS == 2 and _consumers(c) == 1 and c.BM <= 32),
-                "MIN_BLOCKS must be 1, or with one warpgroup that multiplies and BM at most 32 be 2",
-            ),
-            Constraint(
-                lambda c: c.MIN_BLOCKS * (_shared_bytes(c, split) + _SM.reserved_shared_bytes) <= _SM.shared_bytes,
-                "STAGES tiles of A and of B must fit into a multiprocessor's shared memory MIN_BLOCKS times",
-            ),
-        ),
+        },
         constants=lambda config: {
             "TERMS": split.terms,
             "SCALED": int(split.scaled),
             "BAND": _BAND,
             "PRODUCERS": _producers(config),
         },
-        tile=lambda config: Tile(config.BM, config.BN, config.BK),
         block=lambda config: ((_producers(config) + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=Thin(
             splits=lambda config: config.SPLITS,
@@ -133,7 +123,6 @@ def of_type(name: str, idea: str, split: Split) -> Kernel:
             slices=lambda config: config.K_SLICES,
         ),
         cluster=lambda config: config.SPLITS,
-        vectorized=True,
         takes=replace(EVERYTHING, least_capability=(9, 0), architectures=("sm_90a",)),
         precision=name.split("_")[1],
         arguments=("sizes", "A", "B_map", "B", "output"),
@@ -151,3 +140,15 @@ def of_type(name: str, idea: str, split: Split) -> Kernel:
             "rows_128": {"BN": 64, "K_SLICES": 2, "STAGES": 7, "SPLITS": 2},
         },
     )
+
+
+BF16X6 = _of_type(
+    "thin_bf16x6",
+    "few rows of float32: the large factor is read once and split in registers, six products on tensor cores",
+    gemm_terms.THREE_BF16,
+)
+FP16X3 = _of_type(
+    "thin_fp16x3",
+    "few rows of float32: the large factor is read once, scaled and split in registers, three products on tensor cores",
+    gemm_terms.TWO_FP16,
+)

@@ -1,18 +1,66 @@
 """Rung 15, tma_packed: A column-major and B row-major, copied so beforehand, and loaded to where they are read.
 
-Source: the GotoBLAS papers for packing an operand ("Anatomy of High-Performance Matrix Multiplication", Goto and van de
-Geijn, 2008).
+gemm_tma.cu is rung 18 too, which has boxes, constraints and shared memory from here.
+
+Sources: the GotoBLAS papers for packing an operand ("Anatomy of High-Performance Matrix Multiplication", Goto and van
+de Geijn, 2008); CUTLASS for visiting a thread's tile in serpentine; the PTX ISA manual's ldmatrix; the paper named in
+`schedule` for sharing tiles.
 """
 
-from tilewright.kernels import tiling
-from tilewright.kernels.library import gemm_tma, schedule
-from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
+from tilewright.kernels import tiling
+from tilewright.kernels.families import Copying
+from tilewright.kernels.library import schedule
+from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Constraints, Kernel, Parameter, TensorBox
+from tilewright.kernels.takes import EVERYTHING
+
+COST = Copying(
+    copies="tensor maps",
+    fragment=tiling.fragment_of_4_by_8,
+    transposes=True,
+    workers=lambda config: config.WORKERS,
+    min_blocks=lambda config: config.MIN_BLOCKS,
+)
+
+BARRIER_BYTES = 16  # and what the workers of a tile tell each other
 _LOOP = 32  # k in the code of the inner loop, at most, so that it stays in the instruction cache
 
 
+def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
+    """What one load moves of A and of B, whose orders the layout says, as in 'NT'."""
+    a = TensorBox(config.BM, config.BK) if layout[0] == "N" else TensorBox(config.BK, config.BM)
+    b = TensorBox(config.BK, config.BN) if layout[1] == "N" else TensorBox(config.BN, config.BK)
+    return a, b
+
+
+def constraints(threads: Callable[[Config], int], shared_bytes: Callable[[Config], int]) -> Constraints:
+    """Those of the source; threads and shared_bytes are a block's."""
+    return {
+        **tiling.WARPS_OF_4_BY_8,
+        **tiling.FRAGMENTS_OF_FOURS,
+        "BM, BN and BK must be at most 256, the extents of a tensor box": lambda c: max(c.BM, c.BN, c.BK) <= 256,
+        **tiling.shared_memory_fits(
+            lambda c: shared_bytes(c) + BARRIER_BYTES,
+            "BK*((1+A_BUFFERS)*BM+2*BN) floats, or K_SLICES*BM*BN if more,",
+        ),
+        **tiling.registers_fit(threads),
+    }
+
+
+def shared_floats(config: Config, a_buffers: int, b_buffers: int, slices: int) -> int:
+    """Floats of shared memory of a block: tiles of A and B; later the sums of all slices, or results to be stored.
+
+    a_buffers, b_buffers: transposed tiles; 1 also for a factor with two tiles that are loaded to where they are read.
+    """
+    tiles = config.BK * ((1 + a_buffers) * config.BM + (1 + b_buffers) * config.BN)
+    return max(tiles, slices * config.BM * config.BN)
+
+
 def _shared_bytes(config: Config) -> int:
-    return tiling.FLOAT_BYTES * gemm_tma.shared_floats(config, a_buffers=1, b_buffers=1, slices=1)
+    return tiling.FLOAT_BYTES * shared_floats(config, a_buffers=1, b_buffers=1, slices=1)
 
 
 KERNEL = Kernel(
@@ -20,7 +68,7 @@ KERNEL = Kernel(
     name="tma_packed",
     idea="A copied k-major, tiles loaded by TMA: an inner loop of shared loads and multiply-adds alone",
     brief="A packed, tiles by TMA",
-    source=gemm_tma.SOURCE,
+    source=Path(__file__).with_name("gemm_tma.cu"),
     parameters=(
         Parameter("BM", 128, (64, 128, 256), "rows of D that a block computes"),
         Parameter("BN", 128, (64, 128, 256), "columns of D that a block computes"),
@@ -30,21 +78,17 @@ KERNEL = Kernel(
         schedule.parameter(2, (0, 1, 2)),
         Parameter("MIN_BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor must hold, which bounds the registers"),
     ),
-    constraints=(
-        Constraint(
-            lambda c: tiling.threads_of_4_by_8(c) <= 1024,
-            "32*(BM/(4*TM))*(BN/(8*TN)) must be at most 1024, a block's threads",
+    constraints={
+        "32*(BM/(4*TM))*(BN/(8*TN)) must be at most 1024, a block's threads": lambda c: (
+            tiling.threads_of_4_by_8(c) <= 1024
         ),
-        Constraint(
-            lambda c: c.BM % max(tiling.threads_of_4_by_8(c) // 8, 1) == 0,
-            "BM must be a multiple of threads/8: warps store results four rows at a time",
+        "BM must be a multiple of threads/8: warps store results four rows at a time": lambda c: (
+            c.BM % max(tiling.threads_of_4_by_8(c) // 8, 1) == 0
         ),
-        Constraint(
-            lambda c: c.BK % (2 if c.BK <= _LOOP else 4) == 0,
-            "BK must be a multiple of 2, above 32 of 4: the loop, over BK or BK/2 k, alternates between two fragments",
-        ),
-        *gemm_tma.constraints(tiling.threads_of_4_by_8, _shared_bytes),
-    ),
+        "BK must be a multiple of 2, above 32 of 4: the loop, over BK or BK/2 k, "
+        "alternates between two fragments": lambda c: c.BK % (2 if c.BK <= _LOOP else 4) == 0,
+        **constraints(tiling.threads_of_4_by_8, _shared_bytes),
+    },
     constants=lambda config: {
         "K_SLICES": 1,
         "A_BUFFERS": 1,
@@ -52,14 +96,12 @@ KERNEL = Kernel(
         "BUNDLE": 1,
         "UNROLL": config.BK if config.BK <= _LOOP else config.BK // 2,
     },
-    tile=tiling.tile,
     block=lambda config: (tiling.threads_of_4_by_8(config), 1, 1),
-    cost=gemm_tma.COST,
-    vectorized=True,
-    takes=gemm_tma.TAKES,
+    cost=COST,
+    takes=replace(EVERYTHING, least_capability=(9, 0)),
     arguments=TMA_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),
-    tensor_maps=gemm_tma.boxes,
+    tensor_maps=boxes,
     relayouts=lambda config: ("column", "row"),
     overlaps=True,
     blocks=schedule.blocks,

@@ -7,8 +7,8 @@ every block that reads it, copying a factor once.
 from dataclasses import replace
 
 from tilewright.kernels import tiling
-from tilewright.kernels.library import gemm_tma, schedule
-from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.library import schedule, tma_packed
+from tilewright.kernels.spec import Config, Kernel, Parameter, named_configs
 
 
 def _run(config: Config) -> int:
@@ -26,22 +26,22 @@ def _rows_at_a_time(config: Config) -> int:
 
 
 def _shared_bytes(config: Config, b_buffers: int = 1) -> int:
-    return tiling.FLOAT_BYTES * gemm_tma.shared_floats(config, config.A_BUFFERS, b_buffers, config.K_SLICES)
+    return tiling.FLOAT_BYTES * tma_packed.shared_floats(config, config.A_BUFFERS, b_buffers, config.K_SLICES)
 
 
 def _b_buffers(config: Config) -> int:
     """Transposed tiles of B: A_BUFFERS, if a multiprocessor then still holds all its workers; else 1."""
     blocks = max(config.MIN_BLOCKS, config.WORKERS)
-    fits = tiling.holds(blocks, _shared_bytes(config, config.A_BUFFERS) + gemm_tma.BARRIER_BYTES)
+    fits = tiling.holds(blocks, _shared_bytes(config, config.A_BUFFERS) + tma_packed.BARRIER_BYTES)
     return config.A_BUFFERS if fits else 1
 
 
-KERNEL = Kernel(
+KERNEL: Kernel = replace(
+    tma_packed.KERNEL,
     rung=18,
     name="tma_transposed",
     idea="no copies beforehand: TMA loads A as memory has it, and ldmatrix transposes it while it is multiplied",
     brief="TMA, A without a copy",
-    source=gemm_tma.SOURCE,
     parameters=(
         Parameter("BM", 64, (32, 64, 128), "rows of D that a block computes"),
         Parameter("BN", 128, (64, 128), "columns of D that a block computes"),
@@ -78,65 +78,44 @@ KERNEL = Kernel(
             compiled=False,
         ),
     ),
-    constraints=(
-        Constraint(
-            lambda c: _threads(c) in (128, 256),
-            "K_SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 128 or 256 threads: their warps transpose tiles together",
+    constraints={
+        "K_SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 128 or 256 threads: "
+        "their warps transpose tiles together": lambda c: _threads(c) in (128, 256),
+        "BK must be a multiple of 8 and of 4*K_SLICES: the order of quads repeats after 4 k": lambda c: (
+            c.BK % 8 == 0 and c.BK % (4 * c.K_SLICES) == 0
         ),
-        Constraint(
-            lambda c: c.BK % 8 == 0 and c.BK % (4 * c.K_SLICES) == 0,
-            "BK must be a multiple of 8 and of 4*K_SLICES: the order of quads repeats after 4 k",
+        "UNROLL must be a multiple of 4 that divides BK/K_SLICES, a slice's k: "
+        "the order of quads repeats after 4": lambda c: c.UNROLL % 4 == 0 and c.BK // c.K_SLICES % c.UNROLL == 0,
+        "BM and BN must be multiples of threads/8; "
+        "of threads/4 if BK is not a multiple of 32, and of threads/2 if it is not one of 16": lambda c: (
+            c.BM % max(_rows_at_a_time(c), 1) == 0 and c.BN % max(_rows_at_a_time(c), 1) == 0
         ),
-        Constraint(
-            lambda c: c.UNROLL % 4 == 0 and c.BK // c.K_SLICES % c.UNROLL == 0,
-            "UNROLL must be a multiple of 4 that divides BK/K_SLICES, a slice's k: the order of quads repeats after 4",
+        "A_BUFFERS must be 1 or 2": lambda c: c.A_BUFFERS <= 2,
+        "COPIED must be from 0 to 3": lambda c: c.COPIED <= 3,
+        "MIN_BLOCKS must be a multiple of BUNDLE: a multiprocessor holds whole bundles": lambda c: (
+            c.MIN_BLOCKS % c.BUNDLE == 0
         ),
-        Constraint(
-            lambda c: c.BM % max(_rows_at_a_time(c), 1) == 0 and c.BN % max(_rows_at_a_time(c), 1) == 0,
-            "BM and BN must be multiples of threads/8; of threads/4 if BK is not a multiple of 32, and of threads/2 if "
-            "it is not one of 16",
+        "BUNDLE must be 1 where WORKERS is 0: without workers all blocks are alike": lambda c: (
+            c.BUNDLE == 1 or c.WORKERS > 0
         ),
-        Constraint(lambda c: c.A_BUFFERS <= 2, "A_BUFFERS must be 1 or 2"),
-        Constraint(lambda c: c.COPIED <= 3, "COPIED must be from 0 to 3"),
-        Constraint(
-            lambda c: c.MIN_BLOCKS % c.BUNDLE == 0,
-            "MIN_BLOCKS must be a multiple of BUNDLE: a multiprocessor holds whole bundles",
-        ),
-        Constraint(
-            lambda c: c.BUNDLE == 1 or c.WORKERS > 0,
-            "BUNDLE must be 1 where WORKERS is 0: without workers all blocks are alike",
-        ),
-        Constraint(
-            lambda c: c.TM % 8 == 0, "TM must be a multiple of 8: a thread's quads of rows are exchanged at an odd k"
-        ),
-        *gemm_tma.constraints(_threads, _shared_bytes),
-    ),
+        "TM must be a multiple of 8: a thread's quads of rows are exchanged at an odd k": lambda c: c.TM % 8 == 0,
+        **tma_packed.constraints(_threads, _shared_bytes),
+    },
     constants=lambda config: {"B_BUFFERS": _b_buffers(config)},
-    tile=tiling.tile,
     block=lambda config: (_threads(config), 1, 1),
     # A single slice ends where k does, not where its tile does.
     sum_order=lambda config: tiling.order_of_slices(config) if config.K_SLICES > 1 else None,
-    cost=replace(gemm_tma.COST, k_slices=lambda config: config.K_SLICES),
-    vectorized=True,
-    takes=gemm_tma.TAKES,
-    arguments=TMA_ARGUMENTS,
+    cost=replace(tma_packed.COST, k_slices=lambda config: config.K_SLICES),
     shared_bytes=lambda config, layout: _shared_bytes(config, _b_buffers(config) if layout[1] == "T" else 1),
-    tensor_maps=gemm_tma.boxes,
     relayouts=lambda config: ("column" if config.COPIED & 1 else None, "row" if config.COPIED & 2 else None),
-    overlaps=True,
-    blocks=schedule.blocks,
-    division=schedule.divide,
-    workspace_bytes=schedule.workspace_bytes,
-    presets={
-        name: dict(
-            zip(("BM", "BN", "BK", "K_SLICES", "A_BUFFERS", "UNROLL", "WORKERS", "MIN_BLOCKS"), values, strict=True)
-        )
-        for name, values in {
+    presets=named_configs(
+        "BM BN BK K_SLICES A_BUFFERS UNROLL WORKERS MIN_BLOCKS",
+        {
             "small": (32, 64, 128, 4, 2, 16, 0, 2),
             "medium": (32, 128, 64, 2, 2, 16, 0, 2),
             "deep": (32, 64, 64, 4, 2, 16, 3, 3),
             "flat": (64, 128, 32, 1, 1, 16, 0, 4),
             "large": (64, 128, 48, 1, 1, 16, 1, 2),
-        }.items()
-    },
+        },
+    ),
 )
