@@ -26,7 +26,7 @@ from tilewright.core.errors import CompileError, EngineUnavailableError, LaunchE
 from tilewright.core.gpus import OLDEST, Gpu, limits
 from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.engines.base import CompileReport
-from tilewright.engines.emulator.launch_counts import LaunchCounter, synchronises
+from tilewright.engines.emulator.counting import LaunchCounter, synchronises
 from tilewright.engines.emulator.program import TOGETHER_LIMIT, WaitsForBlocksError
 from tilewright.kernels.launches import Launch
 

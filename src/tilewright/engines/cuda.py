@@ -26,20 +26,20 @@ from numpy.typing import NDArray
 
 from tilewright.core import gpus
 from tilewright.core.errors import EngineUnavailableError, LaunchError
-from tilewright.core.problem import Order, Problem, Scalars
+from tilewright.core.problem import Order, Scalars
 from tilewright.engines import nvrtc, tensor_maps
 from tilewright.engines.arguments import pack, shape_of
-from tilewright.engines.base import Matrix, Work, array_of, matrix_at, memory_lines
+from tilewright.engines.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.engines.cuda_launch import launch
 from tilewright.engines.driver import Allocation, Current, check, outside_of_captures, unavailable
 from tilewright.engines.launch_arguments import describe
 from tilewright.engines.plan import Kept, Memory, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import Job, jobs, kept_as, needs, numbers
+from tilewright.engines.relayouts import Job, numbers
 from tilewright.engines.staging import STAGED_BYTES, Staging, Wait
 from tilewright.engines.workspaces import Workspaces
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.kernels.takes import Addresses, Variant
+from tilewright.kernels.takes import Variant
 
 _OTHER_BYTES = 16
 """What `start_other` sets."""
@@ -59,7 +59,7 @@ ROTATION_MS = 100.0
 _TIMED = EventOptions(timing_enabled=True)
 
 
-class CudaEngine:
+class CudaEngine(Engine):
     """One NVIDIA GPU. Matrices live in its memory; work runs on the engine's own stream unless another is given.
 
     May be used from several threads. A thread's current CUDA context is left as it was.
@@ -123,40 +123,8 @@ class CudaEngine:
             self._executables[key] = executable
         return executable
 
-    def plan(
-        self,
-        kernel: Kernel,
-        config: Config,
-        problem: Problem,
-        addresses: Addresses = Addresses(),
-        *,
-        kept: str | None = None,
-        capturing: Callable[[], bool] | None = None,
-    ) -> Plan:
-        """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
-
-        Args:
-            kernel, config, problem, addresses, kept, capturing: see `Engine.plan`.
-
-        Raises:
-            DtypeError, ProblemError: the kernel does not take the problem.
-            LaunchError: nor the operands' alignment, the geometry is one that a GPU refuses, or code would have to be
-                loaded in a capture.
-            ConfigError: the kernel needs another GPU.
-            CompileError: the compiler refuses the source; its message is in the error.
-        """
-        if problem.is_empty:
-            return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses, kept)
-        needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
-        executables = [self._code(job, capturing) for job in needed]
-        steps = tuple(map(self._step, needed, executables))
-        copy = kept_as(found.keeping, steps[-1]) if found.keeping else None
-        launched, memory = len(found.jobs), needs(found, self.multiprocessors)
-        own = executables[launched - 1]
-        return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
-
-    def _code(self, job: Job, capturing: Callable[[], bool] | None) -> CudaExecutable:
+    def code(self, job: Job, capturing: Callable[[], bool] | None) -> CudaExecutable:
+        """The code of a launch, loaded; it cannot be loaded in a capture."""
         found = self._executables.get((job.kernel, job.config, job.variant))
         if found is None:
             if capturing is not None and capturing():
@@ -167,7 +135,8 @@ class CudaEngine:
             found = self.compile(job.kernel, job.config, job.variant)
         return found
 
-    def _step(self, job: Job, executable: CudaExecutable) -> Step:
+    def step(self, job: Job, executable: CudaExecutable) -> Step:
+        """A launch of this code, with its tensor maps and parameters."""
         kernel, config, problem = job.kernel, job.config, job.problem
         layouts = tensor_maps.layouts(kernel, config, problem, job.variant.aligned)
         maps = {name: describe(layout) for name, layout in layouts.items()}

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,16 @@ from tilewright.core.hardware import round_up
 from tilewright.core.problem import SCALED_BLOCK, Layout, Order, Problem, Scalars
 from tilewright.engines import tensor_maps
 from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
-from tilewright.engines.base import CompileReport, Matrix, Work, array_of, matrix_at, memory_lines
+from tilewright.engines.base import CompileReport, Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.emulator import host
 from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load_compiled
 from tilewright.engines.host_compiler import find_compiler
-from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import Copy, Job, jobs, kept_as, needs, numbers, together
+from tilewright.engines.plan import Kept, Plan, Pointers, Step
+from tilewright.engines.relayouts import Copy, Job, numbers, together
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, Config, Kernel, Workspace
-from tilewright.kernels.takes import Addresses, Variant
+from tilewright.kernels.takes import Variant
 
 _ALIGNMENT = 256
 """Of memory, in bytes: what a GPU's allocations have."""
@@ -40,8 +39,6 @@ _MARK = 0x70616D726F736E65
 
 MULTIPROCESSORS = 4
 """For how many multiprocessors geometries are made by default: few, so that blocks share tiles of small products."""
-
-_NOWHERE: Mapping[str, Source] = MappingProxyType({})
 
 _SAMPLE_S = 1e-3
 """A timed sample of a work lasts at least about this long."""
@@ -101,7 +98,7 @@ class _PlannedLaunch:
 Executables = dict[tuple[Build, Kernel, Config, Variant], EmulatorExecutable]
 
 
-class EmulatorEngine:
+class EmulatorEngine(Engine):
     """Runs kernels on this machine's CPU. Its memory is the host's, and a launch has ended when it returns.
 
     Args:
@@ -150,58 +147,20 @@ class EmulatorEngine:
             executable = self._executables[key] = EmulatorExecutable(kernel, config, variant, report, program)
         return executable
 
-    def plan(
-        self,
-        kernel: Kernel,
-        config: Config,
-        problem: Problem,
-        addresses: Addresses = Addresses(),
-        *,
-        kept: str | None = None,
-        capturing: Callable[[], bool] | None = None,
-    ) -> Plan:
-        """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
+    def code(self, job: Job, capturing: Callable[[], bool] | None) -> EmulatorExecutable:
+        """The code of a launch, as `compile` gives it."""
+        return self.compile(job.kernel, job.config, job.variant)
 
-        Raises:
-            DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
-            CompileError: the compiler refuses the source.
-        """
-        if problem.is_empty:
-            return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses, kept)
-        steps = tuple(self._step(job) for job in found.jobs)
-        executable, memory = steps[-1].function.executable, needs(found, self.multiprocessors)
-        copy = kept_as(found.keeping, self._step(found.keeping)) if found.keeping else None
-        return Plan(problem, kernel, config, executable, steps, memory, found.relaid, copy)
-
-    def _step(self, job: Job) -> Step:
-        executable = self.compile(job.kernel, job.config, job.variant)
-        return self.step(executable, job.problem, job.sources, job.copies, job.blocks)
-
-    def step(
-        self,
-        executable: EmulatorExecutable,
-        problem: Problem,
-        sources: Mapping[str, Source] = _NOWHERE,
-        copies: Sequence[Copy] = (),
-        blocks: int | None = None,
-    ) -> Step:
-        """A launch of a compiled kernel on a problem that the code has the guards for.
-
-        Args:
-            executable: from `compile`.
-            problem: what is computed.
-            sources: see `arguments.pack`.
-            copies, blocks: see `relayouts.Job`.
-        """
-        kernel, config = executable.kernel, executable.config
-        grid, block, shared_bytes = kernel.launch(problem, config, self.multiprocessors, blocks)
+    def step(self, job: Job, executable: EmulatorExecutable) -> Step:
+        """A launch of a compiled kernel on a problem that the code has the guards for."""
+        kernel, config, problem = job.kernel, job.config, job.problem
+        grid, block, shared_bytes = kernel.launch(problem, config, self.multiprocessors, job.blocks)
         workspace = kernel.workspace(problem, config, self.multiprocessors)
-        layouts = tensor_maps.layouts(kernel, config, problem, executable.variant.aligned)
+        layouts = tensor_maps.layouts(kernel, config, problem, job.variant.aligned)
         maps = {name: tensor_map(layout) for name, layout in layouts.items()}
         division = kernel.division(problem, config, self.multiprocessors)
-        arguments, slots = pack(kernel, problem, sources, maps, division, numbers(copies))
-        launch = _PlannedLaunch(executable, problem, sources, workspace, tuple(copies))
+        arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
+        launch = _PlannedLaunch(executable, problem, job.sources, workspace, job.copies)
         return Step(launch, grid, block, shared_bytes, 0, arguments, shape_of(kernel.arguments).offsets, slots)
 
     def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
