@@ -13,9 +13,10 @@ from faulty import faulty
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import run
-from tilewright.engines.emulator import EmulatorEngine, Watch
 from tilewright.engines.emulator.counting import BlockCounter, Operands
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.launches import check_launch
+from tilewright.engines.emulator.program import Watch
 from tilewright.kernels.launches import read_launch
 from tilewright.kernels.takes import Variant
 

@@ -12,7 +12,8 @@ from tilewright.core.dtypes import DTYPES
 from tilewright.core.errors import ArrayError, CompileError, LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import Matrix, run
-from tilewright.engines.emulator import EmulatorEngine, launch_source
+from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.engines.emulator.program import launch_source
 from tilewright.engines.plan import Pointers
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 
 from tilewright.engines import nvrtc
-from tilewright.engines.emulator import launch_source
+from tilewright.engines.emulator.program import launch_source
 from tilewright.engines.included import included, reaches
 
 SOURCE = '#include "deep/a.cuh"\n  #  include "no.cuh"\n#include <half.cuh>\n// #include "b.cuh"\nint x;\n'

@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.core.errors import EngineNotFoundError, EngineUnavailableError
 from tilewright.engines import registry
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tilewright.core.problem import ACTIVATIONS
-from tilewright.engines.emulator import launch_source
+from tilewright.engines.emulator.program import launch_source
 
 SOURCE = """
 #include "epilogue/activations.cuh"

@@ -31,9 +31,8 @@ from tilewright.engines import nvrtc, tensor_maps
 from tilewright.engines.arguments import pack, shape_of
 from tilewright.engines.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.cuda_executable import CudaExecutable
-from tilewright.engines.cuda_launch import launch
+from tilewright.engines.cuda_launch import describe, launch
 from tilewright.engines.driver import Allocation, Current, check, outside_of_captures, unavailable
-from tilewright.engines.launch_arguments import describe
 from tilewright.engines.plan import Kept, Memory, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Job, numbers
 from tilewright.engines.staging import STAGED_BYTES, Staging, Wait

@@ -21,7 +21,7 @@ class Slot(NamedTuple):
     """Byte of the parameters at which it lies."""
     kind: str
     """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, of which the template says all but the address:
-    on a GPU as `launch_arguments.describe` does, for the driver to make it of. 'scalar': a float."""
+    on a GPU as `cuda_launch.describe` does, for the driver to make it of. 'scalar': a float."""
     source: str
     """A, B, C, D, bias, offsets, scale_a, scale_b, workspace, tickets, relayout or kept, whose address it is; or alpha
     or beta."""

@@ -94,6 +94,6 @@ def _cuda() -> Engine:
 
 @lru_cache
 def _emulator() -> Engine:
-    from tilewright.engines.emulator import EmulatorEngine  # noqa: PLC0415
+    from tilewright.engines.emulator.engine import EmulatorEngine  # noqa: PLC0415
 
     return EmulatorEngine()

@@ -159,6 +159,7 @@ def compile_kernel(
     build: Build = FAST,
     foreign: bool = False,
     filled: Sequence[str] = (),
+    exact: bool | None = None,
 ) -> Path:
     """Compile a kernel to a shared object, or take that from the cache.
 
@@ -170,27 +171,17 @@ def compile_kernel(
         foreign: whether the source is anybody's, which may have host code and values of its own for the macros
             (`device_text`).
         filled: variables of the source that `Program.fill` is to find.
+        exact: whether the source's unsigned integers know their exact values, which not all sources allow; None: where
+            that is of use and can be.
 
     Raises:
         CompileError: the compiler refuses the source; its words are in the message.
         EngineUnavailableError: there is no working C++ compiler, or the environment asks for an unknown optimization.
     """
-    if foreign and build.overflows:  # ours have indices of 64 bits
+    defines = defines or {}
+    if exact is None and foreign and build.overflows:  # ours have indices of 64 bits
         with contextlib.suppress(CompileError):
-            return _compiled(source, entry, defines or {}, build, foreign, filled, exact=True)
-    return _compiled(source, entry, defines or {}, build, foreign, filled)
-
-
-def _compiled(
-    source: Path | str,
-    entry: str,
-    defines: Mapping[str, int | str],
-    build: Build,
-    foreign: bool,
-    filled: Sequence[str],
-    exact: bool = False,
-) -> Path:
-    """The same. exact: whether the source's unsigned integers know their exact values, which not all sources allow."""
+            return compile_kernel(source, entry, defines, build, foreign, filled, exact=True)
     compiler = find_compiler()
     base = base_options(compiler)
     runtime = find_runtime()

@@ -83,6 +83,18 @@ class _LaunchStruct(ctypes.Structure):
     )
 
 
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "simt_static_shared_bytes": (ctypes.c_size_t, ctypes.c_void_p),
+    "simt_create": (ctypes.c_void_p, ctypes.POINTER(_LaunchStruct), ctypes.c_uint),
+    "simt_start": (None, ctypes.c_void_p),
+    "simt_wait": (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint),
+    "simt_interrupt": (None, ctypes.c_void_p),
+    "simt_finish": (ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t),
+    "simt_report": (ctypes.c_char_p, ctypes.c_void_p),
+    "simt_delete_observer": (None, ctypes.c_void_p),
+}
+"""Of the runtime: what each returns, and takes."""
+
 ABSENT_LANES = 2**64 - 1, 0x5A5A5A5A5A5A5A5A, 0xDADADADADADADADA
 """What shuffles give of lanes that take no part: NaN or -1, large numbers, and such below 0. No minimum, maximum or sum
 of numbers that people use is the same with all of them."""
@@ -372,22 +384,9 @@ def load_runtime() -> ctypes.CDLL:
 @lru_cache
 def _load_runtime(compiled: Runtime) -> ctypes.CDLL:  # by its name, wherever its file lies
     runtime = _open(compiled.library, "simt_create")
-    runtime.simt_static_shared_bytes.argtypes = (ctypes.c_void_p,)
-    runtime.simt_static_shared_bytes.restype = ctypes.c_size_t
-    runtime.simt_create.argtypes = (ctypes.POINTER(_LaunchStruct), ctypes.c_uint)
-    runtime.simt_create.restype = ctypes.c_void_p
-    runtime.simt_start.argtypes = (ctypes.c_void_p,)
-    runtime.simt_start.restype = None
-    runtime.simt_wait.argtypes = (ctypes.c_void_p, ctypes.c_uint)
-    runtime.simt_wait.restype = ctypes.c_int
-    runtime.simt_interrupt.argtypes = (ctypes.c_void_p,)
-    runtime.simt_interrupt.restype = None
-    runtime.simt_finish.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
-    runtime.simt_finish.restype = ctypes.c_int
-    runtime.simt_report.argtypes = (ctypes.c_void_p,)
-    runtime.simt_report.restype = ctypes.c_char_p
-    runtime.simt_delete_observer.argtypes = (ctypes.c_void_p,)
-    runtime.simt_delete_observer.restype = None
+    for name, (result, *arguments) in _FUNCTIONS.items():
+        function = getattr(runtime, name)
+        function.restype, function.argtypes = result, arguments
     return runtime
 
 

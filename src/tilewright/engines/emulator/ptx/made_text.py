@@ -10,8 +10,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from tilewright.engines.emulator.ptx.errors import UnknownError
-from tilewright.engines.emulator.ptx.parse import Instruction, Program, parse
+from tilewright.engines.emulator.ptx.parse import Instruction, Program, UnknownError, parse
 from tilewright.engines.emulator.ptx.statements import Operand, Statement, statements
 
 _OPERAND = re.compile(r"%%|%(\d+)")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.engines.emulator.ptx.errors import UnknownError
 from tilewright.engines.emulator.ptx.parse import (
     Address,
     Group,
@@ -14,6 +13,7 @@ from tilewright.engines.emulator.ptx.parse import (
     Operand,
     Parameter,
     Special,
+    UnknownError,
 )
 
 TYPES = {
