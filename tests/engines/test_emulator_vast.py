@@ -24,9 +24,8 @@ from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker
 from tilewright.engines.emulator.compiler import OVERFLOWS, compile_kernel
 from tilewright.engines.emulator.program import GRID_LIMITS, Watch, load
-from tilewright.engines.emulator.repeating import Repeating
+from tilewright.engines.emulator.repeating import Repeating, zeros
 from tilewright.engines.emulator.sampled import chosen_blocks
-from tilewright.engines.emulator.zero_pages import zeros
 from tilewright.kernels import find
 from tilewright.kernels.sources import from_source
 

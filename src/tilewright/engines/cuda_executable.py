@@ -71,10 +71,13 @@ class CudaExecutable:
             LaunchError: it is a geometry that a GPU refuses.
         """
         if self.kernel.extents:
-            one = self._of_one._replace(grid=self._checked(self.kernel.extents(problem, self.config)))
+            grid = self.kernel.extents(problem, self.config)
+            if not all(1 <= blocks <= most for blocks, most in zip(grid, _MOST_EXTENTS, strict=True)):
+                extents = " x ".join(map(str, _MOST_EXTENTS))
+                raise LaunchError(f"{self.kernel.name}: a grid must have 1 to {extents} blocks, got {grid}")
             if self._at_once is not None:
-                self._check_that_all_fit(one, self._at_once)
-            return one
+                self._check_that_all_fit(math.prod(grid), self._at_once)
+            return self._of_one._replace(grid=grid)
         count = self.kernel.launched(problem, self.config, self._room.multiprocessors, blocks)
         bundles, (_, block, shared_bytes) = ceil_div(count, self._bundle), self._of_one
         if bundles > _MOST_BLOCKS:
@@ -83,22 +86,15 @@ class CudaExecutable:
             shared_bytes = self._room.spread(bundles, shared_bytes)
         return Launch((bundles, 1, 1), block, shared_bytes)
 
-    def _check_that_all_fit(self, launch: Launch, of_one: int) -> None:
+    def _check_that_all_fit(self, blocks: int, of_one: int) -> None:
         """Blocks of a grid that synchronises wait for each other, so that all must run at once, this many of them on a
         multiprocessor."""
-        blocks, most = math.prod(launch.grid), of_one * self._room.multiprocessors
+        most = of_one * self._room.multiprocessors
         if blocks > most:
             raise LaunchError(
                 f"{self.kernel.name} synchronises its grid, of which this GPU runs at most {most} blocks at once, "
                 f"{of_one} on each of {self._room.multiprocessors} multiprocessors; got {blocks}"
             )
-
-    def _checked(self, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-        """A grid that a source counts itself."""
-        if not all(1 <= blocks <= most for blocks, most in zip(grid, _MOST_EXTENTS, strict=True)):
-            most = " x ".join(map(str, _MOST_EXTENTS))
-            raise LaunchError(f"{self.kernel.name}: a grid must have 1 to {most} blocks, got {grid}")
-        return grid
 
     @cached_property
     def _of_one(self) -> Launch:

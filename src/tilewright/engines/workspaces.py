@@ -97,14 +97,13 @@ class Workspaces:
         if parts.cover(needs):
             return parts
         with outside_of_captures():
-            workspace = self._grown_part(parts.workspace, needs.workspace_bytes)
-            tickets = self._grown_part(parts.tickets, needs.tickets * _TICKET_BYTES)
-            relayout = self._grown_part(parts.relayout, needs.relayout_bytes)
+            grown = _Parts(*map(self._grown_part, parts, _sizes(needs)))
+            tickets = grown.tickets
             if tickets is not parts.tickets:
                 self._stream = self._stream or self._device.create_stream()
                 check(cuMemsetD32Async(tickets.pointer, 0, tickets.bytes // _TICKET_BYTES, self._stream.handle))
                 self._stream.sync()
-        return _Parts(workspace, tickets, relayout)
+        return grown
 
     def _grown_part(self, part: "_WorkspacePart", needed: int) -> "_WorkspacePart":
         if part.bytes >= needed:
@@ -136,17 +135,18 @@ class _Parts(NamedTuple):
     relayout: _WorkspacePart = _WorkspacePart()
 
     def cover(self, needs: Needs) -> bool:
-        return (
-            self.workspace.bytes >= needs.workspace_bytes
-            and self.tickets.bytes >= needs.tickets * _TICKET_BYTES
-            and self.relayout.bytes >= needs.relayout_bytes
-        )
+        return all(part.bytes >= size for part, size in zip(self, _sizes(needs), strict=True))
 
     @property
     def memory(self) -> Memory:
         workspace, tickets, relayout = self
         count = tickets.bytes // _TICKET_BYTES
         return Memory(workspace.pointer, workspace.bytes, tickets.pointer, count, relayout.pointer, relayout.bytes)
+
+
+def _sizes(needs: Needs) -> tuple[int, int, int]:
+    """Bytes of the parts that a launch needs."""
+    return needs.workspace_bytes, needs.tickets * _TICKET_BYTES, needs.relayout_bytes
 
 
 class _Owned(NamedTuple):

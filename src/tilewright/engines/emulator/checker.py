@@ -17,9 +17,9 @@ from tilewright.core.problem import Order
 from tilewright.engines.base import Matrix, matrix_at
 from tilewright.engines.emulator.engine import LaunchFacts
 from tilewright.engines.emulator.program import Observer, load_runtime
+from tilewright.engines.emulator.repeating import no_room, zeros
 from tilewright.engines.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
 from tilewright.engines.emulator.symbols import Place, SourceLine, places, shared_variables
-from tilewright.engines.emulator.zero_pages import no_room, zeros
 from tilewright.kernels.source_lines import arguments_of
 
 _ALIGNMENT = 256

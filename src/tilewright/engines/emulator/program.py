@@ -7,7 +7,7 @@ import math
 import os
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -205,7 +205,8 @@ class Program:
                 shared memory for the blocks of clusters.
             MemoryFullError: this machine, or a limit of this process, leaves too little memory to run it.
         """
-        self._check(grid, block, arguments, shared_bytes, watch, cluster)
+        if fault := next(self._faults(grid, block, arguments, shared_bytes, watch, cluster), ""):
+            raise LaunchError(f"{self.name}: {fault}")
         pointers = (ctypes.c_void_p * max(len(arguments), 1))(*(ctypes.addressof(value) for value in arguments))
         chosen = None if watch.blocks is None else (ctypes.c_uint64 * len(watch.blocks))(*watch.blocks)
         observer = watch.observer.handle if watch.observer else None
@@ -235,7 +236,7 @@ class Program:
                 raise WaitsForBlocksError(f"{why}; up to {TOGETHER_LIMIT:,} threads can run together")
             raise LaunchError(why)
 
-    def _check(
+    def _faults(
         self,
         grid: Extents,
         block: Extents,
@@ -243,53 +244,52 @@ class Program:
         shared_bytes: int,
         watch: Watch,
         cluster: int,
-    ) -> None:
+    ) -> Iterator[str]:
+        """What is wrong with a launch."""
         for axis, blocks, threads, most_blocks, most_threads in zip(
             "xyz", grid, block, GRID_LIMITS, _BLOCK_LIMITS, strict=True
         ):
             if not 1 <= blocks <= most_blocks:
-                raise LaunchError(f"{self.name}: grid along {axis} must be 1 to {most_blocks} blocks, got {blocks}")
+                yield f"grid along {axis} must be 1 to {most_blocks} blocks, got {blocks}"
             if not 1 <= threads <= most_threads:
-                raise LaunchError(f"{self.name}: block along {axis} must be 1 to {most_threads} threads, got {threads}")
+                yield f"block along {axis} must be 1 to {most_threads} threads, got {threads}"
         if not 1 <= cluster <= CLUSTER_LIMIT:
-            raise LaunchError(f"{self.name}: a cluster must have 1 to {CLUSTER_LIMIT} blocks, got {cluster}")
+            yield f"a cluster must have 1 to {CLUSTER_LIMIT} blocks, got {cluster}"
         if grid[0] % cluster:
-            raise LaunchError(
-                f"{self.name}: grid along x must be a multiple of the {cluster} blocks of a cluster, got {grid[0]}"
-            )
+            yield f"grid along x must be a multiple of the {cluster} blocks of a cluster, got {grid[0]}"
         threads = math.prod(block)
         if self.cooperative and cluster > 1:
-            raise LaunchError(f"{self.name}: on the emulator a kernel of clusters cannot synchronise its grid")
+            yield "on the emulator a kernel of clusters cannot synchronise its grid"
         if self.cooperative and threads * math.prod(grid) > TOGETHER_LIMIT:
-            raise LaunchError(
-                f"{self.name}: on the emulator a grid that synchronises has at most {TOGETHER_LIMIT} threads, got "
+            yield (
+                f"on the emulator a grid that synchronises has at most {TOGETHER_LIMIT} threads, got "
                 f"{threads * math.prod(grid)}"
             )
         if threads > _THREADS_LIMIT:
-            raise LaunchError(f"{self.name}: a block has at most {_THREADS_LIMIT} threads, got {threads}")
+            yield f"a block has at most {_THREADS_LIMIT} threads, got {threads}"
         of_block, _, of_cluster = self.launch_bounds
         for what, most, got in ("threads of a block", of_block, threads), ("blocks of a cluster", of_cluster, cluster):
             if 0 < most < got:
-                raise LaunchError(f"{self.name}: {what} are {most} at most by its __launch_bounds__, got {got}")
+                yield f"{what} are {most} at most by its __launch_bounds__, got {got}"
         if self.static_shared_bytes > STATIC_SHARED_LIMIT:
-            raise LaunchError(
-                f"{self.name}: a block has at most {STATIC_SHARED_LIMIT} bytes of static shared memory, "
+            yield (
+                f"a block has at most {STATIC_SHARED_LIMIT} bytes of static shared memory, "
                 f"the kernel declares {self.static_shared_bytes}"
             )
         if shared_bytes < 0 or self.static_shared_bytes + shared_bytes > _SHARED_LIMIT:
-            raise LaunchError(
-                f"{self.name}: a block has at most {_SHARED_LIMIT} bytes of shared memory, got "
+            yield (
+                f"a block has at most {_SHARED_LIMIT} bytes of shared memory, got "
                 f"{self.static_shared_bytes} static and {shared_bytes} dynamic"
             )
         given = tuple(ctypes.sizeof(argument) for argument in arguments)
         if given != self.parameter_bytes:
-            raise LaunchError(f"{self.name}: takes parameters of {self.parameter_bytes} bytes, got {given}")
+            yield f"takes parameters of {self.parameter_bytes} bytes, got {given}"
         if watch.observer is not None and not self.build.observable:
-            raise LaunchError(f"{self.name}: observers see kernels of the CHECKED build only")
+            yield "observers see kernels of the CHECKED build only"
         blocks = math.prod(grid)
         for number in watch.blocks or ():
             if not 0 <= number < blocks:
-                raise LaunchError(f"{self.name}: numbers of blocks must be 0 to {blocks - 1}, got {number}")
+                yield f"numbers of blocks must be 0 to {blocks - 1}, got {number}"
 
 
 def worker_count() -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from tilewright.core.hardware import SECTOR_BYTES, WARP
-from tilewright.engines.emulator.requests import Access, Request
+from tilewright.engines.emulator.trace import Access, Request
 from tilewright.report.figures.palette import SEVERAL, ink_on, lane_color, lighter, spans
 from tilewright.report.figures.svg import INK, PALE, SOFT, Drawing
 

@@ -11,8 +11,7 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import FigureError
 from tilewright.core.gpus import Gpu
 from tilewright.core.problem import Layout, Problem
-from tilewright.engines.emulator.requests import Request
-from tilewright.engines.emulator.trace import Trace, trace
+from tilewright.engines.emulator.trace import Request, Trace, trace
 from tilewright.kernels.spec import Config, Kernel, numbered
 from tilewright.report.figures.banks import bank_panel
 from tilewright.report.figures.coalescing import coalescing_panel

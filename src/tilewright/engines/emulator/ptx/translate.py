@@ -6,10 +6,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.engines.emulator.ptx import arithmetic, copies, matrices, memory, waiting
-from tilewright.engines.emulator.ptx.expanded import Segment, segments
 from tilewright.engines.emulator.ptx.made_text import condition, makers, strings, ways
 from tilewright.engines.emulator.ptx.parse import Instruction, Name, Program, UnknownError, parse
-from tilewright.engines.emulator.ptx.statements import Operand, Statement, statements
+from tilewright.engines.emulator.ptx.statements import Operand, Segment, Statement, segments, statements
 from tilewright.engines.emulator.ptx.writer import HANDLERS, TYPES, Writer
 
 INSTRUCTIONS = (arithmetic, copies, matrices, memory, waiting)
