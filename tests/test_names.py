@@ -8,7 +8,7 @@ import tilewright
 
 SHARED = {
     *("Case", "Column", "Copy", "Division", "Group", "Held", "Instruction", "Job"),
-    *("Kind", "Launch", "Lines", "Matrix", "Measured", "Needs", "Number", "Operand"),
+    *("Kind", "Launch", "Matrix", "Measured", "Needs", "Number", "Operand"),
     *("Operands", "Operations", "Parameter", "Piece", "Plan", "Point", "Product", "Program"),
     *("Progress", "Record", "Request", "Roofline", "Row", "Sequence", "Shape", "Sizes"),
     *("Source", "SourceLine", "Staging", "Step", "Table", "Tile", "Work"),

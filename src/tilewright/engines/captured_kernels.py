@@ -44,7 +44,8 @@ def captured_kernels(work: Work, stream: Any) -> list[CapturedKernel]:
         raise
     graph = check(driver.cuStreamEndCapture(stream.handle))
     try:
-        return [_kernel(node) for node in _nodes_in_order(graph) if _launches(node)]
+        kernel = driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL
+        return [_kernel(one) for one in _nodes_in_order(graph) if check(driver.cuGraphNodeGetType(one)) == kernel]
     finally:
         driver.cuGraphDestroy(graph)
 
@@ -64,11 +65,6 @@ def _nodes_in_order(graph: Any) -> list[Any]:
     for first, second in zip(before or (), after or (), strict=True):
         order.add(int(second), int(first))
     return [by_address[address] for address in order.static_order()]
-
-
-def _launches(node: Any) -> bool:
-    kind = check(driver.cuGraphNodeGetType(node))
-    return bool(kind == driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL)
 
 
 def _kernel(node: Any) -> CapturedKernel:

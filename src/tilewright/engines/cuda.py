@@ -9,17 +9,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
-from cuda.bindings.driver import (
-    CUstreamCaptureStatus,
-    cuCtxGetCurrent,
-    cuCtxSetCurrent,
-    cuCtxSynchronize,
-    cuMemcpyDtoHAsync,
-    cuMemcpyHtoDAsync,
-    cuMemGetInfo,
-    cuMemsetD8Async,
-    cuStreamIsCapturing,
-)
+from cuda.bindings import driver
 from cuda.core import LEGACY_DEFAULT_STREAM, Device, Event, EventOptions, Stream
 from cuda.core.graph import Graph
 from numpy.typing import NDArray
@@ -72,14 +62,14 @@ class CudaEngine(Engine):
         if reason is not None:
             raise EngineUnavailableError(f"the cuda engine cannot run here: {reason}")
         self.device = Device(device_id)
-        callers = check(cuCtxGetCurrent())
+        callers = check(driver.cuCtxGetCurrent())
         self.device.set_current()
         try:
             handle = self.device.context.handle
             self.current = Current(handle)
             self.stream = self.device.create_stream()
         finally:
-            check(cuCtxSetCurrent(callers))
+            check(driver.cuCtxSetCurrent(callers))
         major, minor = self.device.compute_capability
         self.context = int(handle)
         """Address of the GPU's CUcontext."""
@@ -142,16 +132,8 @@ class CudaEngine(Engine):
         division = kernel.division(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
         grid, block, shared_bytes = executable.geometry(problem, job.blocks)
-        return Step(
-            executable.handle,
-            grid,
-            block,
-            shared_bytes,
-            executable.attribute,
-            arguments,
-            shape_of(kernel.arguments).offsets,
-            slots,
-        )
+        how, offsets = executable.attribute, shape_of(kernel.arguments).offsets
+        return Step(executable.handle, grid, block, shared_bytes, how, arguments, offsets, slots)
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
         """Start the launches of a plan.
@@ -210,7 +192,7 @@ class CudaEngine(Engine):
         on = self.stream if stream is None else _as_stream(stream)
         with self.current, outside_of_captures():
             memory = Allocation(self.current, kept.bytes)
-            check(cuMemsetD8Async(memory.pointer, 0, kept.bytes, on.handle))
+            check(driver.cuMemsetD8Async(memory.pointer, 0, kept.bytes, on.handle))
             addresses = {"A": pointer, "B": pointer, "kept": memory.pointer}
             launch(kept.step, addresses, Scalars(), int(on.handle))
             on.sync()
@@ -229,8 +211,8 @@ class CudaEngine(Engine):
         """Whether launches on a stream are being captured into a graph."""
         on = self.stream if stream is None else _as_stream(stream)
         with self.current:
-            status = check(cuStreamIsCapturing(on.handle))
-        return bool(status != CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
+            status = check(driver.cuStreamIsCapturing(on.handle))
+        return bool(status != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
         """Copy an array of 2 dimensions, or of 3 (a batch), to the GPU, with ld elements a row (or column, by the
@@ -247,7 +229,7 @@ class CudaEngine(Engine):
             self.staging.load(memory.pointer, lines)()
         elif lines.nbytes:
             with self.current:
-                check(cuMemcpyHtoDAsync(memory.pointer, lines.ctypes.data, lines.nbytes, self.stream.handle))
+                check(driver.cuMemcpyHtoDAsync(memory.pointer, lines.ctypes.data, lines.nbytes, self.stream.handle))
                 self.stream.sync()
         return matrix_at(memory.pointer, array, lines.shape[1], order, memory)
 
@@ -273,14 +255,14 @@ class CudaEngine(Engine):
             elements = (count - 1) * matrix.ld + length  # the memory may end with the last line's last one
             with self.current:
                 size = elements * lines.itemsize
-                check(cuMemcpyDtoHAsync(lines.ctypes.data, matrix.pointer, size, self.stream.handle))
+                check(driver.cuMemcpyDtoHAsync(lines.ctypes.data, matrix.pointer, size, self.stream.handle))
                 self.stream.sync()
         return array_of(lines[:, :length], matrix)
 
     def free_bytes(self) -> int:
         """Memory of the GPU that nobody has allocated."""
         with self.current:
-            return int(check(cuMemGetInfo()))
+            return int(check(driver.cuMemGetInfo()))
 
     def mark(self) -> Event:
         """What is reached when the work started so far on the engine's own stream has ended."""
@@ -310,7 +292,7 @@ class CudaEngine(Engine):
             LaunchError: some of it failed. The process cannot use this GPU any more then.
         """
         with self.current:
-            check(cuCtxSynchronize())
+            check(driver.cuCtxSynchronize())
 
     def start_other(self, stream: Any = None) -> None:
         """Start to set a few bytes of the GPU's memory: work that no launch can overlap, as other kernels mostly are.
@@ -320,7 +302,7 @@ class CudaEngine(Engine):
         """
         on = self.stream if stream is None else _as_stream(stream)
         with self.current:
-            check(cuMemsetD8Async(self._of_other_work.pointer, 0, _OTHER_BYTES, on.handle))
+            check(driver.cuMemsetD8Async(self._of_other_work.pointer, 0, _OTHER_BYTES, on.handle))
 
     def time(
         self, works: Sequence[Work], samples: int, *, rotation: int = 1, on_sample: Callable[[], None] = lambda: None

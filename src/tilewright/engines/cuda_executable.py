@@ -4,13 +4,7 @@ import math
 from functools import cached_property
 from typing import NamedTuple
 
-from cuda.bindings.driver import (
-    CUfunction,
-    CUfunction_attribute,
-    cuKernelGetFunction,
-    cuKernelSetAttribute,
-    cuOccupancyMaxActiveBlocksPerMultiprocessor,
-)
+from cuda.bindings import driver
 from cuda.core import Device, ObjectCode
 from cuda.core import Kernel as Function
 
@@ -46,8 +40,8 @@ class CudaExecutable:
         self.variant = variant
         self.report = cubin.report
         self.function: Function = ObjectCode.from_cubin(cubin.code, name=kernel.name).get_kernel(cubin.entry)
-        self.handle = int(check(cuKernelGetFunction(self.function.handle)))
-        """Address of the CUfunction."""
+        self.handle = int(check(driver.cuKernelGetFunction(self.function.handle)))
+        """Address of the driver.CUfunction."""
         overlaps = kernel.overlaps and device.compute_capability >= _DEPENDENT_LAUNCHES
         self.attribute = COOPERATIVE if cubin.cooperative else OVERLAPS if overlaps else 0
         """Of its launches, see `Step.attribute`."""
@@ -57,12 +51,12 @@ class CudaExecutable:
         self._bundle = kernel.bundle(config)
         # More than 48 KiB must be asked for; a launch reports what is too much.
         if kernel.shared_bytes(config, variant.layout) > 0:
-            attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            check(cuKernelSetAttribute(attribute, self._room.of_block, self.function.handle, device.device_id))
+            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            check(driver.cuKernelSetAttribute(attribute, self._room.of_block, self.function.handle, device.device_id))
         if self.attribute == COOPERATIVE:
             one = self._of_one
-            where = CUfunction(self.handle), math.prod(one.block), one.shared_bytes
-            self._at_once = check(cuOccupancyMaxActiveBlocksPerMultiprocessor(*where))
+            where = driver.CUfunction(self.handle), math.prod(one.block), one.shared_bytes
+            self._at_once = check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(*where))
 
     def geometry(self, problem: Problem, blocks: int | None = None) -> Launch:
         """Grid, block and shared memory of a launch; blocks: how many, where that does not follow from the problem.

@@ -195,16 +195,8 @@ def compile_source(
     # Profilers show source lines then; the code stays the same.
     options = _options(name, defines, arch, folder, lineinfo=True)
     own = included(source, folder) if folder else []
-    key = cache.key(
-        version(),
-        options.as_bytes("nvrtc", "cubin"),
-        name,
-        entry,
-        source,
-        own,
-        cache.texts_key(INCLUDE),
-        cache.texts_key(_STANDARD),
-    )
+    headers = cache.texts_key(INCLUDE), cache.texts_key(_STANDARD)
+    key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, own, *headers)
     code_path, log_path = cache.find(key, ".cubin"), cache.find(key, ".log")
     cached = code_path is not None and log_path is not None
     if code_path and log_path:

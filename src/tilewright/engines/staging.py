@@ -5,7 +5,7 @@ A copy from ordinary memory is one thread's work in the driver. Here a few threa
 where the copy engines take them; others empty such buffers, so both directions go on at once, and a copy that waits for
 its product holds up none of the other direction.
 
-Driver API: "Memory Management" (cuMemHostAlloc, cuMemcpy2DAsync), "Unified Addressing" (cuPointerGetAttribute).
+Driver API: "Memory Management" (driver.cuMemHostAlloc, cuMemcpy2DAsync), "Unified Addressing" (cuPointerGetAttribute).
 CUDA C++ Best Practices Guide: "Asynchronous and Overlapping Transfers with Computation".
 """
 
@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from cuda.bindings import driver
-from cuda.bindings.driver import cuMemcpyDtoHAsync, cuMemcpyHtoDAsync, cuMemFreeHost, cuMemHostAlloc
 from cuda.core import Device, Event, Stream
 from numpy.typing import NDArray
 
@@ -63,7 +62,7 @@ class Staging:
         if array.nbytes < STAGED_BYTES:  # the engine's stream has reached the event when it comes to this
             dense = np.ascontiguousarray(array)
             with self._current:
-                check(cuMemcpyHtoDAsync(pointer, dense.ctypes.data, dense.nbytes, self._own.handle))
+                check(driver.cuMemcpyHtoDAsync(pointer, dense.ctypes.data, dense.nbytes, self._own.handle))
             return _done
         return self._to_gpu.start(pointer, array, after, to_host=False)
 
@@ -180,7 +179,7 @@ class _Lanes:
 class _Lane:
     def __init__(self, device: Device, current: Current) -> None:
         self._stream: Stream = device.create_stream()
-        pointer = int(check(cuMemHostAlloc(PIECE_BYTES, 0)))
+        pointer = int(check(driver.cuMemHostAlloc(PIECE_BYTES, 0)))
         self._pointer = pointer
         self._buffer = np.ctypeslib.as_array((ctypes.c_uint8 * PIECE_BYTES).from_address(pointer))
         weakref.finalize(self, _free, current, pointer).atexit = False  # at exit the driver frees everything itself
@@ -193,9 +192,9 @@ class _Lane:
         if after is not None:
             self._stream.wait(after)
         if to_host:
-            check(cuMemcpyDtoHAsync(self._pointer, pointer, piece.nbytes, self._stream.handle))
+            check(driver.cuMemcpyDtoHAsync(self._pointer, pointer, piece.nbytes, self._stream.handle))
         else:
-            check(cuMemcpyHtoDAsync(pointer, self._pointer, piece.nbytes, self._stream.handle))
+            check(driver.cuMemcpyHtoDAsync(pointer, self._pointer, piece.nbytes, self._stream.handle))
         self._stream.sync()
         if to_host:
             piece[...] = staged
@@ -203,4 +202,4 @@ class _Lane:
 
 def _free(current: Current, pointer: int) -> None:
     with current:
-        cuMemFreeHost(pointer)
+        driver.cuMemFreeHost(pointer)

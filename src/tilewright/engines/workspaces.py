@@ -8,17 +8,7 @@ import threading
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from cuda.bindings.driver import (
-    CUhostFn,
-    CUstreamCaptureStatus,
-    CUuserObject_flags,
-    CUuserObjectRetain_flags,
-    cuGraphRetainUserObject,
-    cuMemsetD32Async,
-    cuStreamGetCaptureInfo,
-    cuUserObjectCreate,
-    cuUserObjectRelease,
-)
+from cuda.bindings import driver
 from cuda.core import Device, Stream
 
 from tilewright.core.errors import LaunchError
@@ -65,9 +55,9 @@ class Workspaces:
         """
         with self._lock, self._current:
             status, capture, graph, *_ = _capture(stream)
-            if status == CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
+            if status == driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
                 return self._of_graph(graph, (int(capture), stream), needs).memory
-            owner = _owner(stream)
+            owner = stream, threading.get_ident() if stream == _PER_THREAD_STREAM else 0
             parts = self._of_streams[owner] = self._grown(self._of_streams.get(owner, _Parts()), needs)
             return parts.memory
 
@@ -101,7 +91,7 @@ class Workspaces:
             tickets = grown.tickets
             if tickets is not parts.tickets:
                 self._stream = self._stream or self._device.create_stream()
-                check(cuMemsetD32Async(tickets.pointer, 0, tickets.bytes // _TICKET_BYTES, self._stream.handle))
+                check(driver.cuMemsetD32Async(tickets.pointer, 0, tickets.bytes // _TICKET_BYTES, self._stream.handle))
                 self._stream.sync()
         return grown
 
@@ -187,23 +177,21 @@ def _c_library() -> Any:
     return library
 
 
-def _owner(stream: int) -> tuple[int, int]:
-    return stream, threading.get_ident() if stream == _PER_THREAD_STREAM else 0
-
-
 def _capture(stream: int) -> tuple[Any, ...]:
     """A stream's capture: its status, its id and its graph, which are known only while it is active."""
-    result, *values = cuStreamGetCaptureInfo(stream)
+    result, *values = driver.cuStreamGetCaptureInfo(stream)
     check((result,))
     return tuple(values)
 
 
 def _give(graph: Any, released: _Released) -> None:
     """Have a graph that is being captured, and all that is made of it, hold something until they are destroyed."""
-    no_wait = CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
-    holder = check(cuUserObjectCreate(released.address, CUhostFn(_Released.callback()), 1, no_wait))
+    no_wait = driver.CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
+    holder = check(driver.cuUserObjectCreate(released.address, driver.CUhostFn(_Released.callback()), 1, no_wait))
     try:
-        check(cuGraphRetainUserObject(graph, holder, 1, CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE))
+        check(
+            driver.cuGraphRetainUserObject(graph, holder, 1, driver.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE)
+        )
     except LaunchError:
-        check(cuUserObjectRelease(holder, 1))
+        check(driver.cuUserObjectRelease(holder, 1))
         raise

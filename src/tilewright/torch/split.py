@@ -207,14 +207,15 @@ def _by_columns(tensor: Any) -> bool:
 
 def _copy(target: Any, source: Any, to: int, of: int, stream: Any) -> None:
     """Start to copy a matrix between two GPUs, in a stream."""
-    from tilewright.engines.peers import Lines, copy_lines  # noqa: PLC0415 - needs the CUDA bindings
+    from tilewright.engines.peers import copy_lines  # noqa: PLC0415 - needs the CUDA bindings
 
     if _by_columns(target):
         target, source = target.T, source.T
     item = source.element_size()
-    lines = [Lines(one.data_ptr(), one.stride(0) * item) for one in (target, source)]
+    into, lines = ((one.data_ptr(), one.stride(0) * item) for one in (target, source))
     count, length = source.shape
-    copy_lines(_engine(to), lines[0], _engine(of), lines[1], length * item, count, stream.cuda_stream)
+    gpus: list[Any] = [gpu_engine(None, device) for device in (to, of)]
+    copy_lines(gpus[0], into, gpus[1], lines, length * item, count, stream.cuda_stream)
 
 
 def _is_dense(matrix: Any) -> bool:
@@ -227,7 +228,3 @@ def _dense(matrix: Any, by_columns: bool) -> Any:
     if _is_dense(matrix) and _by_columns(matrix) == by_columns:
         return matrix
     return matrix.T.contiguous().T if by_columns else matrix.contiguous()
-
-
-def _engine(device: int) -> Any:
-    return gpu_engine(None, device)

@@ -334,19 +334,9 @@ def padded(array: NDArray[Any], ld: int, order: Order = "row") -> Matrix:
 
 
 def _region(array: CheckedArray) -> _CheckedArrayStruct:
-    matrix = array.matrix
-    return _CheckedArrayStruct(
-        array.name.encode(),
-        matrix.pointer,
-        matrix.rows,
-        matrix.cols,
-        matrix.ld,
-        np.dtype(matrix.dtype).itemsize,
-        array.constant,
-        array.written,
-        matrix.rows == 1,
-        array.slack,
-    )
+    name, matrix, constant, written, slack = array
+    lies = matrix.pointer, matrix.rows, matrix.cols, matrix.ld, np.dtype(matrix.dtype).itemsize
+    return _CheckedArrayStruct(name.encode(), *lies, constant, written, matrix.rows == 1, slack)
 
 
 def _party(facts: dict[str, Any], lines: dict[int, Place]) -> Party:

@@ -102,7 +102,10 @@ class Placed:
         """Place copies of arrays."""
         self._launch = launch
         self._constants = {one.name: arrays[one.name].tobytes() for one in launch.constants}
-        self.matrices = {buffer.name: _placed(arrays[buffer.name]) for buffer in launch.buffers}
+        self.matrices: dict[str, Matrix] = {}
+        for buffer in launch.buffers:
+            array, length = arrays[buffer.name], buffer.shape[-1]
+            self.matrices[buffer.name] = padded(array.reshape(math.prod(buffer.shape[:-1]), length), length)
 
     def run(self, program: Program, watch: Watch = UNWATCHED) -> None:
         """Launch the kernel.
@@ -163,12 +166,6 @@ def _aligned(maps: bytes) -> Any:
     found = (ctypes.c_ubyte * len(maps)).from_buffer(memory, -ctypes.addressof(memory) % _MAP_ALIGNMENT)
     found[:] = list(maps)
     return found
-
-
-def _placed(array: NDArray[Any]) -> Matrix:
-    """Memory of an array: a matrix of its last dimension's rows."""
-    rows = array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
-    return padded(rows, rows.shape[1])
 
 
 def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:

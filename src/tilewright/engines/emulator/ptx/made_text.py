@@ -112,7 +112,8 @@ def ways(statement: Statement, texts: Collection[str], is_known: Known) -> Itera
         others = {mark for _, program in programs for mark in _marks_beside_names(program)}
         for mark, opcode in others:
             if mark not in of_text:
-                raise UnknownError(f"{_MARK.sub(_number, opcode)} with %{mark}, which is text, as an operand")
+                name = _MARK.sub(r"%\1", opcode)
+                raise UnknownError(f"{name} with %{mark}, which is text, as an operand")
         elsewhere = {mark for mark, _ in others} if programs else of_text - before
         if not elsewhere:
             break
@@ -179,7 +180,3 @@ def _kind(operand: Operand) -> str:
 
 def _named(name: str, by_operand: Mapping[int, str]) -> str:
     return _MARK.sub(lambda mark: by_operand[int(mark[1])], name)
-
-
-def _number(mark: re.Match[str]) -> str:
-    return f"%{mark[1]}"
