@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,7 @@ _SIDE = 256
 """Rows and columns of C that most tiles divide."""
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(NamedTuple):
     """What came of a check."""
 
     findings: list[Finding]

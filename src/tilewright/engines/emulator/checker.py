@@ -72,8 +72,7 @@ _WRITTEN = np.dtype([("offset", "u8"), ("bytes", "u8"), ("block", "u4", 3), ("pa
 """struct Checker::Written of checker.hpp."""
 
 
-@dataclass(frozen=True)
-class Party:
+class Party(NamedTuple):
     """A thread that takes part in a fault."""
 
     did: str
@@ -301,8 +300,7 @@ def checker_of(facts: LaunchFacts, arrays: Sequence[CheckedArray]) -> Checker:
     return Checker(executable.program.library, arrays, kernel.overlaps, Source(kernel.source, names))
 
 
-@dataclass(frozen=True)
-class Padded:
+class Padded(NamedTuple):
     """Memory of a matrix, with as many bytes before and behind it that are nobody else's."""
 
     memory: NDArray[np.uint8]

@@ -3,7 +3,6 @@ products and of any other kernel."""
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,8 +34,7 @@ class Tally(NamedTuple):
     least_wavefronts: int
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """A place in the code that accesses memory, and what all its accesses cost."""
 
     library: Path
@@ -62,8 +60,7 @@ class Site:
     """Where accesses of neighbouring words become vectors of up to this many bytes: 4 (none do), 8 or 16."""
 
 
-@dataclass(frozen=True)
-class MemoryCounts:
+class MemoryCounts(NamedTuple):
     """What blocks of a launch did to memory."""
 
     sites: tuple[Site, ...]
@@ -91,8 +88,7 @@ class _Counts(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in Operations._fields)
 
 
-@dataclass(frozen=True)
-class Operands:
+class Operands(NamedTuple):
     """A, B and C of a launch, and its scalars."""
 
     a: Matrix

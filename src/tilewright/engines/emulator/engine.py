@@ -4,10 +4,10 @@ import ctypes
 import math
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import SCALED_BLOCK, Layout, Order, Problem, Scalars
 from tilewright.engines import tensor_maps
-from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
+from tilewright.engines.arguments import MAP_BYTES, pack, shape_of
 from tilewright.engines.base import CompileReport, Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.emulator import host
 from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
@@ -55,8 +55,7 @@ class EmulatorExecutable:
     program: Program
 
 
-@dataclass(frozen=True)
-class Array:
+class Array(NamedTuple):
     """Memory that a launch is given."""
 
     name: str
@@ -67,8 +66,7 @@ class Array:
     """Whether its elements have values when the launch begins: not the workspace, nor C where beta = 0."""
 
 
-@dataclass(frozen=True)
-class LaunchFacts:
+class LaunchFacts(NamedTuple):
     """A launch that is about to begin."""
 
     executable: EmulatorExecutable
@@ -84,15 +82,12 @@ Watcher = Callable[[LaunchFacts], Watch]
 """Says of each launch how it is to be looked at. A relayout before a kernel is a launch of its own."""
 
 
-@dataclass(frozen=True)
-class _PlannedLaunch:
+class _PlannedLaunch(NamedTuple):
     """What a step of a plan launches."""
 
     executable: EmulatorExecutable
-    problem: Problem
-    sources: Mapping[str, Source]
+    job: Job
     workspace: Workspace
-    copies: tuple[Copy, ...]
 
 
 Executables = dict[tuple[Build, Kernel, Config, Variant], EmulatorExecutable]
@@ -160,7 +155,7 @@ class EmulatorEngine(Engine):
         maps = {name: tensor_map(layout) for name, layout in layouts.items()}
         division = kernel.division(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
-        launch = _PlannedLaunch(executable, problem, job.sources, workspace, job.copies)
+        launch = _PlannedLaunch(executable, job, workspace)
         return Step(launch, grid, block, shared_bytes, 0, arguments, shape_of(kernel.arguments).offsets, slots)
 
     def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
@@ -202,7 +197,7 @@ class EmulatorEngine(Engine):
             LaunchError: as `start`.
         """
         launch: _PlannedLaunch = step.function
-        kernel, problem, workspace = launch.executable.kernel, launch.problem, launch.workspace
+        kernel, problem, workspace = launch.executable.kernel, launch.job.problem, launch.workspace
         memory, tickets = _memory(workspace.bytes), np.zeros(workspace.tickets, dtype=np.uint32)
         addresses = {
             "A": pointers.a,
@@ -328,16 +323,16 @@ def _memory(size: int) -> NDArray[np.uint8]:
 
 def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars) -> list[Array]:
     """The operands of a launch, as they lie in memory."""
-    problem, kernel = launch.problem, launch.executable.kernel
+    problem, kernel = launch.job.problem, launch.executable.kernel
     m, n, k = problem.m, problem.n, problem.k
-    found = [array for copy in launch.copies if copy.lines for array in _copied(copy, addresses, problem.batch)]
+    found = [array for copy in launch.job.copies if copy.lines for array in _copied(copy, addresses, problem.batch)]
     for name in ("range_a", "range_b"):
-        if (of_range := launch.sources.get(name)) is not None and of_range.name == "kept":
+        if (of_range := launch.job.sources.get(name)) is not None and of_range.name == "kept":
             words = Matrix(addresses["kept"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
             found.append(Array("what was seen of a copy that is kept", words, True))
-    if launch.copies and not kernel.splits:
+    if launch.job.copies and not kernel.splits:
         return found
-    copied = {copy.name for copy in launch.copies}
+    copied = {copy.name for copy in launch.job.copies}
     for name, layout, rows, cols, dtype, written in (
         ("A", problem.a, m, k, problem.dtype, True),
         ("B", problem.b, k, n, problem.dtype_b, True),
@@ -346,7 +341,7 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
     ):
         if name in copied:
             continue
-        source, shift = launch.sources.get(name, (name, 0))
+        source, shift = launch.job.sources.get(name, (name, 0))
         terms = 1 if source == name else kernel.terms
         found += [
             Array(name, matrix, written)
@@ -359,7 +354,7 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
         length = n if problem.epilogue.bias == "row" else m
         found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))
     for name, scale, sides in (("scale_a", problem.scaling.a, m), ("scale_b", problem.scaling.b, n)):
-        if scale and name in launch.sources:
+        if scale and name in launch.job.sources:
             count = scale.extent(sides, SCALED_BLOCK * problem.batch if problem.grouped else k)  # a step a matrix
             found.append(Array(name, Matrix(addresses[name], 1, count, count, "float32"), True))
     return found

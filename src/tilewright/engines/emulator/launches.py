@@ -2,9 +2,8 @@
 
 import ctypes
 import math
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +29,7 @@ _LIKE_ROUNDING = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-4, "float64":
 """How far elements may be apart, compared with the largest one, when threads add up in another order."""
 
 
-@dataclass(frozen=True)
-class CheckedLaunch:
+class CheckedLaunch(NamedTuple):
     """What came of the check of a launch."""
 
     findings: list[Finding]

@@ -9,7 +9,6 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,8 +35,7 @@ _THREADS = 1024
 """A writer is its block's number times this, plus its own (access_trace.cpp)."""
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """What one lane reads or writes in one instruction."""
 
     lane: int
@@ -49,8 +47,7 @@ class Access:
     col: int
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """One instruction of one warp."""
 
     array: str
@@ -112,8 +109,7 @@ def instructions(events: Iterable[Event]) -> list[list[Event]]:
     return list(grouped.values())
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """Elements of a matrix that the copy engine loaded at once, without any lane."""
 
     array: str
@@ -123,8 +119,7 @@ class Tile:
     cols: int
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(NamedTuple):
     """What was seen."""
 
     requests: tuple[Request, ...]
@@ -220,8 +215,7 @@ def _numbered(rows: int, cols: int, dtype: str, sign: int) -> NDArray[np.float64
     return numbers.reshape(rows, cols).astype(dtype)
 
 
-@dataclass(frozen=True)
-class _Contents:
+class _Contents(NamedTuple):
     """What lay in shared memory when it was read."""
 
     problem: Problem

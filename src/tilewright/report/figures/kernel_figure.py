@@ -113,7 +113,7 @@ class KernelFigure:
 
     def _first(self, array: str, kinds: Sequence[str], *, shared: bool) -> Request | None:
         request = self._trace.first(array, kinds, shared=shared)
-        return request if request is None or self._lines else replace(request, place="")
+        return request if request is None or self._lines else request._replace(place="")
 
     def _tiles_in_words(self) -> str:
         tiles = {tile.array: tile for tile in reversed(self._trace.tiles)}
