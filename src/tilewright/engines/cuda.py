@@ -23,7 +23,7 @@ from tilewright.engines.base import Engine, Matrix, Work, array_of, matrix_at, m
 from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.engines.cuda_launch import describe, launch
 from tilewright.engines.driver import Allocation, Current, check, outside_of_captures, unavailable
-from tilewright.engines.plan import Kept, Memory, Needs, Plan, Pointers, Step
+from tilewright.engines.plan import SLOTS, Kept, Memory, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Job, numbers
 from tilewright.engines.staging import STAGED_BYTES, Staging, Wait
 from tilewright.engines.workspaces import Workspaces
@@ -160,20 +160,11 @@ class CudaEngine(Engine):
             if pointers.scratch:
                 copies = pointers.scratch + needs.relayout_begin
                 memory = memory._replace(workspace=pointers.scratch, relayout=copies)
-            addresses = {
-                "A": pointers.a,
-                "B": pointers.b,
-                "C": pointers.c or pointers.d,
-                "D": pointers.d,
-                "bias": pointers.bias,
-                "offsets": pointers.offsets,
-                "workspace": memory.workspace if needs.workspace_bytes else 0,
-                "tickets": memory.tickets if needs.tickets else 0,
-                "relayout": memory.relayout,
-                "kept": pointers.kept,
-                "scale_a": pointers.scale_a,
-                "scale_b": pointers.scale_b,
-            }
+            addresses = dict(zip(SLOTS, pointers, strict=True))
+            addresses["C"] = pointers.c or pointers.d
+            addresses["workspace"] = memory.workspace if needs.workspace_bytes else 0
+            addresses["tickets"] = memory.tickets if needs.tickets else 0
+            addresses["relayout"] = memory.relayout
             for step in plan.steps:
                 launch(step, addresses, scalars, int(on.handle))
 

@@ -119,6 +119,10 @@ class Pointers(NamedTuple):
     of them on belong to no group, and are not written."""
 
 
+SLOTS = ("A", "B", "D", "C", "bias", "kept", "scale_a", "scale_b", "scratch", "offsets")
+"""What steps call these addresses, in this order."""
+
+
 class Memory(NamedTuple):
     """Memory that a launch may use besides the operands: addresses, each with its size. 0 where there is none."""
 

@@ -116,26 +116,22 @@ def division_of(call: Call, operands: _SplitOperands, count: int) -> Division:
     engine = call.engine
     assert engine is not None and engine.capability is not None
     gpu = engine.capability, engine.device_name
-    return _division(call.arithmetic, call.request.rung, gpu, (m, n, k), operands.c is not None, count)
+    of = call.arithmetic
+    work = Work(m, n, k, ITEM_BYTES[of.factors], ITEM_BYTES[of.result], operands.c is not None)
+    return _division(of, call.request.rung, gpu, work, count)
+
+
+_Gpu = tuple[tuple[int, int], str]
+"""Capability and name."""
 
 
 @lru_cache(maxsize=256)
-def _division(
-    arithmetic: Arithmetic,
-    rung: Rung | None,
-    gpu: tuple[tuple[int, int], str],
-    sizes: tuple[int, int, int],
-    reads_c: bool,
-    count: int,
-) -> Division:
-    work = Work(*sizes, ITEM_BYTES[arithmetic.factors], ITEM_BYTES[arithmetic.result], reads_c)
+def _division(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, work: Work, count: int) -> Division:
     return divide(partial(_expected_us, arithmetic, rung, gpu, work.k), work, count, LINK_BYTES_US)
 
 
 @lru_cache(maxsize=4096)
-def _expected_us(
-    arithmetic: Arithmetic, rung: Rung | None, gpu: tuple[tuple[int, int], str], k: int, m: int, n: int
-) -> float:
+def _expected_us(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, k: int, m: int, n: int) -> float:
     """What a product takes a GPU of this capability and name; 0 where nobody can tell."""
     capability, name = gpu
     try:

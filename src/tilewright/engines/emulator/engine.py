@@ -23,7 +23,7 @@ from tilewright.engines.emulator import host
 from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load_compiled
 from tilewright.engines.host_compiler import find_compiler
-from tilewright.engines.plan import Kept, Plan, Pointers, Step
+from tilewright.engines.plan import SLOTS, Kept, Plan, Pointers, Step
 from tilewright.engines.relayouts import Copy, Job, numbers, together
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, Config, Kernel, Workspace
@@ -199,20 +199,11 @@ class EmulatorEngine(Engine):
         launch: _PlannedLaunch = step.function
         kernel, problem, workspace = launch.executable.kernel, launch.job.problem, launch.workspace
         memory, tickets = _memory(workspace.bytes), np.zeros(workspace.tickets, dtype=np.uint32)
-        addresses = {
-            "A": pointers.a,
-            "B": pointers.b,
-            "C": pointers.c or pointers.d,
-            "D": pointers.d,
-            "bias": pointers.bias,
-            "offsets": pointers.offsets,
-            "relayout": relayout,
-            "kept": pointers.kept,
-            "scale_a": pointers.scale_a,
-            "scale_b": pointers.scale_b,
-            "workspace": memory.ctypes.data if workspace.bytes else 0,
-            "tickets": tickets.ctypes.data if tickets.size else 0,
-        }
+        addresses = dict(zip(SLOTS, pointers, strict=True))
+        addresses["C"] = pointers.c or pointers.d
+        addresses["workspace"] = memory.ctypes.data if workspace.bytes else 0
+        addresses["tickets"] = tickets.ctypes.data if tickets.size else 0
+        addresses["relayout"] = relayout
         arguments = _memory(len(step.arguments))  # aligned as any parameter is
         arguments[:] = np.frombuffer(step.arguments, np.uint8)
         for offset, kind, source, shift in step.slots:
