@@ -5,11 +5,12 @@ import ctypes
 
 import numpy as np
 
+from launching import launch_source
 from tilewright.core.errors import LaunchError
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker
 from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
-from tilewright.engines.emulator.program import Watch, launch_source, load
+from tilewright.engines.emulator.program import Watch, load
 
 
 def launch(source, *arguments, entry="kernel", grid=(1, 1, 1), block=(1, 1, 1), **options):

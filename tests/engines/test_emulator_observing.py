@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from async_kernels import split_k_kernel
+from launching import launch_source
 from tilewright.core.errors import EngineUnavailableError, LaunchError
 from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import run
@@ -15,7 +16,7 @@ from tilewright.engines.emulator import symbols
 from tilewright.engines.emulator.checker import Checker
 from tilewright.engines.emulator.compiler import CHECKED, FAST, compile_kernel
 from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.engines.emulator.program import Watch, launch_source
+from tilewright.engines.emulator.program import Watch
 from tilewright.kernels import find
 
 ORDER = """extern "C" __global__ void kernel(int* order, int* count) {

@@ -7,9 +7,9 @@ import math
 import os
 import re
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tilewright.core.errors import EngineUnavailableError, LaunchError, MemoryFu
 from tilewright.core.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
 from tilewright.engines import cache
 from tilewright.engines.apart import is_late
-from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
+from tilewright.engines.emulator.compiler import FAST, Build
 from tilewright.engines.emulator.host import cores
 from tilewright.engines.emulator.own_names import renamed
 from tilewright.engines.emulator.runtime_library import Runtime, find_runtime
@@ -347,24 +347,6 @@ def load(library: Path, name: str, build: Build = FAST) -> Program:
     together = _GRID_SYNC in code
     facts = tuple(sizes), shared_bytes, library, build, runtime, together, has_turns, meets
     return Program(name, call, *facts, bounds)
-
-
-def launch_source(
-    source: Path | str,
-    entry: str,
-    grid: Extents,
-    block: Extents,
-    arguments: Sequence[Any],
-    *,
-    defines: Mapping[str, int | str] | None = None,
-    shared_bytes: int = 0,
-    build: Build = FAST,
-    watch: Watch = UNWATCHED,
-    cluster: int = 1,
-) -> None:
-    """Compile a kernel (a `.cu` file, or the text of one) and launch it: see compile_kernel and Program.launch."""
-    program = load_compiled(partial(compile_kernel, source, entry, defines, build), entry, build)
-    program.launch(grid, block, arguments, shared_bytes, watch, cluster)
 
 
 def load_runtime() -> ctypes.CDLL:

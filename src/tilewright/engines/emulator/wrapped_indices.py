@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from tilewright.engines.emulator.dynamic_shared import functions
-from tilewright.kernels.signature import closing, split, without_comments, without_directives
+from tilewright.kernels.signature import closing, edited, split, without_comments, without_directives
 
 _TYPE = (
     r"(?:unsigned\s+long\s+long\s+int|unsigned\s+long\s+long|unsigned\s+long\s+int|unsigned\s+long|unsigned\s+int"
@@ -45,9 +45,7 @@ def with_exact_values(text: str) -> str:
         edits += _Body(code, function.head, function.begin, function.end).edits()
     for define in _DEFINE.finditer(code):
         edits += _subscripts(code, define.start(), define.end(), None)
-    for begin, end, instead in sorted(edits, reverse=True):
-        text = text[:begin] + instead + text[end:]
-    return text
+    return edited(text, edits)
 
 
 class _Body:

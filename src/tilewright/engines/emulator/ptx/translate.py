@@ -10,6 +10,7 @@ from tilewright.engines.emulator.ptx.made_text import condition, makers, strings
 from tilewright.engines.emulator.ptx.parse import Instruction, Name, Program, UnknownError, parse
 from tilewright.engines.emulator.ptx.statements import Operand, Segment, Statement, segments, statements
 from tilewright.engines.emulator.ptx.writer import HANDLERS, TYPES, Writer
+from tilewright.kernels.signature import edited
 
 INSTRUCTIONS = (arithmetic, copies, matrices, memory, waiting)
 """Modules that have entered theirs."""
@@ -65,7 +66,7 @@ def _strings(texts: Iterable[tuple[str, list[Segment]]]) -> Callable[[], Collect
 def _without_ptx(text: str, parts: Iterable[Segment], unknown: list[str], known: Callable[[], Collection[str]]) -> str:
     if "asm" not in text:
         return text
-    pieces, place = [], 0
+    edits = []
     for part in parts:
         for one in statements(text[part.begin : part.end]):
             mark = f"{_mark(len(unknown))}()"
@@ -74,9 +75,8 @@ def _without_ptx(text: str, parts: Iterable[Segment], unknown: list[str], known:
                 at = f"{part.file}:{part.line + one.line - 1}"
                 hint = _OF_LITERALS if one.template is None else f"Of PTX it knows {', '.join(sorted(HANDLERS))}"
                 unknown.append(f"which does not know the inline PTX at {at}: {reason}. {hint}")
-            pieces += [text[place : part.begin + one.begin], written, one.breaks]
-            place = part.begin + one.end
-    return "".join([*pieces, text[place:]])
+            edits.append((part.begin + one.begin, part.begin + one.end, written + one.breaks))
+    return edited(text, edits)
 
 
 def _mark(number: int) -> str:
