@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from tilewright.core.errors import EngineUnavailableError, MemoryFullError, TilewrightError
@@ -76,9 +75,7 @@ class Apart:
     def __enter__(self) -> "Apart":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def send(self, request: Any) -> None:

@@ -46,7 +46,13 @@ class CudaExecutable:
         self.attribute = COOPERATIVE if cubin.cooperative else OVERLAPS if overlaps else 0
         """Of its launches, see `Step.attribute`."""
         self._limits = gpus.limits(device.compute_capability)
-        self._room = _DynamicShared.of(device, cubin.report.shared_bytes or 0)
+        facts, static_bytes = device.properties, cubin.report.shared_bytes or 0
+        self._room = _DynamicShared(
+            facts.multiprocessor_count,
+            facts.max_shared_memory_per_multiprocessor,
+            facts.reserved_shared_memory_per_block + static_bytes,
+            facts.max_shared_memory_per_block_optin - static_bytes,
+        )
         self._spreads = kernel.relayouts(config) is not None
         self._bundle = kernel.bundle(config)
         # More than 48 KiB must be asked for; a launch reports what is too much.
@@ -120,16 +126,6 @@ class _DynamicShared(NamedTuple):
     """Bytes of a block that the system and its static variables take."""
     of_block: int
     """Bytes that a block may ask for."""
-
-    @classmethod
-    def of(cls, device: Device, static_bytes: int) -> "_DynamicShared":
-        facts = device.properties
-        return cls(
-            facts.multiprocessor_count,
-            facts.max_shared_memory_per_multiprocessor,
-            facts.reserved_shared_memory_per_block + static_bytes,
-            facts.max_shared_memory_per_block_optin - static_bytes,
-        )
 
     def spread(self, blocks: int, shared_bytes: int) -> int:
         """Shared memory to ask for, so much that blocks fill no multiprocessor while others have none.

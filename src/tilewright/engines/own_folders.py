@@ -5,7 +5,6 @@ import os
 import pwd
 import stat
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,8 +34,7 @@ class Identity(NamedTuple):
         return cls(state.st_dev, state.st_ino, state.st_uid, state.st_mode)
 
 
-@dataclass(frozen=True)
-class OwnFolder:
+class OwnFolder(NamedTuple):
     """A folder that has been checked, and is held open: that another folder now has its name makes no difference."""
 
     descriptor: int

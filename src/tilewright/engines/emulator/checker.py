@@ -198,11 +198,7 @@ class Checker(Observer):
     """
 
     def __init__(
-        self,
-        library: Path,
-        arrays: Sequence[CheckedArray],
-        overlaps: bool = False,
-        source: Source | None = None,
+        self, library: Path, arrays: Sequence[CheckedArray], overlaps: bool = False, source: Source | None = None
     ) -> None:
         runtime = load_runtime()
         make: Any = runtime.simt_make_checker

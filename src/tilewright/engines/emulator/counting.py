@@ -100,7 +100,6 @@ class Operands(NamedTuple):
 def access_counter() -> Observer:
     """An observer whose report `memory_counts` reads."""
     runtime = load_runtime()
-    runtime.simt_make_access_counter.restype = ctypes.c_void_p
     return Observer(runtime, runtime.simt_make_access_counter())
 
 

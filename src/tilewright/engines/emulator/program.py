@@ -8,10 +8,9 @@ import os
 import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.core.errors import EngineUnavailableError, LaunchError, MemoryFullError
 from tilewright.core.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
@@ -90,6 +89,11 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "simt_wait": (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint),
     "simt_interrupt": (None, ctypes.c_void_p),
     "simt_finish": (ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t),
+    "simt_make_access_counter": (ctypes.c_void_p,),
+    "simt_make_trace": (
+        ctypes.c_void_p,
+        *(ctypes.c_uint64, ctypes.c_uint, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint),
+    ),
     "simt_report": (ctypes.c_char_p, ctypes.c_void_p),
     "simt_delete_observer": (None, ctypes.c_void_p),
 }
@@ -116,8 +120,7 @@ class Observer:
         return json.loads(self._runtime.simt_report(self.handle))
 
 
-@dataclass(frozen=True)
-class Watch:
+class Watch(NamedTuple):
     """How a launch is looked at.
 
     An observed launch, and one of another schedule than the first, runs on one thread of the host.
@@ -147,8 +150,7 @@ class Watch:
 UNWATCHED = Watch()
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """A compiled kernel in this process."""
 
     name: str
@@ -237,13 +239,7 @@ class Program:
             raise LaunchError(why)
 
     def _faults(
-        self,
-        grid: Extents,
-        block: Extents,
-        arguments: Sequence[Any],
-        shared_bytes: int,
-        watch: Watch,
-        cluster: int,
+        self, grid: Extents, block: Extents, arguments: Sequence[Any], shared_bytes: int, watch: Watch, cluster: int
     ) -> Iterator[str]:
         """What is wrong with a launch."""
         for axis, blocks, threads, most_blocks, most_threads in zip(

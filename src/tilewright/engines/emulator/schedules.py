@@ -1,7 +1,6 @@
 """The runs of a check: under checkers, and then in other orders, on none of which a kernel's results may depend."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
@@ -81,5 +80,5 @@ def run_again(run: Callable[[Watch], tuple[T, LaunchError | None]], watch: Watch
     """What a further run gives, with all blocks together where that is needed, and why it failed."""
     given, failure = run(watch)
     if isinstance(failure, WaitsForBlocksError) and not watch.together:
-        return run_again(run, replace(watch, together=True))
+        return run_again(run, watch._replace(together=True))
     return given, str(failure or "")

@@ -4,7 +4,6 @@ A and B are filled with numbers that say which element each is, so that what a l
 lies there, however the kernel laid it out.
 """
 
-import ctypes
 import math
 import struct
 from collections import Counter
@@ -139,15 +138,10 @@ class Trace(NamedTuple):
         return None
 
 
-class _Tracer(Observer):
-    """The Python half of access_trace.cpp."""
-
-    def __init__(self, block: int, warp: int, c: Matrix) -> None:
-        runtime = load_runtime()
-        make = runtime.simt_make_trace
-        make.argtypes = (ctypes.c_uint64, ctypes.c_uint, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint)
-        make.restype = ctypes.c_void_p
-        super().__init__(runtime, make(block, warp, c.pointer, (c.rows - 1) * c.ld + c.cols, ITEM_BYTES[c.dtype]))
+def _tracer(block: int, warp: int, c: Matrix) -> Observer:
+    """What sees a warp's accesses, and who writes C (access_trace.cpp)."""
+    runtime, extent = load_runtime(), (c.rows - 1) * c.ld + c.cols
+    return Observer(runtime, runtime.simt_make_trace(block, warp, c.pointer, extent, ITEM_BYTES[c.dtype]))
 
 
 def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, warp: int = 0) -> Trace:
@@ -167,7 +161,7 @@ def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, w
     """
     if not problem.m or not problem.n:
         raise LaunchError(f"a traced problem must have elements of C, got {problem.shape}")
-    tracers: list[_Tracer] = []
+    tracers: list[Observer] = []
     launches: list[LaunchFacts] = []
 
     def watch(facts: LaunchFacts) -> Watch:
@@ -180,7 +174,7 @@ def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, w
             if not 0 <= number < count:
                 raise LaunchError(f"{name} must be 0 to {count - 1} here, got {number}")
         launches.append(facts)
-        tracers.append(_Tracer(block, warp, facts.arrays[2].matrix))
+        tracers.append(_tracer(block, warp, facts.arrays[2].matrix))
         return Watch(tracers[-1])
 
     engine = EmulatorEngine(TRACED, watch)
