@@ -75,8 +75,13 @@ class CudaExecutable:
             if not all(1 <= blocks <= most for blocks, most in zip(grid, _MOST_EXTENTS, strict=True)):
                 extents = " x ".join(map(str, _MOST_EXTENTS))
                 raise LaunchError(f"{self.kernel.name}: a grid must have 1 to {extents} blocks, got {grid}")
-            if self._at_once is not None:
-                self._check_that_all_fit(math.prod(grid), self._at_once)
+            if self._at_once is not None:  # blocks that wait for each other must all run at once
+                blocks, most = math.prod(grid), self._at_once * self._room.multiprocessors
+                if blocks > most:
+                    raise LaunchError(
+                        f"{self.kernel.name} synchronises its grid, of which this GPU runs at most {most} blocks at "
+                        f"once, {self._at_once} on each of {self._room.multiprocessors} multiprocessors; got {blocks}"
+                    )
             return self._of_one._replace(grid=grid)
         count = self.kernel.launched(problem, self.config, self._room.multiprocessors, blocks)
         bundles, (_, block, shared_bytes) = ceil_div(count, self._bundle), self._of_one
@@ -85,16 +90,6 @@ class CudaExecutable:
         if self._spreads:
             shared_bytes = self._room.spread(bundles, shared_bytes)
         return Launch((bundles, 1, 1), block, shared_bytes)
-
-    def _check_that_all_fit(self, blocks: int, of_one: int) -> None:
-        """Blocks of a grid that synchronises wait for each other, so that all must run at once, this many of them on a
-        multiprocessor."""
-        most = of_one * self._room.multiprocessors
-        if blocks > most:
-            raise LaunchError(
-                f"{self.kernel.name} synchronises its grid, of which this GPU runs at most {most} blocks at once, "
-                f"{of_one} on each of {self._room.multiprocessors} multiprocessors; got {blocks}"
-            )
 
     @cached_property
     def _of_one(self) -> Launch:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilewright.core.errors import MemoryFullError
 from tilewright.core.problem import Order
 from tilewright.engines.base import Matrix, matrix_at
-from tilewright.engines.emulator.engine import LaunchFacts
+from tilewright.engines.emulator.engine import Array, LaunchFacts
 from tilewright.engines.emulator.program import Observer, load_runtime
 from tilewright.engines.emulator.repeating import no_room, zeros
 from tilewright.engines.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
@@ -30,19 +30,6 @@ _LEAST_SLACK = 64 * 1024
 _LARGEST_SCALAR = 16
 _SHADOW = 48
 """Bytes of shadow memory of an element."""
-
-
-class CheckedArray(NamedTuple):
-    """Memory that a kernel may use."""
-
-    name: str
-    matrix: Matrix
-    constant: bool = False
-    """Whether nothing may write to it."""
-    written: bool = True
-    """Whether it has values from the beginning."""
-    slack: int = 0
-    """Bytes before and after it that an access may touch without harm: it is reported, and the launch goes on."""
 
 
 class _CheckedArrayStruct(ctypes.Structure):
@@ -198,7 +185,7 @@ class Checker(Observer):
     """
 
     def __init__(
-        self, library: Path, arrays: Sequence[CheckedArray], overlaps: bool = False, source: Source | None = None
+        self, library: Path, arrays: Sequence[Array], overlaps: bool = False, source: Source | None = None
     ) -> None:
         runtime = load_runtime()
         make: Any = runtime.simt_make_checker
@@ -266,7 +253,7 @@ class Checker(Observer):
         return found
 
 
-def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyType({})) -> list[CheckedArray]:
+def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyType({})) -> list[Array]:
     """What a kernel may use in a launch, as its source calls it. Nothing may write to A, B and the bias, nor to C
     where D is another array.
 
@@ -274,20 +261,20 @@ def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyTyp
         facts: of the launch.
         padded_at: bytes before and behind the array at an address that are nobody else's.
     """
-    arrays: dict[int, CheckedArray] = {}
+    arrays: dict[int, Array] = {}
     as_source = {"A": "B", "B": "A"} if facts.executable.kernel.exchanged else {}
     constant = {"A", "B", "bias"}
     if not {one.matrix.pointer for one in facts.arrays if one.name == "D"} & {
         one.matrix.pointer for one in facts.arrays if one.name == "C"
     }:
         constant.add("C")
-    for name, matrix, written in ((one.name, one.matrix, one.written) for one in facts.arrays):
-        slack, name = padded_at.get(matrix.pointer, 0), as_source.get(name, name)
-        arrays.setdefault(matrix.pointer, CheckedArray(name, matrix, name in constant, written, slack))
+    for one in facts.arrays:
+        name, at = as_source.get(one.name, one.name), one.matrix.pointer
+        arrays.setdefault(at, one._replace(name=name, constant=name in constant, slack=padded_at.get(at, 0)))
     return list(arrays.values())
 
 
-def checker_of(facts: LaunchFacts, arrays: Sequence[CheckedArray]) -> Checker:
+def checker_of(facts: LaunchFacts, arrays: Sequence[Array]) -> Checker:
     """A checker of a launch that is about to begin, which may use these arrays."""
     executable = facts.executable
     kernel = executable.kernel
@@ -327,8 +314,8 @@ def padded(array: NDArray[Any], ld: int, order: Order = "row") -> Matrix:
     return matrix_at(memory.ctypes.data + start, array, ld, order, Padded(memory, slack))
 
 
-def _region(array: CheckedArray) -> _CheckedArrayStruct:
-    name, matrix, constant, written, slack = array
+def _region(array: Array) -> _CheckedArrayStruct:
+    name, matrix, written, constant, slack = array
     lies = matrix.pointer, matrix.rows, matrix.cols, matrix.ld, np.dtype(matrix.dtype).itemsize
     return _CheckedArrayStruct(name.encode(), *lies, constant, written, matrix.rows == 1, slack)
 

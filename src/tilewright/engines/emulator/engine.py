@@ -56,14 +56,18 @@ class EmulatorExecutable:
 
 
 class Array(NamedTuple):
-    """Memory that a launch is given."""
+    """Memory that a kernel may use."""
 
     name: str
-    """A, B, C, D, bias, workspace or tickets; or the copy of one."""
+    """A, B, C, D, bias, workspace or tickets; or the copy of one; or a buffer's."""
     matrix: Matrix
     """As it lies in memory: rows of neighbours."""
-    written: bool
+    written: bool = True
     """Whether its elements have values when the launch begins: not the workspace, nor C where beta = 0."""
+    constant: bool = False
+    """Whether nothing may write to it."""
+    slack: int = 0
+    """Bytes before and after it that an access may touch without harm: it is reported, and the launch goes on."""
 
 
 class LaunchFacts(NamedTuple):
@@ -164,7 +168,7 @@ class EmulatorEngine(Engine):
         Raises:
             LaunchError: as `start`.
         """
-        memory = _memory(kept.bytes)
+        memory = aligned_memory(kept.bytes)
         memory[:] = 0
         self.launch(kept.step, Pointers(pointer, pointer, 0, kept=memory.ctypes.data))
         return Matrix(memory.ctypes.data, 1, kept.bytes, kept.bytes, "uint8", owner=memory)
@@ -182,7 +186,7 @@ class EmulatorEngine(Engine):
         """
         if plan.kernel.foreign:  # the others take any
             plan.kernel.check_scalars(scalars)
-        relayout = _memory(plan.needs.relayout_bytes)
+        relayout = aligned_memory(plan.needs.relayout_bytes)
         for step in plan.steps:
             self.launch(step, pointers, scalars, relayout.ctypes.data)
 
@@ -198,13 +202,13 @@ class EmulatorEngine(Engine):
         """
         launch: _PlannedLaunch = step.function
         kernel, problem, workspace = launch.executable.kernel, launch.job.problem, launch.workspace
-        memory, tickets = _memory(workspace.bytes), np.zeros(workspace.tickets, dtype=np.uint32)
+        memory, tickets = aligned_memory(workspace.bytes), np.zeros(workspace.tickets, dtype=np.uint32)
         addresses = dict(zip(SLOTS, pointers, strict=True))
         addresses["C"] = pointers.c or pointers.d
         addresses["workspace"] = memory.ctypes.data if workspace.bytes else 0
         addresses["tickets"] = tickets.ctypes.data if tickets.size else 0
         addresses["relayout"] = relayout
-        arguments = _memory(len(step.arguments))  # aligned as any parameter is
+        arguments = aligned_memory(len(step.arguments))  # aligned as any parameter is
         arguments[:] = np.frombuffer(step.arguments, np.uint8)
         for offset, kind, source, shift in step.slots:
             if kind == "scalar":
@@ -234,13 +238,13 @@ class EmulatorEngine(Engine):
             ProblemError: ld is smaller than a row.
         """
         lines = memory_lines(array, ld, order)
-        memory = _memory(lines.nbytes)
+        memory = aligned_memory(lines.nbytes)
         memory[: lines.nbytes].view(array.dtype).reshape(lines.shape)[:] = lines
         return matrix_at(memory.ctypes.data, array, lines.shape[1], order, memory)
 
     def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
         """Memory for a row-major matrix without gaps; its elements are NaN, as a GPU's may hold anything."""
-        memory = _memory(rows * cols * np.dtype(dtype).itemsize)
+        memory = aligned_memory(rows * cols * np.dtype(dtype).itemsize)
         return Matrix(memory.ctypes.data, rows, cols, max(cols, 1), dtype, owner=memory)
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
@@ -305,7 +309,7 @@ class EmulatorEngine(Engine):
         return times
 
 
-def _memory(size: int) -> NDArray[np.uint8]:
+def aligned_memory(size: int) -> NDArray[np.uint8]:
     """This many bytes, at least 1, at a multiple of `_ALIGNMENT`; all bits are set: NaN of every element type."""
     memory = np.full(size + _ALIGNMENT, 0xFF, dtype=np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
@@ -320,7 +324,7 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
     for name in ("range_a", "range_b"):
         if (of_range := launch.job.sources.get(name)) is not None and of_range.name == "kept":
             words = Matrix(addresses["kept"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
-            found.append(Array("what was seen of a copy that is kept", words, True))
+            found.append(Array("what was seen of a copy that is kept", words))
     if launch.job.copies and not kernel.splits:
         return found
     copied = {copy.name for copy in launch.job.copies}
@@ -340,14 +344,14 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
         ]
     if problem.grouped:
         ends = Matrix(addresses["offsets"], 1, problem.batch, problem.batch, "int32")
-        found.append(Array("offsets", ends, True))
+        found.append(Array("offsets", ends))
     if problem.epilogue.bias:
         length = n if problem.epilogue.bias == "row" else m
-        found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))
+        found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result)))
     for name, scale, sides in (("scale_a", problem.scaling.a, m), ("scale_b", problem.scaling.b, n)):
         if scale and name in launch.job.sources:
             count = scale.extent(sides, SCALED_BLOCK * problem.batch if problem.grouped else k)  # a step a matrix
-            found.append(Array(name, Matrix(addresses[name], 1, count, count, "float32"), True))
+            found.append(Array(name, Matrix(addresses[name], 1, count, count, "float32")))
     return found
 
 
@@ -356,7 +360,7 @@ def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
     count, length = (copy.length, copy.lines) if copy.across else (copy.lines, copy.length)
     lying = Layout("row", copy.ld_from, copy.matrix_stride)
     found = [
-        Array(copy.name, matrix, True)
+        Array(copy.name, matrix)
         for matrix in _matrices(addresses[copy.name], lying, count, length, batch, copy.dtype, 1)
     ]
     where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.terms * copy.lines
@@ -367,7 +371,7 @@ def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
     if scales := copy.scale_bytes // 4:
         matrix = Matrix(addresses[copy.memory] + copy.scales, 1, scales, scales, "float32")
         # Tiles read those of rows (or columns) past the matrix, which nobody writes.
-        found.append(Array(f"scales of {copy.name}", matrix, True))
+        found.append(Array(f"scales of {copy.name}", matrix))
     if copy.split.terms > 1:
         at = addresses[copy.memory] + copy.non_finite
         words = Matrix(at, NON_FINITE, NON_FINITE_WORDS, NON_FINITE_WORDS, "uint32")
@@ -395,7 +399,7 @@ def _shared(memory: NDArray[np.uint8], tickets: NDArray[np.uint32], workspace: W
     if floats := workspace.bytes // 4:
         found.append(Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False))
     if count := tickets.size:
-        found.append(Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32"), True))
+        found.append(Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32")))
     return found
 
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from tilewright.core.errors import LaunchError
 from tilewright.engines.base import Matrix
 from tilewright.engines.device_errors import check_for_gpu
-from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, Source, padded
+from tilewright.engines.emulator.checker import Checker, Finding, Source, padded
 from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
-from tilewright.engines.emulator.engine import tensor_map
+from tilewright.engines.emulator.engine import Array, aligned_memory, tensor_map
 from tilewright.engines.emulator.program import UNWATCHED, Program, Watch, load_compiled
 from tilewright.engines.emulator.schedules import BACKWARDS, Arrays, Seen, first_run, orders, run_again
 from tilewright.engines.side_by_side import Workers
@@ -23,8 +23,6 @@ from tilewright.kernels.launches import Buffer, Launch, Map, Maps
 _POISONS = (0xFF, 0xA5)
 """Bytes of what nobody has written: an element that holds the first after one run and the second after another one was
 never written."""
-_MAP_ALIGNMENT = 64
-"""Of a tensor map, in bytes."""
 _LIKE_ROUNDING = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-4, "float64": 1e-10}
 """How far elements may be apart, compared with the largest one, when threads add up in another order."""
 
@@ -146,10 +144,10 @@ class Placed:
         """What the buffers hold that may be written."""
         return {one.name: self._read(one) for one in self._launch.buffers if one.role != "in"}
 
-    def checked_arrays(self) -> list[CheckedArray]:
+    def checked_arrays(self) -> list[Array]:
         """The buffers as the checker takes them."""
         return [
-            CheckedArray(one.name, matrix, one.role == "in", one.role != "out", matrix.owner.slack)
+            Array(one.name, matrix, one.role != "out", one.role == "in", matrix.owner.slack)
             for one, matrix in ((one, self.matrices[one.name]) for one in self._launch.buffers)
         ]
 
@@ -160,10 +158,9 @@ class Placed:
 
 def _aligned(maps: bytes) -> Any:
     """Tensor maps, aligned as the kernel has them."""
-    memory = (ctypes.c_ubyte * (len(maps) + _MAP_ALIGNMENT))()
-    found = (ctypes.c_ubyte * len(maps)).from_buffer(memory, -ctypes.addressof(memory) % _MAP_ALIGNMENT)
-    found[:] = list(maps)
-    return found
+    memory = aligned_memory(len(maps))
+    memory[:] = np.frombuffer(maps, np.uint8)
+    return (ctypes.c_ubyte * len(maps)).from_buffer(memory.data)
 
 
 def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
