@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import LaunchError
 from tilewright.core.hardware import round_up
-from tilewright.core.problem import SCALED_BLOCK, Layout, Order, Problem, Scalars
+from tilewright.core.problem import SCALED_BLOCK, Layout, Order, Scalars
 from tilewright.engines import tensor_maps
 from tilewright.engines.arguments import MAP_BYTES, pack, shape_of
 from tilewright.engines.base import CompileReport, Engine, Matrix, Work, array_of, matrix_at, memory_lines
@@ -74,8 +74,6 @@ class LaunchFacts(NamedTuple):
     """A launch that is about to begin."""
 
     executable: EmulatorExecutable
-    problem: Problem
-    scalars: Scalars
     arrays: tuple[Array, ...]
     grid: Extents
     block: Extents
@@ -201,7 +199,7 @@ class EmulatorEngine(Engine):
             LaunchError: as `start`.
         """
         launch: _PlannedLaunch = step.function
-        kernel, problem, workspace = launch.executable.kernel, launch.job.problem, launch.workspace
+        kernel, workspace = launch.executable.kernel, launch.workspace
         memory, tickets = aligned_memory(workspace.bytes), np.zeros(workspace.tickets, dtype=np.uint32)
         addresses = dict(zip(SLOTS, pointers, strict=True))
         addresses["C"] = pointers.c or pointers.d
@@ -220,9 +218,7 @@ class EmulatorEngine(Engine):
             for offset, size in zip(step.offsets, shape_of(kernel.arguments).sizes, strict=True)
         ]
         arrays = [*_arrays(launch, addresses, scalars), *_shared(memory, tickets, workspace)]
-        facts = LaunchFacts(
-            launch.executable, problem, scalars, tuple(arrays), step.grid, step.block, step.shared_bytes
-        )
+        facts = LaunchFacts(launch.executable, tuple(arrays), step.grid, step.block, step.shared_bytes)
         watch = self.watcher(facts)
         cluster = kernel.cluster(launch.executable.config)
         launch.executable.program.launch(step.grid, step.block, values, step.shared_bytes, watch, cluster)

@@ -9,10 +9,7 @@ _DEFAULT_CACHE_BYTES = 32 * 2**20
 
 def cpu_name() -> str:
     """The processor's product name, or at least its architecture."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, "") or platform.processor() or platform.machine()
 

@@ -138,24 +138,23 @@ class Trace(NamedTuple):
         return None
 
 
-def _tracer(block: int, warp: int, c: Matrix) -> Observer:
-    """What sees a warp's accesses, and who writes C (access_trace.cpp)."""
+def _tracer(warp: int, c: Matrix) -> Observer:
+    """What sees the accesses of a warp of the first block, and who writes C (access_trace.cpp)."""
     runtime, extent = load_runtime(), (c.rows - 1) * c.ld + c.cols
-    return Observer(runtime, runtime.simt_make_trace(block, warp, c.pointer, extent, ITEM_BYTES[c.dtype]))
+    return Observer(runtime, runtime.simt_make_trace(0, warp, c.pointer, extent, ITEM_BYTES[c.dtype]))
 
 
-def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, warp: int = 0) -> Trace:
-    """Run a kernel, watching one warp of one block.
+def trace(kernel: Kernel, config: Config, problem: Problem, *, warp: int = 0) -> Trace:
+    """Run a kernel, watching one warp of the first block.
 
     Args:
         kernel, config: what to run.
         problem: as small as shows what is to be seen: the run takes a microsecond or so an access.
-        block: number of the block, counted along x first.
-        warp: number of the warp in it.
+        warp: number of the warp.
 
     Raises:
-        LaunchError: the problem has no elements of C, so that nothing is launched; there is no such block or warp; or
-            the kernel fails.
+        LaunchError: the problem has no elements of C, so that nothing is launched; there is no such warp; or the kernel
+            fails.
         CompileError: the kernel does not compile.
         EngineUnavailableError: there is no working C++ compiler.
     """
@@ -167,14 +166,11 @@ def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, w
     def watch(facts: LaunchFacts) -> Watch:
         if facts.executable.kernel is not kernel:
             return UNWATCHED
-        for name, number, count in (
-            ("block", block, math.prod(facts.grid)),
-            ("warp", warp, ceil_div(math.prod(facts.block), WARP)),
-        ):
-            if not 0 <= number < count:
-                raise LaunchError(f"{name} must be 0 to {count - 1} here, got {number}")
+        warps = ceil_div(math.prod(facts.block), WARP)
+        if not 0 <= warp < warps:
+            raise LaunchError(f"warp must be 0 to {warps - 1} here, got {warp}")
         launches.append(facts)
-        tracers.append(_tracer(block, warp, facts.arrays[2].matrix))
+        tracers.append(_tracer(warp, facts.arrays[2].matrix))
         return Watch(tracers[-1])
 
     engine = EmulatorEngine(TRACED, watch)
