@@ -103,7 +103,7 @@ def test_requests_know_their_line_of_the_kernel():
 
 
 @pytest.mark.parametrize(("where", "message"), [({"warp": -1}, "warp must be 0 to 31")])
-def test_a_block_or_warp_that_there_is_not_cannot_be_traced(where, message):
+def test_a_warp_that_there_is_not_cannot_be_traced(where, message):
     with pytest.raises(LaunchError, match=message):
         trace(find("naive"), find("naive").config(), Problem(64, 64, 4), **where)
 

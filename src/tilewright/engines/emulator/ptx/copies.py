@@ -1,6 +1,6 @@
 """Asynchronous copies, and the barriers in shared memory that count them."""
 
-from tilewright.engines.emulator.ptx.parse import Name, Number, Operand
+from tilewright.engines.emulator.ptx.parse import Name, Number
 from tilewright.engines.emulator.ptx.writer import Writer, call, instruction
 
 _PREFETCHES = ("L2::64B", "L2::128B", "L2::256B")
@@ -16,10 +16,6 @@ call("mbarrier.init", 2, "simt::ptx::barrier_init({place}, {0:shared}, {1});", *
 call("mbarrier.inval", 1, "simt::ptx::barrier_inval({place}, {0:shared});", *_BARRIER)
 
 
-def _is_predicate(w: Writer, operand: Operand) -> bool:
-    return isinstance(operand, Name) and w.kinds.get(operand.name) == "pred"
-
-
 @instruction("cp.async.ca", "cp.async.cg")
 def copy(w: Writer) -> str:
     """Of a thread: 4, 8 or 16 bytes."""
@@ -30,7 +26,7 @@ def copy(w: Writer) -> str:
     if w.instruction.opcode.startswith("cp.async.cg") and isinstance(size, Number) and size.text != "16":
         raise w.unknown(f"of {size.text} bytes, where it copies 16")
     read = w.value(size)
-    if rest and _is_predicate(w, rest[0]):
+    if rest and isinstance(rest[0], Name) and w.kinds.get(rest[0].name) == "pred":
         read = f"{w.value(rest[0], 'pred')} ? 0 : {read}"
     elif rest:
         read = w.value(rest[0])
