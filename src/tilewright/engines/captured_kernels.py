@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cuda.bindings import driver
 
 from tilewright.engines.base import Work
-from tilewright.engines.driver import check
+from tilewright.engines.driver import check, values
 
 
 class CapturedKernel(NamedTuple):
@@ -52,14 +52,10 @@ def captured_kernels(work: Work, stream: Any) -> list[CapturedKernel]:
 
 def _nodes_in_order(graph: Any) -> list[Any]:
     """The nodes of a graph, each behind those that it depends on."""
-    status, _, count = driver.cuGraphGetNodes(graph)
-    check((status,))
-    status, nodes, _ = driver.cuGraphGetNodes(graph, count)
-    check((status,))
-    status, _, _, _, count = driver.cuGraphGetEdges(graph)
-    check((status,))
-    status, before, after, _, _ = driver.cuGraphGetEdges(graph, count)
-    check((status,))
+    _, count = values(driver.cuGraphGetNodes(graph))
+    nodes, _ = values(driver.cuGraphGetNodes(graph, count))
+    *_, count = values(driver.cuGraphGetEdges(graph))
+    before, after, *_ = values(driver.cuGraphGetEdges(graph, count))
     by_address = {int(node): node for node in nodes or ()}
     order = TopologicalSorter[int](dict.fromkeys(by_address, ()))
     for first, second in zip(before or (), after or (), strict=True):

@@ -100,6 +100,12 @@ def check(result: tuple[Any, ...]) -> Any:
     return values[0] if values else None
 
 
+def values(result: tuple[Any, ...]) -> tuple[Any, ...]:
+    """All that a driver function returned next to its status; raises as `check`."""
+    check(result[:1])
+    return result[1:]
+
+
 def _free(current: Current, pointer: int) -> None:
     with current, outside_of_captures():
         driver.cuMemFree(pointer)

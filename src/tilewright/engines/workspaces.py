@@ -12,7 +12,7 @@ from cuda.bindings import driver
 from cuda.core import Device, Stream
 
 from tilewright.core.errors import LaunchError
-from tilewright.engines.driver import Allocation, Current, check, outside_of_captures
+from tilewright.engines.driver import Allocation, Current, check, outside_of_captures, values
 from tilewright.engines.plan import Memory, Needs
 
 _TICKET_BYTES = 4
@@ -54,7 +54,8 @@ class Workspaces:
             MemoryError: the GPU's memory is full.
         """
         with self._lock, self._current:
-            status, capture, graph, *_ = _capture(stream)
+            # Id and graph are known only while the stream is captured.
+            status, capture, graph, *_ = values(driver.cuStreamGetCaptureInfo(stream))
             if status == driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
                 return self._of_graph(graph, (int(capture), stream), needs).memory
             owner = stream, threading.get_ident() if stream == _PER_THREAD_STREAM else 0
@@ -175,13 +176,6 @@ def _c_library() -> Any:
     library.sem_init.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint)
     library.sem_trywait.argtypes = (ctypes.c_void_p,)
     return library
-
-
-def _capture(stream: int) -> tuple[Any, ...]:
-    """A stream's capture: its status, its id and its graph, which are known only while it is active."""
-    result, *values = driver.cuStreamGetCaptureInfo(stream)
-    check((result,))
-    return tuple(values)
 
 
 def _give(graph: Any, released: _Released) -> None:

@@ -166,11 +166,8 @@ _WHY = {
 }
 
 
-class Source(NamedTuple):
-    """What a kernel was compiled from."""
-
-    file: Path
-    macros: Mapping[str, int | str]
+Source = tuple[Path, Mapping[str, int | str]]
+"""What a kernel was compiled from: its file, and macros."""
 
 
 class Checker(Observer):
@@ -280,7 +277,7 @@ def checker_of(facts: LaunchFacts, arrays: Sequence[Array]) -> Checker:
     kernel = executable.kernel
     names = kernel.defines(executable.config, executable.variant)
     names |= arguments_of(kernel.template, kernel.entry_point(executable.config))
-    return Checker(executable.program.library, arrays, kernel.overlaps, Source(kernel.source, names))
+    return Checker(executable.program.library, arrays, kernel.overlaps, (kernel.source, names))
 
 
 class Padded(NamedTuple):

@@ -217,7 +217,11 @@ class EmulatorEngine(Engine):
             (ctypes.c_ubyte * size).from_buffer(arguments.data, offset)
             for offset, size in zip(step.offsets, shape_of(kernel.arguments).sizes, strict=True)
         ]
-        arrays = [*_arrays(launch, addresses, scalars), *_shared(memory, tickets, workspace)]
+        arrays = _arrays(launch, addresses, scalars)
+        if floats := workspace.bytes // 4:
+            arrays.append(Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False))
+        if count := tickets.size:
+            arrays.append(Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32")))
         facts = LaunchFacts(launch.executable, tuple(arrays), step.grid, step.block, step.shared_bytes)
         watch = self.watcher(facts)
         cluster = kernel.cluster(launch.executable.config)
@@ -387,16 +391,6 @@ def _matrices(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dt
         return [Matrix(pointer, batch * count, length, layout.ld, dtype)]
     step = stride * ITEM_BYTES[dtype]
     return [Matrix(pointer + index * step, count, length, layout.ld, dtype) for index in range(batch if stride else 1)]
-
-
-def _shared(memory: NDArray[np.uint8], tickets: NDArray[np.uint32], workspace: Workspace) -> list[Array]:
-    """The memory that the blocks of a launch share."""
-    found = []
-    if floats := workspace.bytes // 4:
-        found.append(Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False))
-    if count := tickets.size:
-        found.append(Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32")))
-    return found
 
 
 def tensor_map(layout: TensorLayout | None) -> bytes:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright.core.errors import LaunchError
 from tilewright.engines.base import Matrix
 from tilewright.engines.device_errors import check_for_gpu
-from tilewright.engines.emulator.checker import Checker, Finding, Source, padded
+from tilewright.engines.emulator.checker import Checker, Finding, padded
 from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
 from tilewright.engines.emulator.engine import Array, aligned_memory, tensor_map
 from tilewright.engines.emulator.program import UNWATCHED, Program, Watch, load_compiled
@@ -205,7 +205,7 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
 def _watched(launch: Launch, inputs: Arrays, program: Program, together: bool, absent_lanes: int) -> Seen:
     """Run a launch under a checker."""
     placed = Placed(launch, inputs)
-    source = Source(launch.file, {**launch.macros, **launch.template})
+    source = launch.file, {**launch.macros, **launch.template}
     checker = Checker(program.library, placed.checked_arrays(), source=source)
     failure = placed.failure(program, Watch(checker, together=together, absent_lanes=absent_lanes))
     return Seen.by([checker], placed.written(), failure, together)
