@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.engines import cache, disassembler, nvrtc
+from tilewright.engines import cache, machine_code_tools, nvrtc
 from tilewright.engines.base import CompileReport
 from tilewright.engines.included import included
 from tilewright.kernels.spec import Config, Kernel
@@ -71,7 +71,7 @@ def report_of(kernel: Kernel, config: Config, variant: Variant, arch: str, read:
     if known is not None and made_of not in sample(PATH):
         return known
     code = nvrtc.compile(kernel, config, variant, arch)
-    has_read = read and read(disassembler.disassemble(code.code))
+    has_read = read and read(machine_code_tools.disassemble(code.code))
     found = Compiled(arch, code.report, "\n".join(_REMARK.findall(code.log)), has_read)
     if known is not None:
         assert found == known, f"{PATH.name} does not say what {kernel.name} compiles to: {COMMAND} writes it anew"
@@ -91,7 +91,7 @@ def key(kernel: Kernel, config: Config, variant: Variant, arch: str, read: Reads
     parts = compilers(), options, kernel.entry_point(config), texts(kernel.source)
     if read is None:
         return cache.key(*parts)
-    reader = inspect.getsource(inspect.getmodule(read)), read.__qualname__, version(disassembler.WHEEL)
+    reader = inspect.getsource(inspect.getmodule(read)), read.__qualname__, version(machine_code_tools.WHEEL)
     return cache.key(*parts, reader)
 
 

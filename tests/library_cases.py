@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.engines.base import Matrix
-from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.checker import Checker, arrays_of
 from tilewright.engines.emulator.compiler import CHECKED
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.program import Watch
 from tilewright.engines.plan import Pointers
 from tilewright.kernels.takes import Addresses

@@ -20,7 +20,7 @@ from tilewright.bench.references import Reference
 from tilewright.bench.verify import Operands, limit
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.launches import check_launch
 from tilewright.kernels.launches import read_launch
 from tilewright.kernels.sources import from_source

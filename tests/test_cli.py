@@ -445,9 +445,9 @@ def test_records_replace_records_and_nothing_else(tilewright, tmp_path):
 def test_info_says_what_is_missing(tilewright, monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.delenv("CXX", raising=False)
-    registry._emulator.cache_clear()
+    registry._made.cache_clear()
     status, out, err = tilewright("info")
-    registry._emulator.cache_clear()
+    registry._made.cache_clear()
     assert (status, err) == (0, "")
     assert "none: there is no C++ compiler" in out
     assert "cache folder" in out

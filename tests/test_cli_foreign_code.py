@@ -11,7 +11,7 @@ from tilewright.cli import explain as explain_command
 from tilewright.cli import main
 from tilewright.core.errors import CompileError, ConfigError, EngineUnavailableError, KernelNotFoundError
 from tilewright.core.problem import Problem
-from tilewright.engines import disassembler, ptxas
+from tilewright.engines import machine_code_tools
 from tilewright.kernels import find
 from tilewright.kernels.sources import START
 
@@ -48,7 +48,7 @@ PTX = """.version 7.0
 def no_gpu(monkeypatch):
     monkeypatch.setattr(explain_command, "present_gpu", lambda: None)
     try:
-        disassembler.find()
+        machine_code_tools.find()
     except EngineUnavailableError as error:
         pytest.skip(str(error))
 
@@ -102,7 +102,7 @@ def test_sass_and_explain_take_a_cubin(cubins, tmp_path):
 
 def test_ptx_is_assembled(tmp_path):
     try:
-        ptxas.assemble(PTX, "sm_80")
+        machine_code_tools.assemble(PTX, "sm_80")
     except EngineUnavailableError as error:
         pytest.skip(str(error))
     (tmp_path / "scaled.ptx").write_text(PTX)
@@ -112,7 +112,7 @@ def test_ptx_is_assembled(tmp_path):
     assert "scaled for sm_80, on one A100 40GB: blocks of 128 threads" in found
     assert "shared memory 2,048 bytes" in found
     with pytest.raises(CompileError, match="does not take the PTX for sm_80"):
-        ptxas.assemble(PTX.replace("mul.f32", "mul.f99"), "sm_80")
+        machine_code_tools.assemble(PTX.replace("mul.f32", "mul.f99"), "sm_80")
 
 
 def test_what_is_no_such_file_is_said(cubins, tmp_path):

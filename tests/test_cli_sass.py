@@ -8,7 +8,7 @@ import pytest
 from tilewright.cli import main, streams
 from tilewright.cli import sass as command
 from tilewright.core.errors import EngineUnavailableError
-from tilewright.engines import disassembler
+from tilewright.engines import machine_code_tools
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_the_listing_is_printed_on_request(sass):
 
 
 def test_ptx_is_printed_instead(sass, monkeypatch):
-    monkeypatch.setattr(disassembler, "find", lambda: pytest.fail("PTX needs no disassembler"))
+    monkeypatch.setattr(machine_code_tools, "find", lambda: pytest.fail("PTX needs no disassembler"))
     status, out, _ = sass("naive", "--arch", "sm_80", "--ptx")
     assert status == 0
     assert ".target sm_80" in out
@@ -126,7 +126,7 @@ def test_without_a_disassembler_it_says_what_to_install(sass, monkeypatch):
     def missing():
         raise EngineUnavailableError("nvdisasm is not installed: pip install it")
 
-    monkeypatch.setattr(disassembler, "find", missing)
+    monkeypatch.setattr(machine_code_tools, "find", missing)
     status, out, err = sass("naive", "--arch", "sm_90a")
     assert status == 1
     assert "pip install it" in err

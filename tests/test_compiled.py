@@ -8,7 +8,7 @@ import pytest
 import compiled
 from compiled import Compiled, entries, report_of, sample
 from sass_cases import of_products, written_early
-from tilewright.engines import disassembler, nvrtc
+from tilewright.engines import machine_code_tools, nvrtc
 from tilewright.engines.base import CompileReport
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
@@ -89,7 +89,7 @@ def test_what_a_function_reads_of_machine_code_is_recorded(record, tmp_path, mon
     """Under a name that differs from that of what is only compiled, and from other functions'."""
     monkeypatch.setenv(compiled.ASKED_VARIABLE, str(tmp_path))
     found = report_of(*ASKED, of_products)
-    assert found.read == of_products(disassembler.disassemble(nvrtc.compile(*ASKED).code))
+    assert found.read == of_products(machine_code_tools.disassemble(nvrtc.compile(*ASKED).code))
     (asked,) = (json.loads(path.read_text()) for path in tmp_path.glob(f"{compiled.key(*ASKED, of_products)}*"))
     compiled.write([asked], compiled.PATH)
     entries.cache_clear()

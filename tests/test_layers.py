@@ -146,7 +146,7 @@ def test_only_one_module_knows_where_records_are():
     assert [str(path) for path in modules if named.search(path.read_text())] == []
 
 
-@pytest.mark.parametrize("package", ["tilewright", "tilewright.torch", "tilewright.engines.emulator"])
+@pytest.mark.parametrize("package", ["tilewright", "tilewright.torch"])
 def test_no_module_has_the_name_of_a_public_function(package):
     if package.endswith("torch"):
         pytest.importorskip("torch")

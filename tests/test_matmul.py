@@ -583,7 +583,7 @@ def test_a_file_mapped_to_memory_is_an_array(tmp_path):
 def test_the_cuda_engine_says_why_it_is_not_there(monkeypatch):
     registry = import_module("tilewright.engines.registry")
     monkeypatch.setattr(registry, "cuda_unavailable", lambda: "no driver is installed")
-    registry._cuda.cache_clear()
+    registry._made.cache_clear()
     with pytest.raises(EngineUnavailableError, match="the cuda engine cannot run here: no driver is installed"):
         tilewright.matmul(A, B, engine="cuda")
 

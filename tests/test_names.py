@@ -10,7 +10,7 @@ import tilewright
 
 SHARED = {
     *("Case", "Copy", "Division", "Group", "Instruction", "Job"),
-    *("Kind", "Launch", "Lines", "Matrix", "Measured", "Needs", "Number", "Operand"),
+    *("Kind", "Launch", "Matrix", "Measured", "Needs", "Number", "Operand"),
     *("Operands", "Operations", "Parameter", "Plan", "Point", "Product", "Program"),
     *("Progress", "Record", "Request", "Roofline", "Row", "Sequence", "Shape", "Sizes"),
     *("Source", "SourceLine", "Staging", "Step", "Tile", "Work"),

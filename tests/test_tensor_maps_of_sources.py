@@ -20,8 +20,8 @@ from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars
 from tilewright.engines import nvrtc
 from tilewright.engines.arguments import MAP_BYTES, shape_of
+from tilewright.engines.cuda_launch import MAP_WORDS, describe
 from tilewright.engines.emulator.launches import check_launch
-from tilewright.engines.launch_arguments import MAP_WORDS, describe
 from tilewright.engines.tensor_maps import layouts
 from tilewright.kernels.device_text import with_maps_by_value
 from tilewright.kernels.launches import read_launch

@@ -15,7 +15,7 @@ from tilewright.analysis.accuracy import error_in_order, predicted_error
 from tilewright.core.errors import RecordsError, nearest
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.engines.base import run
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.report.figures.palette import owner_color
 from tilewright.report.figures.svg import Drawing

@@ -7,7 +7,7 @@ from tilewright.analysis.accuracy import error_in_order, predicted_error
 from tilewright.bench.measure import verify
 from tilewright.bench.verify import Operands
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, find
 
 ENGINE = EmulatorEngine()

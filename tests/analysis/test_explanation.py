@@ -8,7 +8,7 @@ from tilewright.analysis.explanation import Measured, Waves, explain, idle_words
 from tilewright.core.errors import ConfigError, DtypeError, EngineUnavailableError
 from tilewright.core.gpus import GPUS, gpu_named
 from tilewright.core.problem import Arithmetic, Problem, Scalars
-from tilewright.engines import disassembler
+from tilewright.engines import machine_code_tools
 from tilewright.kernels import find
 from tilewright.report.explain_tables import roofline_words
 
@@ -61,7 +61,7 @@ def no_disassembler(monkeypatch):
     def missing(code):
         raise EngineUnavailableError("no nvdisasm")
 
-    monkeypatch.setattr(disassembler, "disassemble", missing)
+    monkeypatch.setattr(machine_code_tools, "disassemble", missing)
 
 
 @pytest.mark.further

@@ -10,7 +10,7 @@ from tilewright.bench.run import bench
 from tilewright.cli import bench as cli_bench
 from tilewright.cli import main
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import BEST, find
 from tilewright.kernels.spec import Choice
 from tilewright.select.selector import select

@@ -10,7 +10,7 @@ from tilewright.bench import cublas
 from tilewright.bench.measure import operand_sets
 from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 
 ENGINE = EmulatorEngine()
 TYPES = {0: np.float32, 2: np.float16, 14: ml_dtypes.bfloat16}  # cudaDataType

@@ -11,7 +11,7 @@ from tilewright.bench.end_to_end import QUEUE, WALL_S, WALL_SAMPLES, Stopwatch, 
 from tilewright.bench.records import EndToEnd, PerCall
 from tilewright.core.errors import DtypeError, EngineUnavailableError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
 

@@ -14,7 +14,7 @@ from tilewright.bench.run import NumpyBaseline, baseline_library, bench, verify
 from tilewright.bench.verify import Operands, limit
 from tilewright.core.errors import DtypeError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.plan import Pointers
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice

@@ -5,11 +5,12 @@ import ctypes
 
 import numpy as np
 
+from launching import launch_source
 from tilewright.core.errors import LaunchError
 from tilewright.engines.base import Matrix
-from tilewright.engines.emulator import launch_source
-from tilewright.engines.emulator.checker import CheckedArray, Checker
+from tilewright.engines.emulator.checker import Checker
 from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
+from tilewright.engines.emulator.engine import Array
 from tilewright.engines.emulator.program import Watch, load
 
 
@@ -28,7 +29,7 @@ def kinds_found(source, *arrays, block=(1, 1, 1), grid=(1, 1, 1), shared_bytes=0
     """What kinds of faults the checker finds in a kernel, which is given these arrays by pointer."""
     library = compile_kernel(source, "kernel", build=CHECKED)
     shapes = ((array.ctypes.data, 1, array.size, array.size, array.dtype.name) for array in arrays)
-    checker = Checker(library, [CheckedArray(f"array {i}", Matrix(*shape)) for i, shape in enumerate(shapes)])
+    checker = Checker(library, [Array(f"array {i}", Matrix(*shape)) for i, shape in enumerate(shapes)])
     arguments = [_as_ctypes(array) for array in arrays]
     with contextlib.suppress(LaunchError):  # after some findings it does not go on
         load(library, "kernel", CHECKED).launch(grid, block, arguments, shared_bytes, Watch(checker))

@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.errors import LaunchError
-from tilewright.engines import apart
 from tilewright.engines.apart import Apart, LostError, call_apart
 
 NAME = "TILEWRIGHT_TEST_OF_APART"
-
-forked = pytest.mark.parametrize("forked", sorted({apart._FORKED, False}))
 
 
 def around():
@@ -30,10 +27,8 @@ def wait(connection):
     connection.recv()
 
 
-@forked
-def test_a_process_has_what_this_one_has_when_it_is_started(forked, monkeypatch, tmp_path):
+def test_a_process_has_what_this_one_has_when_it_is_started(monkeypatch, tmp_path):
     """Not what this one had when the first was."""
-    monkeypatch.setattr(apart, "_FORKED", forked)
     for value in ("1", "2"):
         folder = tmp_path / value
         folder.mkdir()
@@ -44,9 +39,7 @@ def test_a_process_has_what_this_one_has_when_it_is_started(forked, monkeypatch,
     assert call_apart(around, name="test", allowed_s=60)[0] is None
 
 
-@forked
-def test_a_process_that_fails_says_how(forked, monkeypatch):
-    monkeypatch.setattr(apart, "_FORKED", forked)
+def test_a_process_that_fails_says_how():
     with pytest.raises(LaunchError, match="as it must"):
         call_apart(refuse, name="test", allowed_s=60)
     with pytest.raises(LostError, match="ended by SIGABRT"):

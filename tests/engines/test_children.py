@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.engines import children
+from tilewright.engines.host_compiler import run_watched
 
 COMPILES = """
 import sys
-from tilewright.engines import children
-children.run(["/bin/sh", "-c", 'sleep 60 & echo $! > "$0"; wait', sys.argv[1]])
+from tilewright.engines.host_compiler import run_watched
+run_watched(["/bin/sh", "-c", 'sleep 60 & echo $! > "$0"; wait', sys.argv[1]])
 """
 """Runs a program that starts another, as compilers do, and writes down its number."""
 
@@ -53,16 +53,16 @@ def members(group):
 
 
 def test_a_programs_output_and_status_come_back():
-    done = children.run(["/bin/sh", "-c", 'echo "$1"; echo wrong >&2; cat; exit 3', "sh", "two words"])
+    done = run_watched(["/bin/sh", "-c", 'echo "$1"; echo wrong >&2; cat; exit 3', "sh", "two words"])
     assert (done.returncode, done.stdout, done.stderr) == (3, "two words\n", "wrong\n")
 
 
 def test_a_program_that_is_not_there():
-    assert children.run(["/no/such/program"]).returncode == 127
+    assert run_watched(["/no/such/program"]).returncode == 127
 
 
 def test_nothing_is_left_of_a_program_that_has_ended():
-    group = children.run(["/usr/bin/cut", "-d", " ", "-f", "5", "/proc/self/stat"]).stdout.strip()
+    group = run_watched(["/usr/bin/cut", "-d", " ", "-f", "5", "/proc/self/stat"]).stdout.strip()
     assert int(group) != os.getpgid(0)
     waits_for(lambda: not members(group))
 

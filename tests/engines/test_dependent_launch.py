@@ -101,15 +101,15 @@ def gpu(monkeypatch):
     log.engine = engine
     driver = SimpleNamespace(cuLaunchKernelEx=launch, cuTensorMapEncodeTiled=lambda *_: 0)
     monkeypatch.setattr(cuda, "unavailable", lambda _: None)
-    monkeypatch.setattr(cuda, "cuCtxGetCurrent", lambda: (OK, 0))
-    monkeypatch.setattr(cuda, "cuCtxSetCurrent", lambda _: (OK,))
+    monkeypatch.setattr(cuda.driver, "cuCtxGetCurrent", lambda: (OK, 0))
+    monkeypatch.setattr(cuda.driver, "cuCtxSetCurrent", lambda _: (OK,))
     monkeypatch.setattr(cuda, "Current", lambda _: contextlib.nullcontext())
     monkeypatch.setattr(cuda, "Workspaces", lambda *_: SimpleNamespace(memory=lambda stream, needs: MEMORY))
     monkeypatch.setattr(cuda, "Stream", SimpleNamespace)
     monkeypatch.setattr(nvrtc, "compile", compiled)
     monkeypatch.setattr(cuda_executable, "ObjectCode", SimpleNamespace(from_cubin=from_cubin))
-    monkeypatch.setattr(cuda_executable, "cuKernelGetFunction", function)
-    monkeypatch.setattr(cuda_executable, "cuKernelSetAttribute", lambda *_: (OK,))
+    monkeypatch.setattr(cuda_executable.driver, "cuKernelGetFunction", function)
+    monkeypatch.setattr(cuda_executable.driver, "cuKernelSetAttribute", lambda *_: (OK,))
     monkeypatch.setattr(cuda_launch, "driver_library", lambda: driver)
     return log
 

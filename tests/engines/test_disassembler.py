@@ -8,8 +8,8 @@ import stat
 import pytest
 
 from tilewright.core.errors import EngineUnavailableError
-from tilewright.engines import disassembler, nvrtc
-from tilewright.engines.disassembler import disassemble, find
+from tilewright.engines import machine_code_tools, nvrtc
+from tilewright.engines.machine_code_tools import disassemble, find
 
 SOURCE = 'extern "C" __global__ void f(float* x) { x[threadIdx.x] *= 2; }'
 
@@ -30,7 +30,7 @@ def bare(monkeypatch, tmp_path):
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(disassembler.importlib.metadata, "distribution", missing)
+    monkeypatch.setattr(machine_code_tools.importlib.metadata, "distribution", missing)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("CUDA_PATH", str(tmp_path / "toolkit"))
     return tmp_path

@@ -7,8 +7,9 @@ import pytest
 
 from tilewright.core.errors import LaunchError
 from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import CheckedArray, Checker, padded
+from tilewright.engines.emulator.checker import Checker, padded
 from tilewright.engines.emulator.compiler import CHECKED, OPTIMIZE_VARIABLE, compile_kernel
+from tilewright.engines.emulator.engine import Array
 from tilewright.engines.emulator.program import Watch, load
 
 FIRST = 8
@@ -48,7 +49,7 @@ def look_at(*statements, threads=64, blocks=1, schedule=0, written=True):
         rows, cols = array.shape
         shown = cols - 2 if name == "C" else cols  # its rows end in gaps
         matrix = Matrix(array.ctypes.data, rows, shown, cols, array.dtype.name)
-        checked.append(CheckedArray(name, matrix, constant=name == "input", written=written or name != "C"))
+        checked.append(Array(name, matrix, constant=name == "input", written=written or name != "C"))
     checker = Checker(library, checked)
     pointers = {name: ctypes.c_void_p(array.ctypes.data) for name, array in arrays.items()}
     arguments = [pointers["C"], ctypes.c_int(8), pointers["out"], pointers["tickets"], pointers["input"]]

@@ -13,9 +13,10 @@ from faulty import faulty
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import run
-from tilewright.engines.emulator import EmulatorEngine, Watch
-from tilewright.engines.emulator.counting import MemoryCounter, Operands
+from tilewright.engines.emulator.counting import BlockCounter, Operands
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.launches import check_launch
+from tilewright.engines.emulator.program import Watch
 from tilewright.kernels.launches import read_launch
 from tilewright.kernels.takes import Variant
 
@@ -209,9 +210,9 @@ def test_a_tile_goes_to_all_blocks_of_its_mask(schedule):
 def test_a_tile_for_two_blocks_is_loaded_once_and_written_twice(blocks, share):
     """Of the 8 blocks each loads half of the tiles of its rows and gets all of them."""
     kernel, problem = faulty("right_cluster"), Problem(24, 64, 128)
-    counter = MemoryCounter(kernel, kernel.config(), Variant(edges=True, aligned=False))
+    counter = BlockCounter(kernel, kernel.config(), Variant(edges=True, aligned=False))
     shapes = ((24, 128), (128, 64), (24, 64))
     memory = [counter.engine.upload(np.ones(shape, np.float32)) for shape in shapes]
-    counts = counter.count(problem, Operands(*memory, Scalars()), blocks)
+    counts = counter.memory(problem, Operands(*memory, Scalars()), blocks)
     assert (counts.blocks, counts.tiles, counts.tile_bytes) == (share, 2 * share, 2 * share * 2048)
     assert counts.tile_shared_bytes == 4 * share * 2048

@@ -289,9 +289,8 @@ def test_another_cache_folder_in_the_same_process(fresh_cache, monkeypatch, tmp_
 
 
 def test_two_processes_compile_the_same_kernel(fresh_cache):
-    code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_emulator_compiler as t; t.run(9)"
-    )
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    code = f"import sys; sys.path[:0] = {folders!r}; import test_emulator_compiler as t; t.run(9)"
     processes = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(2)]
     for process in processes:
         _, errors = process.communicate(timeout=120)

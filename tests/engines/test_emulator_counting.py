@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.emulator.counting import MemoryCounter, Operands, OperationCounter, Tally
+from tilewright.engines.emulator.counting import BlockCounter, Operands, Tally
 from tilewright.kernels.sources import from_source
 from tilewright.kernels.spec import Kernel, Parameter, Tile
 from tilewright.kernels.takes import Variant
@@ -54,8 +54,8 @@ def operands(counter, m, n, k):
 
 
 def memory(one, config, m=1, n=32, k=1, blocks=None):
-    counter = MemoryCounter(one, one.config(config), Variant(edges=False, aligned=False))
-    return counter.count(Problem(m, n, k), operands(counter, m, n, k), blocks)
+    counter = BlockCounter(one, one.config(config), Variant(edges=False, aligned=False))
+    return counter.memory(Problem(m, n, k), operands(counter, m, n, k), blocks)
 
 
 def sites(counts, pipe):
@@ -228,10 +228,10 @@ extern "C" __global__ void probe SIGNATURE {
 
 def test_operations(tmp_path):
     one = kernel(tmp_path, OPERATIONS)
-    counter = OperationCounter(one, one.config(), Variant(edges=False, aligned=False))
+    counter = BlockCounter(one, one.config(), Variant(edges=False, aligned=False))
     matrices = operands(counter, 1, 32, 1)
     for _ in range(2):  # counts do not add up from launch to launch
-        assert counter.count(Problem(1, 32, 1), matrices, None) == (3 * 32 + 8 + 24, 4 * 32, 2 * 32 + 8)
+        assert counter.operations(Problem(1, 32, 1), matrices, None) == (3 * 32 + 8 + 24, 4 * 32, 2 * 32 + 8)
     # sum = 1, 2, 3, 5, 5, then 6 where it is multiplied and added once more; alpha = 1, beta = 0
     assert counter.engine.download(matrices.c)[0, [0, 7, 8]].tolist() == [6, 6, 5]
 
@@ -257,7 +257,7 @@ def test_operations_next_to_inline_ptx_are_counted(tmp_path):
         "// tilewright: block=32 grid=(ceil(N/32),M)\n" + INLINE_PTX.replace("SIGNATURE", SIGNATURE), encoding="utf-8"
     )
     one = from_source(file)
-    counter = OperationCounter(one, one.config(), Variant(edges=False, aligned=False))
+    counter = BlockCounter(one, one.config(), Variant(edges=False, aligned=False))
     matrices = operands(counter, 1, 32, 1)
-    assert counter.count(Problem(1, 32, 1), matrices, None).ffma == 2 * 32
+    assert counter.operations(Problem(1, 32, 1), matrices, None).ffma == 2 * 32
     assert counter.engine.download(matrices.c).tolist() == [[3.0] * 32]

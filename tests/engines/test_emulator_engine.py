@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from launching import launch_source
 from starting import poisoned
 from tilewright.core.dtypes import DTYPES
 from tilewright.core.errors import ArrayError, CompileError, LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import Matrix, run
-from tilewright.engines.emulator import EmulatorEngine, launch_source
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.plan import Pointers
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from launching import launch_source
 from tilewright.core.errors import LaunchError
 from tilewright.engines import nvrtc
-from tilewright.engines.emulator.program import launch_source
 
 SOURCE = """
 #define HALF 32

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import Problem
 from tilewright.engines.base import run
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 
 COLUMNS = 8

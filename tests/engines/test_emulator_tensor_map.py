@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from async_kernels import BOXES, LOAD_STARTS, STARTS, box_as_it_lies, dump, dump_kernel, store, stored_as_a_gpu_does
+from launching import launch_source
 from tilewright.core.errors import ConfigError, LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem
-from tilewright.engines.emulator import EmulatorEngine, launch_source
-from tilewright.engines.emulator.engine import tensor_map
+from tilewright.engines.emulator.engine import EmulatorEngine, tensor_map
 from tilewright.engines.tensor_maps import TensorLayout, layouts
 from tilewright.kernels.spec import TensorBox
 from tilewright.kernels.takes import Addresses

@@ -7,8 +7,7 @@ import pytest
 
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator.requests import Event, instructions
-from tilewright.engines.emulator.trace import trace
+from tilewright.engines.emulator.trace import Event, instructions, trace
 from tilewright.kernels import find
 
 
@@ -103,10 +102,8 @@ def test_requests_know_their_line_of_the_kernel():
     assert "store4(C" in line("C", "store", False)
 
 
-@pytest.mark.parametrize(
-    ("where", "message"), [({"block": 4}, "block must be 0 to 3"), ({"warp": -1}, "warp must be 0 to 31")]
-)
-def test_a_block_or_warp_that_there_is_not_cannot_be_traced(where, message):
+@pytest.mark.parametrize(("where", "message"), [({"warp": -1}, "warp must be 0 to 31")])
+def test_a_warp_that_there_is_not_cannot_be_traced(where, message):
     with pytest.raises(LaunchError, match=message):
         trace(find("naive"), find("naive").config(), Problem(64, 64, 4), **where)
 

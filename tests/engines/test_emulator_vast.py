@@ -21,12 +21,12 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ConfigError, MemoryFullError, ProblemError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
 from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import CheckedArray, Checker
+from tilewright.engines.emulator.checker import Checker
 from tilewright.engines.emulator.compiler import OVERFLOWS, compile_kernel
+from tilewright.engines.emulator.engine import Array
 from tilewright.engines.emulator.program import GRID_LIMITS, Watch, load
-from tilewright.engines.emulator.repeating import Repeating
+from tilewright.engines.emulator.repeating import Repeating, zeros
 from tilewright.engines.emulator.sampled import chosen_blocks
-from tilewright.engines.emulator.zero_pages import zeros
 from tilewright.kernels import find
 from tilewright.kernels.sources import from_source
 
@@ -157,7 +157,7 @@ def wraps_found(source):
     """Lines on which an index of a kernel wraps, and what is found there."""
     library = compile_kernel(source, "kernel", {}, OVERFLOWS, foreign=True)
     arrays = np.zeros(64, np.float32), np.zeros(64, np.float32)
-    held = [CheckedArray("array", Matrix(one.ctypes.data, 1, 64, 64, "float32")) for one in arrays]
+    held = [Array("array", Matrix(one.ctypes.data, 1, 64, 64, "float32")) for one in arrays]
     checker = Checker(library, held)
     pointers = [ctypes.c_void_p(one.ctypes.data) for one in arrays]
     values = [ctypes.c_uint32(2**30), ctypes.c_int32(2**29), ctypes.c_uint32(1)]

@@ -4,9 +4,9 @@ import ctypes
 
 import numpy as np
 
+from launching import launch_source
 from tilewright.engines import nvrtc
-from tilewright.engines.emulator import launch_source
-from tilewright.engines.included import included, reaches
+from tilewright.engines.included import included
 
 SOURCE = '#include "deep/a.cuh"\n  #  include "no.cuh"\n#include <half.cuh>\n// #include "b.cuh"\nint x;\n'
 
@@ -30,9 +30,15 @@ def test_what_a_source_includes_by_way_of_folders_is_known(tmp_path):
     (tmp_path / "second/a.cuh").write_text("#include <d.cuh>\n")
     (tmp_path / "second/deep/b.cuh").write_text("#include <a.cuh>\n  #  include <c.cuh>\n// #include <d.cuh>\n")
     folders = tmp_path / "first", tmp_path / "second"
-    assert reaches(["int x;\n", "#include <a.cuh>\n"], {"c.cuh"}, folders)
-    assert not reaches(["#include <a.cuh>\n"], {"d.cuh"}, folders)
-    assert not reaches(["#include <a.cuh>\n"], {"c.cuh"}, folders[:1])
+    (tmp_path / "first/c.cuh").write_text("c")
+    (tmp_path / "first/d.cuh").write_text("d")
+    assert [name for name, _ in included("int x;\n#include <a.cuh>\n", *folders)] == [
+        str(tmp_path / "second/deep/b.cuh"),
+        "a.cuh",
+        "c.cuh",
+    ]
+    assert [name for name, _ in included("#include <a.cuh>\n", folders[0])] == []
+    assert [name for name, _ in included("#include <a.cuh>\n", folders[0], tmp_path)] == ["a.cuh"]
 
 
 def test_a_header_of_ones_own_may_have_the_name_of_one_that_is_parsed_beforehand(tmp_path):

@@ -10,8 +10,9 @@ from emulator_helpers import launch
 from tilewright.core.errors import CompileError, LaunchError
 from tilewright.engines import nvrtc
 from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import CheckedArray, Checker
+from tilewright.engines.emulator.checker import Checker
 from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
+from tilewright.engines.emulator.engine import Array
 from tilewright.engines.emulator.program import Watch, load
 
 HEADER = """#pragma once
@@ -68,7 +69,7 @@ def source(tmp_path):
 
 def findings(path, *arrays, block):
     library = compile_kernel(path, "kernel", build=CHECKED)
-    held = [CheckedArray("array", Matrix(one.ctypes.data, 1, one.size, one.size, "uint32")) for one in arrays]
+    held = [Array("array", Matrix(one.ctypes.data, 1, one.size, one.size, "uint32")) for one in arrays]
     checker = Checker(library, held)
     pointers = [ctypes.c_void_p(one.ctypes.data) for one in arrays]
     with contextlib.suppress(LaunchError):

@@ -9,7 +9,7 @@ from launcher_products import MEMORY
 from tilewright.core.problem import Problem
 from tilewright.engines import relayouts, tensor_maps
 from tilewright.engines.arguments import pack, shape_of
-from tilewright.engines.launch_arguments import describe
+from tilewright.engines.cuda_launch import describe
 from tilewright.engines.plan import OVERLAPS, Memory, Step
 from tilewright.kernels import find
 from tilewright.kernels.spec import RANGE_WORDS, SPLIT_COUNTERS

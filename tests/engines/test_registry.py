@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.core.errors import EngineNotFoundError, EngineUnavailableError
 from tilewright.engines import registry
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 
 
 @pytest.fixture
@@ -18,9 +18,9 @@ def reason(monkeypatch):
     def set_reason(text):
         monkeypatch.setattr(registry, "cuda_unavailable", lambda: text)
 
-    registry._cuda.cache_clear()
+    registry._made.cache_clear()
     yield set_reason
-    registry._cuda.cache_clear()
+    registry._made.cache_clear()
 
 
 def test_an_engine_is_handed_back():

@@ -6,7 +6,7 @@ from launcher_products import CONTEXT, STEP
 from tilewright.core.errors import LaunchError
 from tilewright.engines import cuda_launch, launcher, sequence
 from tilewright.engines import driver as engines_driver
-from tilewright.engines.launch_arguments import MAP_WORDS
+from tilewright.engines.cuda_launch import MAP_WORDS
 from tilewright.engines.plan import Slot
 from tilewright.engines.sequence import ABSOLUTE, Await, Copy, Launch, Place, Record, Signal, Wait
 

@@ -11,8 +11,7 @@ from tilewright.bench.verify import Operands, limit
 from tilewright.core.errors import ConfigError, LaunchError
 from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import run
-from tilewright.engines.emulator import EmulatorEngine
-from tilewright.engines.emulator.engine import MULTIPROCESSORS
+from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine
 from tilewright.engines.plan import Needs
 from tilewright.kernels import find
 from tilewright.kernels.spec import Workspace

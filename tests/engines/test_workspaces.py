@@ -85,7 +85,7 @@ def driver(monkeypatch):
         "cuUserObjectRelease": driver.release,
         "cuGraphRetainUserObject": driver.retain,
     }.items():
-        monkeypatch.setattr(workspaces, name, function)
+        monkeypatch.setattr(workspaces.driver if name.startswith("cu") else workspaces, name, function)
     monkeypatch.setattr("cuda.bindings.driver.cuThreadExchangeStreamCaptureMode", driver.exchange)
     monkeypatch.setattr("tilewright.engines.driver.check", check)
     return driver

@@ -11,7 +11,7 @@ from tilewright.bench.verify import Operands, limit
 from tilewright.core.errors import DtypeError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import run
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice, Kernel, Tile
 

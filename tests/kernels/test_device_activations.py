@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from launching import launch_source
 from tilewright.core.problem import ACTIVATIONS
-from tilewright.engines.emulator import launch_source
 
 SOURCE = """
 #include "epilogue/activations.cuh"

@@ -6,7 +6,7 @@ import pytest
 from tilewright.core.errors import ConfigError, DtypeError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.engines.base import run
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.takes import Variant
 from tilewright.select.selector import select

@@ -10,9 +10,9 @@ from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 from tilewright.core.problem import FAST, LAYOUTS, Arithmetic, Problem, Scaling, orders
 from tilewright.engines import relayouts
-from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.checker import Checker, arrays_of
 from tilewright.engines.emulator.compiler import CHECKED
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.program import Watch
 from tilewright.kernels import find
 from tilewright.select.selector import select

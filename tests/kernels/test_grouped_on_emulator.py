@@ -12,9 +12,9 @@ from library_cases import place
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import ConfigError, LaunchError, ProblemError
 from tilewright.core.problem import UNSCALED, Arithmetic, Layout, Problem, Scale, Scaling
-from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.checker import Checker, arrays_of
 from tilewright.engines.emulator.compiler import CHECKED
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.program import Watch
 from tilewright.engines.plan import Pointers
 from tilewright.kernels import find

@@ -70,7 +70,7 @@ def test_the_checker_finds_nothing(name, overrides, change, kept):
 
 
 def copied(step):
-    return {copy.name for copy in step.function.copies if copy.made}
+    return {copy.name for copy in step.function.job.copies if copy.made}
 
 
 @pytest.mark.further

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import run
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import LADDER, find
 
 ENGINE = EmulatorEngine()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.engines.emulator.program import launch_source
+from launching import launch_source
 from tilewright.engines.relayouts import together
 from tilewright.kernels.library import relayout
 

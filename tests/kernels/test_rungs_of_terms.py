@@ -8,7 +8,7 @@ import pytest
 from studies.precisions.hostile import EXACT, ORDINARY
 from tilewright.core.problem import Problem
 from tilewright.engines.base import run
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 
 ENGINE = EmulatorEngine()

@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("TILEWRIGHT_EMULATOR_OPTIMIZE", "1")
 
 from tilewright.engines.cache import FOLDER_VARIABLE
-from tilewright.engines.emulator import load_runtime
+from tilewright.engines.emulator.program import load_runtime
 
 from . import host, record
 from .judge import SURVIVED, judge

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from tilewright.bench.environment import environment
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 
 from .equivalent import REASONS
 from .judge import CHECK, LOST, MORE, REFUSED, SURVIVED, Verdict

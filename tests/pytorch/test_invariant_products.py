@@ -11,7 +11,7 @@ from products import draw, same  # noqa: E402
 import tilewright.torch  # noqa: E402
 from small_gpt import Model  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError  # noqa: E402
-from tilewright.engines.emulator import EmulatorEngine  # noqa: E402
+from tilewright.engines.emulator.engine import EmulatorEngine  # noqa: E402
 from tilewright.torch import decisions, routing  # noqa: E402
 from tilewright.torch.library import invariant_by, options_of  # noqa: E402
 

@@ -14,7 +14,7 @@ from studies.record import Measurements
 from tilewright.bench import end_to_end
 from tilewright.bench.suites import Shape
 from tilewright.core.problem import PRECISIONS
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 
 pytestmark = pytest.mark.further
 

@@ -14,8 +14,7 @@ from tilewright.analysis.traffic import count
 from tilewright.core.errors import FigureError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator.requests import Access, Request
-from tilewright.engines.emulator.trace import trace
+from tilewright.engines.emulator.trace import Access, Request, trace
 from tilewright.kernels import LADDER, find
 from tilewright.report.figures import explained
 from tilewright.report.figures import roofline as roofline_figure

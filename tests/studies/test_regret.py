@@ -9,7 +9,7 @@ from studies.tuning.regret import Choice, Regret, draw, known, mean, regrets, wo
 from tilewright.bench.records import Run
 from tilewright.bench.run import NumpyBaseline
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.tables.entry import Entry
 from tilewright.tables.merging import KEEP_WITHIN

@@ -17,7 +17,7 @@ import planted
 from tilewright.core.errors import EngineUnavailableError, TilewrightError
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.engines.apart import Apart
-from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, LADDER, find
 from tilewright.tuning import space
 from tilewright.tuning import worker as worker_module

@@ -15,7 +15,7 @@ from tilewright.core.errors import LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator import symbols
-from tilewright.engines.emulator.counting import MemoryCounter, MemoryCounts, Operands, OperationCounter, Site
+from tilewright.engines.emulator.counting import BlockCounter, MemoryCounts, Operands, Site
 from tilewright.kernels.spec import Config, Kernel
 
 OPERATIONS, TILES = "operations", "tiles"
@@ -60,8 +60,7 @@ class BlockCounts:
         self.scalars = Scalars(1.0, 2.0 if scalars.beta else 0.0)
         self.computes = kernel.precision is None and problem.dtype == "float32"
         self.fragments = False
-        self._memory = MemoryCounter(kernel, config, variant, multiprocessors)
-        self._operations = OperationCounter(kernel, config, variant, multiprocessors) if self.computes else None
+        self._counter = BlockCounter(kernel, config, variant, multiprocessors)
 
     def whole(self) -> Counts:
         """Of all blocks."""
@@ -131,11 +130,11 @@ class BlockCounts:
         a = _zeros(problem.m, problem.k, problem.a, problem.dtype, terms)
         b = _zeros(problem.k, problem.n, problem.b, problem.dtype, terms)
         operands = Operands(a, b, c or self._result(problem), self.scalars)
-        memory = self._memory.count(problem, operands, blocks)
+        memory = self._counter.memory(problem, operands, blocks)
         self.fragments = self.fragments or memory.fragments > 0
         counts = counts_of(memory, self.widths)
-        if self._operations is not None:
-            operations = self._operations.count(problem, operands, blocks)
+        if self.computes:
+            operations = self._counter.operations(problem, operands, blocks)
             counts.update({(None, OPERATIONS, name): value for name, value in operations._asdict().items()})
         return counts
 

@@ -11,8 +11,8 @@ from tilewright.analysis.machine_code import MachineCode
 from tilewright.analysis.occupancy import Held, occupancy
 from tilewright.core.errors import CompileError, ConfigError, KernelNotFoundError, nearest
 from tilewright.core.gpus import Gpu
-from tilewright.engines import disassembler, ptxas
 from tilewright.engines.base import CompileReport
+from tilewright.engines.machine_code_tools import assemble, disassemble, parse_report
 
 SUFFIXES = (".ptx", ".cubin")
 
@@ -82,10 +82,10 @@ def read_code(place: str, arch: str | None = None) -> ForeignCode:
         target = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
         if target is None:
             raise CompileError(f"{path} is no PTX: it has no .target")
-        content, log = ptxas.assemble(text, arch or target[1])
+        content, log = assemble(text, arch or target[1])
     if not content.startswith(_MAGIC):
         raise CompileError(f"{path} is no cubin, which begins with {_MAGIC!r}")
-    listing = disassembler.disassemble(content)
+    listing = disassemble(content)
     made_for = re.search(r"^\s*\.target\s+(\w+)", listing, re.MULTILINE)
     found = made_for[1] if made_for else "an unknown architecture"
     if arch and arch != found:
@@ -99,7 +99,7 @@ def read_code(place: str, arch: str | None = None) -> ForeignCode:
     shared = len(sections.get(f".nv.shared.{name}", b""))
     if shared and _number(found) >= 90:
         shared -= _RESERVED
-    report = ptxas.parse_report(log, name) if log else CompileReport(_registers(sections, name), None, shared)
+    report = parse_report(log, name) if log else CompileReport(_registers(sections, name), None, shared)
     instructions = tuple(sass.parse(listing, name))
     block = attributes.get(_THREADS) or attributes.get(_MOST_THREADS)
     return ForeignCode(

@@ -17,7 +17,7 @@ from tilewright.analysis.traffic import OF_FRAGMENTS, Traffic, traffic_of
 from tilewright.core.errors import CompileError, LaunchError
 from tilewright.core.gpus import OLDEST, Gpu, limits
 from tilewright.core.hardware import SECTOR_BYTES
-from tilewright.engines.emulator.launch_counts import LaunchCounter, synchronises
+from tilewright.engines.emulator.counting import LaunchCounter, synchronises
 from tilewright.engines.emulator.program import TOGETHER_LIMIT, WaitsForBlocksError
 from tilewright.kernels.launches import Launch
 

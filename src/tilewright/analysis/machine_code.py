@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilewright.analysis import sass
 from tilewright.analysis.control_flow import main_loop
 from tilewright.analysis.sass import Instruction
-from tilewright.engines import disassembler
+from tilewright.engines import machine_code_tools
 from tilewright.engines.base import CompileReport
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
@@ -49,7 +49,7 @@ def code_of(cubin: "Cubin") -> MachineCode:
     Raises:
         EngineUnavailableError: nvdisasm is not installed.
     """
-    code = sass.parse(disassembler.disassemble(cubin.code), cubin.entry)
+    code = sass.parse(machine_code_tools.disassemble(cubin.code), cubin.entry)
     return MachineCode(tuple(code), main_loop(code), cubin.report, remarks(cubin.log))
 
 

@@ -67,7 +67,7 @@ def parse(text: str, entry: str) -> list[Instruction]:
     What fills the code up behind its end, a branch to itself and NOPs, is left out.
 
     Args:
-        text: from `disassembler.disassemble`.
+        text: from `machine_code_tools.disassemble`.
         entry: name of the kernel.
 
     Raises:

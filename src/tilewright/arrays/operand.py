@@ -92,22 +92,29 @@ class Operand(NamedTuple):
 
     def _addresses(self) -> NDArray[Any]:
         """A NumPy array of the same addresses, for comparing them: a GPU's memory cannot be read through it."""
-        return np.asarray(_ArrayInterface(self))
+        dtype = np.dtype(self.dtype).str
+        return np.asarray(ArrayInterface(self.pointer, True, self.shape, self.strides, dtype))
 
 
 _MOST_WORK = 1_000_000
 """Steps of the exact comparison of addresses, after which two arrays are taken to overlap."""
 
 
-class _ArrayInterface:
-    def __init__(self, operand: Operand) -> None:
-        self.__array_interface__ = {
-            "data": (operand.pointer, True),
-            "shape": operand.shape,
-            "strides": operand.strides,
-            "typestr": np.dtype(operand.dtype).str,
-            "version": 3,
-        }
+class ArrayInterface:
+    """What NumPy reads memory through. Arrays made from it keep the memory's owner alive."""
+
+    def __init__(
+        self,
+        pointer: int,
+        read_only: bool,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...] | None,
+        typestr: str,
+        owner: Any = None,
+    ) -> None:
+        self.owner = owner
+        data = pointer, read_only
+        self.__array_interface__ = {"data": data, "shape": shape, "strides": strides, "typestr": typestr, "version": 3}
 
 
 _REAL = re.compile(r"bool|u?int\d+|float\d+(_e\d+m\d+\w*)?|[<>][iuf]\d+")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.arrays.library import LEGACY_STREAM, Library, type_name
-from tilewright.arrays.operand import HOST, Operand, gpu_operand, host_operand, supported
+from tilewright.arrays.operand import HOST, ArrayInterface, Operand, gpu_operand, host_operand, supported
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ArrayError
 from tilewright.engines.registry import resolve_engine
@@ -99,26 +99,10 @@ def _host_view(array: Any) -> NDArray[Any]:
         from cuda.core.utils import StridedMemoryView  # noqa: PLC0415 - slow to import
 
         memory = StridedMemoryView.from_dlpack(array, _DLPACK_NO_STREAM)
-        return _ForeignMemory(memory).view()
-
-
-class _ForeignMemory:
-    """What NumPy reads memory through that is another library's. Arrays made from it keep it alive."""
-
-    def __init__(self, memory: Any) -> None:
-        self._memory = memory
-        self._dtype = np.dtype(memory.dtype)
-        strides = memory.strides and tuple(self._dtype.itemsize * count for count in memory.strides)
-        self.__array_interface__ = {
-            "data": (memory.ptr, memory.readonly),
-            "shape": tuple(memory.shape),
-            "strides": strides,
-            "typestr": f"|V{self._dtype.itemsize}",
-            "version": 3,
-        }
-
-    def view(self) -> NDArray[Any]:
-        return np.asarray(self).view(self._dtype)
+        dtype, shape = np.dtype(memory.dtype), tuple(memory.shape)
+        strides = memory.strides and tuple(dtype.itemsize * count for count in memory.strides)
+        owned = ArrayInterface(memory.ptr, memory.readonly, shape, strides, f"|V{dtype.itemsize}", memory)
+        return np.asarray(owned).view(dtype)
 
 
 def _interface_stream(array: Any) -> int | None:

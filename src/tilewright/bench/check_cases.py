@@ -12,7 +12,7 @@ from tilewright.core.errors import ConfigError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.emulator.check import steps_in_flight, telling_shapes
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
-from tilewright.engines.emulator.zero_pages import has_room
+from tilewright.engines.emulator.repeating import has_room
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Kernel, valid_configs
 from tilewright.tables.store import shipped_configs

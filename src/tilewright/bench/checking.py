@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,7 @@ def _outcome(kernel: Kernel, case: Case, rows: bool, executables: Executables) -
         differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars)
     scales, of_launch = (of.scale_a, of.scale_b), (case.multiprocessors, executables)
     checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, of.ends, case.kept, *of_launch)
-    checked = replace(checked, findings=[*checked.findings, *differ])
+    checked = checked._replace(findings=[*checked.findings, *differ])
     error = of.error(checked.result)
     allowed = limit(problem, kernel.precision)
     if case.values == TINY:

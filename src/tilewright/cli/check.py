@@ -25,8 +25,8 @@ from tilewright.core.errors import DtypeError, NotSampledError, ProblemError
 from tilewright.core.files import check_outputs, json_kind
 from tilewright.core.problem import Scalars
 from tilewright.engines.device_errors import check_kernel_for_gpu
-from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, telling_shapes
+from tilewright.engines.emulator.program import load_runtime, worker_count
 from tilewright.kernels import GROUPED, KERNELS, examples
 from tilewright.kernels.spec import Kernel, parse_overrides
 from tilewright.report.fitted import Column, FittedTable

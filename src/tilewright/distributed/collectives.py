@@ -9,11 +9,14 @@ from tilewright.front import matmul
 
 def all_gather_matmul(shard: Any, Bs: list[Any], dim: int, group: Any, precision: str | None) -> tuple[Any, list[Any]]:
     """A, gathered along a dimension, and A @ B for each B."""
-    whole = gathered(shard, dim, group)
-    if dim == shard.dim() - 1:
+    last = dim == shard.dim() - 1
+    lines = (shard if last else shard.movedim(dim, 0)).contiguous()
+    whole = torch.ops._c10d_functional.all_gather_into_tensor(lines, group.size(), group.group_name)
+    whole = torch.ops._c10d_functional.wait_tensor(whole)
+    if last:
+        whole = torch.cat(whole.chunk(group.size()), dim=-1)
         return whole, [matmul(whole, B, precision=precision) for B in Bs]
-    lines = whole.movedim(dim, 0)  # as it was gathered: without gaps
-    return whole, [matmul(lines, B, precision=precision).movedim(0, dim) for B in Bs]
+    return whole.movedim(0, dim), [matmul(whole, B, precision=precision).movedim(0, dim) for B in Bs]
 
 
 def matmul_reduce_scatter(A: Any, B: Any, op: str, dim: int, group: Any, precision: str | None) -> Any:
@@ -26,12 +29,3 @@ def scattered(whole: Any, op: str, dim: int, group: Any) -> Any:
     lines = whole.movedim(dim, 0).contiguous()
     part = torch.ops._c10d_functional.reduce_scatter_tensor(lines, op, group.size(), group.group_name)
     return torch.ops._c10d_functional.wait_tensor(part).movedim(0, dim)
-
-
-def gathered(shard: Any, dim: int, group: Any) -> Any:
-    """The shards of all ranks, one behind the other along a dimension."""
-    last = dim == shard.dim() - 1
-    lines = shard if last else shard.movedim(dim, 0)
-    whole = torch.ops._c10d_functional.all_gather_into_tensor(lines.contiguous(), group.size(), group.group_name)
-    whole = torch.ops._c10d_functional.wait_tensor(whole)
-    return torch.cat(whole.chunk(group.size()), dim=-1) if last else whole.movedim(0, dim)

@@ -16,7 +16,7 @@ cuStreamWaitValue32); a wait takes no multiprocessor.
 import os
 import socket
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -88,17 +88,14 @@ def exchange_of(group: Any, like: Any, purpose: str) -> "Exchange | None":
 def _made(group: Any, device: Any) -> "Exchange | None":
     if not _agree(group, _reach(group, device)):
         return None
-    try:
+    exchange, works = None, False
+    with suppress(TilewrightError):  # there is no NVRTC, say
         exchange = Exchange(group, device)
-    except TilewrightError:  # there is no NVRTC, say
-        exchange = None
     if not _agree(group, exchange is not None) or exchange is None:
         return None
-    try:
+    with suppress(RuntimeError):  # this system does not let processes share memory of GPUs
         exchange.grow(0)
         works = True
-    except RuntimeError:  # this system does not let processes share memory of GPUs
-        works = False
     return exchange if _agree(group, works) else None
 
 

@@ -1,12 +1,9 @@
 """A launch that makes a GPU fail if a word of its memory is 0: all that the process asks of it then is an error."""
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.engines.plan import Slot, Step
-
-if TYPE_CHECKING:
-    from tilewright.engines.cuda import CudaEngine
 
 SOURCE = """
 extern "C" __global__ void fail_unless(const volatile int* ok) {
@@ -17,13 +14,13 @@ extern "C" __global__ void fail_unless(const volatile int* ok) {
 _NAME = "fail_unless"
 
 
-def failing(engine: "CudaEngine") -> Step:
-    """The launch; the word's address is its A."""
+def failing(engine: Any) -> Step:
+    """The launch on the GPU of a cuda engine; the word's address is its A."""
     return Step(_code(engine)[0], (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), (Slot(0, "pointer", "A"),))
 
 
 @lru_cache
-def _code(engine: "CudaEngine") -> tuple[int, Any]:
+def _code(engine: Any) -> tuple[int, Any]:
     """Address of the function, and what keeps it."""
     from cuda.bindings import driver  # noqa: PLC0415 - slow to import
     from cuda.core import ObjectCode  # noqa: PLC0415

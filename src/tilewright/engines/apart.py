@@ -5,13 +5,11 @@ import inspect
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext, SpawnContext
-from types import TracebackType
+from multiprocessing.context import ForkServerContext
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from tilewright.core.errors import EngineUnavailableError, MemoryFullError, TilewrightError
@@ -28,10 +26,6 @@ _START_S = 300.0
 
 _MOST_S = 1e6
 """More than anybody waits, and no more than the system counts."""
-
-_FORKED = sys.platform == "linux"
-"""Whether processes are forked from one that has imported what the first of them runs, and does nothing else: it has
-asked for no GPU. A new Python would take longer to start and to import than most of them run."""
 
 
 def is_late() -> bool:
@@ -81,9 +75,7 @@ class Apart:
     def __enter__(self) -> "Apart":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def send(self, request: Any) -> None:
@@ -182,10 +174,10 @@ def _call(connection: Connection, function: Callable[..., Any], arguments: tuple
         connection.send(error)
 
 
-def _context(*modules: str) -> ForkServerContext | SpawnContext:
-    """How a process is started that needs these modules."""
-    if not _FORKED:
-        return multiprocessing.get_context("spawn")
+def _context(*modules: str) -> ForkServerContext:
+    """How a process is started that needs these modules: forked from one that has imported what the first of them runs,
+    and does nothing else, so it has asked for no GPU. A new Python would take longer to start and to import than most
+    of them run."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__.partition(".")[0], *modules])
     return context
@@ -194,10 +186,9 @@ def _context(*modules: str) -> ForkServerContext | SpawnContext:
 def _run(
     connection: Connection, environment: Mapping[str, str], function: Callable[..., None], arguments: tuple[Any, ...]
 ) -> None:
-    if _FORKED:  # what it has is that of the process which forks
-        os.environ.clear()
-        os.environ.update(environment)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.clear()  # what it has is that of the process which forks
+    os.environ.update(environment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(_LATE, lambda *_: _late.set())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, ConnectionError):  # the other end may close before it has read an answer

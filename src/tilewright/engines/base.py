@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from tilewright.core.errors import ArrayError, ProblemError
 from tilewright.core.problem import Order, Problem, Scalars
-from tilewright.engines.plan import Kept, Plan, Pointers
+from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
+from tilewright.engines.relayouts import Job, jobs, kept_as, needs
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses, Variant
 
@@ -111,8 +112,25 @@ class Engine(Protocol):
         Raises:
             DtypeError, LaunchError, ProblemError: the kernel does not take the problem, the geometry is one that a GPU
                 refuses, or the code would have to be loaded in a capture.
+            ConfigError: the kernel needs another GPU.
             CompileError: the compiler refuses the source; its message is in the error.
         """
+        if problem.is_empty:
+            return Plan(problem, kernel, config, None, (), Needs())
+        found = jobs(kernel, config, problem, addresses, kept)
+        needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
+        executables = [self.code(job, capturing) for job in needed]
+        steps = tuple(map(self.step, needed, executables))
+        copy = kept_as(found.keeping, steps[-1]) if found.keeping else None
+        launched, memory = len(found.jobs), needs(found, self.multiprocessors)
+        own = executables[launched - 1]
+        return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
+
+    def code(self, job: Job, capturing: Callable[[], bool] | None) -> Executable:
+        """What a launch runs; capturing: see `plan`."""
+
+    def step(self, job: Job, executable: Any) -> Step:
+        """A launch of compiled code, which has the guards that the launch's problem needs."""
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
         """Start the launches of a plan of this engine. alpha is not 0: that is a problem with k = 0.

@@ -235,16 +235,13 @@ _planted: list[str] = []
 _opened: dict[Path, OwnFolder] = {}
 """Cache folders that this process reads."""
 
-_proven: set[OwnFolder] = set()
-"""Those of them that can be written."""
-
 _spares: dict[Path, OwnFolder] = {}
 """For cache folders that cannot be used, the folder that entries are written to in this process."""
 
 
 def _forget() -> None:
     """In a process that was forked: paths of open folders are the parent's, which may end."""
-    for known in (_opened, _proven, _spares):
+    for known in (_opened, _spares):
         known.clear()
 
 
@@ -271,17 +268,15 @@ def _readable(place: Path) -> list[OwnFolder]:
 
 
 def _writable(place: Path) -> OwnFolder:
-    """The folder itself where it can be written, else one for this process alone, with a warning."""
-    try:
-        if place not in _spares:
+    """The folder itself where it can be made and used, else one for this process alone, with a warning."""
+    if place not in _spares:
+        try:
             make(place)
-        own = None if place in _spares else _own(place)
-        if own and own not in _proven:
-            with tempfile.TemporaryFile(dir=own.path):
-                _proven.add(own)
-    except OSError as error:
-        return _spare(place, error)
-    return own or _spare(place)
+        except OSError as error:
+            return _spare(place, error)
+        if own := _own(place):
+            return own
+    return _spare(place)
 
 
 def _spare(place: Path, error: OSError | None = None) -> OwnFolder:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cuda.bindings import driver
 
 from tilewright.engines.base import Work
-from tilewright.engines.driver import check
+from tilewright.engines.driver import check, values
 
 
 class CapturedKernel(NamedTuple):
@@ -44,31 +44,23 @@ def captured_kernels(work: Work, stream: Any) -> list[CapturedKernel]:
         raise
     graph = check(driver.cuStreamEndCapture(stream.handle))
     try:
-        return [_kernel(node) for node in _nodes_in_order(graph) if _launches(node)]
+        kernel = driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL
+        return [_kernel(one) for one in _nodes_in_order(graph) if check(driver.cuGraphNodeGetType(one)) == kernel]
     finally:
         driver.cuGraphDestroy(graph)
 
 
 def _nodes_in_order(graph: Any) -> list[Any]:
     """The nodes of a graph, each behind those that it depends on."""
-    status, _, count = driver.cuGraphGetNodes(graph)
-    check((status,))
-    status, nodes, _ = driver.cuGraphGetNodes(graph, count)
-    check((status,))
-    status, _, _, _, count = driver.cuGraphGetEdges(graph)
-    check((status,))
-    status, before, after, _, _ = driver.cuGraphGetEdges(graph, count)
-    check((status,))
+    _, count = values(driver.cuGraphGetNodes(graph))
+    nodes, _ = values(driver.cuGraphGetNodes(graph, count))
+    *_, count = values(driver.cuGraphGetEdges(graph))
+    before, after, *_ = values(driver.cuGraphGetEdges(graph, count))
     by_address = {int(node): node for node in nodes or ()}
     order = TopologicalSorter[int](dict.fromkeys(by_address, ()))
     for first, second in zip(before or (), after or (), strict=True):
         order.add(int(second), int(first))
     return [by_address[address] for address in order.static_order()]
-
-
-def _launches(node: Any) -> bool:
-    kind = check(driver.cuGraphNodeGetType(node))
-    return bool(kind == driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL)
 
 
 def _kernel(node: Any) -> CapturedKernel:

@@ -9,37 +9,26 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
-from cuda.bindings.driver import (
-    CUstreamCaptureStatus,
-    cuCtxGetCurrent,
-    cuCtxSetCurrent,
-    cuCtxSynchronize,
-    cuMemcpyDtoHAsync,
-    cuMemcpyHtoDAsync,
-    cuMemGetInfo,
-    cuMemsetD8Async,
-    cuStreamIsCapturing,
-)
+from cuda.bindings import driver
 from cuda.core import LEGACY_DEFAULT_STREAM, Device, Event, EventOptions, Stream
 from cuda.core.graph import Graph
 from numpy.typing import NDArray
 
 from tilewright.core import gpus
 from tilewright.core.errors import EngineUnavailableError, LaunchError
-from tilewright.core.problem import Order, Problem, Scalars
+from tilewright.core.problem import Order, Scalars
 from tilewright.engines import nvrtc, tensor_maps
 from tilewright.engines.arguments import pack, shape_of
-from tilewright.engines.base import Matrix, Work, array_of, matrix_at, memory_lines
+from tilewright.engines.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.cuda_executable import CudaExecutable
-from tilewright.engines.cuda_launch import launch
+from tilewright.engines.cuda_launch import describe, launch
 from tilewright.engines.driver import Allocation, Current, check, outside_of_captures, unavailable
-from tilewright.engines.launch_arguments import describe
-from tilewright.engines.plan import Kept, Memory, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import Job, jobs, kept_as, needs, numbers
+from tilewright.engines.plan import SLOTS, Kept, Memory, Needs, Plan, Pointers, Step
+from tilewright.engines.relayouts import Job, numbers
 from tilewright.engines.staging import STAGED_BYTES, Staging, Wait
 from tilewright.engines.workspaces import Workspaces
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.kernels.takes import Addresses, Variant
+from tilewright.kernels.takes import Variant
 
 _OTHER_BYTES = 16
 """What `start_other` sets."""
@@ -59,7 +48,7 @@ ROTATION_MS = 100.0
 _TIMED = EventOptions(timing_enabled=True)
 
 
-class CudaEngine:
+class CudaEngine(Engine):
     """One NVIDIA GPU. Matrices live in its memory; work runs on the engine's own stream unless another is given.
 
     May be used from several threads. A thread's current CUDA context is left as it was.
@@ -73,14 +62,14 @@ class CudaEngine:
         if reason is not None:
             raise EngineUnavailableError(f"the cuda engine cannot run here: {reason}")
         self.device = Device(device_id)
-        callers = check(cuCtxGetCurrent())
+        callers = check(driver.cuCtxGetCurrent())
         self.device.set_current()
         try:
             handle = self.device.context.handle
             self.current = Current(handle)
             self.stream = self.device.create_stream()
         finally:
-            check(cuCtxSetCurrent(callers))
+            check(driver.cuCtxSetCurrent(callers))
         major, minor = self.device.compute_capability
         self.context = int(handle)
         """Address of the GPU's CUcontext."""
@@ -123,40 +112,8 @@ class CudaEngine:
             self._executables[key] = executable
         return executable
 
-    def plan(
-        self,
-        kernel: Kernel,
-        config: Config,
-        problem: Problem,
-        addresses: Addresses = Addresses(),
-        *,
-        kept: str | None = None,
-        capturing: Callable[[], bool] | None = None,
-    ) -> Plan:
-        """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
-
-        Args:
-            kernel, config, problem, addresses, kept, capturing: see `Engine.plan`.
-
-        Raises:
-            DtypeError, ProblemError: the kernel does not take the problem.
-            LaunchError: nor the operands' alignment, the geometry is one that a GPU refuses, or code would have to be
-                loaded in a capture.
-            ConfigError: the kernel needs another GPU.
-            CompileError: the compiler refuses the source; its message is in the error.
-        """
-        if problem.is_empty:
-            return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses, kept)
-        needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
-        executables = [self._code(job, capturing) for job in needed]
-        steps = tuple(map(self._step, needed, executables))
-        copy = kept_as(found.keeping, steps[-1]) if found.keeping else None
-        launched, memory = len(found.jobs), needs(found, self.multiprocessors)
-        own = executables[launched - 1]
-        return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
-
-    def _code(self, job: Job, capturing: Callable[[], bool] | None) -> CudaExecutable:
+    def code(self, job: Job, capturing: Callable[[], bool] | None) -> CudaExecutable:
+        """The code of a launch, loaded; it cannot be loaded in a capture."""
         found = self._executables.get((job.kernel, job.config, job.variant))
         if found is None:
             if capturing is not None and capturing():
@@ -167,23 +124,16 @@ class CudaEngine:
             found = self.compile(job.kernel, job.config, job.variant)
         return found
 
-    def _step(self, job: Job, executable: CudaExecutable) -> Step:
+    def step(self, job: Job, executable: CudaExecutable) -> Step:
+        """A launch of this code, with its tensor maps and parameters."""
         kernel, config, problem = job.kernel, job.config, job.problem
         layouts = tensor_maps.layouts(kernel, config, problem, job.variant.aligned)
         maps = {name: describe(layout) for name, layout in layouts.items()}
         division = kernel.division(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
         grid, block, shared_bytes = executable.geometry(problem, job.blocks)
-        return Step(
-            executable.handle,
-            grid,
-            block,
-            shared_bytes,
-            executable.attribute,
-            arguments,
-            shape_of(kernel.arguments).offsets,
-            slots,
-        )
+        how, offsets = executable.attribute, shape_of(kernel.arguments).offsets
+        return Step(executable.handle, grid, block, shared_bytes, how, arguments, offsets, slots)
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
         """Start the launches of a plan.
@@ -210,20 +160,11 @@ class CudaEngine:
             if pointers.scratch:
                 copies = pointers.scratch + needs.relayout_begin
                 memory = memory._replace(workspace=pointers.scratch, relayout=copies)
-            addresses = {
-                "A": pointers.a,
-                "B": pointers.b,
-                "C": pointers.c or pointers.d,
-                "D": pointers.d,
-                "bias": pointers.bias,
-                "offsets": pointers.offsets,
-                "workspace": memory.workspace if needs.workspace_bytes else 0,
-                "tickets": memory.tickets if needs.tickets else 0,
-                "relayout": memory.relayout,
-                "kept": pointers.kept,
-                "scale_a": pointers.scale_a,
-                "scale_b": pointers.scale_b,
-            }
+            addresses = dict(zip(SLOTS, pointers, strict=True))
+            addresses["C"] = pointers.c or pointers.d
+            addresses["workspace"] = memory.workspace if needs.workspace_bytes else 0
+            addresses["tickets"] = memory.tickets if needs.tickets else 0
+            addresses["relayout"] = memory.relayout
             for step in plan.steps:
                 launch(step, addresses, scalars, int(on.handle))
 
@@ -242,7 +183,7 @@ class CudaEngine:
         on = self.stream if stream is None else _as_stream(stream)
         with self.current, outside_of_captures():
             memory = Allocation(self.current, kept.bytes)
-            check(cuMemsetD8Async(memory.pointer, 0, kept.bytes, on.handle))
+            check(driver.cuMemsetD8Async(memory.pointer, 0, kept.bytes, on.handle))
             addresses = {"A": pointer, "B": pointer, "kept": memory.pointer}
             launch(kept.step, addresses, Scalars(), int(on.handle))
             on.sync()
@@ -261,8 +202,8 @@ class CudaEngine:
         """Whether launches on a stream are being captured into a graph."""
         on = self.stream if stream is None else _as_stream(stream)
         with self.current:
-            status = check(cuStreamIsCapturing(on.handle))
-        return bool(status != CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
+            status = check(driver.cuStreamIsCapturing(on.handle))
+        return bool(status != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
         """Copy an array of 2 dimensions, or of 3 (a batch), to the GPU, with ld elements a row (or column, by the
@@ -279,7 +220,7 @@ class CudaEngine:
             self.staging.load(memory.pointer, lines)()
         elif lines.nbytes:
             with self.current:
-                check(cuMemcpyHtoDAsync(memory.pointer, lines.ctypes.data, lines.nbytes, self.stream.handle))
+                check(driver.cuMemcpyHtoDAsync(memory.pointer, lines.ctypes.data, lines.nbytes, self.stream.handle))
                 self.stream.sync()
         return matrix_at(memory.pointer, array, lines.shape[1], order, memory)
 
@@ -305,14 +246,14 @@ class CudaEngine:
             elements = (count - 1) * matrix.ld + length  # the memory may end with the last line's last one
             with self.current:
                 size = elements * lines.itemsize
-                check(cuMemcpyDtoHAsync(lines.ctypes.data, matrix.pointer, size, self.stream.handle))
+                check(driver.cuMemcpyDtoHAsync(lines.ctypes.data, matrix.pointer, size, self.stream.handle))
                 self.stream.sync()
         return array_of(lines[:, :length], matrix)
 
     def free_bytes(self) -> int:
         """Memory of the GPU that nobody has allocated."""
         with self.current:
-            return int(check(cuMemGetInfo()))
+            return int(check(driver.cuMemGetInfo()))
 
     def mark(self) -> Event:
         """What is reached when the work started so far on the engine's own stream has ended."""
@@ -342,7 +283,7 @@ class CudaEngine:
             LaunchError: some of it failed. The process cannot use this GPU any more then.
         """
         with self.current:
-            check(cuCtxSynchronize())
+            check(driver.cuCtxSynchronize())
 
     def start_other(self, stream: Any = None) -> None:
         """Start to set a few bytes of the GPU's memory: work that no launch can overlap, as other kernels mostly are.
@@ -352,7 +293,7 @@ class CudaEngine:
         """
         on = self.stream if stream is None else _as_stream(stream)
         with self.current:
-            check(cuMemsetD8Async(self._of_other_work.pointer, 0, _OTHER_BYTES, on.handle))
+            check(driver.cuMemsetD8Async(self._of_other_work.pointer, 0, _OTHER_BYTES, on.handle))
 
     def time(
         self, works: Sequence[Work], samples: int, *, rotation: int = 1, on_sample: Callable[[], None] = lambda: None

@@ -4,13 +4,7 @@ import math
 from functools import cached_property
 from typing import NamedTuple
 
-from cuda.bindings.driver import (
-    CUfunction,
-    CUfunction_attribute,
-    cuKernelGetFunction,
-    cuKernelSetAttribute,
-    cuOccupancyMaxActiveBlocksPerMultiprocessor,
-)
+from cuda.bindings import driver
 from cuda.core import Device, ObjectCode
 from cuda.core import Kernel as Function
 
@@ -46,23 +40,29 @@ class CudaExecutable:
         self.variant = variant
         self.report = cubin.report
         self.function: Function = ObjectCode.from_cubin(cubin.code, name=kernel.name).get_kernel(cubin.entry)
-        self.handle = int(check(cuKernelGetFunction(self.function.handle)))
-        """Address of the CUfunction."""
+        self.handle = int(check(driver.cuKernelGetFunction(self.function.handle)))
+        """Address of the driver.CUfunction."""
         overlaps = kernel.overlaps and device.compute_capability >= _DEPENDENT_LAUNCHES
         self.attribute = COOPERATIVE if cubin.cooperative else OVERLAPS if overlaps else 0
         """Of its launches, see `Step.attribute`."""
         self._limits = gpus.limits(device.compute_capability)
-        self._room = _DynamicShared.of(device, cubin.report.shared_bytes or 0)
+        facts, static_bytes = device.properties, cubin.report.shared_bytes or 0
+        self._room = _DynamicShared(
+            facts.multiprocessor_count,
+            facts.max_shared_memory_per_multiprocessor,
+            facts.reserved_shared_memory_per_block + static_bytes,
+            facts.max_shared_memory_per_block_optin - static_bytes,
+        )
         self._spreads = kernel.relayouts(config) is not None
         self._bundle = kernel.bundle(config)
         # More than 48 KiB must be asked for; a launch reports what is too much.
         if kernel.shared_bytes(config, variant.layout) > 0:
-            attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            check(cuKernelSetAttribute(attribute, self._room.of_block, self.function.handle, device.device_id))
+            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            check(driver.cuKernelSetAttribute(attribute, self._room.of_block, self.function.handle, device.device_id))
         if self.attribute == COOPERATIVE:
             one = self._of_one
-            where = CUfunction(self.handle), math.prod(one.block), one.shared_bytes
-            self._at_once = check(cuOccupancyMaxActiveBlocksPerMultiprocessor(*where))
+            where = driver.CUfunction(self.handle), math.prod(one.block), one.shared_bytes
+            self._at_once = check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(*where))
 
     def geometry(self, problem: Problem, blocks: int | None = None) -> Launch:
         """Grid, block and shared memory of a launch; blocks: how many, where that does not follow from the problem.
@@ -71,10 +71,18 @@ class CudaExecutable:
             LaunchError: it is a geometry that a GPU refuses.
         """
         if self.kernel.extents:
-            one = self._of_one._replace(grid=self._checked(self.kernel.extents(problem, self.config)))
-            if self._at_once is not None:
-                self._check_that_all_fit(one, self._at_once)
-            return one
+            grid = self.kernel.extents(problem, self.config)
+            if not all(1 <= blocks <= most for blocks, most in zip(grid, _MOST_EXTENTS, strict=True)):
+                extents = " x ".join(map(str, _MOST_EXTENTS))
+                raise LaunchError(f"{self.kernel.name}: a grid must have 1 to {extents} blocks, got {grid}")
+            if self._at_once is not None:  # blocks that wait for each other must all run at once
+                blocks, most = math.prod(grid), self._at_once * self._room.multiprocessors
+                if blocks > most:
+                    raise LaunchError(
+                        f"{self.kernel.name} synchronises its grid, of which this GPU runs at most {most} blocks at "
+                        f"once, {self._at_once} on each of {self._room.multiprocessors} multiprocessors; got {blocks}"
+                    )
+            return self._of_one._replace(grid=grid)
         count = self.kernel.launched(problem, self.config, self._room.multiprocessors, blocks)
         bundles, (_, block, shared_bytes) = ceil_div(count, self._bundle), self._of_one
         if bundles > _MOST_BLOCKS:
@@ -82,23 +90,6 @@ class CudaExecutable:
         if self._spreads:
             shared_bytes = self._room.spread(bundles, shared_bytes)
         return Launch((bundles, 1, 1), block, shared_bytes)
-
-    def _check_that_all_fit(self, launch: Launch, of_one: int) -> None:
-        """Blocks of a grid that synchronises wait for each other, so that all must run at once, this many of them on a
-        multiprocessor."""
-        blocks, most = math.prod(launch.grid), of_one * self._room.multiprocessors
-        if blocks > most:
-            raise LaunchError(
-                f"{self.kernel.name} synchronises its grid, of which this GPU runs at most {most} blocks at once, "
-                f"{of_one} on each of {self._room.multiprocessors} multiprocessors; got {blocks}"
-            )
-
-    def _checked(self, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-        """A grid that a source counts itself."""
-        if not all(1 <= blocks <= most for blocks, most in zip(grid, _MOST_EXTENTS, strict=True)):
-            most = " x ".join(map(str, _MOST_EXTENTS))
-            raise LaunchError(f"{self.kernel.name}: a grid must have 1 to {most} blocks, got {grid}")
-        return grid
 
     @cached_property
     def _of_one(self) -> Launch:
@@ -130,16 +121,6 @@ class _DynamicShared(NamedTuple):
     """Bytes of a block that the system and its static variables take."""
     of_block: int
     """Bytes that a block may ask for."""
-
-    @classmethod
-    def of(cls, device: Device, static_bytes: int) -> "_DynamicShared":
-        facts = device.properties
-        return cls(
-            facts.multiprocessor_count,
-            facts.max_shared_memory_per_multiprocessor,
-            facts.reserved_shared_memory_per_block + static_bytes,
-            facts.max_shared_memory_per_block_optin - static_bytes,
-        )
 
     def spread(self, blocks: int, shared_bytes: int) -> int:
         """Shared memory to ask for, so much that blocks fill no multiprocessor while others have none.

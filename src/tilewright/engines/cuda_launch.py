@@ -1,4 +1,4 @@
-"""Launches the steps of a plan from Python, through the driver's own functions.
+"""Launches the steps of a plan from Python, through the driver's own functions; what its tensor maps are made of.
 
 Driver API: "Execution Control" (cuLaunchKernelEx), "Tensor Map Object Management" (cuTensorMapEncodeTiled).
 """
@@ -8,15 +8,35 @@ import struct
 from collections.abc import Mapping
 from functools import lru_cache
 
-from cuda.bindings.driver import CUresult
+from cuda.bindings.driver import CUresult, CUtensorMapDataType, CUtensorMapL2promotion, CUtensorMapSwizzle
 
+from tilewright.core.dtypes import ELEMENT_TYPES
 from tilewright.core.problem import Scalars
 from tilewright.engines.driver import check
-from tilewright.engines.launch_arguments import MAP_WORDS
 from tilewright.engines.launcher import DRIVER
 from tilewright.engines.plan import Step
+from tilewright.engines.tensor_maps import TensorLayout
+from tilewright.kernels.spec import TensorBox
 
 _MAP_ALIGNMENT = 64
+
+MAP_WORDS = struct.Struct("=9Q9I")
+"""Extents along 5 dimensions, bytes from one element to the next along all but the first; a box's extents; element
+type, swizzle, promotion and dimensions. As `MapWords` in steps.h."""
+
+_DATA_TYPES = {
+    name: getattr(CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{map_type}")
+    for name, map_type in (*((one.name, one.map_type) for one in ELEMENT_TYPES.values()), ("tf32", "TFLOAT32"))
+}
+
+_SWIZZLES = {
+    size: getattr(CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{name}")
+    for size, name in ((0, "NONE"), (32, "32B"), (64, "64B"), (128, "128B"))
+}
+
+_PROMOTION = int(CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B)
+"""How much the L2 cache fetches at least. With 256 bytes, products whose rows begin within its lines (2056 in bfloat16)
+take longer, and no others are faster: "maps of 128 bytes" in docs/performance.md."""
 
 
 class _Attribute(ctypes.Structure):
@@ -36,6 +56,17 @@ class _LaunchConfig(ctypes.Structure):
         ("attributes", ctypes.POINTER(_Attribute)),
         ("attribute_count", ctypes.c_uint),
     )
+
+
+def describe(layout: TensorLayout) -> bytes:
+    """What a tensor map says but for its address: the driver makes the map where a launch knows that."""
+    extents, strides, box = layout.in_all_dimensions()
+    return MAP_WORDS.pack(*extents, *strides, *box, *_of_box(layout.box, "tf32" if layout.rounds else layout.dtype))
+
+
+@lru_cache
+def _of_box(box: TensorBox, dtype: str) -> tuple[int, ...]:
+    return int(_DATA_TYPES[dtype]), int(_SWIZZLES[box.swizzle]), _PROMOTION, box.dimensions
 
 
 def launch(step: Step, addresses: Mapping[str, int], scalars: Scalars, stream: int) -> None:
@@ -78,7 +109,7 @@ def checked(status: int) -> None:
 
 
 def _write_map(driver: ctypes.CDLL, target: int, address: int, described: bytes) -> None:
-    """Make a tensor map of what a step says of it (`launch_arguments.describe`)."""
+    """Make a tensor map of what a step says of it (`describe`)."""
     *shape, data_type, swizzle, promotion, dimensions = MAP_WORDS.unpack_from(described)
     extents, strides = (ctypes.c_uint64 * 5)(*shape[:5]), (ctypes.c_uint64 * 4)(*shape[5:9])
     box, each = (ctypes.c_uint32 * 5)(*shape[9:]), (ctypes.c_uint32 * 5)(1, 1, 1, 1, 1)

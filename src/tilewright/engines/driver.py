@@ -3,7 +3,6 @@
 import contextlib
 import weakref
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any
 
 from cuda.bindings import driver
@@ -56,9 +55,7 @@ class Current:
     def __enter__(self) -> None:
         check(driver.cuCtxPushCurrent(self._context))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         driver.cuCtxPopCurrent()
         if isinstance(error, CUDAError):
             raise LaunchError(f"the GPU reports {error}") from error
@@ -101,6 +98,12 @@ def check(result: tuple[Any, ...]) -> Any:
     if status != driver.CUresult.CUDA_SUCCESS:
         raise LaunchError(f"the GPU reports {_words(status)}")
     return values[0] if values else None
+
+
+def values(result: tuple[Any, ...]) -> tuple[Any, ...]:
+    """All that a driver function returned next to its status; raises as `check`."""
+    check(result[:1])
+    return result[1:]
 
 
 def _free(current: Current, pointer: int) -> None:

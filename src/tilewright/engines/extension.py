@@ -1,5 +1,6 @@
 """C++ modules for Python: built at first use with this machine's compiler, and cached."""
 
+import contextlib
 import importlib
 import importlib.util
 import sys
@@ -24,12 +25,10 @@ def loaded(module: str, source: Path, options: Sequence[str] = ()) -> Any:
         source, options: see `built`.
     """
     own = digest(source)
-    try:
+    with contextlib.suppress(ImportError):
         installed = importlib.import_module(module)
         if own == installed.SOURCE:  # it may be an older one, where the package is installed to be edited
             return installed
-    except ImportError:
-        pass
     try:
         return built(module, source, [f'-DSOURCE_DIGEST="{own}"', *options])
     except (CompileError, EngineUnavailableError, ImportError, MemoryFullError, OSError):

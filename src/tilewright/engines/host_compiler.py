@@ -5,13 +5,15 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
 from tilewright.core.errors import CompileError, EngineUnavailableError, MemoryFullError
-from tilewright.engines import cache, children
+from tilewright.engines import cache
+from tilewright.engines.side_by_side import ended_by
 
 SUFFIX = ".so"
 """Of the shared objects that it makes."""
@@ -67,7 +69,7 @@ class Compiler:
             MemoryFullError: it has too little memory.
         """
         with cache.scratch() as folder:  # for the compiler's own files, which it leaves there where it is killed
-            result = children.run([*self.command, *arguments], {**os.environ, "TMPDIR": str(folder)})
+            result = run_watched([*self.command, *arguments], {**os.environ, "TMPDIR": str(folder)})
         if result.returncode != 0 and _NO_MEMORY.search(result.stderr):
             raise MemoryFullError(f"too little memory to compile: {self.version} says:\n{result.stderr.strip()}")
         if result.returncode != 0:
@@ -99,7 +101,7 @@ def _probe(named: str, _path: str) -> Compiler:
             "'dnf install gcc-c++' or 'xcode-select --install', or set CXX to one."
         )
     for native in (["-march=native"], ["-mcpu=native"], []):
-        probe = children.run([*command, "-std=c++17", *native, "-dM", "-E", "-x", "c++", "-"])
+        probe = run_watched([*command, "-std=c++17", *native, "-dM", "-E", "-x", "c++", "-"])
         if probe.returncode == 0:
             return Compiler(tuple(command), tuple(native), probe.stdout)
     raise EngineUnavailableError(f"the C++ compiler {shlex.join(command)!r} does not work: {probe.stderr.strip()}")
@@ -110,3 +112,42 @@ def scratch() -> Iterator[Path]:
     """In a `with` block: the name of a shared object to build, in a folder of its own that goes afterwards."""
     with cache.scratch() as folder:
         yield folder / f"output{SUFFIX}"
+
+
+_WATCHED = """
+exec 3<&0 </dev/null
+(read -r _ <&3; kill -KILL -$$) >/dev/null 2>&1 &
+"$@" 3<&-
+status=$?
+kill -KILL $! 2>/dev/null
+exit $status
+"""
+"""Runs a program next to a watcher, which reads from a pipe whose other end this process holds. When that is closed,
+which the end of this process does too, the watcher kills its group: the program and all that this has started."""
+
+
+def run_watched(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with nothing on its standard input. It ends with this process, even where that is
+    killed and can do nothing about it any more.
+
+    Args:
+        command: the program and its arguments.
+        environment: its environment; None for this process's.
+
+    Returns:
+        Its exit status and output. 127 is the status where there is no such program.
+    """
+    watched, held = os.pipe()
+    with os.fdopen(watched, "rb", 0) as theirs, os.fdopen(held, "wb", 0) as alive, ended_by(alive.close):
+        return subprocess.run(
+            ["/bin/sh", "-c", _WATCHED, "sh", *command],
+            stdin=theirs,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            env=environment,
+            start_new_session=True,  # a group of its own, to be killed
+        )

@@ -3,8 +3,6 @@
 NVRTC runs without Python's global lock and compiles in parallel, so a thread pool over `compile` uses all cores.
 """
 
-import io
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,14 +12,13 @@ from typing import Any
 
 from cuda import pathfinder
 from cuda.bindings import nvrtc
-from cuda.core import Program, ProgramOptions
-from cuda.core._utils.cuda_utils import CUDAError
+from cuda.core import ProgramOptions
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.engines import cache
 from tilewright.engines.base import CompileReport
 from tilewright.engines.included import included
-from tilewright.engines.ptxas import parse_report
+from tilewright.engines.machine_code_tools import parse_report, toolkit
 from tilewright.kernels import spec
 from tilewright.kernels.device_text import device_text
 from tilewright.kernels.spec import Config, Kernel
@@ -146,23 +143,36 @@ def foreign_ptx(file: Path, entry: str, macros: Mapping[str, int | str], arch: s
 
 def _ptx(source: str, options: ProgramOptions, entry: str, *others: bytes) -> str:
     """entry: the kernel's name where it is that of a template's with arguments; others: further options."""
+    return _made("ptx", source, options, entry, *others)[0].rstrip(b"\0").decode()
+
+
+def _made(target: str, source: str, options: ProgramOptions, entry: str, *others: bytes) -> tuple[bytes, str]:
+    """PTX or a cubin, and what the compiler printed. A template has code only where its arguments are named.
+
+    Not by cuda.core, which asks the driver whether it could load the PTX, and fails where there is none.
+    """
     version()  # raises where there is no NVRTC
-    flags = [*options.as_bytes("nvrtc", "ptx"), *others]
-    # cuda.core asks the driver whether it could load the PTX, and fails where there is none.
+    size, get = (
+        (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+        if target == "ptx"
+        else (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+    )
+    flags = [*options.as_bytes("nvrtc", target), *others]
     program = _value(nvrtc.nvrtcCreateProgram(source.encode(), options.name.encode(), 0, None, None))
     try:
         if "<" in entry:
             _check(*nvrtc.nvrtcAddNameExpression(program, entry.encode()))
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        log = bytearray(_value(nvrtc.nvrtcGetProgramLogSize(program)))
+        _check(*nvrtc.nvrtcGetProgramLog(program, log))
+        words = log.replace(b"\0", b"").decode(errors="replace").strip()  # it puts them between its parts
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            log = bytearray(_value(nvrtc.nvrtcGetProgramLogSize(program)))
-            _check(*nvrtc.nvrtcGetProgramLog(program, log))
-            raise _refused(options, log.decode(errors="replace"))
-        text = bytearray(_value(nvrtc.nvrtcGetPTXSize(program)))
-        _check(*nvrtc.nvrtcGetPTX(program, text))
+            raise _refused(options, words)
+        code = bytearray(_value(size(program)))
+        _check(*get(program, code))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return text.rstrip(b"\0").decode()
+    return bytes(code), words
 
 
 def compile_source(
@@ -185,22 +195,14 @@ def compile_source(
     # Profilers show source lines then; the code stays the same.
     options = _options(name, defines, arch, folder, lineinfo=True)
     own = included(source, folder) if folder else []
-    key = cache.key(
-        version(),
-        options.as_bytes("nvrtc", "cubin"),
-        name,
-        entry,
-        source,
-        own,
-        cache.texts_key(INCLUDE),
-        cache.texts_key(_STANDARD),
-    )
+    headers = cache.texts_key(INCLUDE), cache.texts_key(_STANDARD)
+    key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, own, *headers)
     code_path, log_path = cache.find(key, ".cubin"), cache.find(key, ".log")
     cached = code_path is not None and log_path is not None
     if code_path and log_path:
         code, log = code_path.read_bytes(), log_path.read_text()
     else:
-        code, log = _compile(source, options, entry)
+        code, log = _made("cubin", source, options, entry)
     symbol = _symbol(log, entry)
     if symbol is None:
         raise CompileError(f"{name} has no kernel {entry}")
@@ -234,24 +236,12 @@ def _options(
     )
 
 
-def _compile(source: str, options: ProgramOptions, entry: str) -> tuple[bytes, str]:
-    """The machine code and what the compiler printed. A template has code only where its arguments are named."""
-    log = io.StringIO()
-    names = (entry,) if "<" in entry else ()
-    try:
-        code = Program(source, "c++", options).compile("cubin", name_expressions=names, logs=log).code
-    except CUDAError as error:
-        words = str(error).partition("compilation log:")[2] or str(error)
-        raise _refused(options, words) from error
-    return bytes(code), _clean(log.getvalue())
-
-
 def _refused(options: ProgramOptions, words: str) -> CompileError:
     """The error for a source that does not compile."""
     macros = "".join(f" -D{macro}={value}" for macro, value in options.define_macro or ())
     missing = re.search(r'cannot open source file "(?:cuda|nv|cub|thrust)/', words)
     help_ = "\nThe CUDA C++ Core Libraries have that file: pip install 'nvidia-cuda-cccl==13.*'" if missing else ""
-    return CompileError(f"{options.name} does not compile for {options.arch}{macros}\n{_clean(words)}{help_}")
+    return CompileError(f"{options.name} does not compile for {options.arch}{macros}\n{words}{help_}")
 
 
 def _value(result: tuple[Any, ...]) -> Any:
@@ -267,11 +257,6 @@ def _check(status: nvrtc.nvrtcResult) -> None:
         raise CompileError(f"NVRTC reports {status.name}")
 
 
-def _clean(log: str) -> str:
-    """A log without the zero bytes that NVRTC puts between its parts."""
-    return log.replace("\0", "").strip()
-
-
 @lru_cache
 def _cuda_headers() -> tuple[str, ...]:
     """Folders of CUDA's own headers, such as cuda_fp16.h; none where neither wheels nor a toolkit are installed.
@@ -282,6 +267,5 @@ def _cuda_headers() -> tuple[str, ...]:
     if found and Path(found, "crt").is_dir():
         return (found, *libraries)
     # The runtime's wheel lacks crt/, which is a wheel of its own: a toolkit has both.
-    toolkit = os.environ.get("CUDA_PATH") or os.environ.get("CUDA_HOME") or "/usr/local/cuda"
-    folders = tuple(folder for folder in (found, f"{toolkit}/include") if folder and Path(folder).is_dir())
+    folders = tuple(folder for folder in (found, str(toolkit() / "include")) if folder and Path(folder).is_dir())
     return (*folders, *libraries)

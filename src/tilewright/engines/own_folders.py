@@ -5,7 +5,6 @@ import os
 import pwd
 import stat
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,26 +20,12 @@ class UnsafeError(PermissionError):
         super().__init__(errno.EPERM, why)
 
 
-class Identity(NamedTuple):
-    """Which folder it is, and who may write to it."""
-
-    device: int
-    inode: int
-    owner: int
-    mode: int
-
-    @classmethod
-    def of(cls, state: os.stat_result) -> "Identity":
-        """What `os.stat` says of a folder."""
-        return cls(state.st_dev, state.st_ino, state.st_uid, state.st_mode)
-
-
-@dataclass(frozen=True)
-class OwnFolder:
+class OwnFolder(NamedTuple):
     """A folder that has been checked, and is held open: that another folder now has its name makes no difference."""
 
     descriptor: int
-    identity: Identity
+    identity: tuple[int, ...]
+    """Which folder it is, and who may write to it."""
     place: Path
     """Where it lay."""
     path: Path
@@ -49,9 +34,13 @@ class OwnFolder:
     def is_there(self) -> bool:
         """Whether this folder still lies there, with the same owner and mode, and is still open."""
         try:
-            return Identity.of(self.place.stat()) == self.identity == Identity.of(os.fstat(self.descriptor))
+            return _identity(self.place.stat()) == self.identity == _identity(os.fstat(self.descriptor))
         except OSError:
             return False
+
+
+def _identity(state: os.stat_result) -> tuple[int, ...]:
+    return state.st_dev, state.st_ino, state.st_uid, state.st_mode
 
 
 def writable_by_others(state: os.stat_result) -> str | None:
@@ -81,7 +70,7 @@ def open_own(place: Path) -> OwnFolder:
     except BaseException:
         os.close(descriptor)
         raise
-    return OwnFolder(descriptor, Identity.of(state), place, _path_of(descriptor, place))
+    return OwnFolder(descriptor, _identity(state), place, _path_of(descriptor, place))
 
 
 def make(place: Path) -> None:

@@ -4,20 +4,14 @@ Driver API: "Peer Context Memory Access" and "Memory Management" (cuMemcpy3DPeer
 """
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from cuda.bindings import driver
 
 from tilewright.engines.cuda import CudaEngine
 from tilewright.engines.driver import check
 
-
-class Lines(NamedTuple):
-    """Lines of a matrix in a GPU's memory."""
-
-    pointer: int
-    pitch: int
-    """Bytes from one to the next."""
+Lines = tuple[int, int]
+"""Of a matrix in a GPU's memory: the address of the first, and bytes from one to the next."""
 
 
 def copy_lines(
@@ -37,14 +31,15 @@ def copy_lines(
     if not length or not count:
         return
     _reach(to, source_gpu)
-    if target.pitch == source.pitch == length:
+    (to_address, to_pitch), (from_address, from_pitch) = target, source
+    if to_pitch == from_pitch == length:
         length, count = length * count, 1
     copy = driver.CUDA_MEMCPY3D_PEER()
     copy.srcMemoryType = copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
-    copy.srcDevice, copy.dstDevice = source.pointer, target.pointer
+    copy.srcDevice, copy.dstDevice = from_address, to_address
     copy.srcContext, copy.dstContext = driver.CUcontext(source_gpu.context), driver.CUcontext(to.context)
     if count > 1:
-        copy.srcPitch, copy.dstPitch = source.pitch, target.pitch
+        copy.srcPitch, copy.dstPitch = from_pitch, to_pitch
     copy.WidthInBytes, copy.Height, copy.Depth = length, count, 1
     check(driver.cuMemcpy3DPeerAsync(copy, stream))
 

@@ -21,7 +21,7 @@ class Slot(NamedTuple):
     """Byte of the parameters at which it lies."""
     kind: str
     """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, of which the template says all but the address:
-    on a GPU as `launch_arguments.describe` does, for the driver to make it of. 'scalar': a float."""
+    on a GPU as `cuda_launch.describe` does, for the driver to make it of. 'scalar': a float."""
     source: str
     """A, B, C, D, bias, offsets, scale_a, scale_b, workspace, tickets, relayout or kept, whose address it is; or alpha
     or beta."""
@@ -117,6 +117,10 @@ class Pointers(NamedTuple):
     """Of grouped products: int32 numbers, one for each matrix of B: the row of A and D behind the last one of its
     group, which begins where the one before it ends, and the first at row 0. They do not decrease; rows from the last
     of them on belong to no group, and are not written."""
+
+
+SLOTS = ("A", "B", "D", "C", "bias", "kept", "scale_a", "scale_b", "scratch", "offsets")
+"""What steps call these addresses, in this order."""
 
 
 class Memory(NamedTuple):

@@ -29,7 +29,7 @@ def resolve_engine(engine: str | Engine = "auto") -> Engine:
         raise EngineNotFoundError(f"engine must be one of {', '.join(CHOICES)}, got {engine!r}")
     if engine == "auto":
         engine = "emulator" if cuda_unavailable() else "cuda"
-    return _emulator() if engine == "emulator" else _cuda()
+    return _made(engine)
 
 
 @lru_cache
@@ -79,21 +79,15 @@ def present_gpu() -> tuple[str, tuple[int, int]] | None:
     return device.name, (major, minor)
 
 
-# Each engine's libraries are slow to load, so they are imported when an engine is asked for.
-
-
 @lru_cache
-def _cuda() -> Engine:
-    reason = cuda_unavailable()
-    if reason:
+def _made(name: str) -> Engine:
+    """The engine of a name. Its libraries are slow to load, so they are imported when it is asked for."""
+    if name == "emulator":
+        from tilewright.engines.emulator.engine import EmulatorEngine  # noqa: PLC0415
+
+        return EmulatorEngine()
+    if reason := cuda_unavailable():
         raise EngineUnavailableError(f"the cuda engine cannot run here: {reason}")
     from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415
 
     return CudaEngine()
-
-
-@lru_cache
-def _emulator() -> Engine:
-    from tilewright.engines.emulator import EmulatorEngine  # noqa: PLC0415
-
-    return EmulatorEngine()

@@ -106,12 +106,7 @@ class FromPython:
     """Steps that are started from here; see `sequence`."""
 
     def __init__(
-        self,
-        context: int,
-        names: Ordered[str],
-        steps: Ordered[Started],
-        streams: Ordered[int],
-        events: Ordered[int],
+        self, context: int, names: Ordered[str], steps: Ordered[Started], streams: Ordered[int], events: Ordered[int]
     ) -> None:
         self._context, self._names, self._steps = context, (ABSOLUTE, *names), steps
         self._streams, self._events = streams, events

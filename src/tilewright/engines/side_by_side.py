@@ -4,7 +4,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, TypeVar
 
 S = TypeVar("S")
@@ -34,9 +33,7 @@ class Workers:
         self._within.enter_context(ended_by(self.stop))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._within:
             if kind is not None:
                 self.stop()

@@ -5,20 +5,20 @@ A copy from ordinary memory is one thread's work in the driver. Here a few threa
 where the copy engines take them; others empty such buffers, so both directions go on at once, and a copy that waits for
 its product holds up none of the other direction.
 
-Driver API: "Memory Management" (cuMemHostAlloc, cuMemcpy2DAsync), "Unified Addressing" (cuPointerGetAttribute).
+Driver API: "Memory Management" (driver.cuMemHostAlloc, cuMemcpy2DAsync), "Unified Addressing" (cuPointerGetAttribute).
 CUDA C++ Best Practices Guide: "Asynchronous and Overlapping Transfers with Computation".
 """
 
 import ctypes
 import queue
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 import numpy as np
 from cuda.bindings import driver
-from cuda.bindings.driver import cuMemcpyDtoHAsync, cuMemcpyHtoDAsync, cuMemFreeHost, cuMemHostAlloc
 from cuda.core import Device, Event, Stream
 from numpy.typing import NDArray
 
@@ -57,71 +57,35 @@ class Staging:
         if array.nbytes == 0:
             return _done
         if is_pinned(array):
-            return self._directly(self._loads, pointer, array, after, to_host=False)
+            copied = self._directly(self._loads, pointer, array, after, to_host=False)
+            return partial(self._in_context, partial(self._own.wait, copied))
         if array.nbytes < STAGED_BYTES:  # the engine's stream has reached the event when it comes to this
             dense = np.ascontiguousarray(array)
             with self._current:
-                check(cuMemcpyHtoDAsync(pointer, dense.ctypes.data, dense.nbytes, self._own.handle))
+                check(driver.cuMemcpyHtoDAsync(pointer, dense.ctypes.data, dense.nbytes, self._own.handle))
             return _done
-        return Transfer(
-            self._to_gpu.threads.submit(self._move, False, pointer + offset, piece, after)
-            for offset, piece in pieces(array)
-        ).wait
+        return self._to_gpu.start(pointer, array, after, to_host=False)
 
     def store(self, array: NDArray[Any], pointer: int, after: Event) -> Wait:
         """Start to copy the GPU's memory to an array, once an event is reached; the function waits for all of it."""
         if array.nbytes == 0:
             return _done
         if is_pinned(array):
-            return self._directly(self._stores, pointer, array, after, to_host=True)
-        return Transfer(
-            self._to_host.threads.submit(self._move, True, pointer + offset, piece, after)
-            for offset, piece in pieces(array)
-        ).wait
+            copied = self._directly(self._stores, pointer, array, after, to_host=True)
+            return partial(self._in_context, copied.sync)
+        return self._to_host.start(pointer, array, after, to_host=True)
 
-    def _move(self, to_host: bool, pointer: int, piece: NDArray[np.uint8], after: Event | None) -> None:
-        lanes = self._to_host if to_host else self._to_gpu
-        lane = lanes.free.get()
-        try:
-            with self._current:
-                if to_host:
-                    lane.store(piece, pointer, after)
-                else:
-                    lane.load(pointer, piece, after)
-        finally:
-            lanes.free.put(lane)
-
-    def _directly(self, stream: Stream, pointer: int, array: NDArray[Any], after: Event | None, to_host: bool) -> Wait:
+    def _directly(self, stream: Stream, pointer: int, array: NDArray[Any], after: Event | None, to_host: bool) -> Event:
+        """Start a copy of a pinned array; the event of its end."""
         with self._current:
             if after is not None:
                 stream.wait(after)
             _copy_lines(pointer, array, to_host, stream)
-            done = stream.record()
-        if to_host:
-            return lambda: _reached(done, self._current)
+            return stream.record()
 
-        def ordered() -> None:
-            with self._current:
-                self._own.wait(done)
-
-        return ordered
-
-
-class Transfer:
-    """A copy that has been started."""
-
-    def __init__(self, pieces: Iterable["Future[None]"]) -> None:
-        self._pieces = list(pieces)
-
-    def wait(self) -> None:
-        """Return when all of it has been copied.
-
-        Raises:
-            LaunchError: the driver refuses a copy.
-        """
-        wait(self._pieces)
-        for piece in self._pieces:
-            piece.result()
+    def _in_context(self, act: Wait) -> None:
+        with self._current:
+            act()
 
 
 def pieces(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
@@ -175,11 +139,6 @@ def _copy_lines(pointer: int, array: NDArray[Any], to_host: bool, stream: Stream
     check(driver.cuMemcpy2DAsync(copy, stream.handle))
 
 
-def _reached(event: Event, current: Current) -> None:
-    with current:
-        event.sync()
-
-
 def _done() -> None:
     """There is nothing to wait for."""
 
@@ -188,36 +147,59 @@ class _Lanes:
     """Threads of one direction, and what they copy through."""
 
     def __init__(self, device: Device, current: Current) -> None:
-        self.free: queue.SimpleQueue[_Lane] = queue.SimpleQueue()
-        self.threads = ThreadPoolExecutor(LANES, thread_name_prefix="tilewright-staging")
+        self._current = current
+        self._free: queue.SimpleQueue[_Lane] = queue.SimpleQueue()
+        self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="tilewright-staging")
         with current:
             for _ in range(LANES):
-                self.free.put(_Lane(device, current))
+                self._free.put(_Lane(device, current))
+
+    def start(self, pointer: int, array: NDArray[Any], after: Event | None, to_host: bool) -> Wait:
+        """Start to copy an array in pieces; the function waits for all of them."""
+        moves = [
+            self._threads.submit(self._move, pointer + offset, piece, after, to_host) for offset, piece in pieces(array)
+        ]
+
+        def finish() -> None:
+            wait(moves)
+            for move in moves:
+                move.result()
+
+        return finish
+
+    def _move(self, pointer: int, piece: NDArray[np.uint8], after: Event | None, to_host: bool) -> None:
+        lane = self._free.get()
+        try:
+            with self._current:
+                lane.move(pointer, piece, after, to_host)
+        finally:
+            self._free.put(lane)
 
 
 class _Lane:
     def __init__(self, device: Device, current: Current) -> None:
         self._stream: Stream = device.create_stream()
-        pointer = int(check(cuMemHostAlloc(PIECE_BYTES, 0)))
+        pointer = int(check(driver.cuMemHostAlloc(PIECE_BYTES, 0)))
         self._pointer = pointer
         self._buffer = np.ctypeslib.as_array((ctypes.c_uint8 * PIECE_BYTES).from_address(pointer))
         weakref.finalize(self, _free, current, pointer).atexit = False  # at exit the driver frees everything itself
 
-    def load(self, pointer: int, piece: NDArray[np.uint8], after: Event | None) -> None:
-        self._buffer[: piece.nbytes].reshape(piece.shape)[...] = piece
+    def move(self, pointer: int, piece: NDArray[np.uint8], after: Event | None, to_host: bool) -> None:
+        """Copy a piece by way of the buffer, and wait for it."""
+        staged = self._buffer[: piece.nbytes].reshape(piece.shape)
+        if not to_host:
+            staged[...] = piece
         if after is not None:
             self._stream.wait(after)
-        check(cuMemcpyHtoDAsync(pointer, self._pointer, piece.nbytes, self._stream.handle))
+        if to_host:
+            check(driver.cuMemcpyDtoHAsync(self._pointer, pointer, piece.nbytes, self._stream.handle))
+        else:
+            check(driver.cuMemcpyHtoDAsync(pointer, self._pointer, piece.nbytes, self._stream.handle))
         self._stream.sync()
-
-    def store(self, piece: NDArray[np.uint8], pointer: int, after: Event | None) -> None:
-        if after is not None:
-            self._stream.wait(after)
-        check(cuMemcpyDtoHAsync(self._pointer, pointer, piece.nbytes, self._stream.handle))
-        self._stream.sync()
-        piece[...] = self._buffer[: piece.nbytes].reshape(piece.shape)
+        if to_host:
+            piece[...] = staged
 
 
 def _free(current: Current, pointer: int) -> None:
     with current:
-        cuMemFreeHost(pointer)
+        driver.cuMemFreeHost(pointer)

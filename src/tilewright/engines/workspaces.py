@@ -8,21 +8,11 @@ import threading
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from cuda.bindings.driver import (
-    CUhostFn,
-    CUstreamCaptureStatus,
-    CUuserObject_flags,
-    CUuserObjectRetain_flags,
-    cuGraphRetainUserObject,
-    cuMemsetD32Async,
-    cuStreamGetCaptureInfo,
-    cuUserObjectCreate,
-    cuUserObjectRelease,
-)
+from cuda.bindings import driver
 from cuda.core import Device, Stream
 
 from tilewright.core.errors import LaunchError
-from tilewright.engines.driver import Allocation, Current, check, outside_of_captures
+from tilewright.engines.driver import Allocation, Current, check, outside_of_captures, values
 from tilewright.engines.plan import Memory, Needs
 
 _TICKET_BYTES = 4
@@ -64,10 +54,11 @@ class Workspaces:
             MemoryError: the GPU's memory is full.
         """
         with self._lock, self._current:
-            status, capture, graph, *_ = _capture(stream)
-            if status == CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
+            # Id and graph are known only while the stream is captured.
+            status, capture, graph, *_ = values(driver.cuStreamGetCaptureInfo(stream))
+            if status == driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
                 return self._of_graph(graph, (int(capture), stream), needs).memory
-            owner = _owner(stream)
+            owner = stream, threading.get_ident() if stream == _PER_THREAD_STREAM else 0
             parts = self._of_streams[owner] = self._grown(self._of_streams.get(owner, _Parts()), needs)
             return parts.memory
 
@@ -97,14 +88,13 @@ class Workspaces:
         if parts.cover(needs):
             return parts
         with outside_of_captures():
-            workspace = self._grown_part(parts.workspace, needs.workspace_bytes)
-            tickets = self._grown_part(parts.tickets, needs.tickets * _TICKET_BYTES)
-            relayout = self._grown_part(parts.relayout, needs.relayout_bytes)
+            grown = _Parts(*map(self._grown_part, parts, _sizes(needs)))
+            tickets = grown.tickets
             if tickets is not parts.tickets:
                 self._stream = self._stream or self._device.create_stream()
-                check(cuMemsetD32Async(tickets.pointer, 0, tickets.bytes // _TICKET_BYTES, self._stream.handle))
+                check(driver.cuMemsetD32Async(tickets.pointer, 0, tickets.bytes // _TICKET_BYTES, self._stream.handle))
                 self._stream.sync()
-        return _Parts(workspace, tickets, relayout)
+        return grown
 
     def _grown_part(self, part: "_WorkspacePart", needed: int) -> "_WorkspacePart":
         if part.bytes >= needed:
@@ -136,17 +126,18 @@ class _Parts(NamedTuple):
     relayout: _WorkspacePart = _WorkspacePart()
 
     def cover(self, needs: Needs) -> bool:
-        return (
-            self.workspace.bytes >= needs.workspace_bytes
-            and self.tickets.bytes >= needs.tickets * _TICKET_BYTES
-            and self.relayout.bytes >= needs.relayout_bytes
-        )
+        return all(part.bytes >= size for part, size in zip(self, _sizes(needs), strict=True))
 
     @property
     def memory(self) -> Memory:
         workspace, tickets, relayout = self
         count = tickets.bytes // _TICKET_BYTES
         return Memory(workspace.pointer, workspace.bytes, tickets.pointer, count, relayout.pointer, relayout.bytes)
+
+
+def _sizes(needs: Needs) -> tuple[int, int, int]:
+    """Bytes of the parts that a launch needs."""
+    return needs.workspace_bytes, needs.tickets * _TICKET_BYTES, needs.relayout_bytes
 
 
 class _Owned(NamedTuple):
@@ -187,23 +178,14 @@ def _c_library() -> Any:
     return library
 
 
-def _owner(stream: int) -> tuple[int, int]:
-    return stream, threading.get_ident() if stream == _PER_THREAD_STREAM else 0
-
-
-def _capture(stream: int) -> tuple[Any, ...]:
-    """A stream's capture: its status, its id and its graph, which are known only while it is active."""
-    result, *values = cuStreamGetCaptureInfo(stream)
-    check((result,))
-    return tuple(values)
-
-
 def _give(graph: Any, released: _Released) -> None:
     """Have a graph that is being captured, and all that is made of it, hold something until they are destroyed."""
-    no_wait = CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
-    holder = check(cuUserObjectCreate(released.address, CUhostFn(_Released.callback()), 1, no_wait))
+    no_wait = driver.CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
+    holder = check(driver.cuUserObjectCreate(released.address, driver.CUhostFn(_Released.callback()), 1, no_wait))
     try:
-        check(cuGraphRetainUserObject(graph, holder, 1, CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE))
+        check(
+            driver.cuGraphRetainUserObject(graph, holder, 1, driver.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE)
+        )
     except LaunchError:
-        check(cuUserObjectRelease(holder, 1))
+        check(driver.cuUserObjectRelease(holder, 1))
         raise

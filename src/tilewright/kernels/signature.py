@@ -1,7 +1,7 @@
 """What a CUDA C++ source says of its kernels: names and parameters."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _NO_CODE = re.compile(
@@ -157,6 +157,15 @@ def split(text: str) -> list[str]:
             parts.append(text[start:place])
             start = place + 1
     return [part for part in (*parts, text[start:]) if part.strip()]
+
+
+def edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """A text with other words in some places, each given by its begin and its end."""
+    pieces, place = [], 0
+    for begin, end, instead in sorted(edits):
+        pieces += [text[place:begin], instead]
+        place = end
+    return "".join([*pieces, text[place:]])
 
 
 def closing(text: str, opening: int) -> int:

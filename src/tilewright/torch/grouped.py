@@ -6,7 +6,6 @@ da is a product of the same operator, db one of tilewright::grouped_outer. The l
 host waits for their sizes, so a CUDA graph cannot capture it. Rows that belong to no group have gradients of 0.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from tilewright.calls import dtype_name
 from tilewright.core.dtypes import default_result
 from tilewright.core.errors import ArrayError, DtypeError
 from tilewright.grouped_calls import check_grouped, check_types
-from tilewright.torch.library import LIBRARY, call_operator, check_devices, check_tensors
+from tilewright.torch.library import LIBRARY, call_operator, check_devices, check_tensors, register
 
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
 _NAME, _OUTER_NAME = "tilewright::grouped_matmul", "tilewright::grouped_outer"
@@ -115,22 +114,14 @@ def _backward_of_outer(ctx: Any, d: Any) -> tuple[Any, ...]:
     return da, None if a is None else grouped_op(a, d, offsets, None, True), None
 
 
-def _autocast(device: str, key: str) -> Callable[..., Any]:
-    """Products under autocast: factors in autocast's type."""
-    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
-
-    def multiply(a: Any, b: Any, offsets: Any, *rest: Any) -> Any:
-        dtype = torch.get_autocast_dtype(device)
-        with torch._C._ExcludeDispatchKeyGuard(keys):
-            return grouped_op(a.to(dtype), b.to(dtype), offsets, *rest)
-
-    return multiply
+def _cast(dtype: Any, a: Any, b: Any, *others: Any) -> Any:
+    """A product under autocast: factors in autocast's type."""
+    return grouped_op(a.to(dtype), b.to(dtype), *others)
 
 
+register("grouped_matmul", _multiply, _cast)
 for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("grouped_matmul", _multiply, _key)
     LIBRARY.impl("grouped_outer", _multiply_outer, _key)
-    LIBRARY.impl("grouped_matmul", _autocast(_key.lower(), f"Autocast{_key}"), f"Autocast{_key}")
 torch.library.register_fake(_NAME, _shape_of, lib=LIBRARY)
 torch.library.register_fake(_OUTER_NAME, _shape_of_outer, lib=LIBRARY)
 torch.library.register_autograd(_NAME, _backward, setup_context=_save, lib=LIBRARY)

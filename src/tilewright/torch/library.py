@@ -35,6 +35,30 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 """PyTorch's own functions for those of an epilogue."""
 
 
+def register(name: str, multiply: Callable[..., Any], cast: Callable[..., Any]) -> None:
+    """Register an operator's kernels for the host and for GPUs.
+
+    Args:
+        name: the operator's.
+        multiply: its kernel.
+        cast: calls the operator under autocast, with autocast's type and then the arguments.
+    """
+    for key in ("CPU", "CUDA"):
+        LIBRARY.impl(name, multiply, key)
+        LIBRARY.impl(name, _autocast(key, cast), f"Autocast{key}")
+
+
+def _autocast(key: str, cast: Callable[..., Any]) -> Callable[..., Any]:
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{key}"))
+    device = key.lower()
+
+    def multiply(*arguments: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return cast(torch.get_autocast_dtype(device), *arguments)
+
+    return multiply
+
+
 class Arguments(NamedTuple):
     """Those of a call of the operator. Kernels are called without arguments at the end that have their defaults."""
 

@@ -3,7 +3,7 @@
     matmul(...)             matmul's arguments, checked; writes `out`
         tilewright::matmul      one functional operator
             Autocast            casts, as for torch.mm
-            vmap                batching.py
+            vmap                one product of a batch
             Autograd            gradients.py
             CPU, CUDA           multiplies
             Meta                the result's shape and type
@@ -12,7 +12,7 @@
 It is defined by `Library.define` and `impl`: `torch.library.custom_op` costs the host more in every call.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,8 +24,9 @@ from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import ArrayError, DtypeError
 from tilewright.core.problem import Arithmetic, Epilogue, Scalars, promise_of
 from tilewright.shapes import check_shapes
-from tilewright.torch import batching, gradients, sharding
+from tilewright.torch import gradients, sharding
 from tilewright.torch.library import (
+    ACTIVATIONS,
     LIBRARY,
     NAME,
     Arguments,
@@ -35,6 +36,7 @@ from tilewright.torch.library import (
     launched,
     matmul_op,
     options_of,
+    register,
 )
 
 
@@ -122,33 +124,62 @@ def _shape_of(*arguments: Any) -> Any:
     return a.new_empty(shape, dtype=result)
 
 
-def _autocast(device: str, key: str) -> Callable[..., Any]:
-    """Products under autocast: factors in autocast's type, as torch.mm casts them; bias and c in the result's.
+def _cast(dtype: Any, *arguments: Any) -> Any:
+    """A product under autocast: factors in autocast's type, as torch.mm casts them; bias and c in the result's.
 
     A precision is of float32 factors, so it has no say where they are cast to another type.
     """
-    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+    call = Arguments(*arguments)
 
-    def cast(array: Any, dtype: Any) -> Any:
-        return array.to(dtype) if array.is_floating_point() and array.dtype != torch.float64 else array
+    def cast(array: Any, to: Any) -> Any:
+        return array.to(to) if array.is_floating_point() and array.dtype != torch.float64 else array
 
-    def matmul(*arguments: Any) -> Any:
-        call = Arguments(*arguments)
-        dtype = torch.get_autocast_dtype(device)
-        result = dtype if call.out_dtype is None else call.out_dtype
-        bias, c = (None if array is None else cast(array, result) for array in (call.bias, call.c))
-        with torch._C._ExcludeDispatchKeyGuard(keys):
-            a, b = cast(call.a, dtype), cast(call.b, dtype)
-            precision = call.precision if dtype == torch.float32 else None
-            return matmul_op(*call._replace(a=a, b=b, bias=bias, c=c, precision=precision))
-
-    return matmul
+    result = dtype if call.out_dtype is None else call.out_dtype
+    bias, c = (None if array is None else cast(array, result) for array in (call.bias, call.c))
+    precision = call.precision if dtype == torch.float32 else None
+    a, b = cast(call.a, dtype), cast(call.b, dtype)
+    return matmul_op(*call._replace(a=a, b=b, bias=bias, c=c, precision=precision))
 
 
-for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("matmul", _multiply, _key)
-    LIBRARY.impl("matmul", _autocast(_key.lower(), f"Autocast{_key}"), f"Autocast{_key}")
+def _batched(info: Any, in_dims: Sequence[int | None], *arguments: Any) -> tuple[Any, int]:
+    """The product of arguments of which some have a dimension that is mapped over: in_dims says which.
+
+    A bias for every product of the map, and c, are added by PyTorch.
+
+    Returns:
+        the result, and where its mapped dimension is.
+    """
+    call = Arguments(*arguments)
+    of_a, of_b, of_bias, of_c = (*in_dims, None, None)[:4]
+    rank_a, rank_b = call.a.dim() - (of_a is not None), call.b.dim() - (of_b is not None)
+    of_rows, of_cols, rank = rank_a == 1, rank_b == 1, max(rank_a, rank_b, 2)
+
+    def lifted(array: Any, dim: int | None, row: bool, column: bool) -> Any:
+        """The array as matrices; where it is mapped, that dimension comes first, before `rank` others."""
+        array = array if dim is None else array.movedim(dim, 0)
+        array = array.unsqueeze(-1) if column else array
+        array = array.unsqueeze(-2) if row else array
+        return array if dim is None else array[(slice(None), *[None] * (rank + 1 - array.dim()))]
+
+    a, b = lifted(call.a, of_a, of_rows, False), lifted(call.b, of_b, False, of_cols)
+    adds_c = call.c is not None and call.beta != 0
+    if of_bias is None and not adds_c and (of_a, of_b) != (None, None):
+        result = matmul_op(*call._replace(a=a, b=b, c=None))
+    else:
+        settings = {"out_dtype": call.out_dtype, "precision": call.precision, "batch_invariant": call.batch_invariant}
+        result = matmul_op(a, b, alpha=call.alpha, **settings)
+        if adds_c:
+            result = result + call.beta * lifted(call.c, of_c, of_rows, of_cols)
+        if call.bias is not None:
+            result = result + lifted(call.bias, of_bias, call.bias.dim() - (of_bias is not None) == 1, False)
+        if call.activation is not None:
+            result = ACTIVATIONS[call.activation](result)
+    result = result.squeeze(-2) if of_rows else result
+    return (result.squeeze(-1) if of_cols else result), 0
+
+
+register("matmul", _multiply, _cast)
 LIBRARY.impl("matmul", gradients.matmul, "Autograd", with_keyset=True)
 torch.library.register_fake(NAME, _shape_of, lib=LIBRARY)
-torch.library.register_vmap(NAME, batching.matmul, lib=LIBRARY)
+torch.library.register_vmap(NAME, _batched, lib=LIBRARY)
 sharding.register()

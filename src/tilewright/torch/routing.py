@@ -26,8 +26,7 @@ from tilewright.core.errors import LibraryError, ProblemError, TilewrightError
 from tilewright.core.problem import Scalars, promise_of
 from tilewright.engines import launcher
 from tilewright.engines.launcher import Launcher
-from tilewright.torch.account import Report
-from tilewright.torch.decisions import TF32, Decision, Expect, Options, Product, decide, expect
+from tilewright.torch.decisions import TF32, Decision, Expect, Options, Product, Report, decide, expect
 from tilewright.torch.library import invariant_by, options_of, precision_of
 from tilewright.torch.shortcut import ADDENDS, Shortcut, ShortcutModule
 from tilewright.torch.shortcut import load as load_shortcut
@@ -143,13 +142,7 @@ def _options_by(precision: str | None, batch_invariant: bool) -> Options:
     )
     rounded = tf32 if precision in (None, TF32) else batch_invariant and own
     by = {"none": own, "ieee": ieee if precision is None else own, TF32: rounded}
-    return Options(_said_now, by, batch_invariant)
-
-
-def _said_now() -> str:
-    """What PyTorch says of the precision of float32 products."""
-    said: str = _precision("cuda", "matmul")
-    return said
+    return Options(lambda: _precision("cuda", "matmul"), by, batch_invariant)
 
 
 def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Options, decided: _Decided) -> _Kernel:

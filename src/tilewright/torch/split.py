@@ -116,26 +116,22 @@ def division_of(call: Call, operands: _SplitOperands, count: int) -> Division:
     engine = call.engine
     assert engine is not None and engine.capability is not None
     gpu = engine.capability, engine.device_name
-    return _division(call.arithmetic, call.request.rung, gpu, (m, n, k), operands.c is not None, count)
+    of = call.arithmetic
+    work = Work(m, n, k, ITEM_BYTES[of.factors], ITEM_BYTES[of.result], operands.c is not None)
+    return _division(of, call.request.rung, gpu, work, count)
+
+
+_Gpu = tuple[tuple[int, int], str]
+"""Capability and name."""
 
 
 @lru_cache(maxsize=256)
-def _division(
-    arithmetic: Arithmetic,
-    rung: Rung | None,
-    gpu: tuple[tuple[int, int], str],
-    sizes: tuple[int, int, int],
-    reads_c: bool,
-    count: int,
-) -> Division:
-    work = Work(*sizes, ITEM_BYTES[arithmetic.factors], ITEM_BYTES[arithmetic.result], reads_c)
+def _division(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, work: Work, count: int) -> Division:
     return divide(partial(_expected_us, arithmetic, rung, gpu, work.k), work, count, LINK_BYTES_US)
 
 
 @lru_cache(maxsize=4096)
-def _expected_us(
-    arithmetic: Arithmetic, rung: Rung | None, gpu: tuple[tuple[int, int], str], k: int, m: int, n: int
-) -> float:
+def _expected_us(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, k: int, m: int, n: int) -> float:
     """What a product takes a GPU of this capability and name; 0 where nobody can tell."""
     capability, name = gpu
     try:
@@ -207,14 +203,15 @@ def _by_columns(tensor: Any) -> bool:
 
 def _copy(target: Any, source: Any, to: int, of: int, stream: Any) -> None:
     """Start to copy a matrix between two GPUs, in a stream."""
-    from tilewright.engines.peers import Lines, copy_lines  # noqa: PLC0415 - needs the CUDA bindings
+    from tilewright.engines.peers import copy_lines  # noqa: PLC0415 - needs the CUDA bindings
 
     if _by_columns(target):
         target, source = target.T, source.T
     item = source.element_size()
-    lines = [Lines(one.data_ptr(), one.stride(0) * item) for one in (target, source)]
+    into, lines = ((one.data_ptr(), one.stride(0) * item) for one in (target, source))
     count, length = source.shape
-    copy_lines(_engine(to), lines[0], _engine(of), lines[1], length * item, count, stream.cuda_stream)
+    gpus: list[Any] = [gpu_engine(None, device) for device in (to, of)]
+    copy_lines(gpus[0], into, gpus[1], lines, length * item, count, stream.cuda_stream)
 
 
 def _is_dense(matrix: Any) -> bool:
@@ -227,7 +224,3 @@ def _dense(matrix: Any, by_columns: bool) -> Any:
     if _is_dense(matrix) and _by_columns(matrix) == by_columns:
         return matrix
     return matrix.T.contiguous().T if by_columns else matrix.contiguous()
-
-
-def _engine(device: int) -> Any:
-    return gpu_engine(None, device)

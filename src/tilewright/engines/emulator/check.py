@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,11 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import Layout, Problem, Scalars, Scale, Scaling
 from tilewright.engines.base import run
-from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, checker_of, divided, padded
+from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, checker_of, padded
 from tilewright.engines.emulator.compiler import CHECKED, OVERFLOWS
-from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, Executables, LaunchFacts
-from tilewright.engines.emulator.program import ABSENT_LANES, WaitsForBlocksError, Watch
-from tilewright.engines.emulator.schedules import orders
+from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, Executables, LaunchFacts, Watcher
+from tilewright.engines.emulator.program import Watch
+from tilewright.engines.emulator.schedules import Seen, first_run, orders, run_again
 from tilewright.kernels.families import Copying, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
@@ -26,8 +26,7 @@ _SIDE = 256
 """Rows and columns of C that most tiles divide."""
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(NamedTuple):
     """What came of a check."""
 
     findings: list[Finding]
@@ -122,23 +121,19 @@ def check(
     """
     launched = multiprocessors, executables
     session = _CheckSession(kernel, config, problem, (a, b, c), bias, scalars, scales, ends, kept, *launched)
-    result, error = session.run()
-    findings, notes = divided(finding for checker in session.checkers for finding in checker.findings())
-    if error and not findings:
-        findings.append(Finding("launch", None, message=error))
-    if absent := [one for checker in session.checkers for one in checker.absent_lanes()]:
-        findings += absent if session.reads_absent_lanes(result, error) else ()
+    first, findings, notes = first_run(session.look)
+    result = first.outputs["C"]
     # Threads that never meet, and have no memory that one of them writes in common, cannot depend on their order.
     if findings or not (session.meets or kernel.foreign):
         return Checked(findings, result, notes)
-    for order, watch in orders(session.has_turns, session.together).items():
-        other, error = session.run(watch)
+    for order, watch in orders(session.has_turns, first.together).items():
+        other, error = run_again(session.run, watch)
         bits = f"u{result.itemsize}"
         different = np.argwhere(other.view(bits) != result.view(bits)).tolist()
         if error or different:
-            first = ", ".join(map(str, different[0])) if different else ""
+            place = ", ".join(map(str, different[0])) if different else ""
             message = error or (
-                f"C[{first}] and {len(different) - 1} other elements of {result.size} differ when threads run {order}"
+                f"C[{place}] and {len(different) - 1} other elements of {result.size} differ when threads run {order}"
             )
             findings.append(Finding("order", None, message=message))
     return Checked(findings, result, notes)
@@ -161,12 +156,10 @@ class _CheckSession:
         multiprocessors: int,
         executables: Executables | None,
     ) -> None:
-        self.together = False
-        """Whether all blocks have to run together."""
         self._kernel, self._config = kernel, config
         self._scalars, self._kept = scalars, kept
         build = OVERFLOWS if is_vast(problem) else CHECKED
-        self._engine = EmulatorEngine(build, self._watch, multiprocessors, executables)
+        self._engine = EmulatorEngine(build, multiprocessors=multiprocessors, executables=executables)
         a, b, c = operands
         lay = _apart if kernel.takes.gaps else _together
         self._c = c
@@ -186,58 +179,43 @@ class _CheckSession:
         self._bias = None if bias is None else padded(bias[np.newaxis], bias.size)
         self._scales = [None if lines is None else self._engine.upload(lines, _with_gap(lines)) for lines, _ in laid]
         self._ends = None if ends is None else self._engine.upload(ends[np.newaxis])
-        self._again: Watch | None = None
         self.has_turns = False
         """Whether a launch has atomic operations or fences."""
         self.meets = False
         """Whether threads of a launch have ways to meet."""
         self._padded_at: dict[int, int] = {}
-        self._absent_lanes = ABSENT_LANES[0]
-        self.checkers: list[Checker] = []
 
-    def reads_absent_lanes(self, result: NDArray[Any], error: str) -> bool:
-        """Whether the first run, which gave these, does something else where shuffles get other bits of lanes that take
-        no part."""
-        found = [checker.findings() for checker in self.checkers]
-        for self._absent_lanes in ABSENT_LANES[1:]:
-            self.checkers.clear()
-            other, failure = self.run()
-            again = [checker.findings() for checker in self.checkers]
-            if other.tobytes() != result.tobytes() or failure != error or again != found:
-                return True
-        return False
+    def look(self, together: bool, absent_lanes: int) -> Seen:
+        """Run under checkers, one of each launch."""
+        checkers: list[Checker] = []
 
-    def run(self, again: Watch | None = None) -> tuple[NDArray[Any], str]:
-        """C, and why the launch failed.
+        def watch(facts: LaunchFacts) -> Watch:
+            self.has_turns |= facts.executable.program.has_turns
+            self.meets |= facts.executable.program.meets or facts.shared_bytes > 0
+            checkers.append(checker_of(facts, arrays_of(facts, self._padded_at)))
+            return Watch(checkers[-1], together=together, absent_lanes=absent_lanes)
 
-        again: how the kernel runs; None for the first time, when the checker looks on.
-        """
-        self._again = again
+        result, failure = self._result(watch)
+        return Seen.by(checkers, {"C": result}, failure, together)
+
+    def run(self, watch: Watch) -> tuple[NDArray[Any], LaunchError | None]:
+        """C, and why the launch failed."""
+        return self._result(lambda facts: watch)
+
+    def _result(self, watcher: Watcher) -> tuple[NDArray[Any], LaunchError | None]:
         a, b = self._factors
         problem = self._problem
         d = padded(self._held, problem.d.ld)
         c = d if problem.addend == problem.d else padded(self._c, problem.addend.ld)
         self._padded_at = {matrix.pointer: matrix.owner.slack for matrix in (a, b, c, d, self._bias) if matrix}
-        error = ""
+        self._engine.watcher = watcher
+        error = None
         try:
             what = self._engine, self._kernel, self._config, problem, a, b, d, self._scalars
             run(*what, c=c, bias=self._bias, scales=self._scales, offsets=self._ends, kept=self._kept)
         except LaunchError as failure:
-            if isinstance(failure, WaitsForBlocksError) and not self.together:
-                self.together = True
-                self.checkers.clear()
-                return self.run(again and replace(again, together=True))
-            error = str(failure)
+            error = failure
         return self._engine.download(d), error
-
-    def _watch(self, facts: LaunchFacts) -> Watch:
-        self.has_turns |= facts.executable.program.has_turns
-        self.meets |= facts.executable.program.meets or facts.shared_bytes > 0
-        if self._again is not None:
-            return self._again
-        checker = checker_of(facts, arrays_of(facts, self._padded_at))
-        self.checkers.append(checker)
-        return Watch(checker, together=self.together, absent_lanes=self._absent_lanes)
 
 
 def _apart(array: NDArray[Any], layout: Layout) -> Layout:

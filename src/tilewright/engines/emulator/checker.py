@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from tilewright.core.errors import MemoryFullError
 from tilewright.core.problem import Order
 from tilewright.engines.base import Matrix, matrix_at
-from tilewright.engines.emulator.engine import LaunchFacts
+from tilewright.engines.emulator.engine import Array, LaunchFacts
 from tilewright.engines.emulator.program import Observer, load_runtime
+from tilewright.engines.emulator.repeating import no_room, zeros
 from tilewright.engines.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
 from tilewright.engines.emulator.symbols import Place, SourceLine, places, shared_variables
-from tilewright.engines.emulator.zero_pages import no_room, zeros
 from tilewright.kernels.source_lines import arguments_of
 
 _ALIGNMENT = 256
@@ -30,19 +30,6 @@ _LEAST_SLACK = 64 * 1024
 _LARGEST_SCALAR = 16
 _SHADOW = 48
 """Bytes of shadow memory of an element."""
-
-
-class CheckedArray(NamedTuple):
-    """Memory that a kernel may use."""
-
-    name: str
-    matrix: Matrix
-    constant: bool = False
-    """Whether nothing may write to it."""
-    written: bool = True
-    """Whether it has values from the beginning."""
-    slack: int = 0
-    """Bytes before and after it that an access may touch without harm: it is reported, and the launch goes on."""
 
 
 class _CheckedArrayStruct(ctypes.Structure):
@@ -72,8 +59,7 @@ _WRITTEN = np.dtype([("offset", "u8"), ("bytes", "u8"), ("block", "u4", 3), ("pa
 """struct Checker::Written of checker.hpp."""
 
 
-@dataclass(frozen=True)
-class Party:
+class Party(NamedTuple):
     """A thread that takes part in a fault."""
 
     did: str
@@ -180,11 +166,8 @@ _WHY = {
 }
 
 
-class Source(NamedTuple):
-    """What a kernel was compiled from."""
-
-    file: Path
-    macros: Mapping[str, int | str]
+Source = tuple[Path, Mapping[str, int | str]]
+"""What a kernel was compiled from: its file, and macros."""
 
 
 class Checker(Observer):
@@ -199,11 +182,7 @@ class Checker(Observer):
     """
 
     def __init__(
-        self,
-        library: Path,
-        arrays: Sequence[CheckedArray],
-        overlaps: bool = False,
-        source: Source | None = None,
+        self, library: Path, arrays: Sequence[Array], overlaps: bool = False, source: Source | None = None
     ) -> None:
         runtime = load_runtime()
         make: Any = runtime.simt_make_checker
@@ -271,7 +250,7 @@ class Checker(Observer):
         return found
 
 
-def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyType({})) -> list[CheckedArray]:
+def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyType({})) -> list[Array]:
     """What a kernel may use in a launch, as its source calls it. Nothing may write to A, B and the bias, nor to C
     where D is another array.
 
@@ -279,30 +258,29 @@ def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyTyp
         facts: of the launch.
         padded_at: bytes before and behind the array at an address that are nobody else's.
     """
-    arrays: dict[int, CheckedArray] = {}
+    arrays: dict[int, Array] = {}
     as_source = {"A": "B", "B": "A"} if facts.executable.kernel.exchanged else {}
     constant = {"A", "B", "bias"}
     if not {one.matrix.pointer for one in facts.arrays if one.name == "D"} & {
         one.matrix.pointer for one in facts.arrays if one.name == "C"
     }:
         constant.add("C")
-    for name, matrix, written in ((one.name, one.matrix, one.written) for one in facts.arrays):
-        slack, name = padded_at.get(matrix.pointer, 0), as_source.get(name, name)
-        arrays.setdefault(matrix.pointer, CheckedArray(name, matrix, name in constant, written, slack))
+    for one in facts.arrays:
+        name, at = as_source.get(one.name, one.name), one.matrix.pointer
+        arrays.setdefault(at, one._replace(name=name, constant=name in constant, slack=padded_at.get(at, 0)))
     return list(arrays.values())
 
 
-def checker_of(facts: LaunchFacts, arrays: Sequence[CheckedArray]) -> Checker:
+def checker_of(facts: LaunchFacts, arrays: Sequence[Array]) -> Checker:
     """A checker of a launch that is about to begin, which may use these arrays."""
     executable = facts.executable
     kernel = executable.kernel
     names = kernel.defines(executable.config, executable.variant)
     names |= arguments_of(kernel.template, kernel.entry_point(executable.config))
-    return Checker(executable.program.library, arrays, kernel.overlaps, Source(kernel.source, names))
+    return Checker(executable.program.library, arrays, kernel.overlaps, (kernel.source, names))
 
 
-@dataclass(frozen=True)
-class Padded:
+class Padded(NamedTuple):
     """Memory of a matrix, with as many bytes before and behind it that are nobody else's."""
 
     memory: NDArray[np.uint8]
@@ -333,20 +311,10 @@ def padded(array: NDArray[Any], ld: int, order: Order = "row") -> Matrix:
     return matrix_at(memory.ctypes.data + start, array, ld, order, Padded(memory, slack))
 
 
-def _region(array: CheckedArray) -> _CheckedArrayStruct:
-    matrix = array.matrix
-    return _CheckedArrayStruct(
-        array.name.encode(),
-        matrix.pointer,
-        matrix.rows,
-        matrix.cols,
-        matrix.ld,
-        np.dtype(matrix.dtype).itemsize,
-        array.constant,
-        array.written,
-        matrix.rows == 1,
-        array.slack,
-    )
+def _region(array: Array) -> _CheckedArrayStruct:
+    name, matrix, written, constant, slack = array
+    lies = matrix.pointer, matrix.rows, matrix.cols, matrix.ld, np.dtype(matrix.dtype).itemsize
+    return _CheckedArrayStruct(name.encode(), *lies, constant, written, matrix.rows == 1, slack)
 
 
 def _party(facts: dict[str, Any], lines: dict[int, Place]) -> Party:

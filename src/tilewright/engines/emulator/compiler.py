@@ -1,7 +1,6 @@
 """Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run."""
 
 import contextlib
-import ctypes
 import os
 import re
 import threading
@@ -20,7 +19,7 @@ from tilewright.engines.emulator.runtime_library import Runtime, base_options, f
 from tilewright.engines.emulator.subscripts import with_arrays
 from tilewright.engines.emulator.wrapped_indices import with_exact_values
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
-from tilewright.engines.included import included, reaches
+from tilewright.engines.included import included
 from tilewright.kernels.device_text import device_text
 
 _HERE = Path(__file__).parent
@@ -159,6 +158,7 @@ def compile_kernel(
     build: Build = FAST,
     foreign: bool = False,
     filled: Sequence[str] = (),
+    exact: bool | None = None,
 ) -> Path:
     """Compile a kernel to a shared object, or take that from the cache.
 
@@ -170,27 +170,17 @@ def compile_kernel(
         foreign: whether the source is anybody's, which may have host code and values of its own for the macros
             (`device_text`).
         filled: variables of the source that `Program.fill` is to find.
+        exact: whether the source's unsigned integers know their exact values, which not all sources allow; None: where
+            that is of use and can be.
 
     Raises:
         CompileError: the compiler refuses the source; its words are in the message.
         EngineUnavailableError: there is no working C++ compiler, or the environment asks for an unknown optimization.
     """
-    if foreign and build.overflows:  # ours have indices of 64 bits
+    defines = defines or {}
+    if exact is None and foreign and build.overflows:  # ours have indices of 64 bits
         with contextlib.suppress(CompileError):
-            return _compiled(source, entry, defines or {}, build, foreign, filled, exact=True)
-    return _compiled(source, entry, defines or {}, build, foreign, filled)
-
-
-def _compiled(
-    source: Path | str,
-    entry: str,
-    defines: Mapping[str, int | str],
-    build: Build,
-    foreign: bool,
-    filled: Sequence[str],
-    exact: bool = False,
-) -> Path:
-    """The same. exact: whether the source's unsigned integers know their exact values, which not all sources allow."""
+            return compile_kernel(source, entry, defines, build, foreign, filled, exact=True)
     compiler = find_compiler()
     base = base_options(compiler)
     runtime = find_runtime()
@@ -233,7 +223,7 @@ def _compiled(
     ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp", *(["index.hpp"] if exact else []))]
     if by_macros or ptx.texts != rewritten:
         ahead.append(_INCLUDE[0] / _PTX_HEADER)
-    elif reaches((text, *contents), _OF_LONG_HEADER - {header for header, _ in own}, _INCLUDE):
+    elif _reached(text, *contents) & _OF_LONG_HEADER - {header for header, _ in own}:
         ahead.append(_INCLUDE[0] / _LONG_HEADER)
     prelude = "".join(f'#include "{header}"\n' for header in ahead)
     parsed = None if compiler.is_clang else _parsed(compiler, tuple(options), prelude, runtime, cache.folder())
@@ -282,6 +272,11 @@ def _compiled(
         return cache.store(name, SUFFIX, output.read_bytes())
 
 
+def _reached(*texts: str) -> set[str]:
+    """Names of the headers of ours that sources include, themselves or by way of others."""
+    return {Path(name).name for text in texts for name, _ in included(text, *_INCLUDE)}
+
+
 def _place(folder: Path, file: str, headers: Sequence[tuple[str, str]], contents: Sequence[str]) -> Path:
     """Where a source is to be written. Where headers of its own have other contents here, all of them lie around it."""
     if all(content == text for (_, text), content in zip(headers, contents, strict=True)):
@@ -312,23 +307,8 @@ def _link(compiler: Compiler, arguments: Sequence[str], output: Path) -> None:
 @lru_cache
 def _thread_local_library() -> list[str]:
     """The library that finds a thread's variables, which is this process's loader, if the system has it apart."""
-    process = ctypes.CDLL(None)
-    with contextlib.suppress(AttributeError):
-        place = _SymbolInfo()
-        if process.dladdr(ctypes.cast(process.__tls_get_addr, ctypes.c_void_p), ctypes.byref(place)):
-            return [os.fsdecode(place.file)]
-    return []
-
-
-class _SymbolInfo(ctypes.Structure):
-    """What dladdr says of an address (`Dl_info`)."""
-
-    _fields_ = (
-        ("file", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("symbol", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    )
+    mapped = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").split()
+    return [one for one in dict.fromkeys(mapped) if Path(one).name.startswith("ld-")][:1]
 
 
 _PARSING = threading.Lock()

@@ -1,8 +1,8 @@
-"""Counts what a launch does to memory and how much it computes, on the emulator; see access_counter.cpp."""
+"""Counts what a launch does to memory and how much it computes, on the emulator (access_counter.cpp): of matrix
+products and of any other kernel."""
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +13,12 @@ from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.arguments import Source
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.compiler import TRACED, Build
-from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, LaunchFacts
-from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load_runtime
+from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine
+from tilewright.engines.emulator.launches import Placed, compile_launch, draw
+from tilewright.engines.emulator.program import UNWATCHED, Observer, WaitsForBlocksError, Watch, load_runtime
 from tilewright.engines.plan import Pointers
+from tilewright.engines.relayouts import Job
+from tilewright.kernels.launches import Launch
 from tilewright.kernels.spec import RANGE_WORDS, Config, Kernel, scale_count
 from tilewright.kernels.takes import Variant
 
@@ -31,8 +34,7 @@ class Tally(NamedTuple):
     least_wavefronts: int
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """A place in the code that accesses memory, and what all its accesses cost."""
 
     library: Path
@@ -58,8 +60,7 @@ class Site:
     """Where accesses of neighbouring words become vectors of up to this many bytes: 4 (none do), 8 or 16."""
 
 
-@dataclass(frozen=True)
-class MemoryCounts:
+class MemoryCounts(NamedTuple):
     """What blocks of a launch did to memory."""
 
     sites: tuple[Site, ...]
@@ -87,8 +88,7 @@ class _Counts(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in Operations._fields)
 
 
-@dataclass(frozen=True)
-class Operands:
+class Operands(NamedTuple):
     """A, B and C of a launch, and its scalars."""
 
     a: Matrix
@@ -100,35 +100,65 @@ class Operands:
 def access_counter() -> Observer:
     """An observer whose report `memory_counts` reads."""
     runtime = load_runtime()
-    runtime.simt_make_access_counter.restype = ctypes.c_void_p
     return Observer(runtime, runtime.simt_make_access_counter())
 
 
-def operation_counts(library: Path) -> Callable[[], Operations]:
-    """What reads how much a kernel of the COUNTED build in this library has computed since it was loaded."""
+def operations_of(library: Path, run: Callable[[], None]) -> Operations:
+    """How much a kernel of the COUNTED build in this library computes in some runs."""
     loaded = ctypes.CDLL(str(library))
     loaded.simt_operation_counts.restype = ctypes.POINTER(_Counts)
     counts = loaded.simt_operation_counts().contents
-    return lambda: Operations(counts.ffma, counts.fmul, counts.fadd)
+    before = [getattr(counts, name) for name in Operations._fields]
+    run()
+    return Operations(*(getattr(counts, name) - known for name, known in zip(Operations._fields, before, strict=True)))
 
 
-class _Counter:
-    """Runs blocks of a kernel, which make no copies of operands, in a build that lets them be counted."""
+IN_TURN = 1
+"""A schedule that keeps a launch on one thread of the host, on which operations are counted."""
 
-    def __init__(self, build: Build, kernel: Kernel, config: Config, variant: Variant, multiprocessors: int) -> None:
+
+class BlockCounter:
+    """Runs blocks of a kernel, which make no copies of operands, and counts what they do.
+
+    Raises:
+        EngineUnavailableError: there is no working C++ compiler.
+    """
+
+    def __init__(
+        self, kernel: Kernel, config: Config, variant: Variant, multiprocessors: int = MULTIPROCESSORS
+    ) -> None:
+        self._of = kernel, config, variant
         self._watch = UNWATCHED
-        self.engine = EmulatorEngine(build, self._look, multiprocessors)
-        self._executable = self.engine.compile(kernel, config, variant)
+        self.engine = EmulatorEngine(TRACED, lambda facts: self._watch, multiprocessors)
+        self._counted = EmulatorEngine(COUNTED, lambda facts: self._watch, multiprocessors)
 
-    def _run(self, problem: Problem, operands: Operands, watch: Watch) -> None:
+    def memory(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> MemoryCounts:
+        """What the blocks of these numbers, or all, do to memory; C is overwritten.
+
+        Raises:
+            LaunchError: the operands do not fit the kernel's compiled form, or the kernel failed.
+        """
+        observer = access_counter()
+        self._run(self.engine, problem, operands, Watch(observer, blocks))
+        return memory_counts(observer.report(), self.engine.compile(*self._of).program.library)
+
+    def operations(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> Operations:
+        """What they compute; C is overwritten.
+
+        Raises:
+            LaunchError: as `memory`.
+        """
+        watch = Watch(blocks=blocks, schedule=IN_TURN)
+        library = self._counted.compile(*self._of).program.library
+        return operations_of(library, lambda: self._run(self._counted, problem, operands, watch))
+
+    def _run(self, engine: EmulatorEngine, problem: Problem, operands: Operands, watch: Watch) -> None:
         self._watch = watch
+        kernel, config, variant = self._of
+        sources, known = _known(kernel, problem)
+        step = engine.step(Job(kernel, config, problem, variant, sources), engine.compile(*self._of))
         pointers = Pointers(operands.a.pointer, operands.b.pointer, operands.c.pointer)
-        sources, known = _known(self._executable.kernel, problem)
-        step = self.engine.step(self._executable, problem, sources)
-        self.engine.launch(step, pointers, operands.scalars, known.ctypes.data)
-
-    def _look(self, facts: LaunchFacts) -> Watch:
-        return self._watch if facts.executable is self._executable else UNWATCHED
+        engine.launch(step, pointers, operands.scalars, known.ctypes.data)
 
 
 def _known(kernel: Kernel, problem: Problem) -> tuple[dict[str, Source], NDArray[np.uint32]]:
@@ -146,57 +176,6 @@ def _known(kernel: Kernel, problem: Problem) -> tuple[dict[str, Source], NDArray
     return sources, np.zeros(words, np.uint32)
 
 
-class MemoryCounter(_Counter):
-    """Runs blocks of a kernel and counts what they do to memory.
-
-    Raises:
-        EngineUnavailableError: there is no working C++ compiler.
-    """
-
-    def __init__(
-        self, kernel: Kernel, config: Config, variant: Variant, multiprocessors: int = MULTIPROCESSORS
-    ) -> None:
-        super().__init__(TRACED, kernel, config, variant, multiprocessors)
-
-    def count(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> MemoryCounts:
-        """Run the blocks of these numbers, or all; C is overwritten.
-
-        Raises:
-            LaunchError: the operands do not fit the kernel's compiled form, or the kernel failed.
-        """
-        observer = access_counter()
-        self._run(problem, operands, Watch(observer, blocks))
-        return memory_counts(observer.report(), self._executable.program.library)
-
-
-IN_TURN = 1
-"""A schedule that keeps a launch on one thread of the host, on which operations are counted."""
-
-
-class OperationCounter(_Counter):
-    """Runs blocks of a kernel and counts what they compute.
-
-    Raises:
-        EngineUnavailableError: there is no working C++ compiler.
-    """
-
-    def __init__(
-        self, kernel: Kernel, config: Config, variant: Variant, multiprocessors: int = MULTIPROCESSORS
-    ) -> None:
-        super().__init__(COUNTED, kernel, config, variant, multiprocessors)
-        self._read = operation_counts(self._executable.program.library)
-
-    def count(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> Operations:
-        """Run the blocks of these numbers, or all; C is overwritten.
-
-        Raises:
-            LaunchError: the operands do not fit the kernel's compiled form, or the kernel failed.
-        """
-        before = self._read()
-        self._run(problem, operands, Watch(blocks=blocks, schedule=IN_TURN))
-        return Operations(*(after - earlier for after, earlier in zip(self._read(), before, strict=True)))
-
-
 def memory_counts(report: Any, library: Path) -> MemoryCounts:
     """What an access counter has seen of a kernel in this library."""
     sites = []
@@ -205,3 +184,68 @@ def memory_counts(report: Any, library: Path) -> MemoryCounts:
         sites.append(Site(library=library, merged=merged, **site))
     names = ("blocks", "tile_bytes", "tile_shared_bytes", "tiles", "fragments")
     return MemoryCounts(tuple(sites), *(report[name] for name in names))
+
+
+_VOLATILE = b"__tsan_volatile_"
+"""How names begin that a library has whose kernel makes volatile accesses."""
+
+
+class LaunchCounter:
+    """Counts of a launch, on inputs as the check draws them."""
+
+    def __init__(self, launch: Launch) -> None:
+        """Draw the inputs."""
+        self._launch, self._inputs = launch, draw(launch)
+        self.together = False
+        """Whether all blocks have to run together: one waits for others that come after it."""
+
+    def memory(self, blocks: Sequence[int] | None = None) -> MemoryCounts:
+        """What its blocks of these numbers, or all, do to memory. All run together where they wait for each other.
+
+        Raises:
+            CompileError: the compiler refuses the source.
+            EngineUnavailableError: there is no C++ compiler.
+            LaunchError: a GPU would refuse the launch, or the kernel failed.
+            WaitsForBlocksError: a block waits for others, which are not among these, or are too many to run together.
+        """
+        program, counter = compile_launch(self._launch, TRACED), access_counter()
+        try:
+            Placed(self._launch, self._inputs).run(program, Watch(counter, blocks, together=self.together))
+        except WaitsForBlocksError:
+            if blocks is not None or self.together:
+                raise
+            self.together = True
+            return self.memory()
+        return memory_counts(counter.report(), program.library)
+
+    def waits_in_turn(self, blocks: Sequence[int] | None = None) -> bool:
+        """Whether these blocks wait for others in the order in which operations are counted, where nothing would end
+        that.
+
+        Raises:
+            CompileError, EngineUnavailableError, LaunchError: as `memory`.
+        """
+        program = compile_launch(self._launch, TRACED)
+        if not program.has_turns and _VOLATILE not in program.library.read_bytes():
+            return False
+        try:
+            Placed(self._launch, self._inputs).run(program, Watch(access_counter(), blocks, IN_TURN))
+        except WaitsForBlocksError:
+            return True
+        return False
+
+    def operations(self, blocks: Sequence[int] | None = None) -> Operations:
+        """What they compute in float32.
+
+        Raises:
+            CompileError: the source does not compile with floats that count.
+            EngineUnavailableError, LaunchError: as `memory`.
+        """
+        program = compile_launch(self._launch, COUNTED)
+        watch = Watch(blocks=blocks, schedule=IN_TURN)
+        return operations_of(program.library, lambda: Placed(self._launch, self._inputs).run(program, watch))
+
+
+def synchronises(launch: Launch) -> bool:
+    """Whether the kernel synchronises its grid."""
+    return compile_launch(launch, TRACED).cooperative

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright.kernels.signature import FUNCTION_HEAD, NAMESPACE_HEAD, without_comments, without_directives
+from tilewright.kernels.signature import FUNCTION_HEAD, NAMESPACE_HEAD, edited, without_comments, without_directives
 
 _ALIGNMENT = r"(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _DECLARATION = re.compile(
@@ -97,10 +97,7 @@ class _File:
             later = (each for each in self.functions if each.begin > own.get(name, 0))
             users = (each for each in later if _uses(each, self.code, name))
             edits += [(user.begin, user.begin, pointer) for user in users]
-        text = self.text
-        for begin, end, instead in sorted(edits, reverse=True):
-            text = text[:begin] + instead + text[end:]
-        return text
+        return edited(self.text, edits)
 
 
 def _declaration(match: re.Match[str]) -> _Declaration:

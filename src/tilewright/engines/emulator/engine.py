@@ -4,11 +4,10 @@ import ctypes
 import math
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +15,19 @@ from numpy.typing import NDArray
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import LaunchError
 from tilewright.core.hardware import round_up
-from tilewright.core.problem import SCALED_BLOCK, Layout, Order, Problem, Scalars
+from tilewright.core.problem import SCALED_BLOCK, Layout, Order, Scalars
 from tilewright.engines import tensor_maps
-from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
-from tilewright.engines.base import CompileReport, Matrix, Work, array_of, matrix_at, memory_lines
+from tilewright.engines.arguments import MAP_BYTES, pack, shape_of
+from tilewright.engines.base import CompileReport, Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.emulator import host
 from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load_compiled
 from tilewright.engines.host_compiler import find_compiler
-from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import Copy, Job, jobs, kept_as, needs, numbers, together
+from tilewright.engines.plan import SLOTS, Kept, Plan, Pointers, Step
+from tilewright.engines.relayouts import Copy, Job, numbers, together
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, Config, Kernel, Workspace
-from tilewright.kernels.takes import Addresses, Variant
+from tilewright.kernels.takes import Variant
 
 _ALIGNMENT = 256
 """Of memory, in bytes: what a GPU's allocations have."""
@@ -40,8 +39,6 @@ _MARK = 0x70616D726F736E65
 
 MULTIPROCESSORS = 4
 """For how many multiprocessors geometries are made by default: few, so that blocks share tiles of small products."""
-
-_NOWHERE: Mapping[str, Source] = MappingProxyType({})
 
 _SAMPLE_S = 1e-3
 """A timed sample of a work lasts at least about this long."""
@@ -58,25 +55,25 @@ class EmulatorExecutable:
     program: Program
 
 
-@dataclass(frozen=True)
-class Array:
-    """Memory that a launch is given."""
+class Array(NamedTuple):
+    """Memory that a kernel may use."""
 
     name: str
-    """A, B, C, D, bias, workspace or tickets; or the copy of one."""
+    """A, B, C, D, bias, workspace or tickets; or the copy of one; or a buffer's."""
     matrix: Matrix
     """As it lies in memory: rows of neighbours."""
-    written: bool
+    written: bool = True
     """Whether its elements have values when the launch begins: not the workspace, nor C where beta = 0."""
+    constant: bool = False
+    """Whether nothing may write to it."""
+    slack: int = 0
+    """Bytes before and after it that an access may touch without harm: it is reported, and the launch goes on."""
 
 
-@dataclass(frozen=True)
-class LaunchFacts:
+class LaunchFacts(NamedTuple):
     """A launch that is about to begin."""
 
     executable: EmulatorExecutable
-    problem: Problem
-    scalars: Scalars
     arrays: tuple[Array, ...]
     grid: Extents
     block: Extents
@@ -87,21 +84,18 @@ Watcher = Callable[[LaunchFacts], Watch]
 """Says of each launch how it is to be looked at. A relayout before a kernel is a launch of its own."""
 
 
-@dataclass(frozen=True)
-class _PlannedLaunch:
+class _PlannedLaunch(NamedTuple):
     """What a step of a plan launches."""
 
     executable: EmulatorExecutable
-    problem: Problem
-    sources: Mapping[str, Source]
+    job: Job
     workspace: Workspace
-    copies: tuple[Copy, ...]
 
 
 Executables = dict[tuple[Build, Kernel, Config, Variant], EmulatorExecutable]
 
 
-class EmulatorEngine:
+class EmulatorEngine(Engine):
     """Runs kernels on this machine's CPU. Its memory is the host's, and a launch has ended when it returns.
 
     Args:
@@ -150,58 +144,20 @@ class EmulatorEngine:
             executable = self._executables[key] = EmulatorExecutable(kernel, config, variant, report, program)
         return executable
 
-    def plan(
-        self,
-        kernel: Kernel,
-        config: Config,
-        problem: Problem,
-        addresses: Addresses = Addresses(),
-        *,
-        kept: str | None = None,
-        capturing: Callable[[], bool] | None = None,
-    ) -> Plan:
-        """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
+    def code(self, job: Job, capturing: Callable[[], bool] | None) -> EmulatorExecutable:
+        """The code of a launch, as `compile` gives it."""
+        return self.compile(job.kernel, job.config, job.variant)
 
-        Raises:
-            DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
-            CompileError: the compiler refuses the source.
-        """
-        if problem.is_empty:
-            return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses, kept)
-        steps = tuple(self._step(job) for job in found.jobs)
-        executable, memory = steps[-1].function.executable, needs(found, self.multiprocessors)
-        copy = kept_as(found.keeping, self._step(found.keeping)) if found.keeping else None
-        return Plan(problem, kernel, config, executable, steps, memory, found.relaid, copy)
-
-    def _step(self, job: Job) -> Step:
-        executable = self.compile(job.kernel, job.config, job.variant)
-        return self.step(executable, job.problem, job.sources, job.copies, job.blocks)
-
-    def step(
-        self,
-        executable: EmulatorExecutable,
-        problem: Problem,
-        sources: Mapping[str, Source] = _NOWHERE,
-        copies: Sequence[Copy] = (),
-        blocks: int | None = None,
-    ) -> Step:
-        """A launch of a compiled kernel on a problem that the code has the guards for.
-
-        Args:
-            executable: from `compile`.
-            problem: what is computed.
-            sources: see `arguments.pack`.
-            copies, blocks: see `relayouts.Job`.
-        """
-        kernel, config = executable.kernel, executable.config
-        grid, block, shared_bytes = kernel.launch(problem, config, self.multiprocessors, blocks)
+    def step(self, job: Job, executable: EmulatorExecutable) -> Step:
+        """A launch of a compiled kernel on a problem that the code has the guards for."""
+        kernel, config, problem = job.kernel, job.config, job.problem
+        grid, block, shared_bytes = kernel.launch(problem, config, self.multiprocessors, job.blocks)
         workspace = kernel.workspace(problem, config, self.multiprocessors)
-        layouts = tensor_maps.layouts(kernel, config, problem, executable.variant.aligned)
+        layouts = tensor_maps.layouts(kernel, config, problem, job.variant.aligned)
         maps = {name: tensor_map(layout) for name, layout in layouts.items()}
         division = kernel.division(problem, config, self.multiprocessors)
-        arguments, slots = pack(kernel, problem, sources, maps, division, numbers(copies))
-        launch = _PlannedLaunch(executable, problem, sources, workspace, tuple(copies))
+        arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
+        launch = _PlannedLaunch(executable, job, workspace)
         return Step(launch, grid, block, shared_bytes, 0, arguments, shape_of(kernel.arguments).offsets, slots)
 
     def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
@@ -210,7 +166,7 @@ class EmulatorEngine:
         Raises:
             LaunchError: as `start`.
         """
-        memory = _memory(kept.bytes)
+        memory = aligned_memory(kept.bytes)
         memory[:] = 0
         self.launch(kept.step, Pointers(pointer, pointer, 0, kept=memory.ctypes.data))
         return Matrix(memory.ctypes.data, 1, kept.bytes, kept.bytes, "uint8", owner=memory)
@@ -228,7 +184,7 @@ class EmulatorEngine:
         """
         if plan.kernel.foreign:  # the others take any
             plan.kernel.check_scalars(scalars)
-        relayout = _memory(plan.needs.relayout_bytes)
+        relayout = aligned_memory(plan.needs.relayout_bytes)
         for step in plan.steps:
             self.launch(step, pointers, scalars, relayout.ctypes.data)
 
@@ -243,23 +199,14 @@ class EmulatorEngine:
             LaunchError: as `start`.
         """
         launch: _PlannedLaunch = step.function
-        kernel, problem, workspace = launch.executable.kernel, launch.problem, launch.workspace
-        memory, tickets = _memory(workspace.bytes), np.zeros(workspace.tickets, dtype=np.uint32)
-        addresses = {
-            "A": pointers.a,
-            "B": pointers.b,
-            "C": pointers.c or pointers.d,
-            "D": pointers.d,
-            "bias": pointers.bias,
-            "offsets": pointers.offsets,
-            "relayout": relayout,
-            "kept": pointers.kept,
-            "scale_a": pointers.scale_a,
-            "scale_b": pointers.scale_b,
-            "workspace": memory.ctypes.data if workspace.bytes else 0,
-            "tickets": tickets.ctypes.data if tickets.size else 0,
-        }
-        arguments = _memory(len(step.arguments))  # aligned as any parameter is
+        kernel, workspace = launch.executable.kernel, launch.workspace
+        memory, tickets = aligned_memory(workspace.bytes), np.zeros(workspace.tickets, dtype=np.uint32)
+        addresses = dict(zip(SLOTS, pointers, strict=True))
+        addresses["C"] = pointers.c or pointers.d
+        addresses["workspace"] = memory.ctypes.data if workspace.bytes else 0
+        addresses["tickets"] = tickets.ctypes.data if tickets.size else 0
+        addresses["relayout"] = relayout
+        arguments = aligned_memory(len(step.arguments))  # aligned as any parameter is
         arguments[:] = np.frombuffer(step.arguments, np.uint8)
         for offset, kind, source, shift in step.slots:
             if kind == "scalar":
@@ -270,10 +217,12 @@ class EmulatorEngine:
             (ctypes.c_ubyte * size).from_buffer(arguments.data, offset)
             for offset, size in zip(step.offsets, shape_of(kernel.arguments).sizes, strict=True)
         ]
-        arrays = [*_arrays(launch, addresses, scalars), *_shared(memory, tickets, workspace)]
-        facts = LaunchFacts(
-            launch.executable, problem, scalars, tuple(arrays), step.grid, step.block, step.shared_bytes
-        )
+        arrays = _arrays(launch, addresses, scalars)
+        if floats := workspace.bytes // 4:
+            arrays.append(Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False))
+        if count := tickets.size:
+            arrays.append(Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32")))
+        facts = LaunchFacts(launch.executable, tuple(arrays), step.grid, step.block, step.shared_bytes)
         watch = self.watcher(facts)
         cluster = kernel.cluster(launch.executable.config)
         launch.executable.program.launch(step.grid, step.block, values, step.shared_bytes, watch, cluster)
@@ -289,13 +238,13 @@ class EmulatorEngine:
             ProblemError: ld is smaller than a row.
         """
         lines = memory_lines(array, ld, order)
-        memory = _memory(lines.nbytes)
+        memory = aligned_memory(lines.nbytes)
         memory[: lines.nbytes].view(array.dtype).reshape(lines.shape)[:] = lines
         return matrix_at(memory.ctypes.data, array, lines.shape[1], order, memory)
 
     def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
         """Memory for a row-major matrix without gaps; its elements are NaN, as a GPU's may hold anything."""
-        memory = _memory(rows * cols * np.dtype(dtype).itemsize)
+        memory = aligned_memory(rows * cols * np.dtype(dtype).itemsize)
         return Matrix(memory.ctypes.data, rows, cols, max(cols, 1), dtype, owner=memory)
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
@@ -360,7 +309,7 @@ class EmulatorEngine:
         return times
 
 
-def _memory(size: int) -> NDArray[np.uint8]:
+def aligned_memory(size: int) -> NDArray[np.uint8]:
     """This many bytes, at least 1, at a multiple of `_ALIGNMENT`; all bits are set: NaN of every element type."""
     memory = np.full(size + _ALIGNMENT, 0xFF, dtype=np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
@@ -369,16 +318,16 @@ def _memory(size: int) -> NDArray[np.uint8]:
 
 def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars) -> list[Array]:
     """The operands of a launch, as they lie in memory."""
-    problem, kernel = launch.problem, launch.executable.kernel
+    problem, kernel = launch.job.problem, launch.executable.kernel
     m, n, k = problem.m, problem.n, problem.k
-    found = [array for copy in launch.copies if copy.lines for array in _copied(copy, addresses, problem.batch)]
+    found = [array for copy in launch.job.copies if copy.lines for array in _copied(copy, addresses, problem.batch)]
     for name in ("range_a", "range_b"):
-        if (of_range := launch.sources.get(name)) is not None and of_range.name == "kept":
+        if (of_range := launch.job.sources.get(name)) is not None and of_range.name == "kept":
             words = Matrix(addresses["kept"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
-            found.append(Array("what was seen of a copy that is kept", words, True))
-    if launch.copies and not kernel.splits:
+            found.append(Array("what was seen of a copy that is kept", words))
+    if launch.job.copies and not kernel.splits:
         return found
-    copied = {copy.name for copy in launch.copies}
+    copied = {copy.name for copy in launch.job.copies}
     for name, layout, rows, cols, dtype, written in (
         ("A", problem.a, m, k, problem.dtype, True),
         ("B", problem.b, k, n, problem.dtype_b, True),
@@ -387,7 +336,7 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
     ):
         if name in copied:
             continue
-        source, shift = launch.sources.get(name, (name, 0))
+        source, shift = launch.job.sources.get(name, (name, 0))
         terms = 1 if source == name else kernel.terms
         found += [
             Array(name, matrix, written)
@@ -395,14 +344,14 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
         ]
     if problem.grouped:
         ends = Matrix(addresses["offsets"], 1, problem.batch, problem.batch, "int32")
-        found.append(Array("offsets", ends, True))
+        found.append(Array("offsets", ends))
     if problem.epilogue.bias:
         length = n if problem.epilogue.bias == "row" else m
-        found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))
+        found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result)))
     for name, scale, sides in (("scale_a", problem.scaling.a, m), ("scale_b", problem.scaling.b, n)):
-        if scale and name in launch.sources:
+        if scale and name in launch.job.sources:
             count = scale.extent(sides, SCALED_BLOCK * problem.batch if problem.grouped else k)  # a step a matrix
-            found.append(Array(name, Matrix(addresses[name], 1, count, count, "float32"), True))
+            found.append(Array(name, Matrix(addresses[name], 1, count, count, "float32")))
     return found
 
 
@@ -411,7 +360,7 @@ def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
     count, length = (copy.length, copy.lines) if copy.across else (copy.lines, copy.length)
     lying = Layout("row", copy.ld_from, copy.matrix_stride)
     found = [
-        Array(copy.name, matrix, True)
+        Array(copy.name, matrix)
         for matrix in _matrices(addresses[copy.name], lying, count, length, batch, copy.dtype, 1)
     ]
     where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.terms * copy.lines
@@ -422,7 +371,7 @@ def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
     if scales := copy.scale_bytes // 4:
         matrix = Matrix(addresses[copy.memory] + copy.scales, 1, scales, scales, "float32")
         # Tiles read those of rows (or columns) past the matrix, which nobody writes.
-        found.append(Array(f"scales of {copy.name}", matrix, True))
+        found.append(Array(f"scales of {copy.name}", matrix))
     if copy.split.terms > 1:
         at = addresses[copy.memory] + copy.non_finite
         words = Matrix(at, NON_FINITE, NON_FINITE_WORDS, NON_FINITE_WORDS, "uint32")
@@ -442,16 +391,6 @@ def _matrices(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dt
         return [Matrix(pointer, batch * count, length, layout.ld, dtype)]
     step = stride * ITEM_BYTES[dtype]
     return [Matrix(pointer + index * step, count, length, layout.ld, dtype) for index in range(batch if stride else 1)]
-
-
-def _shared(memory: NDArray[np.uint8], tickets: NDArray[np.uint32], workspace: Workspace) -> list[Array]:
-    """The memory that the blocks of a launch share."""
-    found = []
-    if floats := workspace.bytes // 4:
-        found.append(Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False))
-    if count := tickets.size:
-        found.append(Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32"), True))
-    return found
 
 
 def tensor_map(layout: TensorLayout | None) -> bytes:

@@ -4,7 +4,7 @@ its numbers ahead of the kernel that it is of, where all names mean the same.
 
 import re
 
-from tilewright.kernels.signature import closing, heads, split, without_comments, without_directives
+from tilewright.kernels.signature import closing, edited, heads, split, without_comments, without_directives
 
 _BOUNDS = re.compile(r"\b__launch_bounds__\s*(?=\()")
 _TEMPLATE = re.compile(r"\btemplate\s*(?=<)")
@@ -29,7 +29,7 @@ def with_launch_bounds(text: str, entry: str) -> str:
     macros = {one[1]: one[2].replace("\\\n", " ") for one in _MACRO.finditer(code)}
     code = without_directives(code)
     name, _, arguments = entry.partition("<")
-    pieces, place = [], 0
+    edits = []
     for head in heads(code):
         before = head.before[max(map(head.before.rfind, ";{}")) + 1 :]
         said = before + code[len(head.before) : head.begin]
@@ -42,10 +42,9 @@ def with_launch_bounds(text: str, entry: str) -> str:
         values = ", ".join(f"unsigned({one})" for one in numbers)
         constant = " ".join(f"{parameters} constexpr unsigned {_NAME}[3] = {{{values}}};".split())
         begin = len(head.before) - len(before.lstrip())
-        pieces += [text[place:begin], f"\n#ifndef {_NAME}_known\n{constant}\n#define {_NAME}_known\n#endif\n"]
-        pieces.append(f"#line {text.count(chr(10), 0, begin) + 1}\n")
-        place = begin
-    if not pieces:
+        known = f"\n#ifndef {_NAME}_known\n{constant}\n#define {_NAME}_known\n#endif\n"
+        edits.append((begin, begin, f"{known}#line {text.count(chr(10), 0, begin) + 1}\n"))
+    if not edits:
         return text
     asked = f"\n#ifdef {_NAME}_known\nSIMT_LAUNCH_BOUNDS({_NAME}{f'<{arguments}' if arguments else ''})\n#endif"
-    return "".join([*pieces, text[place:], asked])
+    return edited(text, edits) + asked

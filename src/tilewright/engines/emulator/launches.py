@@ -2,8 +2,6 @@
 
 import ctypes
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,36 +11,23 @@ from numpy.typing import NDArray
 from tilewright.core.errors import LaunchError
 from tilewright.engines.base import Matrix
 from tilewright.engines.device_errors import check_for_gpu
-from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, Source, divided, padded
+from tilewright.engines.emulator.checker import Checker, Finding, padded
 from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
-from tilewright.engines.emulator.engine import tensor_map
-from tilewright.engines.emulator.program import (
-    ABSENT_LANES,
-    UNWATCHED,
-    Program,
-    WaitsForBlocksError,
-    Watch,
-    load_compiled,
-)
-from tilewright.engines.emulator.schedules import BACKWARDS, orders
+from tilewright.engines.emulator.engine import Array, aligned_memory, tensor_map
+from tilewright.engines.emulator.program import UNWATCHED, Program, Watch, load_compiled
+from tilewright.engines.emulator.schedules import BACKWARDS, Arrays, Seen, first_run, orders, run_again
 from tilewright.engines.side_by_side import Workers
 from tilewright.engines.tensor_maps import of_array
 from tilewright.kernels.launches import Buffer, Launch, Map, Maps
 
-Arrays = Mapping[str, NDArray[Any]]
-"""Buffers' elements, by the names of parameters."""
-
 _POISONS = (0xFF, 0xA5)
 """Bytes of what nobody has written: an element that holds the first after one run and the second after another one was
 never written."""
-_MAP_ALIGNMENT = 64
-"""Of a tensor map, in bytes."""
 _LIKE_ROUNDING = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-4, "float64": 1e-10}
 """How far elements may be apart, compared with the largest one, when threads add up in another order."""
 
 
-@dataclass(frozen=True)
-class CheckedLaunch:
+class CheckedLaunch(NamedTuple):
     """What came of the check of a launch."""
 
     findings: list[Finding]
@@ -113,7 +98,10 @@ class Placed:
         """Place copies of arrays."""
         self._launch = launch
         self._constants = {one.name: arrays[one.name].tobytes() for one in launch.constants}
-        self.matrices = {buffer.name: _placed(arrays[buffer.name]) for buffer in launch.buffers}
+        self.matrices: dict[str, Matrix] = {}
+        for buffer in launch.buffers:
+            array, length = arrays[buffer.name], buffer.shape[-1]
+            self.matrices[buffer.name] = padded(array.reshape(math.prod(buffer.shape[:-1]), length), length)
 
     def run(self, program: Program, watch: Watch = UNWATCHED) -> None:
         """Launch the kernel.
@@ -136,6 +124,14 @@ class Placed:
         launch = self._launch
         program.launch(launch.grid, launch.block, values, launch.shared_bytes, watch, launch.cluster)
 
+    def failure(self, program: Program, watch: Watch) -> LaunchError | None:
+        """Launch the kernel; why it failed, if it did."""
+        try:
+            self.run(program, watch)
+        except LaunchError as failure:
+            return failure
+        return None
+
     def _tensor_map(self, one: Map) -> bytes:
         matrix = self.matrices[one.array]
         (shape,) = (buffer.shape for buffer in self._launch.buffers if buffer.name == one.array)
@@ -148,10 +144,10 @@ class Placed:
         """What the buffers hold that may be written."""
         return {one.name: self._read(one) for one in self._launch.buffers if one.role != "in"}
 
-    def checked_arrays(self) -> list[CheckedArray]:
+    def checked_arrays(self) -> list[Array]:
         """The buffers as the checker takes them."""
         return [
-            CheckedArray(one.name, matrix, one.role == "in", one.role != "out", matrix.owner.slack)
+            Array(one.name, matrix, one.role != "out", one.role == "in", matrix.owner.slack)
             for one, matrix in ((one, self.matrices[one.name]) for one in self._launch.buffers)
         ]
 
@@ -162,16 +158,9 @@ class Placed:
 
 def _aligned(maps: bytes) -> Any:
     """Tensor maps, aligned as the kernel has them."""
-    memory = (ctypes.c_ubyte * (len(maps) + _MAP_ALIGNMENT))()
-    found = (ctypes.c_ubyte * len(maps)).from_buffer(memory, -ctypes.addressof(memory) % _MAP_ALIGNMENT)
-    found[:] = list(maps)
-    return found
-
-
-def _placed(array: NDArray[Any]) -> Matrix:
-    """Memory of an array: a matrix of its last dimension's rows."""
-    rows = array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
-    return padded(rows, rows.shape[1])
+    memory = aligned_memory(len(maps))
+    memory[:] = np.frombuffer(maps, np.uint8)
+    return (ctypes.c_ubyte * len(maps)).from_buffer(memory.data)
 
 
 def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
@@ -191,22 +180,13 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
     (program, zeroed), inputs = compile_for_check(launch), draw(launch, seed)
-    for together in (False, True):
-        first = _watched(launch, inputs, program, together)
-        if not first.waits:
-            break  # else once more with all blocks together, which takes more memory
+    first, findings, notes = first_run(partial(_watched, launch, inputs, program))
     outputs = first.outputs
-    findings, notes = divided(first.findings)
-    if first.error and not findings:
-        findings.append(Finding("launch", None, message=first.error))
-    if first.absent_lanes:
-        others = (_watched(launch, inputs, program, together, bits) for bits in ABSENT_LANES[1:])
-        findings += () if all(map(first.is_like, others)) else first.absent_lanes
     if findings:
         return CheckedLaunch(findings, inputs, outputs, notes)
     poisoned = {one.name: _poisoned(one, _POISONS[1]) for one in launch.buffers if one.role == "out"}
-    for order, watch in orders(program.has_turns, together).items():
-        again, error = _run_again(launch, {**inputs, **poisoned}, program, watch)
+    for order, watch in orders(program.has_turns, first.together).items():
+        again, error = run_again(partial(_run, launch, {**inputs, **poisoned}, program), watch)
         if error:
             findings.append(Finding("order", None, message=error))
         elif order == BACKWARDS:
@@ -216,56 +196,26 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         words = f"others when threads run {order}"
         findings += [one for name in outputs if (one := _differing("order", name, outputs[name], again[name], words))]
     if not findings:
-        again, _ = _run_again(launch, inputs, zeroed, Watch(together=together))
+        again, _ = run_again(partial(_run, launch, inputs, zeroed), Watch(together=first.together))
         kind, words = "uninitialized read", "others when local variables hold zeros before they are written"
         findings += [one for name in outputs if (one := _differing(kind, name, outputs[name], again[name], words))]
     return CheckedLaunch(findings, inputs, outputs, notes)
 
 
-class _CheckerFindings(NamedTuple):
-    """What a checker has seen of a run."""
-
-    error: str
-    findings: list[Finding]
-    outputs: Arrays
-    absent_lanes: list[Finding]
-    waits: bool
-    """Whether blocks wait for others that did not run at the same time."""
-
-    def is_like(self, other: "_CheckerFindings") -> bool:
-        """Whether the other run did the same."""
-        same = all(of.tobytes() == other.outputs[name].tobytes() for name, of in self.outputs.items())
-        return same and (self.error, self.findings) == (other.error, other.findings)
-
-
-def _watched(
-    launch: Launch, inputs: Arrays, program: Program, together: bool, absent_lanes: int = ABSENT_LANES[0]
-) -> _CheckerFindings:
+def _watched(launch: Launch, inputs: Arrays, program: Program, together: bool, absent_lanes: int) -> Seen:
     """Run a launch under a checker."""
     placed = Placed(launch, inputs)
-    source = Source(launch.file, {**launch.macros, **launch.template})
+    source = launch.file, {**launch.macros, **launch.template}
     checker = Checker(program.library, placed.checked_arrays(), source=source)
-    failure = _run(placed, program, Watch(checker, together=together, absent_lanes=absent_lanes))
-    seen = checker.findings(), placed.written(), checker.absent_lanes()
-    return _CheckerFindings(str(failure or ""), *seen, isinstance(failure, WaitsForBlocksError))
+    failure = placed.failure(program, Watch(checker, together=together, absent_lanes=absent_lanes))
+    return Seen.by([checker], placed.written(), failure, together)
 
 
-def _run(placed: Placed, program: Program, watch: Watch) -> LaunchError | None:
-    """Run a launch; why it failed, if it did."""
-    try:
-        placed.run(program, watch)
-    except LaunchError as failure:
-        return failure
-    return None
-
-
-def _run_again(launch: Launch, arrays: Arrays, program: Program, watch: Watch) -> tuple[Arrays, str]:
-    """Run a launch, with all blocks together where that is needed: what it wrote, and why it failed."""
+def _run(launch: Launch, arrays: Arrays, program: Program, watch: Watch) -> tuple[Arrays, LaunchError | None]:
+    """Run a launch: what it wrote, and why it failed."""
     placed = Placed(launch, arrays)
-    failure = _run(placed, program, watch)
-    if isinstance(failure, WaitsForBlocksError) and not watch.together:
-        return _run_again(launch, arrays, program, replace(watch, together=True))
-    return placed.written(), str(failure or "")
+    failure = placed.failure(program, watch)
+    return placed.written(), failure
 
 
 def _unwritten(name: str, first: NDArray[Any], second: NDArray[Any]) -> Finding | None:

@@ -4,7 +4,7 @@ beginning, so that no name can be both.
 
 import re
 
-from tilewright.kernels.signature import without_comments
+from tilewright.kernels.signature import edited, without_comments
 
 _OURS = re.compile(r"\b(?=simt)", re.IGNORECASE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
@@ -17,11 +17,7 @@ def renamed(text: str) -> str:
     if "simt" not in text.lower():
         return text
     code = _INCLUDE.sub(lambda found: " " * len(found[0]), without_comments(text))
-    pieces, place = [], 0
-    for found in _OURS.finditer(code):
-        pieces += [text[place : found.start()], _BEGIN]
-        place = found.start()
-    return "".join([*pieces, text[place:]])
+    return edited(text, ((found.start(), found.start(), _BEGIN) for found in _OURS.finditer(code)))
 
 
 def as_written(words: str) -> str:

@@ -7,17 +7,16 @@ import math
 import os
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.core.errors import EngineUnavailableError, LaunchError, MemoryFullError
 from tilewright.core.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
 from tilewright.engines import cache
 from tilewright.engines.apart import is_late
-from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
+from tilewright.engines.emulator.compiler import FAST, Build
 from tilewright.engines.emulator.host import cores
 from tilewright.engines.emulator.own_names import renamed
 from tilewright.engines.emulator.runtime_library import Runtime, find_runtime
@@ -83,6 +82,23 @@ class _LaunchStruct(ctypes.Structure):
     )
 
 
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "simt_static_shared_bytes": (ctypes.c_size_t, ctypes.c_void_p),
+    "simt_create": (ctypes.c_void_p, ctypes.POINTER(_LaunchStruct), ctypes.c_uint),
+    "simt_start": (None, ctypes.c_void_p),
+    "simt_wait": (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint),
+    "simt_interrupt": (None, ctypes.c_void_p),
+    "simt_finish": (ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t),
+    "simt_make_access_counter": (ctypes.c_void_p,),
+    "simt_make_trace": (
+        ctypes.c_void_p,
+        *(ctypes.c_uint64, ctypes.c_uint, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint),
+    ),
+    "simt_report": (ctypes.c_char_p, ctypes.c_void_p),
+    "simt_delete_observer": (None, ctypes.c_void_p),
+}
+"""Of the runtime: what each returns, and takes."""
+
 ABSENT_LANES = 2**64 - 1, 0x5A5A5A5A5A5A5A5A, 0xDADADADADADADADA
 """What shuffles give of lanes that take no part: NaN or -1, large numbers, and such below 0. No minimum, maximum or sum
 of numbers that people use is the same with all of them."""
@@ -104,8 +120,7 @@ class Observer:
         return json.loads(self._runtime.simt_report(self.handle))
 
 
-@dataclass(frozen=True)
-class Watch:
+class Watch(NamedTuple):
     """How a launch is looked at.
 
     An observed launch, and one of another schedule than the first, runs on one thread of the host.
@@ -135,8 +150,7 @@ class Watch:
 UNWATCHED = Watch()
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """A compiled kernel in this process."""
 
     name: str
@@ -193,7 +207,8 @@ class Program:
                 shared memory for the blocks of clusters.
             MemoryFullError: this machine, or a limit of this process, leaves too little memory to run it.
         """
-        self._check(grid, block, arguments, shared_bytes, watch, cluster)
+        if fault := next(self._faults(grid, block, arguments, shared_bytes, watch, cluster), ""):
+            raise LaunchError(f"{self.name}: {fault}")
         pointers = (ctypes.c_void_p * max(len(arguments), 1))(*(ctypes.addressof(value) for value in arguments))
         chosen = None if watch.blocks is None else (ctypes.c_uint64 * len(watch.blocks))(*watch.blocks)
         observer = watch.observer.handle if watch.observer else None
@@ -223,61 +238,54 @@ class Program:
                 raise WaitsForBlocksError(f"{why}; up to {TOGETHER_LIMIT:,} threads can run together")
             raise LaunchError(why)
 
-    def _check(
-        self,
-        grid: Extents,
-        block: Extents,
-        arguments: Sequence[Any],
-        shared_bytes: int,
-        watch: Watch,
-        cluster: int,
-    ) -> None:
+    def _faults(
+        self, grid: Extents, block: Extents, arguments: Sequence[Any], shared_bytes: int, watch: Watch, cluster: int
+    ) -> Iterator[str]:
+        """What is wrong with a launch."""
         for axis, blocks, threads, most_blocks, most_threads in zip(
             "xyz", grid, block, GRID_LIMITS, _BLOCK_LIMITS, strict=True
         ):
             if not 1 <= blocks <= most_blocks:
-                raise LaunchError(f"{self.name}: grid along {axis} must be 1 to {most_blocks} blocks, got {blocks}")
+                yield f"grid along {axis} must be 1 to {most_blocks} blocks, got {blocks}"
             if not 1 <= threads <= most_threads:
-                raise LaunchError(f"{self.name}: block along {axis} must be 1 to {most_threads} threads, got {threads}")
+                yield f"block along {axis} must be 1 to {most_threads} threads, got {threads}"
         if not 1 <= cluster <= CLUSTER_LIMIT:
-            raise LaunchError(f"{self.name}: a cluster must have 1 to {CLUSTER_LIMIT} blocks, got {cluster}")
+            yield f"a cluster must have 1 to {CLUSTER_LIMIT} blocks, got {cluster}"
         if grid[0] % cluster:
-            raise LaunchError(
-                f"{self.name}: grid along x must be a multiple of the {cluster} blocks of a cluster, got {grid[0]}"
-            )
+            yield f"grid along x must be a multiple of the {cluster} blocks of a cluster, got {grid[0]}"
         threads = math.prod(block)
         if self.cooperative and cluster > 1:
-            raise LaunchError(f"{self.name}: on the emulator a kernel of clusters cannot synchronise its grid")
+            yield "on the emulator a kernel of clusters cannot synchronise its grid"
         if self.cooperative and threads * math.prod(grid) > TOGETHER_LIMIT:
-            raise LaunchError(
-                f"{self.name}: on the emulator a grid that synchronises has at most {TOGETHER_LIMIT} threads, got "
+            yield (
+                f"on the emulator a grid that synchronises has at most {TOGETHER_LIMIT} threads, got "
                 f"{threads * math.prod(grid)}"
             )
         if threads > _THREADS_LIMIT:
-            raise LaunchError(f"{self.name}: a block has at most {_THREADS_LIMIT} threads, got {threads}")
+            yield f"a block has at most {_THREADS_LIMIT} threads, got {threads}"
         of_block, _, of_cluster = self.launch_bounds
         for what, most, got in ("threads of a block", of_block, threads), ("blocks of a cluster", of_cluster, cluster):
             if 0 < most < got:
-                raise LaunchError(f"{self.name}: {what} are {most} at most by its __launch_bounds__, got {got}")
+                yield f"{what} are {most} at most by its __launch_bounds__, got {got}"
         if self.static_shared_bytes > STATIC_SHARED_LIMIT:
-            raise LaunchError(
-                f"{self.name}: a block has at most {STATIC_SHARED_LIMIT} bytes of static shared memory, "
+            yield (
+                f"a block has at most {STATIC_SHARED_LIMIT} bytes of static shared memory, "
                 f"the kernel declares {self.static_shared_bytes}"
             )
         if shared_bytes < 0 or self.static_shared_bytes + shared_bytes > _SHARED_LIMIT:
-            raise LaunchError(
-                f"{self.name}: a block has at most {_SHARED_LIMIT} bytes of shared memory, got "
+            yield (
+                f"a block has at most {_SHARED_LIMIT} bytes of shared memory, got "
                 f"{self.static_shared_bytes} static and {shared_bytes} dynamic"
             )
         given = tuple(ctypes.sizeof(argument) for argument in arguments)
         if given != self.parameter_bytes:
-            raise LaunchError(f"{self.name}: takes parameters of {self.parameter_bytes} bytes, got {given}")
+            yield f"takes parameters of {self.parameter_bytes} bytes, got {given}"
         if watch.observer is not None and not self.build.observable:
-            raise LaunchError(f"{self.name}: observers see kernels of the CHECKED build only")
+            yield "observers see kernels of the CHECKED build only"
         blocks = math.prod(grid)
         for number in watch.blocks or ():
             if not 0 <= number < blocks:
-                raise LaunchError(f"{self.name}: numbers of blocks must be 0 to {blocks - 1}, got {number}")
+                yield f"numbers of blocks must be 0 to {blocks - 1}, got {number}"
 
 
 def worker_count() -> int:
@@ -337,24 +345,6 @@ def load(library: Path, name: str, build: Build = FAST) -> Program:
     return Program(name, call, *facts, bounds)
 
 
-def launch_source(
-    source: Path | str,
-    entry: str,
-    grid: Extents,
-    block: Extents,
-    arguments: Sequence[Any],
-    *,
-    defines: Mapping[str, int | str] | None = None,
-    shared_bytes: int = 0,
-    build: Build = FAST,
-    watch: Watch = UNWATCHED,
-    cluster: int = 1,
-) -> None:
-    """Compile a kernel (a `.cu` file, or the text of one) and launch it: see compile_kernel and Program.launch."""
-    program = load_compiled(partial(compile_kernel, source, entry, defines, build), entry, build)
-    program.launch(grid, block, arguments, shared_bytes, watch, cluster)
-
-
 def load_runtime() -> ctypes.CDLL:
     """The runtime in this process.
 
@@ -372,22 +362,9 @@ def load_runtime() -> ctypes.CDLL:
 @lru_cache
 def _load_runtime(compiled: Runtime) -> ctypes.CDLL:  # by its name, wherever its file lies
     runtime = _open(compiled.library, "simt_create")
-    runtime.simt_static_shared_bytes.argtypes = (ctypes.c_void_p,)
-    runtime.simt_static_shared_bytes.restype = ctypes.c_size_t
-    runtime.simt_create.argtypes = (ctypes.POINTER(_LaunchStruct), ctypes.c_uint)
-    runtime.simt_create.restype = ctypes.c_void_p
-    runtime.simt_start.argtypes = (ctypes.c_void_p,)
-    runtime.simt_start.restype = None
-    runtime.simt_wait.argtypes = (ctypes.c_void_p, ctypes.c_uint)
-    runtime.simt_wait.restype = ctypes.c_int
-    runtime.simt_interrupt.argtypes = (ctypes.c_void_p,)
-    runtime.simt_interrupt.restype = None
-    runtime.simt_finish.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
-    runtime.simt_finish.restype = ctypes.c_int
-    runtime.simt_report.argtypes = (ctypes.c_void_p,)
-    runtime.simt_report.restype = ctypes.c_char_p
-    runtime.simt_delete_observer.argtypes = (ctypes.c_void_p,)
-    runtime.simt_delete_observer.restype = None
+    for name, (result, *arguments) in _FUNCTIONS.items():
+        function = getattr(runtime, name)
+        function.restype, function.argtypes = result, arguments
     return runtime
 
 

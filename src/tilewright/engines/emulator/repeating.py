@@ -1,4 +1,4 @@
-"""Matrices larger than this machine's memory: the same random elements again and again.
+"""Matrices larger than this machine's memory: the same random elements again and again, or what few pages hold.
 
 Only pages that are written take memory of their own. The elements come back after a prime number of pages: no leading
 dimension that tiles like is a multiple of it, nor is 2^32, so that an index which has lost its high bits finds others.
@@ -8,6 +8,7 @@ import ctypes
 import mmap
 import os
 import tempfile
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,13 @@ from numpy.typing import NDArray
 from tilewright.core.errors import MemoryFullError
 from tilewright.core.problem import Layout
 from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.zero_pages import no_room, zeros
 
 _PAGES = 2039
 _PERIOD = _PAGES * mmap.PAGESIZE
 """Bytes."""
+
+_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+"""Python names it from 3.13 on."""
 
 _FIXED = 0x10
 """MAP_FIXED, which replaces what is mapped at an address."""
@@ -77,3 +80,35 @@ def _map(address: int, size: int, file: int, offset: int) -> None:
     to_memory.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
     if to_memory(address, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | _FIXED, file, offset) == _FAILED:
         raise MemoryFullError(f"{no_room(size)}: {os.strerror(ctypes.get_errno())}")
+
+
+def zeros(size: int) -> NDArray[np.uint8]:
+    """This many bytes, which hold 0 and begin at a page.
+
+    Raises:
+        MemoryFullError: the address space has no room for them.
+    """
+    try:
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+    except (OSError, ValueError) as error:
+        raise MemoryFullError(no_room(size)) from error
+    return np.frombuffer(memory, np.uint8)
+
+
+@lru_cache
+def has_room() -> bool:
+    """Whether the address space has room for matrices of a bit more than 2^32 elements, and what is kept of them."""
+    try:
+        zeros(2**40)
+    except MemoryFullError:
+        return False
+    return True
+
+
+def no_room(size: int) -> str:
+    """What is said where the address space has no room."""
+    amount = f"{size / 2**30:,.0f} GiB" if size >= 2**30 else f"{size / 2**20:,.0f} MiB"
+    return (
+        f"the address space has no room for {amount} of which little is touched: there is a limit "
+        f"to this process (ulimit -v), or to all of the system (vm.overcommit_memory=2)"
+    )

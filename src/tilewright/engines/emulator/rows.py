@@ -45,7 +45,8 @@ def check_rows(
         factors = padded(some_a, one.a.ld, one.a.order), padded(b, one.b.ld, one.b.order)
         d = padded(some_c, one.d.ld)
         run(engine, kernel, config, one, *factors, d, scalars)
-        return _bits(engine.download(d))
+        result = engine.download(d)
+        return result.view(f"u{result.itemsize}")
 
     found: list[Finding] = []
     try:
@@ -63,10 +64,6 @@ def check_rows(
     except LaunchError as failure:
         found.append(Finding("launch", None, message=str(failure)))
     return found
-
-
-def _bits(values: NDArray[Any]) -> NDArray[Any]:
-    return values.view(f"u{values.itemsize}")
 
 
 def _parts(m: int) -> Iterator[tuple[slice, str]]:

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +40,7 @@ class Part(NamedTuple):
     """What C held before."""
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """What came of some blocks."""
 
     findings: list[Finding]

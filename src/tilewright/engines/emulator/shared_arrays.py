@@ -20,7 +20,6 @@ _ITEM_BYTES = {
     **dict.fromkeys(("float4", "int4", "uint4"), 16),
 }
 
-_ANGLES = re.compile(r"^([ \t]*#[ \t]*include[ \t]*)<([^>\n]+)>", re.MULTILINE)
 _ALIGNMENT = r"(?:__align__|alignas)\s*\(([^()]*)\)"
 _DECLARATION = re.compile(
     rf"(?<!extern )\b__shared__\s+(?P<type>(?:{_ALIGNMENT}|[\w:\s])+?)"
@@ -97,9 +96,8 @@ def array_of(arrays: Mapping[str, Iterable[SharedArray]], name: str, extent: int
 def _code(source: Path) -> list[str]:
     """A source and the headers that it includes, without comments."""
     text = source.read_text(encoding="utf-8", errors="replace")
-    # Our own headers, in angle brackets or not, and those next to the source, which come before them.
-    headers = {**dict(included(_ANGLES.sub(r'\1"\2"', text), _INCLUDE)), **dict(included(text, source.parent))}
-    return [without_comments(one) for one in (text, *headers.values())]
+    headers = (header for _, header in included(text, source.parent, _INCLUDE))
+    return [without_comments(one) for one in (text, *headers)]
 
 
 def _element(declared: str) -> str:

@@ -4,27 +4,29 @@ A and B are filled with numbers that say which element each is, so that what a l
 lies there, however the kernel laid it out.
 """
 
-import ctypes
 import math
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import EngineUnavailableError, LaunchError
-from tilewright.core.hardware import WARP, ceil_div
+from tilewright.core.hardware import SECTOR_BYTES, WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.engines.base import Matrix, run
 from tilewright.engines.emulator import symbols
 from tilewright.engines.emulator.compiler import TRACED
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load_runtime
-from tilewright.engines.emulator.requests import Access, Event, Request, instructions
 from tilewright.kernels.spec import Config, Kernel
+
+BANKS = 32
+BANK_BYTES = 4
 
 _FIRST = 2**20
 """A's elements count up from here, B's down from its negative; a product of two is far outside of both."""
@@ -32,8 +34,81 @@ _THREADS = 1024
 """A writer is its block's number times this, plus its own (access_trace.cpp)."""
 
 
-@dataclass(frozen=True)
-class Tile:
+class Access(NamedTuple):
+    """What one lane reads or writes in one instruction."""
+
+    lane: int
+    address: int
+    """First byte: within the matrix, or within the block's shared memory."""
+    bytes: int
+    row: int
+    """Row of the first element in its matrix. In shared memory, of the element that lies there; -1: of none known."""
+    col: int
+
+
+class Request(NamedTuple):
+    """One instruction of one warp."""
+
+    array: str
+    """A, B or C; in shared memory, the matrix whose elements lie there."""
+    shared: bool
+    """Whether it is of shared memory, else of global memory."""
+    kind: str
+    """load, store, or copy: straight from global to shared memory, one request of each."""
+    accesses: tuple[Access, ...]
+    """One for each lane that takes part, by lane."""
+    place: str = ""
+    """The line of the kernel that makes it, as 'naive.cu:24'; '' where that is not known."""
+
+    @property
+    def sectors(self) -> frozenset[int]:
+        """Numbers of the 32-byte sectors that it touches."""
+        return frozenset(
+            sector
+            for access in self.accesses
+            for sector in range(access.address // SECTOR_BYTES, ceil_div(access.address + access.bytes, SECTOR_BYTES))
+        )
+
+    @property
+    def distinct_bytes(self) -> int:
+        """Bytes that it uses, each counted once."""
+        return len({byte for one in self.accesses for byte in range(one.address, one.address + one.bytes)})
+
+
+class Event(NamedTuple):
+    """An access as the trace has it (access_trace.cpp)."""
+
+    space: str
+    """global, static or dynamic (shared memory)."""
+    kind: str
+    step: int
+    """Barriers that the block has passed."""
+    lane: int
+    site: int
+    """Where in the code: an address in the kernel's library, or the line of a copy."""
+    address: int
+    """In shared memory, bytes from the start of its space."""
+    bytes: int
+    """0 for a copy of nothing but zeros."""
+    word: int
+    """The first four bytes, of a load from shared memory."""
+
+
+def instructions(events: Iterable[Event]) -> list[list[Event]]:
+    """Events by instruction: lanes that come to the same place as often since the last barrier come there together.
+
+    In the order in which the first lane came.
+    """
+    counts: Counter[tuple[str, str, int, int, int]] = Counter()
+    grouped: dict[tuple[str, str, int, int, int], list[Event]] = {}
+    for event in events:
+        place = (event.space, event.kind, event.step, event.site)
+        counts[(*place, event.lane)] += 1
+        grouped.setdefault((*place, counts[(*place, event.lane)]), []).append(event)
+    return list(grouped.values())
+
+
+class Tile(NamedTuple):
     """Elements of a matrix that the copy engine loaded at once, without any lane."""
 
     array: str
@@ -43,8 +118,7 @@ class Tile:
     cols: int
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(NamedTuple):
     """What was seen."""
 
     requests: tuple[Request, ...]
@@ -64,48 +138,39 @@ class Trace:
         return None
 
 
-class _Tracer(Observer):
-    """The Python half of access_trace.cpp."""
-
-    def __init__(self, block: int, warp: int, c: Matrix) -> None:
-        runtime = load_runtime()
-        make = runtime.simt_make_trace
-        make.argtypes = (ctypes.c_uint64, ctypes.c_uint, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint)
-        make.restype = ctypes.c_void_p
-        super().__init__(runtime, make(block, warp, c.pointer, (c.rows - 1) * c.ld + c.cols, ITEM_BYTES[c.dtype]))
+def _tracer(warp: int, c: Matrix) -> Observer:
+    """What sees the accesses of a warp of the first block, and who writes C (access_trace.cpp)."""
+    runtime, extent = load_runtime(), (c.rows - 1) * c.ld + c.cols
+    return Observer(runtime, runtime.simt_make_trace(0, warp, c.pointer, extent, ITEM_BYTES[c.dtype]))
 
 
-def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, warp: int = 0) -> Trace:
-    """Run a kernel, watching one warp of one block.
+def trace(kernel: Kernel, config: Config, problem: Problem, *, warp: int = 0) -> Trace:
+    """Run a kernel, watching one warp of the first block.
 
     Args:
         kernel, config: what to run.
         problem: as small as shows what is to be seen: the run takes a microsecond or so an access.
-        block: number of the block, counted along x first.
-        warp: number of the warp in it.
+        warp: number of the warp.
 
     Raises:
-        LaunchError: the problem has no elements of C, so that nothing is launched; there is no such block or warp; or
-            the kernel fails.
+        LaunchError: the problem has no elements of C, so that nothing is launched; there is no such warp; or the kernel
+            fails.
         CompileError: the kernel does not compile.
         EngineUnavailableError: there is no working C++ compiler.
     """
     if not problem.m or not problem.n:
         raise LaunchError(f"a traced problem must have elements of C, got {problem.shape}")
-    tracers: list[_Tracer] = []
+    tracers: list[Observer] = []
     launches: list[LaunchFacts] = []
 
     def watch(facts: LaunchFacts) -> Watch:
         if facts.executable.kernel is not kernel:
             return UNWATCHED
-        for name, number, count in (
-            ("block", block, math.prod(facts.grid)),
-            ("warp", warp, ceil_div(math.prod(facts.block), WARP)),
-        ):
-            if not 0 <= number < count:
-                raise LaunchError(f"{name} must be 0 to {count - 1} here, got {number}")
+        warps = ceil_div(math.prod(facts.block), WARP)
+        if not 0 <= warp < warps:
+            raise LaunchError(f"warp must be 0 to {warps - 1} here, got {warp}")
         launches.append(facts)
-        tracers.append(_Tracer(block, warp, facts.arrays[2].matrix))
+        tracers.append(_tracer(warp, facts.arrays[2].matrix))
         return Watch(tracers[-1])
 
     engine = EmulatorEngine(TRACED, watch)
@@ -140,8 +205,7 @@ def _numbered(rows: int, cols: int, dtype: str, sign: int) -> NDArray[np.float64
     return numbers.reshape(rows, cols).astype(dtype)
 
 
-@dataclass(frozen=True)
-class _Contents:
+class _Contents(NamedTuple):
     """What lay in shared memory when it was read."""
 
     problem: Problem

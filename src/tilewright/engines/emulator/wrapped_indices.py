@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from tilewright.engines.emulator.dynamic_shared import functions
-from tilewright.kernels.signature import closing, split, without_comments, without_directives
+from tilewright.kernels.signature import closing, edited, split, without_comments, without_directives
 
 _TYPE = (
     r"(?:unsigned\s+long\s+long\s+int|unsigned\s+long\s+long|unsigned\s+long\s+int|unsigned\s+long|unsigned\s+int"
@@ -21,8 +21,13 @@ _CAST = re.compile(rf"(?P<before>\(|\bstatic_cast\s*<)\s*(?P<type>{_TYPE})\s*(?P
 _RETURNED = re.compile(rf"\b(?P<type>{_TYPE})\s+[A-Za-z_]\w*\s*$")
 _RETURN = re.compile(r"\breturn\b(?=\s*[^\s;])")
 _LAMBDA = re.compile(r"\[[\s&=,\w]*\]\s*[({]")
-_CALL = re.compile(rf"(?<![\w:<]){_TYPE}\s*(?=\((?!\s*[*&]))")
+_CALL = re.compile(rf"(?<![\w:<])(?P<type>{_TYPE})\s*(?=\((?!\s*[*&]))")
 _BUILT_IN = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]\b")
+_REPLACED = (
+    (_CAST, r"\g<before>simt::Index<\g<type>>\g<after>"),
+    (_CALL, r"simt::Index<\g<type>>"),
+    (_BUILT_IN, r"simt::known(\g<0>)"),
+)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.MULTILINE)
 _KEYWORD = re.compile(r"\b(?:return|auto|delete|new|operator|case|else|do)$")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -40,9 +45,7 @@ def with_exact_values(text: str) -> str:
         edits += _Body(code, function.head, function.begin, function.end).edits()
     for define in _DEFINE.finditer(code):
         edits += _subscripts(code, define.start(), define.end(), None)
-    for begin, end, instead in sorted(edits, reverse=True):
-        text = text[:begin] + instead + text[end:]
-    return text
+    return edited(text, edits)
 
 
 class _Body:
@@ -66,9 +69,10 @@ class _Body:
         taken = [(begin, end) for begin, end, _ in declared]
         found = declared + list(self._returns())
         found += list(_subscripts(self._code, self._begin, self._end, self._exact))
-        for pattern, instead in ((_CAST, _cast), (_CALL, _call), (_BUILT_IN, _known)):
+        for pattern, instead in _REPLACED:
             found += [
-                (one.start(), one.end(), instead(one)) for one in pattern.finditer(self._code, self._begin, self._end)
+                (one.start(), one.end(), one.expand(instead))
+                for one in pattern.finditer(self._code, self._begin, self._end)
             ]
         for name in self._parameters:
             uses = re.compile(rf"(?<![\w.:>&]){name}\b(?!\s*[(:])")
@@ -154,15 +158,3 @@ def _last_list(head: str) -> int:
     while (opening := head.find("(", place)) >= 0:
         found, place = opening, closing(head, opening) + 1
     return found
-
-
-def _cast(found: re.Match[str]) -> str:
-    return f"{found['before']}simt::Index<{found['type']}>{found['after']}"
-
-
-def _call(found: re.Match[str]) -> str:
-    return f"simt::Index<{found[0].strip()}>"
-
-
-def _known(found: re.Match[str]) -> str:
-    return f"simt::known({found[0]})"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tilewright.core.hardware import WARP, ceil_div
-from tilewright.engines.emulator.requests import BANK_BYTES, BANKS, Access, Request
+from tilewright.engines.emulator.trace import BANK_BYTES, BANKS, Access, Request
 from tilewright.report.figures.palette import ink_on, of_lanes
 from tilewright.report.figures.svg import ALARM, FAINT, PALE, SOFT, Drawing
 

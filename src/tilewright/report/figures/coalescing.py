@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
 from tilewright.core.hardware import SECTOR_BYTES, WARP
-from tilewright.engines.emulator.requests import Access, Request
+from tilewright.engines.emulator.trace import Access, Request
 from tilewright.report.figures.palette import ink_on, lighter, of_lanes
 from tilewright.report.figures.svg import INK, PALE, SOFT, Drawing
 

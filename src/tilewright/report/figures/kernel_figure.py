@@ -12,8 +12,7 @@ from tilewright.core.errors import FigureError
 from tilewright.core.gpus import Gpu
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Layout, Problem
-from tilewright.engines.emulator.requests import Request
-from tilewright.engines.emulator.trace import Trace, trace
+from tilewright.engines.emulator.trace import Request, Trace, trace
 from tilewright.kernels.spec import Config, Kernel, numbered
 from tilewright.report.figures.banks import bank_panel
 from tilewright.report.figures.coalescing import coalescing_panel
@@ -117,7 +116,7 @@ class KernelFigure:
 
     def _first(self, array: str, kinds: Sequence[str], *, shared: bool) -> Request | None:
         request = self._trace.first(array, kinds, shared=shared)
-        return request if request is None or self._lines else replace(request, place="")
+        return request if request is None or self._lines else request._replace(place="")
 
     def _tiles_in_words(self) -> str:
         tiles = {tile.array: tile for tile in reversed(self._trace.tiles)}

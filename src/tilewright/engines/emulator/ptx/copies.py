@@ -1,14 +1,19 @@
 """Asynchronous copies, and the barriers in shared memory that count them."""
 
-from tilewright.engines.emulator.ptx.parse import Name, Number, Operand
-from tilewright.engines.emulator.ptx.writer import Writer, instruction
+from tilewright.engines.emulator.ptx.parse import Name, Number
+from tilewright.engines.emulator.ptx.writer import Writer, call, instruction
 
 _PREFETCHES = ("L2::64B", "L2::128B", "L2::256B")
+_BARRIER = ("shared", "shared::cta", "b64")
 _BULK = ("shared::cluster", "shared::cta", "global", "mbarrier::complete_tx::bytes", "bulk_group", "tile")
 
 
-def _is_predicate(w: Writer, operand: Operand) -> bool:
-    return isinstance(operand, Name) and w.kinds.get(operand.name) == "pred"
+call("cp.async.commit_group", 0, "simt_commit_copies(simt_thread());")
+call("cp.async.wait_group", 1, "simt_wait_copies(simt_thread(), {0});")
+call("cp.async.wait_all", 0, "simt_commit_copies(simt_thread()); simt_wait_copies(simt_thread(), 0);")
+call("cp.async.bulk.commit_group", 0, "simt_commit_tiles(simt_thread());")
+call("mbarrier.init", 2, "simt::ptx::barrier_init({place}, {0:shared}, {1});", *_BARRIER)
+call("mbarrier.inval", 1, "simt::ptx::barrier_inval({place}, {0:shared});", *_BARRIER)
 
 
 @instruction("cp.async.ca", "cp.async.cg")
@@ -21,48 +26,11 @@ def copy(w: Writer) -> str:
     if w.instruction.opcode.startswith("cp.async.cg") and isinstance(size, Number) and size.text != "16":
         raise w.unknown(f"of {size.text} bytes, where it copies 16")
     read = w.value(size)
-    if rest and _is_predicate(w, rest[0]):
+    if rest and isinstance(rest[0], Name) and w.kinds.get(rest[0].name) == "pred":
         read = f"{w.value(rest[0], 'pred')} ? 0 : {read}"
     elif rest:
         read = w.value(rest[0])
     return f"simt::ptx::copy_async({w.place}, {w.shared(to)}, {w.generic(of)}, {w.value(size)}, {read});"
-
-
-@instruction("cp.async.commit_group")
-def commit(w: Writer) -> str:
-    """Ends a group."""
-    w.done(0)
-    return "simt_commit_copies(simt_thread());"
-
-
-@instruction("cp.async.wait_group")
-def wait(w: Writer) -> str:
-    """Until at most some groups are on their way."""
-    w.done(1)
-    return f"simt_wait_copies(simt_thread(), {w.value(w.operands[0])});"
-
-
-@instruction("cp.async.wait_all")
-def wait_all(w: Writer) -> str:
-    """Until all copies have come, those of no group too."""
-    w.done(0)
-    return "simt_commit_copies(simt_thread()); simt_wait_copies(simt_thread(), 0);"
-
-
-@instruction("mbarrier.init")
-def make(w: Writer) -> str:
-    """A barrier for a count of arrivals."""
-    w.ignore("shared", "shared::cta", "b64")
-    w.done(2)
-    return f"simt::ptx::barrier_init({w.place}, {w.shared(w.operands[0])}, {w.value(w.operands[1])});"
-
-
-@instruction("mbarrier.inval")
-def invalidate(w: Writer) -> str:
-    """From now on its memory is any other."""
-    w.ignore("shared", "shared::cta", "b64")
-    w.done(1)
-    return f"simt::ptx::barrier_inval({w.place}, {w.shared(w.operands[0])});"
 
 
 @instruction("mbarrier.arrive", "mbarrier.expect_tx", "mbarrier.arrive.expect_tx")
@@ -130,13 +98,6 @@ def tile(w: Writer) -> str:
             f"{w.shared(operands[2])}{blocks});"
         )
     return f"simt::ptx::store_tile({w.place}, {place}, {w.shared(operands[1])});"
-
-
-@instruction("cp.async.bulk.commit_group")
-def commit_bulk(w: Writer) -> str:
-    """Ends a group of stores."""
-    w.done(0)
-    return "simt_commit_tiles(simt_thread());"
 
 
 @instruction("cp.async.bulk.wait_group")

@@ -10,8 +10,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from tilewright.engines.emulator.ptx.errors import UnknownError
-from tilewright.engines.emulator.ptx.parse import Instruction, Program, parse
+from tilewright.engines.emulator.ptx.parse import Instruction, Program, UnknownError, parse
 from tilewright.engines.emulator.ptx.statements import Operand, Statement, statements
 
 _OPERAND = re.compile(r"%%|%(\d+)")
@@ -113,7 +112,8 @@ def ways(statement: Statement, texts: Collection[str], is_known: Known) -> Itera
         others = {mark for _, program in programs for mark in _marks_beside_names(program)}
         for mark, opcode in others:
             if mark not in of_text:
-                raise UnknownError(f"{_MARK.sub(_number, opcode)} with %{mark}, which is text, as an operand")
+                name = _MARK.sub(r"%\1", opcode)
+                raise UnknownError(f"{name} with %{mark}, which is text, as an operand")
         elsewhere = {mark for mark, _ in others} if programs else of_text - before
         if not elsewhere:
             break
@@ -180,7 +180,3 @@ def _kind(operand: Operand) -> str:
 
 def _named(name: str, by_operand: Mapping[int, str]) -> str:
     return _MARK.sub(lambda mark: by_operand[int(mark[1])], name)
-
-
-def _number(mark: re.Match[str]) -> str:
-    return f"%{mark[1]}"

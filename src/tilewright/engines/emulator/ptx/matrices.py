@@ -3,9 +3,17 @@
 import re
 
 from tilewright.engines.emulator.ptx.parse import Group, Parameter
-from tilewright.engines.emulator.ptx.writer import Writer, instruction
+from tilewright.engines.emulator.ptx.writer import Writer, call, instruction
 
 _FACTORS = {"f16": "half", "bf16": "bfloat16", "tf32": "tf32", "e4m3": "e4m3", "e5m2": "e5m2"}
+
+
+_OF_WARPS = ("sync", "aligned")
+_PRODUCTS = "simt_{0}_products(simt_thread(), {{place}}.call(simt::Operation::{0}_products)"
+
+call("wgmma.fence", 0, "simt_fence_sums(simt_thread());", *_OF_WARPS)
+call("wgmma.commit_group", 0, _PRODUCTS.format("commit") + ");", *_OF_WARPS)
+call("wgmma.wait_group", 1, _PRODUCTS.format("wait") + ", {0});", *_OF_WARPS)
 
 
 def _go_together(a: str, b: str) -> bool:
@@ -78,31 +86,6 @@ def multiply(w: Writer) -> str:
         f"{{ {kind} simt_ptx_sums[{words}] = {{{sums}}}; simt::ptx::multiply_fragments({w.place}, simt_ptx_sums, "
         f"{given}, simt::FactorType::{_FACTORS[kinds[1]]}, simt::FactorType::{_FACTORS[kinds[2]]}); {results} }}"
     )
-
-
-@instruction("wgmma.fence")
-def fence(w: Writer) -> str:
-    """Before a warpgroup's products, of the registers that they use."""
-    w.ignore("sync", "aligned")
-    w.done(0)
-    return "simt_fence_sums(simt_thread());"
-
-
-@instruction("wgmma.commit_group")
-def commit(w: Writer) -> str:
-    """Ends a group."""
-    w.ignore("sync", "aligned")
-    w.done(0)
-    return f"simt_commit_products(simt_thread(), {w.place}.call(simt::Operation::commit_products));"
-
-
-@instruction("wgmma.wait_group")
-def wait(w: Writer) -> str:
-    """Until at most some groups are being computed."""
-    w.ignore("sync", "aligned")
-    w.done(1)
-    call = f"{w.place}.call(simt::Operation::wait_products)"
-    return f"simt_wait_products(simt_thread(), {call}, {w.value(w.operands[0])});"
 
 
 @instruction("wgmma.mma_async")

@@ -25,28 +25,29 @@ def _order(w: Writer) -> str:
     return order
 
 
-def _operands(w: Writer, count: int) -> list[Operand]:
-    """Without a policy of the caches behind them."""
+def _access(w: Writer, of_registers: int, of_address: int) -> tuple[str, tuple[Operand, ...], str, str]:
+    """Of a load or a store, whose operands are registers and an address, maybe with a policy of the caches behind them:
+    its order, the registers, their type, and a pointer."""
+    order = _order(w)
     hinted = bool(w.take(_POLICY))
     vector = w.take("v2", "v4", "v8")
     kinds = w.types()
     if len(kinds) != 1:
         raise w.unknown()
-    w.modifiers += kinds
     if vector and not any(isinstance(one, Group) and len(one.parts) == int(vector[1]) for one in w.operands):
         raise w.unknown()
-    return list(w.operands[: count if hinted else None])
+    operands = w.operands[: 2 if hinted else None]
+    if len(operands) != 2:
+        raise w.unknown(f"with {len(w.operands)} operands")
+    pointer = _pointer(w, operands[of_address])
+    w.done(2, 3)
+    return order, w.parts(operands[of_registers]), kinds[0], pointer
 
 
 @instruction("ld", "ldu")
 def load(w: Writer) -> str:
     """One access, of a whole vector too."""
-    order = _order(w)
-    result, address = _operands(w, 2)
-    pointer = _pointer(w, address)
-    (kind,) = w.types()
-    w.done(2, 3)
-    parts = w.parts(result)
+    order, parts, kind, pointer = _access(w, 0, 1)
     of = TYPES[kind]
     way = "load_now" if order and len(parts) == 1 else "load"
     after = " __threadfence();" if order == "acquire" else ""
@@ -60,12 +61,7 @@ def load(w: Writer) -> str:
 @instruction("st")
 def store(w: Writer) -> str:
     """The same."""
-    order = _order(w)
-    address, value = _operands(w, 2)
-    pointer = _pointer(w, address)
-    (kind,) = w.types()
-    w.done(2, 3)
-    parts = w.parts(value)
+    order, parts, kind, pointer = _access(w, 1, 0)
     of = TYPES[kind]
     before = "__threadfence(); " if order == "release" else ""
     values = ", ".join(w.value(one, kind) for one in parts)

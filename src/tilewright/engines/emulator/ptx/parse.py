@@ -3,8 +3,6 @@
 import re
 from typing import NamedTuple
 
-from tilewright.engines.emulator.ptx.errors import UnknownError
-
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TOKEN = re.compile(
     r"""\s*(?: (?P<parameter> %\d+ )
@@ -15,6 +13,10 @@ _TOKEN = re.compile(
     | (?P<sign> \S ) )""",
     re.VERBOSE,
 )
+
+
+class UnknownError(Exception):
+    """An instruction, or a form of one, that is not known here; the message names it."""
 
 
 class Parameter(NamedTuple):

@@ -6,12 +6,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.engines.emulator.ptx import arithmetic, copies, matrices, memory, waiting
-from tilewright.engines.emulator.ptx.errors import UnknownError
-from tilewright.engines.emulator.ptx.expanded import Segment, segments
 from tilewright.engines.emulator.ptx.made_text import condition, makers, strings, ways
-from tilewright.engines.emulator.ptx.parse import Instruction, Name, Program, parse
-from tilewright.engines.emulator.ptx.statements import Operand, Statement, statements
+from tilewright.engines.emulator.ptx.parse import Instruction, Name, Program, UnknownError, parse
+from tilewright.engines.emulator.ptx.statements import Operand, Segment, Statement, segments, statements
 from tilewright.engines.emulator.ptx.writer import HANDLERS, TYPES, Writer
+from tilewright.kernels.signature import edited
 
 INSTRUCTIONS = (arithmetic, copies, matrices, memory, waiting)
 """Modules that have entered theirs."""
@@ -67,7 +66,7 @@ def _strings(texts: Iterable[tuple[str, list[Segment]]]) -> Callable[[], Collect
 def _without_ptx(text: str, parts: Iterable[Segment], unknown: list[str], known: Callable[[], Collection[str]]) -> str:
     if "asm" not in text:
         return text
-    pieces, place = [], 0
+    edits = []
     for part in parts:
         for one in statements(text[part.begin : part.end]):
             mark = f"{_mark(len(unknown))}()"
@@ -76,9 +75,8 @@ def _without_ptx(text: str, parts: Iterable[Segment], unknown: list[str], known:
                 at = f"{part.file}:{part.line + one.line - 1}"
                 hint = _OF_LITERALS if one.template is None else f"Of PTX it knows {', '.join(sorted(HANDLERS))}"
                 unknown.append(f"which does not know the inline PTX at {at}: {reason}. {hint}")
-            pieces += [text[place : part.begin + one.begin], written, one.breaks]
-            place = part.begin + one.end
-    return "".join([*pieces, text[place:]])
+            edits.append((part.begin + one.begin, part.begin + one.end, written + one.breaks))
+    return edited(text, edits)
 
 
 def _mark(number: int) -> str:

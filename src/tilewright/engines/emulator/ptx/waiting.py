@@ -1,7 +1,10 @@
 """Barriers, operations of a warp, and what else has no result."""
 
 from tilewright.engines.emulator.ptx.parse import Name, Pair
-from tilewright.engines.emulator.ptx.writer import Writer, instruction
+from tilewright.engines.emulator.ptx.writer import TYPES, Writer, call, instruction
+
+call("nanosleep", 1, "__nanosleep({0});", *TYPES)
+call("trap", 0, 'simt_trap("trap", __FILE__, __LINE__);')
 
 
 @instruction("bar", "barrier")
@@ -114,18 +117,3 @@ def dependent(w: Writer) -> str:
     w.ignore("launch_dependents")
     w.done(0)
     return "simt_wait_for_grid(simt_thread());" if waits else ";"
-
-
-@instruction("nanosleep")
-def sleep(w: Writer) -> str:
-    """Others go on meanwhile."""
-    w.types()
-    w.done(1)
-    return f"__nanosleep({w.value(w.operands[0])});"
-
-
-@instruction("trap")
-def trap(w: Writer) -> str:
-    """Ends the launch with an error."""
-    w.done(0)
-    return 'simt_trap("trap", __FILE__, __LINE__);'

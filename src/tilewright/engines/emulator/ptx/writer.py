@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from tilewright.engines.emulator.ptx.errors import UnknownError
 from tilewright.engines.emulator.ptx.parse import (
     Address,
     Group,
@@ -14,6 +14,7 @@ from tilewright.engines.emulator.ptx.parse import (
     Operand,
     Parameter,
     Special,
+    UnknownError,
 )
 
 TYPES = {
@@ -185,6 +186,35 @@ def instruction(*names: str) -> Callable[[Handler], Handler]:
         return handler
 
     return enter
+
+
+class _Given(NamedTuple):
+    """An operand in a text: as `{0}` its value, as `{0:shared}` a pointer to shared memory."""
+
+    writer: Writer
+    operand: Operand
+
+    def __format__(self, kind: str) -> str:
+        return self.writer.shared(self.operand) if kind == "shared" else self.writer.value(self.operand)
+
+
+def call(name: str, operands: int, text: str, *ignored: str) -> None:
+    """Enter an instruction that has one form.
+
+    Args:
+        name: the beginning of its name.
+        operands: how many it has.
+        text: its C++, in which `{0}` is the first operand, and `{place}` where it is called.
+        ignored: modifiers that change nothing.
+    """
+
+    def write(w: Writer) -> str:
+        if ignored:
+            w.ignore(*ignored)
+        w.done(operands)
+        return text.format(*(_Given(w, one) for one in w.operands), place=w.place)
+
+    HANDLERS[name] = write
 
 
 def _number(text: str, of: str) -> str:
