@@ -69,9 +69,8 @@ def write() -> None:
     squares = _squares(records)
     gpu = run.environment["gpu"]["name"]
     ladder = float32_ladder(squares, _squares(picked[path("picks")].records), published.GH200)
-    write_whole(PLOT, ladder.render(f"The ladder in float32 on one {gpu}").encode())
-    tensor_cores = tensor_core_ladder(squares).render(f"The ladder on tensor cores on one {gpu}")
-    write_whole(TENSOR_CORE_PLOT, tensor_cores.encode())
+    write_whole(PLOT, ladder.encode())
+    write_whole(TENSOR_CORE_PLOT, tensor_core_ladder(squares).encode())
     drawn = precisions.load()
     precisions.draw(drawn)
     products = term_products.load()

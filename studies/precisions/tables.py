@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from studies.figures.choices import Point, choice_points
+from studies.charts import Point, points
 from studies.precisions import BASELINE, OWN
 from studies.record import Measurement, Measurements
 from studies.results import paths
@@ -51,9 +51,9 @@ def sections(run: Measurements) -> dict[str, str]:
 def draw(run: Measurements) -> None:
     """Redraw the chart."""
     charted = _charted(run)
-    points = [Point(one.way, error, tflops(one), _color(one), one.way.startswith(OWN)) for one, error in charted]
+    shown = [Point(one.way, error, tflops(one), _color(one), one.way.startswith(OWN)) for one, error in charted]
     axes = "relative error of the result (Frobenius norm, against float64)", "TFLOP/s"
-    write_whole(CHART, choice_points(points, title(run), *axes).render(title(run)).encode())
+    write_whole(CHART, points(shown, title(run), *axes).encode())
 
 
 def title(run: Measurements) -> str:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from studies.charts import Curve, Map, Panel, curves, maps, style
 from studies.pages import redraw
 from studies.results import paths
 from studies.templates import block
-from studies.tuning.plots import Curve, plot_landscape, plot_search
 from studies.tuning.regret import Regret, load, words
 from tilewright.bench.suites import shapes
 from tilewright.core.errors import RecordsError
+from tilewright.core.files import write_whole
 from tilewright.core.gpus import capability_of
 from tilewright.kernels.spec import Choice
 from tilewright.select.selector import select
@@ -35,6 +36,9 @@ _TEMPLATE = "tuning/page.md.j2"
 
 WITHIN = 1.03
 """How many times longer than the fastest a pick is to take at most."""
+
+Seconds = Sequence[tuple[float, float]]
+"""Seconds of searching, and the fastest config's GFLOP/s by then."""
 
 SHOWN = ("NN float32", "NN bfloat16->bfloat16")
 """Cases whose configs the page shows."""
@@ -137,7 +141,18 @@ def of_one_problem(trials: Sequence[Trial]) -> list[Trial]:
     return sorted(trials, key=lambda trial: trial.at_s)
 
 
-def best_so_far(trials: Sequence[Trial]) -> Curve:
+def landscape(trials: Sequence[Trial], across: str, down: str) -> Map:
+    """The best speed by two parameters, whatever the others are; None where nothing was measured."""
+    best: dict[tuple[int, int], float] = {}
+    for trial in trials:
+        if trial.gflops:
+            place = trial.config[across], trial.config[down]
+            best[place] = max(best.get(place, 0.0), trial.gflops)
+    columns, rows = (sorted({place[axis] for place in best}) for axis in (0, 1))
+    return Map(across, down, columns, rows, [[best.get((column, row)) for column in columns] for row in rows])
+
+
+def best_so_far(trials: Sequence[Trial]) -> Seconds:
     """Each improvement: seconds of searching, and the speed from then on.
 
     Raises:
@@ -153,9 +168,24 @@ def best_so_far(trials: Sequence[Trial]) -> Curve:
     return curve
 
 
-def found_by(curve: Curve, seconds: float) -> float:
+def found_by(curve: Seconds, seconds: float) -> float:
     """Speed of the best config after this many seconds, 0 where there was none yet."""
     return max((speed for at, speed in curve if at <= seconds), default=0.0)
+
+
+def search_chart(found: Mapping[str, Seconds], title: str) -> str:
+    """The speed of the best config so far against the seconds of searching, a line a search, as SVG."""
+    end = max(curve[-1][0] for curve in found.values())
+    drawn = [
+        Curve(name, [*curve, (end, curve[-1][1])], style(number)) for number, (name, curve) in enumerate(found.items())
+    ]
+    drawn.append(
+        Curve("a tenth of the time", [(end / 10, 0.0), (end / 10, drawn[0].points[-1][1])], {"linestyle": ":"})
+    )
+    panel = Panel(title, drawn, linear=True)
+    return curves(
+        [panel], "seconds of searching", "GFLOP/s of the best so far", base=10, drawstyle="steps-post", marker=""
+    )
 
 
 def _plots(exhaustive: list[Trial], ranked: list[Trial]) -> dict[str, str]:
@@ -164,11 +194,13 @@ def _plots(exhaustive: list[Trial], ranked: list[Trial]) -> dict[str, str]:
     subject = f"{first.kernel}, {first.m}x{first.n}x{first.k}, {first.device}"
     pairs = [pair for pair in PAIRS if set(pair) <= set(first.config)]
     if pairs:
-        plot_landscape(exhaustive, pairs, LANDSCAPE, f"Best of each pair of sizes: {subject}")
-    curves = {"as enumerated, all in full": best_so_far(exhaustive), "ranked, stopped early": best_so_far(ranked)}
-    plot_search(curves, SEARCH, subject)
+        drawn = [landscape(exhaustive, *pair) for pair in pairs]
+        title = f"Best of each pair of sizes: {subject}"
+        write_whole(LANDSCAPE, maps(drawn, title, "GFLOP/s of the best config").encode())
+    found = {"as enumerated, all in full": best_so_far(exhaustive), "ranked, stopped early": best_so_far(ranked)}
+    write_whole(SEARCH, search_chart(found, subject).encode())
     total, best = exhaustive[-1].at_s, best_so_far(exhaustive)[-1][1]
-    shares = [100 * found_by(curve, total / 10) / best for curve in curves.values()]
+    shares = [100 * found_by(curve, total / 10) / best for curve in found.values()]
     # Both measure anew, so the ranked search's best may come out above the exhaustive one's.
     given = {"subject": subject, "exhaustive": exhaustive, "ranked": ranked, "best": best, "shares": shares}
     text = block(_TEMPLATE, "search", plot=SEARCH.name, **given)

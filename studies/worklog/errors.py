@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from studies import saved
-from studies.figures.errors import Line, Panel, error_panels
+from studies.charts import Curve, Panel, curves
 from studies.markdown import table
 from tilewright.analysis.accuracy import error_in_order, predicted_error
 from tilewright.core.errors import RecordsError, nearest
@@ -18,7 +18,6 @@ from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.report.figures.palette import owner_color
-from tilewright.report.figures.svg import Drawing
 
 FLOAT32, TF32, NEVER = "float32, one after the other", "TF32", "bf16x6, never promoted"
 FP16X3, BF16X3 = "fp16x3 (gemm_fp16x3)", "bf16x3 (gemm_bf16x3)"
@@ -183,29 +182,24 @@ class Errors:
         heads = [f"k = {k}: {what}" for k in depths for what in ("predicted", "found")]
         return table((f"error, {inputs}", *heads), rows, "l" + "r" * len(heads))
 
-    def against_k(self, ways: Sequence[str]) -> Drawing:
-        """Errors of these ways over k."""
-        panels = [
-            Panel(f"error, {inputs}", [Line(way, _COLORS[way], self._over_k(way, inputs)) for way in ways])
-            for inputs in INPUTS
-        ]
-        return error_panels(panels, "k")
+    def against_k(self, ways: Sequence[str]) -> str:
+        """Errors of these ways over k, as SVG."""
+        panels = []
+        for inputs in INPUTS:
+            over_k = {way: [(k, self.find(way, inputs, k).error) for k in DEPTHS] for way in ways}
+            panels.append(Panel(inputs, [Curve(way, over_k[way], {"color": _COLORS[way]}) for way in ways]))
+        return curves(panels, "k", "error", "{x:.0e}")
 
-    def against_promote(self) -> Drawing:
-        """Errors of rung 28 over PROMOTE, and float32's."""
+    def against_promote(self) -> str:
+        """Errors of rung 28 over PROMOTE, and float32's, as SVG."""
         panels = []
         for inputs in INPUTS:
             usual = self.find(FLOAT32, inputs, SWEPT_DEPTH).error
             points = [(k, self.find(PROMOTED.format(k), inputs, SWEPT_DEPTH).error) for k in PROMOTES]
-            lines = [
-                Line(FLOAT32, _COLORS[FLOAT32], [(k, usual) for k in (PROMOTES[0], PROMOTES[-1])], "5 4"),
-                Line("bf16x6, promoted (rung 28)", _COLORS[NEVER], points),
-            ]
-            panels.append(Panel(f"error, {inputs}, k = {SWEPT_DEPTH}", lines))
-        return error_panels(panels, "PROMOTE")
-
-    def _over_k(self, way: str, inputs: str) -> list[tuple[int, float]]:
-        return [(k, self.find(way, inputs, k).error) for k in DEPTHS]
+            level = Curve(FLOAT32, [(k, usual) for k in PROMOTES], {"color": _COLORS[FLOAT32], "linestyle": "--"})
+            promoted = Curve("bf16x6, promoted (rung 28)", points, {"color": _COLORS[NEVER]})
+            panels.append(Panel(f"{inputs}, k = {SWEPT_DEPTH}", [level, promoted]))
+        return curves(panels, "PROMOTE", "error", "{x:.0e}")
 
 
 _FILE = TypeAdapter(list[Sample])

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
-from studies.figures.quantisation import quantisation
 from studies.markdown import table
 from studies.worklog import accesses, hoisting, rounds, sources, variations
 from studies.worklog.counted import GPU
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import MEASURED_SHAPES, Facts, problem_of, shape_of
+from studies.worklog.quantisation import quantisation
 from studies.worklog.rungs import FOLDER, TEXTS, page_name, with_page
 from studies.worklog.template import Fill, excerpt, fill
 from tilewright import kernels
@@ -100,19 +100,20 @@ class Worklog:
                 if f"{{{{figure {kind}}}}}" in text:
                     yield FIGURES / figure_name(kernel, kind), self.figure(kernel, kind)
         yield FIGURES / "roofline.svg", self.roofline("")
-        yield FIGURES / SWEEP, variations.sweep_figure(self.varied).render(self._sweep_caption)
+        yield FIGURES / SWEEP, variations.sweep_figure(self.varied)
 
     def figure(self, kernel: Kernel, kind: str) -> str:
         """One figure of a rung."""
         if kind == "roofline":
             return self.roofline(kernel.name)
-        if kind in ("errors", "promotion"):
-            drawn = self.errors.against_k(WAYS_OF[kernel.name]) if kind == "errors" else self.errors.against_promote()
-            return drawn.render(f"{kernel.name}: {_CAPTIONS[kind]}")
+        if kind == "errors":
+            return self.errors.against_k(WAYS_OF[kernel.name])
+        if kind == "promotion":
+            return self.errors.against_promote()
         if kind == "quantisation":
             config, warps = self.facts.config(kernel), self.facts.count(kernel.name).warps
             blocks = GPU.multiprocessors * (32 * warps // kernel.threads(config))
-            return quantisation(kernel.tile(config).m, blocks).render(f"{kernel.name}: {_CAPTIONS[kind]}")
+            return quantisation(kernel.tile(config).m, blocks)
         return self._figure(kernel).single(kind)
 
     def _make_figure(self, kernel: Kernel) -> KernelFigure:

@@ -5,17 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from studies import published
-from studies.figures.ladder import Curve, ladder_panel
+from studies.charts import Curve, Panel, curves, style
 from studies.results import runs
 from studies.templates import block
 from studies.worklog.varying import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
 from tilewright.bench.records import Record
 from tilewright.kernels.spec import Choice
-from tilewright.report.figures.svg import Drawing, stack
 from tilewright.report.ratios import quotient
 
 _TEMPLATE = "worklog/variations.md.j2"
-_PANEL_GAP = 26.0
 _RASTER_SHAPE = "4096x4096x4096"
 
 
@@ -70,18 +68,18 @@ def sweep(varied: Varied) -> str:
     return block(_TEMPLATE, "sweep", gpu=varied.gpu, shapes=SWEPT_SHAPES, swept=measured)
 
 
-def sweep_figure(varied: Varied) -> Drawing:
-    """The same as curves, speed over the results of a thread."""
+def sweep_figure(varied: Varied) -> str:
+    """The same as curves, speed over the results of a thread, as SVG."""
     panels = []
     for shape in SWEPT_SHAPES:
-        curves: dict[str, list[tuple[int, float]]] = {}
+        found: dict[str, list[tuple[int, float]]] = {}
         for choice in swept():
             if record := _find(varied, shape, choice):
                 name = f"{choice.kernel.name}, TILE {choice.config.BM}"
-                curves.setdefault(name, []).append((choice.config.TM * choice.config.TN, record.gflops))
-        drawn = [Curve(name, sorted(points)) for name, points in curves.items()]
-        panels.append(ladder_panel(drawn, shape, linear=True, across="results of a thread"))
-    return stack(panels, _PANEL_GAP)
+                found.setdefault(name, []).append((choice.config.TM * choice.config.TN, record.gflops))
+        drawn = [Curve(name, sorted(points), style(number)) for number, (name, points) in enumerate(found.items())]
+        panels.append(Panel(shape, drawn, linear=True))
+    return curves(panels, "results of a thread", "GFLOP/s")
 
 
 def fastcuda(varied: Varied) -> Mapping[str, Record]:

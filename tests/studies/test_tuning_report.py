@@ -7,11 +7,9 @@ import pytest
 
 from studies.results import paths
 from studies.tuning import page as tuning
-from studies.tuning.plots import landscape, plot_landscape, plot_search
 from studies.tuning.regret import Regret, load
 from tilewright.core.errors import RecordsError
 from tilewright.kernels import find
-from tilewright.report.figures.svg import INK, PAPER
 from tilewright.tables.entry import Entry
 from tilewright.tables.table import Table
 from tilewright.tuning.journal import Journal, Trial
@@ -64,32 +62,14 @@ def test_the_best_so_far_counts_what_was_timed_in_full():
 
 
 def test_a_landscape_holds_the_best_of_each_pair_and_gaps():
-    columns, rows, cells = landscape(TRIALS, "BM", "BN")
+    _, _, columns, rows, cells = tuning.landscape(TRIALS, "BM", "BN")
     assert (columns, rows) == ([64, 128], [64, 128])
     assert cells == [[pytest.approx(200), pytest.approx(90)], [pytest.approx(150), None]]
 
 
-@pytest.mark.further
-def test_the_plots_are_drawn_alike_from_the_same_trials(tmp_path):
-    for name in ("a", "b"):
-        plot_landscape(TRIALS, [("BM", "BN"), ("TM", "TN")], tmp_path / f"map-{name}.svg", "title")
-        plot_search({"one": tuning.best_so_far(TRIALS)}, tmp_path / f"search-{name}.svg", "title")
-    for plot in ("map", "search"):
-        one, other = ((tmp_path / f"{plot}-{name}.svg").read_bytes() for name in ("a", "b"))
-        assert len(one) > 5000
-        assert one == other
-
-
-def test_dark_pages_have_dark_plots(tmp_path):
-    plot_landscape(TRIALS, [("BM", "BN")], tmp_path / "map.svg", "title")
-    plot_search({"one": tuning.best_so_far(TRIALS)}, tmp_path / "search.svg", "title")
-    for plot in ("map", "search"):
-        drawn = (tmp_path / f"{plot}.svg").read_text()
-        replaced = dict(re.findall(r'\[style\*="(\w+: #\w+)"\]{\w+:(#\w+)!important}', drawn))
-        assert replaced[f"fill: {PAPER}"] != PAPER
-        used = set(re.findall(r'style="[^"]*?((?:fill|stroke): #[0-9a-f]+)', drawn))
-        assert {f"fill: {PAPER}", f"fill: {INK}", f"stroke: {INK}"} <= used
-        assert not used & {"fill: #000000", "stroke: #000000"}
+def test_a_search_is_drawn_until_all_have_ended():
+    svg = tuning.search_chart({"one": tuning.best_so_far(TRIALS), "other": [(1.0, 50.0), (20.0, 60.0)]}, "title")
+    assert all(f">{text}<" in svg for text in ("title", "one", "other", "a tenth of the time", "seconds of searching"))
 
 
 @pytest.mark.further

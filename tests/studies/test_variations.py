@@ -115,7 +115,7 @@ def test_the_sweep_is_a_table_and_curves(records):
     rows = tables.sweep(records).splitlines()[4:]
     assert len(rows) == len(list(swept()))
     assert rows[0].startswith("| 4 thread_tiled_1d | 16 | 1 x 2 | ")
-    text = tables.sweep_figure(records).render("title")
+    text = tables.sweep_figure(records)
     assert "thread_tiled_2d, TILE 64" in text and "results of a thread" in text
 
 
