@@ -52,6 +52,8 @@ SMALL = Scale(
     0.0,
 )
 """For tests."""
+SCALES = {"cuda": H200, "emulator": SMALL}
+"""By engine."""
 
 
 class Case(NamedTuple):
@@ -188,7 +190,7 @@ def _block(scale: Scale, dtype: str) -> list[Measurement]:
         difference = _difference(f"{BLOCK} {dtype}", dtype, step(), expected, 5)
     found = times(scale, {OURS: step, "PyTorch": step}, within)
     work = f"width {sizes.width}, {sizes.hidden} hidden, {sizes.tokens} tokens, forward and backward"
-    return measurements(BLOCK, dist.get_world_size(), work, dtype, found, difference)
+    return measurements(BLOCK, dist.get_world_size(), work, dtype, found, difference, torch=torch.__version__)
 
 
 def times(
@@ -293,4 +295,5 @@ def _record(
     size: int | None = None,
 ) -> list[Measurement]:
     devices = dist.get_world_size() if size is None else size
-    return measurements(scheme, devices, "x".join(map(str, shape)), dtype, found, difference)
+    work = "x".join(map(str, shape))
+    return measurements(scheme, devices, work, dtype, found, difference, torch=torch.__version__)

@@ -10,17 +10,17 @@ import importlib.util
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from studies.record import Measurement
-from studies.runner import in_a_process, run
+from studies.runner import each, in_a_process, run
 from studies.scaling import records
 from studies.scaling.records import OURS, OUT_OF_CORE, PRODUCT
 from tilewright.bench.records import Times
-from tilewright.core.errors import LaunchError, TilewrightError
+from tilewright.core.errors import LaunchError
 from tilewright.engines.base import Engine
 from tilewright.front import matmul
 from tilewright.tiles import Sizes, tiling
@@ -160,7 +160,7 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="S", help="of a case")
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine, given: Namespace) -> Iterable[Measurement]:
     """A case, or several, each in a process of its own.
 
     Raises:
@@ -168,17 +168,11 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
     """
     names = given.only or [one.name for one in CASES]
     if len(names) == 1:
-        yield from measure(next(one for one in CASES if one.name == names[0]), given.samples, engine.name)
-        return
-    failed = []
-    for name in names:
-        try:
-            options = ["--only", name, "--samples", str(given.samples)]
-            yield from in_a_process("scaling.out_of_core", options, timeout=given.timeout)
-        except TilewrightError as error:
-            failed.append(f"{name}: {error}")
-    if failed:
-        raise LaunchError("; ".join(failed))
+        return measure(next(one for one in CASES if one.name == names[0]), given.samples, engine.name)
+    samples = ["--samples", str(given.samples)]
+    return each(
+        names, lambda name: in_a_process("scaling.out_of_core", ["--only", name, *samples], timeout=given.timeout)
+    )
 
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ import pytest
 
 pytest.importorskip("torch.distributed.tensor")
 
+from studies import runner
 from studies.record import Measurements
 from studies.scaling import measuring, out_of_core, page, records, several_gpus
 from studies.scaling.records import OURS, PRODUCT, SCHEMES
 from tilewright.bench.records import Times
 from tilewright.core.errors import LaunchError
+from tilewright.engines.emulator import EmulatorEngine
 
 
 def ways(scheme="all_gather_matmul", work="64x64x64", memory="", **us):
@@ -71,7 +73,7 @@ def test_cases_out_of_core_run_in_processes_of_their_own_and_one_that_fails_stop
     assert started == ["square", "link", "pinned"]
 
 
-def test_no_process_is_left_of_ranks_that_hang(monkeypatch, capsys):
+def test_no_process_is_left_of_ranks_that_hang(monkeypatch, tmp_path, capsys):
     started = []
 
     class Hanging(subprocess.Popen):
@@ -79,11 +81,22 @@ def test_no_process_is_left_of_ranks_that_hang(monkeypatch, capsys):
             super().__init__(["sleep", "9"], **named)
             started.append(self)
 
-    monkeypatch.setattr(several_gpus.subprocess, "Popen", Hanging)
-    assert several_gpus.main(["--small", "--timeout", "0.01"]) == 1
-    assert capsys.readouterr().err.splitlines() == ["start: did not end within 0.01 s: "] * 2
-    assert len(started) == 3  # two ranks, and one process that has all GPUs
+    monkeypatch.setattr(runner.subprocess, "Popen", Hanging)
+    arguments = ["measure", "--out", str(tmp_path / "d.json"), "--engine", "emulator", "--only", "block", "--timeout"]
+    given = {"options": several_gpus.options, "arguments": [*arguments, "0.01"]}
+    assert runner.run("scaling.several_gpus", "", several_gpus.measurements, **given) == LaunchError.status
+    said = "; ".join(f"block:{dtype}: did not end within 0.01 s" for dtype in ("bfloat16", "float32"))
+    assert f"error: {said}" in capsys.readouterr().err
+    assert len(started) == 4  # two ranks of each
     assert {one.returncode for one in started} == {-signal.SIGKILL}
+
+
+@pytest.mark.further
+def test_ranks_measure_on_the_cpu(tmp_path):
+    given = Namespace(devices=2, only=["reduce_scatter:64x64x64:float32"], skip=[], timeout=100)
+    found = list(several_gpus.measurements(EmulatorEngine(), given))
+    assert [one.way for one in found][:3] == [OURS, PRODUCT, "NCCL, then product"]
+    assert found[0].error < 1e-6 and found[0].what["devices"] == 2 and "torch" in found[0].facts
 
 
 def test_a_page_shows_what_was_measured():
