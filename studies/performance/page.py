@@ -85,7 +85,7 @@ def write() -> None:
         "emulator": verified(emulated.results),
         "bench": terminal([record for record in run.records if record.shape == HEADLINE]),
         "sizes": sizes([*rungs, *runs("rungs elsewhere")], gpu),
-        "validation": validation.markdown(validation.load(path("counters"))),
+        "validation": validation.markdown(Measurements.load(path("counters"))),
         "nearness": nearness.section(),
         "counters": counters(sorted(BANK_CONFLICTS.glob("*.csv"))),
         "environment": environment(run),

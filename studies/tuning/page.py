@@ -103,7 +103,7 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
     rows: list[tuple[Regret, str, float | None]] = []
     ratios: dict[str, float] = {}
     for environment, found in runs:
-        ratios |= {one.shape: one.ratio for one in found if one.ratio}
+        ratios |= {one.problem.shape: one.ratio for one in found if one.ratio}
         of_draw = [
             (one, one.picked, picked_now(environment["gpu"], one)) for one in found if not tabled.holds(one.problem)
         ]
@@ -120,8 +120,7 @@ def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
     """How many times longer than the fastest known the present selector's pick took; None if it was not measured."""
     capability = capability_of(gpu["compute_capability"])
     pick = words(Choice(*select(one.problem, capability, gpu["name"])))
-    times_us = one.times_us or {}
-    return times_us[pick] / min(times_us.values()) if pick in times_us else None
+    return one.times_us[pick] / min(one.times_us.values()) if pick in one.times_us else None
 
 
 def _longer(factors: Sequence[float]) -> str:

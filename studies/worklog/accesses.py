@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from pydantic import BaseModel, ConfigDict
-
 from studies.markdown import table
 from tilewright.analysis import traffic
+from tilewright.bench.records import Facts
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
 
@@ -22,10 +21,8 @@ TOYS: Mapping[str, tuple[str, Mapping[str, int]]] = {
 """What a thread of each computes."""
 
 
-class Accesses(BaseModel):
+class Accesses(Facts):
     """Accesses by single threads for each element of the result."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kernel: str
     shape: str

@@ -1,11 +1,8 @@
 """The sources that the ladder follows, next to this ladder: their speeds, and counters of their configs."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
-
-from studies import published, saved
+from studies import published
 from studies.profiles.measuring import SHAPE
 from studies.templates import block
 from studies.worklog import hoisting
@@ -16,7 +13,7 @@ from studies.worklog.facts import Facts, problem_of
 from studies.worklog.hoisting import Loops
 from studies.worklog.metrics import METRICS
 from studies.worklog.varying import swept
-from tilewright.bench.records import Record
+from tilewright.bench.records import Record, RunFile
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import LAYOUTS
@@ -29,10 +26,8 @@ _A6000_SHAPE = "4092x4092x4092"
 _SWEPT_GPU: Gpu = gpu_named("RTX 3060")
 
 
-class SourceCounts(BaseModel):
+class SourceCounts(RunFile):
     """What is counted for the sources' sake."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     accesses: list[Accesses]
     presets: list[Counted]
@@ -41,9 +36,6 @@ class SourceCounts(BaseModel):
     """Of the RTX 3060 notes' kernels with other tiles, on that GPU."""
     loops: Loops
     """Of rung 4, as written and with its loops the other way round."""
-
-
-_FILE = TypeAdapter(SourceCounts)
 
 
 def all_counted() -> SourceCounts:
@@ -57,25 +49,8 @@ def all_counted() -> SourceCounts:
         kernel, overrides = resolve(version.preset)
         presets.append(counted(kernel, kernel.config(overrides), problem_of(kernel)))
     sweep = [counted(kernel, config, problem_of(kernel), _SWEPT_GPU) for kernel, config in swept()]
-    return SourceCounts(accesses=all_accesses(), presets=presets, sweep=sweep, loops=hoisting.compiled())
-
-
-def save(path: Path, counts: SourceCounts) -> None:
-    """Write counts as JSON. The file appears whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    saved.save(path, _FILE, counts)
-
-
-def load(path: Path) -> SourceCounts:
-    """What was saved.
-
-    Raises:
-        RecordsError: the file cannot be read, or is none of such counts.
-    """
-    return saved.load(path, _FILE, "counts", "a file of counts of sources")
+    loops = hoisting.compiled()
+    return SourceCounts(environment={}, accesses=all_accesses(), presets=presets, sweep=sweep, loops=loops)
 
 
 def a6000(facts: Facts) -> str:

@@ -9,6 +9,7 @@ from studies.results import paths
 from studies.tuning import page as tuning
 from studies.tuning.regret import Regret, load
 from tilewright.core.errors import RecordsError
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import find
 from tilewright.tables.entry import Entry
 from tilewright.tables.table import Table
@@ -111,8 +112,8 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
     gpu = {"name": "a GPU", "compute_capability": "9.0"}
     now = f"naive:{naive.config()}"
     found = [
-        Regret("8x9x10", "split_k:BM=16,BN=32", now, 1.21, times_us={"split_k:BM=16,BN=32": 12.1, now: 10.0}),
-        Regret("1x1x1", "coalesced:BLOCK=32", "coalesced:BLOCK=32", 1.0, ratio=0.9),
+        Regret(Problem(8, 9, 10), "split_k:BM=16,BN=32", 1.21, {"split_k:BM=16,BN=32": 12.1, now: 10.0}),
+        Regret(Problem(1, 1, 1), "coalesced:BLOCK=32", 1.0, {"coalesced:BLOCK=32": 1.0}, ratio=0.9),
     ]
     runs = [({"gpu": gpu, "revision": "abc"}, found[:1]), ({"gpu": gpu, "revision": "def"}, found[1:])]
     tabled = Table("NVIDIA H200", (9, 0))
@@ -132,7 +133,8 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
     assert "picked now" not in text
     other = replace(one, case="NN bfloat16->bfloat16")
     assert "| 8x9x10 | `split_k` |" in tuning.regret(runs, tabled.merged([other]))
-    in_half = [(runs[0][0], [found[0]._replace(case=other.case)])]
+    half = Problem(8, 9, 10, Arithmetic("bfloat16", "bfloat16"))
+    in_half = [(runs[0][0], [found[0]._replace(problem=half)])]
     assert "8x9x10" not in tuning.regret(in_half, tabled.merged([other]))
 
 
@@ -140,7 +142,7 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
 def test_a_corrupt_file_of_picks_is_an_error(tmp_path, text):
     path = tmp_path / "regret.json"
     path.write_text(text)
-    with pytest.raises(RecordsError, match=r"regret.json is not what tuning.regret writes"):
+    with pytest.raises(RecordsError, match=r"regret.json is not a file of records"):
         load(path)
 
 

@@ -1,10 +1,9 @@
 """Configs that pages compare: which there are, how they are measured, and what tables are made of them."""
 
-import sys
-
 import pytest
 
 from studies import published
+from studies.runner import run
 from studies.worklog import variations as tables
 from studies.worklog import varying as variations
 from studies.worklog.variations import Varied
@@ -12,7 +11,6 @@ from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, s
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Baseline, LaunchedKernel, Run, Times
 from tilewright.core.problem import Problem
-from tilewright.engines.registry import resolve_engine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
 
@@ -40,38 +38,20 @@ def test_what_pages_compare_is_measured():
 
 
 def test_every_problem_is_measured_and_written(monkeypatch, tmp_path, capsys):
-    emulator, kernel = resolve_engine("emulator"), find("coalesced")
+    kernel = find("coalesced")
     small = [Task(Problem(8, 8, size), [Choice(kernel, kernel.config())]) for size in (4, 5)]
-    monkeypatch.setattr(variations, "resolve_engine", lambda name: emulator)
     monkeypatch.setattr(variations, "baseline_library", lambda engine: NumpyBaseline())
     monkeypatch.setattr(variations, "tasks", lambda: small)
-    monkeypatch.setattr(sys, "argv", ["variations", "--out", str(tmp_path / "v.json"), "--samples", "1"])
-    assert variations.main() == 0
+    arguments = ["measure", "--out", str(tmp_path / "v.json"), "--samples", "1", "--engine", "emulator"]
+    given = {"options": variations.options, "kind": Run}
+    assert run("worklog.varying", "", variations.measurements, arguments=arguments, **given) == 0
     written = Run.load(tmp_path / "v.json").records
     assert [(one.kernel, one.k) for one in written] == [("coalesced", 4), ("coalesced", 5)]
-    assert "8x8x5 NN float32: 1 configs, fastest coalesced" in capsys.readouterr().out
-    small.append(Task(Problem(8, 8, 6), [Choice(kernel, kernel.config())]))
-    assert variations.main() == 0
-    more = Run.load(tmp_path / "v.json").records
-    assert more[:2] == written
-    assert [one.k for one in more] == [4, 5, 6]
+    assert "8x8x5 NN float32  coalesced: " in capsys.readouterr().out
     (tmp_path / "other.txt").write_text("mine")
-    monkeypatch.setattr(sys, "argv", ["variations", "--out", str(tmp_path / "other.txt")])
-    assert variations.main() == 2
+    arguments[2] = str(tmp_path / "other.txt")
+    assert run("worklog.varying", "", variations.measurements, arguments=arguments, **given) == 2
     assert (tmp_path / "other.txt").read_text() == "mine"
-
-
-def test_records_of_another_gpu_are_not_continued(monkeypatch, tmp_path, capsys, make_record):
-    path = tmp_path / "v.json"
-    Run(environment={"gpu": {"name": "NVIDIA H100"}}, records=[make_record()]).save(path)
-    before = path.read_bytes()
-    monkeypatch.setattr(variations, "resolve_engine", lambda name: resolve_engine("emulator"))
-    monkeypatch.setattr(variations, "baseline_library", lambda engine: None)
-    monkeypatch.setattr(variations, "environment", lambda engine: {"gpu": {"name": "NVIDIA H200"}})
-    monkeypatch.setattr(sys, "argv", ["variations", "--out", str(path)])
-    assert variations.main() == 2
-    assert "--out takes records of this GPU, NVIDIA H200, to continue" in capsys.readouterr().err
-    assert path.read_bytes() == before
 
 
 @pytest.fixture

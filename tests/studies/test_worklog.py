@@ -8,15 +8,17 @@ import pytest
 
 from studies import published
 from studies.profiles import tables as profiles
+from studies.record import Measurement, Measurements
 from studies.results import FOLDER
 from studies.results import path as file_of
 from studies.worklog import __main__ as command
 from studies.worklog import accesses, counted, errors, pages, quantisation, rungs, sources, template
 from studies.worklog import variations as tables
 from studies.worklog import varying as variations
-from studies.worklog.counted import Counted, Group
+from studies.worklog.counted import Counted, Counts, Group
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.metrics import METRICS
+from studies.worklog.sources import SourceCounts
 from studies.worklog.speeds import speeds
 from tilewright.bench.ncu import CUBLAS
 from tilewright.bench.profile import Profile
@@ -258,28 +260,16 @@ def test_the_roofline_has_measured_levels_and_cublas_where_there_are_profiles(fa
     assert roofline.baseline == 0
 
 
-def test_counts_are_saved_and_read_back(tmp_path):
-    path = tmp_path / "counts.json"
-    counted.save(path, [make_counted()])
-    assert counted.load(path) == {"naive": make_counted()}
-    path.write_text("[{}]")
-    with pytest.raises(RecordsError, match="is not a file of counts"):
-        counted.load(path)
-    with pytest.raises(RecordsError, match=r"cannot read the counts in .*none.json"):
-        counted.load(tmp_path / "none.json")
-
-
 # Errors.
 
 
 def test_errors_are_compared_and_their_signs_told():
-    found = errors.Errors(
-        [
-            errors.Sample(way=way, inputs="uniform [0, 1)", k=k, error=error, toward_zero=share)
-            for k in errors.DEPTHS
-            for way, error, share in ((errors.FLOAT32, 1e-7, 0.5), (errors.NEVER, 2e-8 * k, 0.99))
-        ]
-    )
+    samples = [
+        Measurement(what={"inputs": "uniform [0, 1)", "k": k}, way=way, error=error, facts={"toward_zero": share})
+        for k in errors.DEPTHS
+        for way, error, share in ((errors.FLOAT32, 1e-7, 0.5), (errors.NEVER, 2e-8 * k, 0.99))
+    ]
+    found = errors.Errors(Measurements(environment={}, measurements=samples))
     assert found.times(errors.NEVER, errors.FLOAT32, "uniform [0, 1)", "16") == "3.2"
     assert found.signs().splitlines()[2] == "| 16 | 1.0e-07 | 50% | 3.2e-07 | 99% |"
     with pytest.raises(RecordsError, match="no way to multiply is called 'TF3'; did you mean 'TF32'"):
@@ -288,15 +278,12 @@ def test_errors_are_compared_and_their_signs_told():
         found.find("TF32", "normal", 16)
 
 
-def test_a_file_of_errors_that_is_none_is_an_error(tmp_path):
-    (tmp_path / "errors.json").write_text("[{}]")
-    with pytest.raises(RecordsError, match="is not a file of errors"):
-        errors.load(tmp_path / "errors.json")
-    with pytest.raises(RecordsError, match=r"cannot read the errors in .*none.json"):
-        errors.load(tmp_path / "none.json")
-
-
 # The committed pages.
+
+
+def counts():
+    """The committed counts, by kernel."""
+    return {one.kernel: one for one in Counts.load(file_of("counts")).counts}
 
 
 @pytest.fixture
@@ -311,9 +298,9 @@ def checkout(tmp_path, monkeypatch, request):
 
 @pytest.fixture
 def worklog(checkout):
-    samples = errors.Errors(errors.load(file_of("errors")))
-    facts = Facts(Facts.load_runs(), counted.load(file_of("counts")), profiles.profiles(profiles.load("profiles")))
-    return pages.Worklog(facts, samples, sources.load(file_of("sources")), tables.load("variations"))
+    samples = errors.Errors(Measurements.load(file_of("errors")))
+    facts = Facts(Facts.load_runs(), counts(), profiles.profiles(profiles.load("profiles")))
+    return pages.Worklog(facts, samples, SourceCounts.load(file_of("sources")), tables.load("variations"))
 
 
 def test_the_committed_pages_are_what_their_words_and_data_make(checkout, worklog):
@@ -391,7 +378,7 @@ def worklog_rooflines(worklog):
 def test_the_committed_counts_are_those_of_the_kernels(request, monkeypatch, name):
     monkeypatch.chdir(request.config.rootpath)
     kernel = find(name)
-    committed = counted.load(file_of("counts"))[name]
+    committed = counts()[name]
     now = counted.counted(kernel, Facts(Facts.load_runs(), {}).config(kernel), problem_of(kernel))
     assert (now.groups, now.ffma, now.requested_bytes) == (
         committed.groups,
@@ -401,7 +388,7 @@ def test_the_committed_counts_are_those_of_the_kernels(request, monkeypatch, nam
 
 
 def test_the_committed_counts_of_sources_are_those_of_the_kernels(request):
-    committed = sources.load(request.config.rootpath / file_of("sources"))
+    committed = SourceCounts.load(request.config.rootpath / file_of("sources"))
     assert accesses.all_counted() == committed.accesses, "results/emulator/sources.json is out of date: run make docs"
     assert [(one.kernel, one.config) for one in committed.sweep] == [
         (kernel.name, config) for kernel, config in variations.swept()
@@ -410,14 +397,6 @@ def test_the_committed_counts_of_sources_are_those_of_the_kernels(request):
     assert [(one.kernel, one.config) for one in committed.presets] == [
         (kernel.name, kernel.config(preset)) for kernel, preset in versions
     ]
-
-
-def test_a_file_of_counts_of_sources_that_is_none_is_an_error(tmp_path):
-    (tmp_path / "sources.json").write_text("[]")
-    with pytest.raises(RecordsError, match="is not a file of counts of sources"):
-        sources.load(tmp_path / "sources.json")
-    with pytest.raises(RecordsError, match=r"cannot read the counts in .*none.json"):
-        sources.load(tmp_path / "none.json")
 
 
 def test_shares_of_tiles_and_waves():
@@ -445,12 +424,12 @@ SAMPLES = [
 @pytest.mark.first(2)
 @pytest.mark.parametrize(("way", "inputs", "k"), SAMPLES)
 def test_the_committed_errors_are_those_of_the_kernels(request, way, inputs, k):
-    committed = errors.Errors(errors.load(request.config.rootpath / file_of("errors"))).find(way, inputs, k)
+    committed = errors.Errors(Measurements.load(request.config.rootpath / file_of("errors"))).find(way, inputs, k)
     now = errors.sampled(way, inputs, k)
     assert now.error == pytest.approx(committed.error, rel=1e-3), (
         "results/emulator/errors.json is out of date: run make docs"
     )
-    assert now.toward_zero == pytest.approx(committed.toward_zero, abs=0.01)
+    assert now.facts["toward_zero"] == pytest.approx(committed.facts["toward_zero"], abs=0.01)
 
 
 def test_every_committed_figure_is_on_a_page(request):
@@ -496,18 +475,18 @@ def test_metrics_that_pages_show_exist_and_all_are_shown(request):
 
 
 def test_the_command_writes_everything(checkout, monkeypatch):
-    committed = counted.load(file_of("counts"))
+    committed = counts()
     monkeypatch.setattr(command, "counted", lambda kernel, config, problem: committed[kernel.name])
-    samples = errors.load(file_of("errors"))
-    monkeypatch.setattr(errors, "all_sampled", lambda: iter(samples))
-    of_sources = sources.load(file_of("sources"))
+    samples = Measurements.load(file_of("errors"))
+    monkeypatch.setattr(errors, "all_sampled", lambda: iter(samples.measurements))
+    of_sources = SourceCounts.load(file_of("sources"))
     monkeypatch.setattr(sources, "all_counted", lambda: of_sources)
     monkeypatch.setattr(pages.Worklog, "figure", lambda self, kernel, kind: f"<svg>{kernel.name} {kind}</svg>")
     shutil.rmtree(pages.FOLDER / "figures", ignore_errors=True)
     command.write()
-    assert counted.load(file_of("counts")) == committed
-    assert errors.load(file_of("errors")) == samples
-    assert sources.load(file_of("sources")) == of_sources
+    assert counts() == committed
+    assert Measurements.load(file_of("errors")) == samples
+    assert SourceCounts.load(file_of("sources")) == of_sources
     assert (pages.FIGURES / "10_warptiled_tiling.svg").read_text() == "<svg>warptiled tiling</svg>"
     assert (pages.FOLDER / "17_skinny.md").read_text() == (checkout / pages.FOLDER / "17_skinny.md").read_text()
 
