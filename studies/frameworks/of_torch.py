@@ -11,21 +11,8 @@ import torch
 from torch.nn import functional
 
 import tilewright.torch
-from studies.frameworks.comparisons import (
-    BF16,
-    BF16_COMPILED,
-    COMPILED,
-    COMPILED_CALL,
-    EAGER,
-    LAYER,
-    LAYER_BY_MATMUL,
-    NOTHING_GAINS,
-    SHORT,
-    SHORT_COMPILED,
-    check_difference,
-    check_same,
-    compared,
-)
+from studies.frameworks import comparisons as kinds
+from studies.frameworks.comparisons import check_difference, check_same, compared
 from studies.frameworks.models import TASKS, Sizes, training
 from studies.record import Measurement
 from tilewright.arrays.torch import numpy_name
@@ -126,7 +113,7 @@ def _compiled_call(scale: Scale, stopwatch: Stopwatch, size: int) -> list[Measur
     _check(f"compiled, {size}", ours(a, b), stock(a, b))
     with torch.no_grad():
         us = stopwatch.host_us([lambda: ours(a, b), lambda: stock(a, b)])
-    return compared(NAME, COMPILED_CALL, str(size), us)
+    return compared(NAME, kinds.COMPILED_CALL, str(size), us)
 
 
 def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Measurement]:
@@ -149,25 +136,27 @@ def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Measurem
     within: list[Callable[[], Context]] = [tilewright.torch.enable, nullcontext, nullcontext]
     enabled, by_matmul, alone = stopwatch.wall_us([stock, ours, stock], within)
     what = f"{tokens} tokens"
-    yield from compared(NAME, LAYER, what, (enabled, alone))
-    yield from compared(NAME, LAYER_BY_MATMUL, what, (by_matmul, alone))
+    yield from compared(NAME, kinds.LAYER, what, (enabled, alone))
+    yield from compared(NAME, kinds.LAYER_BY_MATMUL, what, (by_matmul, alone))
 
 
 def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> Iterator[Measurement]:
     step, difference = _checked_step(scale, name, compiled, torch.float32, 1e-4)
     ours, alone = ({}, {}) if compiled else _memories(scale, name)
     us = _routed_and_alone(stopwatch, step)
-    yield from compared(NAME, COMPILED if compiled else EAGER, name, us, ours | {"loss_difference": difference}, alone)
+    yield from compared(
+        NAME, kinds.COMPILED if compiled else kinds.EAGER, name, us, ours | {"loss_difference": difference}, alone
+    )
     step = _step(scale, name, compiled, scale.sizes._replace(batch=1, length=scale.short))
     step()  # compiles
     us = _routed_and_alone(stopwatch, step, HOST_BOUND_SAMPLES)
-    yield from compared(NAME, SHORT_COMPILED if compiled else SHORT, name, us)
+    yield from compared(NAME, kinds.SHORT_COMPILED if compiled else kinds.SHORT, name, us)
 
 
 def _training_in_bf16(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> list[Measurement]:
     step, difference = _checked_step(scale, name, compiled, torch.bfloat16, 3e-2)
     us = _routed_and_alone(stopwatch, step)
-    return compared(NAME, BF16_COMPILED if compiled else BF16, name, us, {"loss_difference": difference})
+    return compared(NAME, kinds.BF16_COMPILED if compiled else kinds.BF16, name, us, {"loss_difference": difference})
 
 
 def _checked_step(
@@ -242,7 +231,7 @@ def _nothing_gains(scale: Scale, stopwatch: Stopwatch) -> list[Measurement]:
     enabled, alone = stopwatch.blocks_us(step, within, scale.turns, scale.untimed, scale.timed)
     us = map(statistics.median, (enabled, alone))
     control = {"fastest_us": min(alone), "slowest_us": max(alone)}
-    return compared(NAME, NOTHING_GAINS, f"{scale.left} in float64", us, alone=control)
+    return compared(NAME, kinds.NOTHING_GAINS, f"{scale.left} in float64", us, alone=control)
 
 
 def _check(what: str, ours: Any, expected: Any) -> None:

@@ -1,5 +1,6 @@
 """The tables of docs/frameworks.md."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def write() -> None:
 
 def sections(runs: Sequence[Measurements]) -> dict[str, str]:
     """The page's tables, by name, of runs of different comparisons."""
-    by_kind: dict[str | int, dict[str | int, Mapping[Any, Measurement]]] = {kind: {} for kind in kinds.KINDS}
+    by_kind: dict[str | int, dict[str | int, Mapping[Any, Measurement]]] = defaultdict(dict)
     for run in runs:
         for row in run.rows():
             by_kind[row.what["kind"]][row.what["of"]] = row.of

@@ -24,7 +24,7 @@ from studies.record import Measurements
 from studies.results import BANK_CONFLICTS, H200, path, paths, runs
 from studies.templates import block, section
 from tilewright.bench.records import Record, Result, Run
-from tilewright.bench.suites import Shape, shapes
+from tilewright.bench.suites import shapes
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.kernels import KERNELS
@@ -240,11 +240,7 @@ def environment(run: Run) -> str:
 
 
 def _squares(records: Iterable[Record]) -> list[Record]:
-    return [record for record in records if _shape(record) in shapes()["squares"]]
-
-
-def _shape(record: Record) -> Shape:
-    return Shape(record.m, record.n, record.k, record.batch, record.layout)
+    return [record for record in records if picks.shape_of(record) in shapes()["squares"]]
 
 
 def prepared(of: Iterable[Run]) -> str:

@@ -92,11 +92,12 @@ def every(run: Run) -> str:
 def in_order(records: Sequence[Record]) -> list[Record]:
     """Records in the order of the suites; those that no suite has come last."""
     places = {shape: place for place, shape in enumerate(chain.from_iterable(shapes().values()))}
+    return sorted(records, key=lambda one: places.get(shape_of(one), len(places)))
 
-    def place(one: Record) -> int:
-        return places.get(Shape(one.m, one.n, one.k, one.batch, one.layout), len(places))
 
-    return sorted(records, key=place)
+def shape_of(record: Record) -> Shape:
+    """The shape of a record, as suites name it."""
+    return Shape(record.m, record.n, record.k, record.batch, record.layout)
 
 
 def _made(name: str, **given: Any) -> str:

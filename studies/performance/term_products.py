@@ -4,14 +4,12 @@ Each cell's ratio is of its own record: precisions were measured in runs of thei
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple
 
-from studies.performance.picks import is_stale
+from studies.performance.picks import in_order, is_stale
 from studies.results import runs
 from studies.templates import block
 from tilewright.bench.records import Record
-from tilewright.bench.suites import Shape, shapes
 from tilewright.core.gpus import Gpu
 from tilewright.report.ratios import ratio
 
@@ -66,11 +64,12 @@ def sections(found: Found) -> dict[str, str]:
         RecordsError: a ratio is of another run.
     """
     measured = found.records
-    split = {shape for name in measured if name != "float32" for shape in measured[name]}
+    split = {shape: one for name in measured if name != "float32" for shape, one in measured[name].items()}
+    every = [one.shape for one in in_order(list(split.values()))]
     return {
         "claim": claim(found),
         "results": _table(found, RESULTS, [name for name in measured if name != "bf16x3"]),
-        "terms": _table(found, _ordered(split, measured), list(measured)),
+        "terms": _table(found, every, list(measured)),
     }
 
 
@@ -152,18 +151,6 @@ def _range(values: Iterable[float | None]) -> str:
 
 def _span(least: str, most: str) -> str:
     return least if least == most else f"{least} to {most}"
-
-
-def _ordered(names: Iterable[str], measured: Measured) -> list[str]:
-    """Sizes in the order of the suites."""
-    places = {shape: place for place, shape in enumerate(chain.from_iterable(shapes().values()))}
-    records = {one.shape: one for of_precision in measured.values() for one in of_precision.values()}
-
-    def place(name: str) -> int:
-        one = records[name]
-        return places.get(Shape(one.m, one.n, one.k), len(places))
-
-    return sorted(names, key=place)
 
 
 def _table(found: Found, rows: Sequence[str], precisions: list[str]) -> str:

@@ -27,16 +27,12 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
 
     scale, parts = measuring.H200, given.part or PARTS
     if "speeds" in parts:
-        ways = measuring.all_ways(_say)
+        ways = measuring.all_ways()
         for shape in scale.shapes:
-            yield from measuring.choices(scale, ways, shape, _say)
+            yield from measuring.choices(scale, ways, shape)
     if "hostile" in parts:
         for k in scale.depths:
             yield from measuring.hostile_cases(scale, k)
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

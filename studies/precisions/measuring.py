@@ -3,7 +3,7 @@
 import gc
 import importlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,21 +40,19 @@ class Scale(NamedTuple):
 
 H200 = Scale()
 
-Say = Callable[[str], None]
 
-
-def all_ways(say: Say) -> list[Way]:
+def all_ways() -> list[Way]:
     """The ways of every library that is installed."""
     ways = [*of_torch(), *of_tilewright()]
     for library, module in _OTHERS.items():
         try:
             ways += importlib.import_module(f"studies.precisions.{module}").ways()
         except ImportError as error:
-            say(f"without {library}: {error}")
+            print(f"without {library}: {error}", flush=True)
     return ways
 
 
-def choices(scale: Scale, ways: Sequence[Way], shape: Shape, say: Say) -> list[Measurement]:
+def choices(scale: Scale, ways: Sequence[Way], shape: Shape) -> list[Measurement]:
     """Every way on one problem; those that their library refuses there are left out.
 
     Operands rotate through sets that fill the GPU's cache twice.
@@ -72,7 +70,8 @@ def choices(scale: Scale, ways: Sequence[Way], shape: Shape, say: Say) -> list[M
             errors[way] = float((way.read(rounds[way]()[0]).double() - exact).norm() / exact.norm())
         except Exception as error:  # of any library: the others are still worth comparing
             rounds.pop(way, None)
-            say(f"{way.name} at {shape}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            words = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            print(f"{way.name} at {shape}: {words}", flush=True)
 
     def wait() -> None:
         for way in rounds:

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -75,19 +76,15 @@ def cases(scale: Scale, size: int) -> Iterator[Case]:
     for dtype in ("bfloat16", "float32"):
         for shape in scale.shapes:
             name = "x".join(map(str, shape))
-            yield Case(f"{ALL_GATHER}:{name}:{dtype}", False, _bound(_all_gather, scale, shape, dtype))
-            yield Case(f"{REDUCE_SCATTER}:{name}:{dtype}", False, _bound(_reduce_scatter, scale, shape, dtype))
+            yield Case(f"{ALL_GATHER}:{name}:{dtype}", False, partial(_all_gather, scale, shape, dtype))
+            yield Case(f"{REDUCE_SCATTER}:{name}:{dtype}", False, partial(_reduce_scatter, scale, shape, dtype))
         name = "x".join(map(str, scale.down))
-        yield Case(f"{REDUCE_SCATTER}:{name}:{dtype}", False, _bound(_reduce_scatter, scale, scale.down, dtype))
-        yield Case(f"{BLOCK}:{dtype}", False, _bound(_block, scale, dtype))
+        yield Case(f"{REDUCE_SCATTER}:{name}:{dtype}", False, partial(_reduce_scatter, scale, scale.down, dtype))
+        yield Case(f"{BLOCK}:{dtype}", False, partial(_block, scale, dtype))
     for dtype in ("bfloat16", "float32"):
         if scale.device == "cuda":
             name = "x".join(map(str, scale.split))
-            yield Case(f"{SPLIT}:{name}:{dtype}", True, _bound(_split, scale, scale.split, dtype, size))
-
-
-def _bound(function: Callable[..., list[Measurement]], *arguments: Any) -> Callable[[], list[Measurement]]:
-    return lambda: function(*arguments)
+            yield Case(f"{SPLIT}:{name}:{dtype}", True, partial(_split, scale, scale.split, dtype, size))
 
 
 def _all_gather(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[Measurement]:
