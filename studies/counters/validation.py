@@ -88,7 +88,9 @@ def _both(rows: Iterable[ncu.Row]) -> Iterator[tuple[str, int, int]]:
 def markdown(run: Measurements) -> str:
     """One row a launch: what the profiler counted, and how far the explained counters are off."""
     rows = [(one, _judged(one)) for one in run.measurements]
-    return block("counters/tables.md.j2", "validation", rows=rows, names=(*_EXACT, *_SHARED), difference=difference)
+    return block(
+        "counters/tables.md.j2", "validation", run=run, rows=rows, names=(*_EXACT, *_SHARED), difference=difference
+    )
 
 
 def failures(one: Measurement, within: float = 0.05) -> Iterator[str]:

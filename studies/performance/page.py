@@ -77,7 +77,7 @@ def write() -> None:
     sections = {
         "chart": chart(picked[best], drawn),
         "device": block(_TEMPLATE, "device", run=picked[best]),
-        "headline": headline(records),
+        "headline": headline(records, rungs),
         "best": picks.every(picked[best]),
         "glance": picks.glance(picked),
         "cases": picks.chosen({path: run for path, run in picked.items() if path != best}),
@@ -89,7 +89,7 @@ def write() -> None:
         "nearness": nearness.section(),
         "counters": counters(sorted(BANK_CONFLICTS.glob("*.csv"))),
         "environment": environment(run),
-        "spread": spread.markdown(spread.speeds(every_run(H200))),
+        "spread": spread.markdown(every_run(H200)),
         "profiles": profiles.section(profiles.load("profiles")),
         "requests": profiles.of_library(profiles.load("profiles of the library")),
         "guards": guards(records),
@@ -133,8 +133,12 @@ def own(of: Sequence[Run]) -> list[Record]:
     return [record for run in of for record in run.records if first[record.kernel] is run]
 
 
-def headline(records: Sequence[Record]) -> str:
+def headline(records: Sequence[Record], of: Sequence[Run] = ()) -> str:
     """Every rung at 4096 next to cuBLAS in the same run and arithmetic, and next to what the sources measured.
+
+    Args:
+        records: of the rungs.
+        of: the runs that have them.
 
     Raises:
         RecordsError: the records hold no run at 4096, or a ratio of another run.
@@ -142,7 +146,8 @@ def headline(records: Sequence[Record]) -> str:
     chosen = sorted((record for record in records if record.shape == HEADLINE), key=lambda record: record.rung)
     if not chosen:
         raise RecordsError(f"the runs of rungs have no records of {HEADLINE}")
-    return block(_TEMPLATE, "headline", records=chosen, completed=completed, published=published.GH200)
+    having = [run for run in of if any(one is record for one in run.records for record in chosen)]
+    return block(_TEMPLATE, "headline", records=chosen, runs=having, completed=completed, published=published.GH200)
 
 
 def terminal(records: Sequence[Record]) -> str:
@@ -250,7 +255,7 @@ def prepared(of: Iterable[Run]) -> str:
 
 def end_to_end(of: Iterable[Run]) -> str:
     """What a caller sees on each GPU."""
-    by_gpu: dict[str, list[Record]] = {}
+    by_gpu: dict[str, list[Run]] = {}
     for run in of:
-        by_gpu.setdefault(run.environment["gpu"]["name"], []).extend(run.records)
-    return "\n\n".join(f"On an {gpu}. {calls.markdown(records)}" for gpu, records in by_gpu.items())
+        by_gpu.setdefault(run.environment["gpu"]["name"], []).append(run)
+    return "\n\n".join(map(calls.markdown, by_gpu.values()))

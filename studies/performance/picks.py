@@ -10,10 +10,7 @@ from typing import Any, NamedTuple
 from studies.templates import block
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
-from tilewright.core.gpus import capability_of
-from tilewright.kernels.old_configs import upgraded
 from tilewright.report.ratios import ratio
-from tilewright.select.selector import select
 
 SLOWEST = 3
 """Problems of a case that are listed because cuBLAS does best there."""
@@ -40,13 +37,6 @@ def cases(runs: Mapping[Path, Run]) -> Iterator[Case]:
     for path, run in runs.items():
         for name in dict.fromkeys(record.case for record in run.records):
             yield Case(name, [record for record in run.records if record.case == name], run, path)
-
-
-def is_stale(record: Record, run: Run) -> bool:
-    """Whether `matmul` picks another kernel or config today than when a record was made."""
-    gpu, before = run.environment["gpu"], str(record.picked)
-    kernel, config = select(record.problem, capability_of(gpu["compute_capability"]), gpu["name"])
-    return (kernel.name, config) != (before, upgraded(before, record.config))
 
 
 def glance(runs: Mapping[Path, Run]) -> str:
@@ -101,7 +91,7 @@ def shape_of(record: Record) -> Shape:
 
 
 def _made(name: str, **given: Any) -> str:
-    return block("performance/picks.md.j2", name, median=statistics.median, is_stale=is_stale, apart=_apart, **given)
+    return block("performance/picks.md.j2", name, median=statistics.median, apart=_apart, **given)
 
 
 def _apart(record: Record) -> str:

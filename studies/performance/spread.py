@@ -26,10 +26,12 @@ def speeds(runs: Iterable[Run]) -> Speeds:
     return found
 
 
-def markdown(found: Speeds) -> str:
+def markdown(runs: Sequence[Run]) -> str:
     """A table of the problems that were measured in several runs, those with the most runs first."""
-    listed = [one for one in sorted(found.items(), key=lambda one: -len(one[1])) if len(one[1]) >= FEWEST_RUNS]
-    return block("performance/page.md.j2", "spread", spread=listed)
+    found = sorted(speeds(runs).items(), key=lambda one: -len(one[1]))
+    having = [run for run in runs if speeds([run])]
+    listed = [one for one in found if len(one[1]) >= FEWEST_RUNS]
+    return block("performance/page.md.j2", "spread", spread=listed, runs=having)
 
 
 def _types(record: Record) -> str:

@@ -6,9 +6,9 @@ Each cell's ratio is of its own record: precisions were measured in runs of thei
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from studies.performance.picks import in_order, is_stale
+from studies.performance.picks import in_order
 from studies.results import runs
-from studies.templates import block
+from studies.templates import block, is_stale, places
 from tilewright.bench.records import Record
 from tilewright.core.gpus import Gpu
 from tilewright.report.ratios import ratio
@@ -43,6 +43,8 @@ class Found(NamedTuple):
     gpu: Gpu
     stale: frozenset[tuple[str, str]] = frozenset()
     """Precision and sizes of what `matmul` picks otherwise today."""
+    where: str = ""
+    """GPU, date and revision of each run."""
 
 
 def load() -> Found:
@@ -54,7 +56,12 @@ def load() -> Found:
     found = dict(zip(PRECISIONS, runs("precisions of matmul"), strict=True))
     (gpu,) = {run.gpu for run in found.values()}
     stale = ((name, one.shape) for name, run in found.items() for one in run.records if is_stale(one, run))
-    return Found({name: {one.shape: one for one in run.records} for name, run in found.items()}, gpu, frozenset(stale))
+    return Found(
+        {name: {one.shape: one for one in run.records} for name, run in found.items()},
+        gpu,
+        frozenset(stale),
+        places(found.values()),
+    )
 
 
 def sections(found: Found) -> dict[str, str]:
@@ -155,5 +162,11 @@ def _span(least: str, most: str) -> str:
 
 def _table(found: Found, rows: Sequence[str], precisions: list[str]) -> str:
     stale = [one for one in found.stale if one[0] in precisions and one[1] in rows]
-    given = {"measured": found.records, "stale": stale, "rows": rows, "precisions": precisions}
+    given = {
+        "measured": found.records,
+        "stale": stale,
+        "measured_on": found.where,
+        "rows": rows,
+        "precisions": precisions,
+    }
     return block("performance/page.md.j2", "precisions", **given)

@@ -99,7 +99,7 @@ def _in_suite(entry: Entry) -> bool:
 def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: Table) -> str:
     """How much longer what was picked took than the fastest known, on problems that were in no table, by draw; and what
     is picked now, where they still are in none."""
-    draws: list[tuple[str, list[float], list[float]]] = []
+    draws: list[tuple[Mapping[str, Any], list[float], list[float]]] = []
     rows: list[tuple[Regret, str, float | None]] = []
     ratios: dict[str, float] = {}
     for environment, found in runs:
@@ -109,7 +109,7 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
         ]
         rows += of_draw
         now = [longer for _, _, longer in of_draw if longer is not None]
-        draws.append((environment["revision"], [one.factor for one in found], now))
+        draws.append((environment, [one.factor for one in found], now))
     then = [factor for _, factors, _ in draws for factor in factors]
     today = [longer for _, _, longer_now in draws for longer in longer_now]
     given = {"then": then, "now": today, "ratios": ratios, "within": WITHIN, "longer": _longer}

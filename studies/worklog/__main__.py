@@ -7,7 +7,6 @@ Run as `python -m studies.worklog write` from the root of a checkout (`make docs
 import sys
 from pathlib import Path
 
-from studies.profiles import tables as profiles
 from studies.record import Measurements
 from studies.results import path
 from studies.runner import run
@@ -41,7 +40,7 @@ def write() -> None:
     samples.save(path("errors"))
     of_sources = sources.all_counted()
     of_sources.save(path("sources"))
-    all_facts = Facts(runs, {one.kernel: one for one in counts}, profiles.profiles(profiles.load("profiles")))
+    all_facts = Facts(runs, {one.kernel: one for one in counts}, Measurements.load(path("profiles")))
     worklog = Worklog(all_facts, errors.Errors(samples), of_sources, variations.load("variations"))
     for file, text in (*worklog.figures(), *worklog.pages()):
         write_whole(file, text.encode())

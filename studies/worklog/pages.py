@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
-from studies.markdown import table
+from studies.templates import block
 from studies.worklog import accesses, hoisting, rounds, sources, variations
 from studies.worklog.counted import GPU
 from studies.worklog.errors import WAYS_OF, Errors
@@ -18,11 +18,11 @@ from studies.worklog.quantisation import quantisation
 from studies.worklog.rungs import FOLDER, TEXTS, page_name, with_page
 from studies.worklog.template import Fill, excerpt, fill
 from tilewright import kernels
+from tilewright.bench.records import Run
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
 from tilewright.report.figures.kernel_figure import KernelFigure
 from tilewright.report.figures.roofline import roofline_panel
-from tilewright.report.ratios import baseline_speed, share, speed
 
 FIGURES = FOLDER / "figures"
 INDEX = "README.md"
@@ -56,7 +56,7 @@ class Worklog:
         facts: Facts,
         errors: Errors,
         of_sources: sources.SourceCounts,
-        varied: variations.Varied,
+        varied: Run,
     ) -> None:
         self.facts, self.errors, self.of_sources, self.varied = facts, errors, of_sources, varied
         self._figure = cache(self._make_figure)
@@ -131,7 +131,7 @@ class Worklog:
 
     @property
     def _sweep_caption(self) -> str:
-        return f"GFLOP/s of the RTX 3060 notes' kernels on one {self.varied.gpu}, over the results of a thread"
+        return f"GFLOP/s of the RTX 3060 notes' kernels on one {self.varied.gpu.name}, over the results of a thread"
 
     def _source_tables(self) -> Mapping[str, Fill]:
         facts, counts, varied = self.facts, self.of_sources, self.varied
@@ -146,7 +146,7 @@ class Worklog:
             "notes": partial(variations.notes, varied),
             "sweep": partial(sources.sweep, counts.sweep),
             "swept": self._swept,
-            "fastcuda": partial(sources.fastcuda, counts.presets, variations.fastcuda(self.varied), self.varied.gpu),
+            "fastcuda": partial(sources.fastcuda, counts.presets, variations.fastcuda(self.varied), self.varied),
             "split": partial(variations.split, varied),
             "orders": lambda: variations.orders(varied, variations.load("raster")),
         }
@@ -193,12 +193,9 @@ class Worklog:
 
     def _contents(self) -> str:
         """The table of contents."""
-        rows = []
-        for kernel in with_page():
-            record = self.facts.find_record(kernel.name, problem_of(kernel).shape)
-            measured = (speed(record.gflops), baseline_speed(record), share(record, 0)) if record else ("", "", "")
-            rows.append((kernel.rung, f"[{kernel.name}]({page_name(kernel)})", kernel.idea, *measured))
-        return table(("rung", "page", "the one idea", "GFLOP/s", "cuBLAS, same run", "of cuBLAS"), rows, "rllrrr")
+        kernels = with_page()
+        rungs = [(one, page_name(one), self.facts.find(one.name, problem_of(one).shape)) for one in kernels]
+        return block("worklog/tables.md.j2", "contents", rungs=rungs)
 
 
 def figure_name(kernel: Kernel, kind: str) -> str:

@@ -13,7 +13,7 @@ from studies.worklog.facts import Facts, problem_of
 from studies.worklog.hoisting import Loops
 from studies.worklog.metrics import METRICS
 from studies.worklog.varying import swept
-from tilewright.bench.records import Record, RunFile
+from tilewright.bench.records import Record, Run, RunFile
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import LAYOUTS
@@ -64,19 +64,19 @@ def rtx3060(facts: Facts) -> str:
 
 
 def _next_to_ours(facts: Facts, speeds: Mapping[str, Mapping[int, float]], gpu: str) -> str:
-    return block(_TEMPLATE, "next_to_ours", gpu=gpu, speeds=speeds, find=find, record=facts.record)
+    return block(_TEMPLATE, "next_to_ours", gpu=gpu, speeds=speeds, find=find, measurement=facts.measurement)
 
 
 def orders_of_factors(facts: Facts) -> str:
     """A table of what `matmul` picks at the RTX 3060 notes' sizes in each order of A and B, next to cuBLAS."""
     picked = (facts.picked(shape, layout) for shape in published.RTX3060 for layout in LAYOUTS)
-    return block(_TEMPLATE, "orders", picked=filter(None, picked))
+    return block(_TEMPLATE, "orders", picked=list(filter(None, picked)))
 
 
 def hopper(facts: Facts) -> str:
     """A table of speeds of the same chip at SHAPE: notes on a GH200, SGEMM_CUDA and this ladder on an H200."""
     ladder = [kernel for kernel in LADDER if any(kernel.rung in of for of in _HOPPER)]
-    return block(_TEMPLATE, "hopper", ladder=ladder, theirs=_HOPPER, record=facts.record, shape=SHAPE)
+    return block(_TEMPLATE, "hopper", ladder=ladder, theirs=_HOPPER, measurement=facts.measurement, shape=SHAPE)
 
 
 _HOPPER = (published.GH200, published.SGEMM_CUDA_ON_H200)
@@ -97,7 +97,7 @@ def fast_cu_step(facts: Facts, rung: int) -> str:
 
 
 def _steps(facts: Facts, steps: Mapping[int, published.Step]) -> str:
-    given = {"cublas": published.CUBLAS_OF_FAST_CU, "find": find, "record": facts.find_record}
+    given = {"cublas": published.CUBLAS_OF_FAST_CU, "find": find, "measurement": facts.find}
     return block(_TEMPLATE, "steps", steps=steps, **given)
 
 
@@ -106,17 +106,17 @@ def fast_cu_here() -> str:
     return speed(published.FAST_CU_ON_H200)
 
 
-def fastcuda(counts: Sequence[Counted], measured: Mapping[str, Record], gpu: str) -> str:
+def fastcuda(counts: Sequence[Counted], measured: Mapping[str, Record], varied: Run) -> str:
     """A table of FastCuda's versions: what each adds and needs, its counters here, and its speed at SHAPE.
 
     Args:
         counts: of the versions.
         measured: by preset.
-        gpu: that they were measured on.
+        varied: the run that measured them.
     """
     found = zip(published.FASTCUDA, counts, strict=True)
     versions = [(version, one, measured[version.preset]) for version, one in found]
-    given = {"gpu": gpu, "shape": SHAPE, "labels": METRICS, "cell": _cell}
+    given = {"run": varied, "shape": SHAPE, "labels": METRICS, "cell": _cell}
     metrics = ("intensity", "ffmas_a_wavefront", "registers", "warps")
     return block(_TEMPLATE, "fastcuda", versions=versions, metrics=metrics, **given)
 

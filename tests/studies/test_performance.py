@@ -207,7 +207,7 @@ def test_changes_have_cublas_of_both_runs(make_record, tmp_path, monkeypatch):
     monkeypatch.setattr(changes, "change", tmp_path.joinpath)
     rows = [line.split(" | ") for line in changes.section().splitlines()[2:]]
     assert [row[2] for row in rows] == ["32x64x64", "64x64x64", "16x64x64"]
-    assert rows[0][1:2] + rows[0][4:] == ["H200", "1,000 / 2,469 = 0.41", "1,300 / 2,500 = 0.52 |"]
+    assert rows[0][1:2] + rows[0][4:] == ["H200, 2026-11-21, abc1234", "1,000 / 2,469 = 0.41", "1,300 / 2,500 = 0.52 |"]
 
 
 def test_guards_compare_sizes_of_one_run(records, make_record):

@@ -97,7 +97,7 @@ def test_a_product_of_the_library_has_the_cycles_of_a_request():
     launch = ncu.Launch("gemm_sm90", config, "4x5x6", "bfloat16", out_dtype="bfloat16", layout="NT")
     own = profiles.of_launch(find("gemm_sm90"), launch, requested)
     cublas = profiles.of_cublas(launch.problem, [ncu.Profiled("gemm", counters)])
-    facts = {"gpu": {"name": "NVIDIA H200", "multiprocessors": 132}, "revision": "abc"}
+    facts = {"gpu": {"name": "NVIDIA H200", "multiprocessors": 132}, "date": "2026-11-25T01:00:00", "revision": "abc"}
     text = page.of_library(run_of(facts, own, cublas))
     assert "on one NVIDIA H200" in text
     assert "revision abc" in text
@@ -110,7 +110,7 @@ def test_a_product_of_the_library_has_the_cycles_of_a_request():
 
 def test_the_part_of_the_page(profile):
     cublas = profiles.of_cublas(Problem(4, 5, 6), [ncu.Profiled("gemm<4>", COUNTERS)])
-    facts = {"gpu": {"name": "NVIDIA H200"}, "revision": "abc"}
+    facts = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc"}
     text = page.section(run_of(facts, profile, cublas))
     assert text.startswith("## Profiles\n")
     expected = "| 1 naive | 4x5x6 | float32 | 2,000.0 | 25.0% | 75.0% | 0.00 | 6.00 | 3,000 |  | 90% |"
@@ -120,7 +120,7 @@ def test_the_part_of_the_page(profile):
 
 def test_a_profile_without_counters_has_an_empty_row(profile):
     bare = Profile(**(profile.model_dump() | {"counters": {}}))
-    text = page.section(run_of({"gpu": {"name": "X"}, "revision": "abc"}, bare))
+    text = page.section(run_of({"gpu": {"name": "X"}, "date": "2026-11-25T01:00:00", "revision": "abc"}, bare))
     assert "| 1 naive | 4x5x6 | float32 |  |  |  |  |  |  |  |  |  |" in text
 
 

@@ -48,7 +48,7 @@ def test_winners_are_shown_for_the_suites_and_counted_by_kernel_for_all_problems
     in_suite = entry(64, "a", 3, 2, 0.5, n=64)
     entries = [in_suite, entry(9, "b", 4, 2), entry(2, "a", 1.0, 2.0), entry(3, "a", 8.0, 1.0)]
     assert tuning.winners(entries).splitlines()[2:] == [
-        "| 64x64x64 | NN float32 | `a` | BLOCK=32 | 3.000 | 2.000 | 1.50x | 0.50x |"
+        "| 64x64x64 | NN float32 | `a` | BLOCK=32 | 3.000 | 2.000 | 1.50x | 0.50x |  |"
     ]
     assert tuning.kernels(entries).splitlines()[2:] == [
         "| NN float32 | `a` | 3 | 2x1x1 | 64x64x64 | 1.82x |",
@@ -115,20 +115,21 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
         Regret(Problem(8, 9, 10), "split_k:BM=16,BN=32", 1.21, {"split_k:BM=16,BN=32": 12.1, now: 10.0}),
         Regret(Problem(1, 1, 1), "coalesced:BLOCK=32", 1.0, {"coalesced:BLOCK=32": 1.0}, ratio=0.9),
     ]
-    runs = [({"gpu": gpu, "revision": "abc"}, found[:1]), ({"gpu": gpu, "revision": "def"}, found[1:])]
+    at = {"gpu": gpu, "date": "2026-11-25T01:00:00"}
+    runs = [(at | {"revision": "abc"}, found[:1]), (at | {"revision": "def"}, found[1:])]
     tabled = Table("NVIDIA H200", (9, 0))
     text = tuning.regret(runs, tabled)
     assert "2 problems that were in no table: 10.0% longer in the geometric mean. What is picked now took" in text
     assert "took, in the same runs, 0.0% longer" in text
     assert "on the 1 that still are in none and on which it was measured." in text
     assert "1 picks ran next to cuBLAS: 0.90x as fast in the geometric mean, slower on 1x1x1 (0.90x)." in text
-    assert "| abc | 1 | 0 | 21.0% | 21.0% | 0.0% |" in text
-    assert "| def | 1 | 1 | 0.0% | 0.0% |  |" in text
+    assert "| a GPU, 2026-11-25, abc | 1 | 0 | 21.0% | 21.0% | 0.0% |" in text
+    assert "| a GPU, 2026-11-25, def | 1 | 1 | 0.0% | 0.0% |  |" in text
     assert "| 8x9x10 | `split_k` | BM=16, BN=32 | 21.0% | 0.0% |" in text
     assert "| 1x1x1 | `coalesced` | BLOCK=32 | 0.0% |  |" in text
     one = Entry(m=8, n=9, k=10, case="NN float32", kernel="naive", config={}, gflops=1)
     text = tuning.regret(runs, tabled.merged([one]))
-    assert "| abc | 1 | 0 | 21.0% | 21.0% |  |" in text
+    assert "| a GPU, 2026-11-25, abc | 1 | 0 | 21.0% | 21.0% |  |" in text
     assert "8x9x10" not in text
     assert "picked now" not in text
     other = replace(one, case="NN bfloat16->bfloat16")

@@ -29,7 +29,8 @@ COALESCED = {
         "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 64**3,
     },
 }
-ENVIRONMENT = {"gpu": {"name": "NVIDIA H200", "compute_capability": "9.0"}}
+GPU = {"name": "NVIDIA H200", "compute_capability": "9.0"}
+ENVIRONMENT = {"gpu": GPU, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
 
 
 def comparison(**changes):

@@ -6,13 +6,16 @@ from studies import published
 from studies.runner import run
 from studies.worklog import variations as tables
 from studies.worklog import varying as variations
-from studies.worklog.variations import Varied
 from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, swept, tasks
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Baseline, LaunchedKernel, Run, Times
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
+
+H100 = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0"}
+H200 = {"name": "NVIDIA H200", "compute_capability": "9.0"}
+ENVIRONMENT = {"gpu": H100, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
 
 
 def of(tasks, shape):
@@ -68,12 +71,12 @@ def records(make_record):
             sizes = {"m": task.problem.m, "n": task.problem.n, "k": task.problem.k, "dtype": task.problem.dtype}
             speeds = {"gflops": 1000.0 * number, "ratio": number / 10, "baseline": baseline}
             made.append(make_record(kernel=kernel.name, rung=kernel.rung, config=dict(config), **sizes, **speeds))
-    return Varied(made, "H100")
+    return Run(environment=ENVIRONMENT, records=made)
 
 
 def test_the_committed_run_names_its_gpu():
     varied = tables.load("variations")
-    assert varied.records and varied.gpu == "H100"
+    assert varied.records and varied.gpu.name == "H100"
 
 
 def test_cublas_kernels_are_named_by_size(records):
@@ -108,7 +111,12 @@ def test_orders_of_tiles_differ_in_nothing_else(records, make_record):
     sizes = {"m": 4096, "n": 4096, "k": 4096, "kernel": "tma_packed"}
     configs = ({"BM": 1, "RASTER": 1}, {"BM": 1, "RASTER": 8}, {"BM": 2, "RASTER": 8}, {"BM": 3, "RASTER": 1})
     tuned = [make_record(config=config, gflops=500.0 + n, **sizes) for n, config in enumerate(configs)]
-    rows = tables.orders(records, Varied(tuned, "H200")).splitlines()[2:]
+    *rows, _, measured = tables.orders(
+        records, Run(environment=ENVIRONMENT | {"gpu": H200}, records=tuned)
+    ).splitlines()[2:]
+    assert measured == (
+        "Measured on an NVIDIA H200, 2026-11-25, revision abc1234; NVIDIA H100 80GB HBM3, 2026-11-25, revision abc1234."
+    )
     assert rows == [
         "| `tma_packed` | float32 | 4096x4096x4096 | H200 | 500.0 | 8 | 501.0 (1.002) |",
         "| `gemm_sm90` | bfloat16 | 8192x8192x8192 | H100 | 1,000 | 32 | 6,000 (6.000) |",

@@ -7,7 +7,7 @@ import matplotlib
 import pytest
 
 from studies import published
-from studies.profiles import tables as profiles
+from studies.profiles.measuring import measured as kept
 from studies.record import Measurement, Measurements
 from studies.results import FOLDER
 from studies.results import path as file_of
@@ -222,11 +222,15 @@ def profile(kernel, shape, **counters):
     return Profile(kernel=kernel, counters=named, **problem)
 
 
+def run_of(*profiles):
+    return Measurements(environment={}, measurements=list(map(kept, profiles)))
+
+
 def test_what_caches_did_is_there_where_both_rungs_were_profiled(facts):
     read = {"lts__t_sectors_op_read_lookup_hit_sum": 3e8, "lts__t_sectors_op_read_sum": 4e8}
     moved = {"lts__t_sectors_op_write_sum": 1e8, "dram__bytes_read_sum": 2e9, "dram__bytes_write_sum": 1e9}
     profiled = [profile("naive", "64x64x64", **read, **moved), profile("coalesced", "64x64x64")]
-    assert Facts(facts.runs, facts.counts, profiled).caches("coalesced", "naive").splitlines() == [
+    assert Facts(facts.runs, facts.counts, run_of(*profiled)).caches("coalesced", "naive").splitlines() == [
         "| at 64x64x64 | 1 naive | 2 coalesced |",
         "| --- | ---: | ---: |",
         "| reads that the L2 cache served | 75.0% |  |",
@@ -234,11 +238,11 @@ def test_what_caches_did_is_there_where_both_rungs_were_profiled(facts):
         "| read from and written to DRAM | 3.00 GB |  |",
     ]
     timed = [profile(name, "64x64x64", **moved, gpu__time_duration_sum=1e7) for name in ("naive", "coalesced")]
-    assert Facts(facts.runs, facts.counts, timed).caches("coalesced", "naive").splitlines()[-2:] == [
+    assert Facts(facts.runs, facts.counts, run_of(*timed)).caches("coalesced", "naive").splitlines()[-2:] == [
         "| the same, a second | 300 GB | 300 GB |",
         "| of the first worklog, on an A6000 | 15 GB | 110 GB |",
     ]
-    missing = Facts(facts.runs, facts.counts, profiled[:1]).caches("coalesced", "naive")
+    missing = Facts(facts.runs, facts.counts, run_of(profiled[0])).caches("coalesced", "naive")
     assert missing.startswith("No profile of this rung is among the records")
 
 
@@ -251,7 +255,7 @@ def test_the_roofline_has_measured_levels_and_cublas_where_there_are_profiles(fa
     }
     naive = profile("naive", "64x64x64", lts__t_sectors_op_read_sum=2e3, lts__t_sectors_op_write_sum=0.0)
     cublas = profile(CUBLAS, "4096x4096x4096", **asked)
-    roofline = Facts(facts.runs, facts.counts, [naive, cublas]).roofline()
+    roofline = Facts(facts.runs, facts.counts, run_of(naive, cublas)).roofline()
     first, *_, last = roofline.points
     assert first.levels[L2] == 2 * 64**3 / (32 * 2e3)
     flops = 2 * 4096**3
@@ -299,7 +303,7 @@ def checkout(tmp_path, monkeypatch, request):
 @pytest.fixture
 def worklog(checkout):
     samples = errors.Errors(Measurements.load(file_of("errors")))
-    facts = Facts(Facts.load_runs(), counts(), profiles.profiles(profiles.load("profiles")))
+    facts = Facts(Facts.load_runs(), counts(), Measurements.load(file_of("profiles")))
     return pages.Worklog(facts, samples, SourceCounts.load(file_of("sources")), tables.load("variations"))
 
 
@@ -500,11 +504,11 @@ def test_a_missing_file_is_an_error(tmp_path, monkeypatch):
 def test_steps_of_fast_cu_are_next_to_the_rungs_with_their_ideas(request, monkeypatch):
     monkeypatch.chdir(request.config.rootpath)
     facts = Facts(Facts.load_runs(), {})
-    rows = sources.fast_cu(facts).splitlines()
+    *rows, _, _ = sources.fast_cu(facts).splitlines()
     assert rows[0].startswith("| m x n x k | rung | fast.cu's step | H100, GFLOP/s | cuBLAS there | of cuBLAS | H200,")
     assert len(rows) == 2 + 2 * len(published.FAST_CU) - 1
     assert "| 26 tma_store | stores by TMA, tiles along a Hilbert curve | 807,700 | 797,800 | 101.2% |" in rows[-1]
     assert "| 764,000 |  |  |" in rows[6]  # without a speed of cuBLAS there is no share
-    assert sources.fast_cu_step(facts, 26).splitlines()[2:] == [rows[7], rows[-1]]
+    assert sources.fast_cu_step(facts, 26).splitlines()[2:4] == [rows[7], rows[-1]]
     with pytest.raises(LookupError):
         sources.fast_cu_step(facts, 19)
