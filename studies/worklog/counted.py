@@ -79,12 +79,7 @@ def counted(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu = GPU) ->
         dtype=problem.dtype,
         config=dict(config),
         groups={
-            name: Group(
-                requests=group.requests,
-                sectors=group.sectors,
-                wavefronts=group.wavefronts,
-                bank_conflicts=group.bank_conflicts,
-            )
+            name: Group.model_validate(group, from_attributes=True)
             for name, group in one.traffic.groups.items()
             if group.requests
         },

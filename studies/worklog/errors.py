@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studies.charts import Curve, Panel, curves
-from studies.markdown import table
 from studies.record import Measurement, Measurements
+from studies.templates import block
 from tilewright.analysis.accuracy import error_in_order, predicted_error
 from tilewright.core.errors import RecordsError, nearest
 from tilewright.core.problem import Arithmetic, Problem
@@ -148,30 +148,13 @@ class Errors:
 
     def signs(self) -> str:
         """A table of errors, and of how many of them point toward zero, by k: of float32 and of rung 27."""
-        ways = (FLOAT32, NEVER)
-        heads = [f"{way}: {what}" for way in ways for what in ("error", "too small")]
-        rows = []
-        for k in DEPTHS[::2]:
-            found = [self.find(way, _SPLIT, k) for way in ways]
-            rows.append(
-                (k, *(cell for one in found for cell in (f"{one.error:.1e}", f"{100 * one.facts['toward_zero']:.0f}%")))
-            )
-        return table((f"k, {_SPLIT}", *heads), rows, "r" * (1 + len(heads)))
+        given = {"ways": (FLOAT32, NEVER), "inputs": _SPLIT, "depths": DEPTHS[::2], "sample": self.find}
+        return block("worklog/tables.md.j2", "signs", **given)
 
     def predicted(self, kernel: str) -> str:
         """A table of errors on normal inputs, as predicted and as they are, of what is drawn on a rung's page."""
-        inputs, depths = INPUTS[0], (64, 1024, DEPTHS[-1])
-        rows = []
-        for way in WAYS_OF[kernel]:
-            cells = []
-            for k in depths:
-                name, overrides = _KERNELS[way]
-                one = find(name)
-                error = error_in_order(k) if way == FLOAT32 else predicted_error(one, one.config(overrides), k)
-                cells += ["" if error is None else f"{error:.1e}", f"{self.error(way, inputs, k):.1e}"]
-            rows.append((way, *cells))
-        heads = [f"k = {k}: {what}" for k in depths for what in ("predicted", "found")]
-        return table((f"error, {inputs}", *heads), rows, "l" + "r" * len(heads))
+        given = {"ways": WAYS_OF[kernel], "inputs": INPUTS[0], "depths": (64, 1024, DEPTHS[-1]), "sample": self.find}
+        return block("worklog/tables.md.j2", "predicted", expected=_expected, **given)
 
     def against_k(self, ways: Sequence[str]) -> str:
         """Errors of these ways over k, as SVG."""
@@ -191,3 +174,10 @@ class Errors:
             promoted = Curve("bf16x6, promoted (rung 28)", points, {"color": _COLORS[NEVER]})
             panels.append(Panel(f"{inputs}, k = {SWEPT_DEPTH}", [level, promoted]))
         return curves(panels, "PROMOTE", "error", "{x:.0e}")
+
+
+def _expected(way: str, k: int) -> float | None:
+    """The error that is predicted; None where none is."""
+    name, overrides = _KERNELS[way]
+    kernel = find(name)
+    return error_in_order(k) if way == FLOAT32 else predicted_error(kernel, kernel.config(overrides), k)

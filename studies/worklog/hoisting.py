@@ -4,7 +4,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from studies.markdown import table
+from studies.templates import block
 from tilewright.analysis import instruction_mix
 from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.bench.records import Facts
@@ -76,12 +76,7 @@ def code() -> str:
 
 def markdown(loops: Loops) -> str:
     """A table of both."""
-    rows = [
-        (name, loop.loads, loop.ffmas, loop.registers)
-        for name, loop in (("k outside, as in the rung", loops.as_written), ("k inside", loops.swapped))
-    ]
-    heads = ("", "loads of shared memory in the main loop", "FFMAs", "registers a thread")
-    return table(heads, rows, "lrrr")
+    return block("worklog/tables.md.j2", "loops", loops=loops)
 
 
 def _code(kernel: Kernel) -> MachineCode:
