@@ -1,9 +1,11 @@
 """Files of records that are committed, by the studies that read them. No other module knows where they are."""
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.bench.records import Run
+from tilewright.core.errors import RecordsError
 
 FOLDER = Path("results")
 H200 = FOLDER / "h200"
@@ -91,3 +93,12 @@ def runs(*names: str) -> list[Run]:
         RecordsError: a file cannot be read, or is none of records.
     """
     return [Run.load(path) for name in names for path in paths(name)]
+
+
+def every_run(folder: Path) -> dict[Path, Run]:
+    """All runs of `tilewright bench` in a folder, by their files; its other files are left out."""
+    found = {}
+    for file in sorted(folder.glob("*.json")):
+        with contextlib.suppress(RecordsError):
+            found[file] = Run.load(file)
+    return found

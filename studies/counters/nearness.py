@@ -9,18 +9,16 @@ import statistics
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from studies import published
 from studies.record import Measurement, Measurements
-from studies.results import H200, path
+from studies.results import H200, every_run, path
 from studies.runner import run
 from studies.templates import block
 from tilewright.analysis.cost import predict
 from tilewright.analysis.explanation import explain
-from tilewright.bench.records import Record, Run
-from tilewright.core.errors import RecordsError
+from tilewright.bench.records import Record
 from tilewright.core.gpus import Gpu, gpu_named, limits
 from tilewright.core.problem import Problem
 from tilewright.engines.relayouts import as_read
@@ -86,21 +84,17 @@ def _fills(kernel: Kernel, config: Config, gpu: Gpu) -> bool:
     return 2 * kernel.shared_bytes(config, "NN") > gpu.multiprocessor.shared_bytes
 
 
-def measured(results: Path = H200, gpu: str = "H200") -> Iterator[Launch]:
+def measured() -> Iterator[Launch]:
     """All that predictions are compared with: `of_records`, then `of_sources`."""
-    yield from of_records(results, gpu)
+    yield from of_records()
     yield from of_sources()
 
 
-def of_records(results: Path, gpu: str) -> Iterator[Launch]:
+def of_records() -> Iterator[Launch]:
     """Every verified record of a square, row-major product without epilogue, of a config that there is today."""
-    where = gpu_named(gpu)
-    for file in sorted(results.glob("*.json")):
-        try:
-            records = Run.load(file).records
-        except RecordsError:
-            continue  # a file of another kind
-        for record in filter(_judged, records):
+    where = gpu_named("H200")
+    for file, of in every_run(H200).items():
+        for record in filter(_judged, of.records):
             kernel = find(record.picked or record.kernel)
             if (config := upgraded(kernel.name, record.config)) is not None:
                 yield Launch(file.name, where, kernel, config, record.problem, record.time_us.median)

@@ -164,27 +164,13 @@ def _checked_step(
 ) -> tuple[Callable[[], Any], float]:
     """A training step, and by how much its losses differ from PyTorch's alone."""
     torch._dynamo.reset()
-    stock = _losses(scale, _step(scale, name, compiled, scale.sizes, dtype))
-    step = _step(scale, name, compiled, scale.sizes, dtype)
+    alone, step = (_step(scale, name, compiled, scale.sizes, dtype) for _ in range(2))
+    stock = [float(alone()) for _ in range(scale.steps)]
     with tilewright.torch.enable():
-        ours = _losses(scale, step)
+        ours = [float(step()) for _ in range(scale.steps)]
     difference = max(abs(one - other) / abs(other) for one, other in zip(ours, stock, strict=True))
     check_difference(f"losses of {name} in {numpy_name(dtype)}", difference, allowed)
     return step, difference
-
-
-def _losses(scale: Scale, step: Callable[[], Any]) -> list[float]:
-    return [float(step()) for _ in range(scale.steps)]
-
-
-class Memory(NamedTuple):
-    """Memory of a GPU that a model and its training steps take, in MiB."""
-
-    peak: float
-    """The most that PyTorch's allocator had given out: of tensors, and to tilewright for the length of a call."""
-    held: float
-    """What the GPU lacks afterwards, whoever holds it: PyTorch keeps what it has allocated. The CUDA context, which
-    every process has, is not part of it."""
 
 
 def _memories(scale: Scale, name: str) -> list[dict[str, float]]:
@@ -192,19 +178,19 @@ def _memories(scale: Scale, name: str) -> list[dict[str, float]]:
     found = []
     for routed in (True, False):
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            one = process.submit(_memory, scale, name, routed).result()
-        found.append({"peak_mib": one.peak, "held_mib": one.held})
+            found.append(process.submit(_memory, scale, name, routed).result())
     return found
 
 
-def _memory(scale: Scale, name: str, routed: bool) -> Memory:
-    """Of this process, which has used the GPU for nothing else; nobody else may allocate meanwhile."""
+def _memory(scale: Scale, name: str, routed: bool) -> dict[str, float]:
+    """MiB of a GPU that a model and its training steps take in this process, which has used the GPU for nothing else;
+    nobody else may allocate meanwhile. peak_mib and held_mib: see `compared`. The CUDA context is not part of it."""
     before = scale.used_bytes()  # makes the context
     with exact(torch), tilewright.torch.enable() if routed else nullcontext():
         step = _step(scale, name, False, scale.sizes)
         for _ in range(_MEMORY_STEPS):
             float(step())
-        return Memory(scale.peak_bytes() / 2**20, (scale.used_bytes() - before) / 2**20)
+        return {"peak_mib": scale.peak_bytes() / 2**20, "held_mib": (scale.used_bytes() - before) / 2**20}
 
 
 def _routed_and_alone(stopwatch: Stopwatch, step: Callable[[], Any], samples: int = WALL_SAMPLES) -> list[float]:

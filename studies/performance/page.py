@@ -4,7 +4,6 @@ Run as `python -m studies.performance write` from the root of a checkout (`make 
 `<!-- NAME -->` and `<!-- end NAME -->` in a page is replaced; the words around it are written by hand.
 """
 
-import contextlib
 import csv
 import io
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,7 @@ from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.precisions import tables as precisions
 from studies.profiles import tables as profiles
 from studies.record import Measurements
-from studies.results import BANK_CONFLICTS, H200, path, paths, runs
+from studies.results import BANK_CONFLICTS, H200, every_run, path, paths, runs
 from studies.templates import block, section
 from tilewright.bench.records import Record, Result, Run
 from tilewright.bench.suites import shapes
@@ -71,7 +70,7 @@ def write() -> None:
     ladder = float32_ladder(squares, _squares(picked[path("picks")].records), published.GH200)
     write_whole(PLOT, ladder.encode())
     write_whole(TENSOR_CORE_PLOT, tensor_core_ladder(squares).encode())
-    drawn = precisions.load()
+    drawn = Measurements.load(path("precisions"))
     precisions.draw(drawn)
     products = term_products.load()
     sections = {
@@ -89,9 +88,9 @@ def write() -> None:
         "nearness": nearness.section(),
         "counters": counters(sorted(BANK_CONFLICTS.glob("*.csv"))),
         "environment": environment(run),
-        "spread": spread.markdown(every_run(H200)),
-        "profiles": profiles.section(profiles.load("profiles")),
-        "requests": profiles.of_library(profiles.load("profiles of the library")),
+        "spread": spread.markdown(list(every_run(H200).values())),
+        "profiles": profiles.section(Measurements.load(path("profiles"))),
+        "requests": profiles.of_library(Measurements.load(path("profiles of the library"))),
         "guards": guards(records),
         "reading": term_products.reading(products),
         "changes": changes.section(),
@@ -113,15 +112,6 @@ def chart(results: Run, drawn: Measurements) -> str:
     """
     facts = {"described": precisions.described(drawn), "chart": precisions.CHART}
     return block(_TEMPLATE, "chart", results=results, drawn=drawn, **facts)
-
-
-def every_run(folder: Path) -> list[Run]:
-    """All runs of `tilewright bench` in a folder; its other files are left out."""
-    found = []
-    for file in sorted(folder.glob("*.json")):
-        with contextlib.suppress(RecordsError):
-            found.append(Run.load(file))
-    return found
 
 
 def own(of: Sequence[Run]) -> list[Record]:

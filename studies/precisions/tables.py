@@ -7,7 +7,6 @@ from typing import Any
 from studies.charts import Point, points
 from studies.precisions import BASELINE, OWN
 from studies.record import Measurement, Measurements
-from studies.results import paths
 from studies.templates import blocks
 from tilewright.core.files import write_whole
 from tilewright.report.figures.palette import owner_color
@@ -17,16 +16,6 @@ CHARTED = "4096x4096x4096"
 
 _LIBRARIES = ("PyTorch", "JAX", "Triton")
 _OWN_COLOR = "#c8102e"
-
-
-def load() -> Measurements:
-    """The run that pages show.
-
-    Raises:
-        RecordsError: the file cannot be read, or is none of measurements.
-    """
-    (path,) = paths("precisions")
-    return Measurements.load(path)
 
 
 def sections(run: Measurements) -> dict[str, str]:

@@ -103,7 +103,6 @@ def _all_gather(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[M
     def fused() -> Any:
         return torch.ops.symm_mem.fused_all_gather_matmul(shard, [B], 0, group, return_A=False)[1][0]
 
-    difference = _difference(f"{ALL_GATHER} {shape} {dtype}", dtype, ours(), by_nccl())
     works: dict[str, Work] = {
         OURS: ours,
         PRODUCT: lambda: matmul(whole, B, out=result),
@@ -113,7 +112,7 @@ def _all_gather(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[M
     }
     if scale.device == "cuda":
         works["PyTorch fused"] = fused
-    return _record(ALL_GATHER, shape, dtype, times(scale, works), difference)
+    return _compared(scale, ALL_GATHER, shape, dtype, works, by_nccl)
 
 
 def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[Measurement]:
@@ -133,7 +132,6 @@ def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> li
     def fused() -> Any:
         return torch.ops.symm_mem.fused_matmul_reduce_scatter(A, B, "sum", 0, group)
 
-    difference = _difference(f"{REDUCE_SCATTER} {shape} {dtype}", dtype, ours(), by_nccl())
     works: dict[str, Work] = {
         OURS: ours,
         PRODUCT: lambda: matmul(A, B, out=sums),
@@ -142,7 +140,7 @@ def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> li
     }
     if scale.device == "cuda":
         works["PyTorch fused"] = fused
-    return _record(REDUCE_SCATTER, shape, dtype, times(scale, works), difference)
+    return _compared(scale, REDUCE_SCATTER, shape, dtype, works, by_nccl)
 
 
 def _split(scale: Scale, shape: tuple[int, int, int], dtype: str, size: int) -> list[Measurement]:
@@ -157,13 +155,12 @@ def _split(scale: Scale, shape: tuple[int, int, int], dtype: str, size: int) -> 
     def product() -> Any:
         return matmul(a, b, out=alone)
 
-    difference = _difference(f"{SPLIT} {shape} {dtype}", dtype, ours(), product())
     works: dict[str, Work] = {
         OURS: ours,
         PRODUCT: product,
         "PyTorch on one GPU": lambda: torch.mm(a, b, out=alone),
     }
-    return _record(SPLIT, shape, dtype, times(scale, works), difference, size)
+    return _compared(scale, SPLIT, shape, dtype, works, product, size)
 
 
 def _block(scale: Scale, dtype: str) -> list[Measurement]:
@@ -283,14 +280,17 @@ def _difference(what: str, dtype: str, found: Any, expected: Any, times_allowed:
     return difference
 
 
-def _record(
+def _compared(
+    scale: Scale,
     scheme: str,
     shape: Sequence[int],
     dtype: str,
-    found: dict[str, Times],
-    difference: float,
+    works: dict[str, Work],
+    expected: Work,
     size: int | None = None,
 ) -> list[Measurement]:
-    devices = dist.get_world_size() if size is None else size
+    """Times of all ways, and how far the result of ours is from another's."""
     work = "x".join(map(str, shape))
-    return measurements(scheme, devices, work, dtype, found, difference, torch=torch.__version__)
+    difference = _difference(f"{scheme} {work} {dtype}", dtype, works[OURS](), expected())
+    devices = dist.get_world_size() if size is None else size
+    return measurements(scheme, devices, work, dtype, times(scale, works), difference, torch=torch.__version__)

@@ -5,6 +5,7 @@ themselves (bare_products.py); clocks and power are read while they run. Samples
 clocks to fall to what the power limit leaves.
 """
 
+import math
 import statistics
 import time
 from argparse import Namespace
@@ -84,14 +85,11 @@ def sustain(engine: Engine, work: Work, seconds: float = SECONDS) -> State:
 
 def _mean(who: str, what: str, flops: int, states: Sequence[State]) -> Measurement:
     """Of several times that a work ran."""
-
-    def mean(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return statistics.fmean(known) if known else None
-
-    us = statistics.fmean(state.us for state in states)
-    clock, power = mean([state.sm_clock_mhz for state in states]), mean([state.power_w for state in states])
-    facts = {"tflops": flops / us / 1e6, "sm_clock_mhz": clock, "power_w": power}
+    us, clock, power = (
+        statistics.fmean(known) if (known := [one for one in values if one is not None]) else None
+        for values in zip(*states, strict=True)
+    )
+    facts = {"tflops": flops / (us or math.nan) / 1e6, "sm_clock_mhz": clock, "power_w": power}
     return Measurement(what={"product": what}, way=who, us=us, facts=facts)
 
 

@@ -86,19 +86,8 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
         tried.sort(key=lambda trial: -(trial.gflops or 0))
         firsts = {trial.kernel: trial for trial in reversed(tried)}
         chosen += {id(trial): trial for trial in (*tried[:_OF_A_JOURNAL], *firsts.values())}.values()
-    return [
-        Entry(
-            m=trial.m,
-            n=trial.n,
-            k=trial.k,
-            batch=trial.batch,
-            case=trial.case,
-            kernel=trial.kernel,
-            config=trial.config,
-            gflops=trial.gflops or 0,
-        )
-        for trial in chosen
-    ]
+    facts = [trial.model_dump(include={"m", "n", "k", "batch", "case", "kernel", "config"}) for trial in chosen]
+    return [Entry(**one, gflops=trial.gflops or 0) for one, trial in zip(facts, chosen, strict=True)]
 
 
 def _posed(record: Record) -> tuple[str, str, str]:

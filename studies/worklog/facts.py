@@ -64,13 +64,11 @@ class Facts:
         """
         return runs("ladder", "later rungs", "picks", "orders")
 
-    def find_record(self, kernel: str, shape: str) -> Record | None:
-        """A rung's record at some sizes, its own before one where it was picked."""
-        found = self.find(kernel, shape)
-        return found[1] if found else None
-
     def find(self, kernel: str, shape: str, preferred: Run | None = None) -> Measured | None:
-        """The same with the run that it is of: the first that has the rung, or `preferred` where that has it too."""
+        """A rung's record at some sizes, its own before one where it was picked, with the run that it is of.
+
+        The run is the first that has the rung, or `preferred` where that has it too.
+        """
         having = [run for run in self.runs if any(record.kernel == kernel for record in run.records)]
         chosen = preferred if any(run is preferred for run in having) else next(iter(having), None)
         at_shape = [
@@ -92,11 +90,7 @@ class Facts:
         return next((found for found in records if found[1].picked and (found[1].shape, found[1].case) == wanted), None)
 
     def record(self, kernel: str, shape: str = "") -> Record:
-        """The same; it must be there.
-
-        Raises:
-            RecordsError: it is not.
-        """
+        """The record of `measurement`."""
         return self.measurement(kernel, shape)[1]
 
     def measurement(self, kernel: str, shape: str = "") -> Measured:
@@ -113,8 +107,8 @@ class Facts:
 
     def config(self, kernel: Kernel) -> Config:
         """The config that a rung was measured with, if it still has that, else its own for the GPU."""
-        found = self.find_record(kernel.name, shape_of(kernel.name))
-        measured = upgraded(kernel.name, found.config) if found else None
+        found = self.find(kernel.name, shape_of(kernel.name))
+        measured = upgraded(kernel.name, found[1].config) if found else None
         return measured or kernel.config(capability=GPU.capability)
 
     # What the words ask for.
@@ -213,13 +207,8 @@ class Facts:
 
     def roofline(self) -> Roofline:
         """Every rung in float32 that was measured and counted at SHAPE."""
-        records = [
-            record
-            for kernel in LADDER
-            if (record := self.find_record(kernel.name, SHAPE))
-            and record.arithmetic == "float32"
-            and kernel.name in self.counts
-        ]
+        found = (self.find(kernel.name, SHAPE) for kernel in LADDER if kernel.name in self.counts)
+        records = [one[1] for one in found if one and one[1].arithmetic == "float32"]
         points = [
             Point(record.rung, one.kernel, one.intensity, record.gflops, levels=self._levels(one))
             for record in records
