@@ -8,6 +8,7 @@ that of the same step in float64, over that.
 import runpy
 import statistics
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -21,9 +22,11 @@ from studies.frameworks.models import TASKS, Sizes, training
 from studies.precisions.ways import multiplying
 from studies.record import Measurement
 from tilewright.bench.end_to_end import exact
+from tilewright.engines.base import Engine
 from tilewright.front import matmul
 
 _Product = Callable[[Any, Any], Any]
+_EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class Way(NamedTuple):
@@ -74,18 +77,10 @@ class Program(NamedTuple):
     """The relative error of a result."""
 
 
-def outcomes(examples: Path, scale: Scale = H200) -> Iterator[Measurement]:
-    """Run everything, one after the other.
-
-    Args:
-        examples: the folder with torch_cholesky.py and torch_conjugate_gradients.py.
-        scale: how large.
-
-    Raises:
-        OSError: it has none.
-    """
-    cholesky = runpy.run_path(str(examples / "torch_cholesky.py"))["cholesky"]
-    gradients = runpy.run_path(str(examples / "torch_conjugate_gradients.py"))["solve"]
+def outcomes(scale: Scale) -> Iterator[Measurement]:
+    """Run everything, one after the other."""
+    cholesky = runpy.run_path(str(_EXAMPLES / "torch_cholesky.py"))["cholesky"]
+    gradients = runpy.run_path(str(_EXAMPLES / "torch_conjugate_gradients.py"))["solve"]
     for size, block in scale.factored:
         yield from _solved(scale, _factorisation(cholesky, _definite(scale, size, 1.0), block))
     for size, sides in scale.solved:
@@ -174,3 +169,8 @@ def _timed(scale: Scale, work: Callable[[], Any]) -> tuple[float, Any]:
     result = work()
     wait()
     return time.perf_counter() - start, result
+
+
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """Every program with every way."""
+    return outcomes(H200)

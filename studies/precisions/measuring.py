@@ -1,8 +1,13 @@
-"""Speed against error: every way on normal inputs, timed in turns, and tilewright's on hostile ones."""
+"""Speed against error: every way on normal inputs, timed in turns, and tilewright's on hostile ones.
+
+PyTorch's, tilewright's, JAX's and Triton's ways take turns in one process; JAX and Triton where they are installed.
+"""
 
 import gc
 import importlib
 import math
+import os
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +19,9 @@ from studies.precisions.ways import Round, Way, of_tilewright, of_torch
 from studies.record import Measurement
 from tilewright.bench.end_to_end import Stopwatch
 from tilewright.bench.suites import Shape
+from tilewright.engines.base import Engine
 
+PARTS = ("speeds", "hostile")
 _OTHERS = {"jax": "of_jax", "triton": "of_triton"}
 """Libraries whose ways are compared where they are installed, and the modules that have them."""
 
@@ -121,3 +128,21 @@ def _errors(way: Way, a: Any, b: Any, exact: Any, size: Any) -> tuple[float | No
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: both")
+
+
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """Speeds and errors on normal inputs, and errors on hostile ones."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take three quarters of the memory
+    parts = given.part or PARTS
+    if "speeds" in parts:
+        ways = all_ways()
+        for shape in H200.shapes:
+            yield from choices(H200, ways, shape)
+    if "hostile" in parts:
+        for k in H200.depths:
+            yield from hostile_cases(H200, k)

@@ -12,8 +12,9 @@ import torch.distributed as dist
 
 import tilewright.torch
 from studies.record import Measurement
+from studies.scaling import out_of_core
 from studies.scaling.block import Block, BlockSizes, parallel
-from studies.scaling.records import ALL_GATHER, BLOCK, OURS, PRODUCT, REDUCE_SCATTER, SPLIT, measurements
+from studies.scaling.records import ALL_GATHER, BLOCK, OURS, OUT_OF_CORE, PRODUCT, REDUCE_SCATTER, SPLIT, measurements
 from tilewright.bench.end_to_end import Context
 from tilewright.bench.records import Times
 from tilewright.core.errors import LaunchError
@@ -81,8 +82,12 @@ def cases(scale: Scale, size: int) -> Iterator[Case]:
         name = "x".join(map(str, scale.down))
         yield Case(f"{REDUCE_SCATTER}:{name}:{dtype}", False, partial(_reduce_scatter, scale, scale.down, dtype))
         yield Case(f"{BLOCK}:{dtype}", False, partial(_block, scale, dtype))
+    on_gpu = scale.device == "cuda"
+    for product in out_of_core.CASES if on_gpu else out_of_core.SMALL:
+        measured = partial(out_of_core.measure, product, "cuda" if on_gpu else "emulator")
+        yield Case(f"{OUT_OF_CORE}:{product.name}", True, measured)
     for dtype in ("bfloat16", "float32"):
-        if scale.device == "cuda":
+        if on_gpu:
             name = "x".join(map(str, scale.split))
             yield Case(f"{SPLIT}:{name}:{dtype}", True, partial(_split, scale, scale.split, dtype, size))
 

@@ -8,7 +8,6 @@ import torch
 
 from studies import runner
 from studies.precisions import BASELINE, OWN, hostile, measuring, ways
-from studies.precisions import __main__ as command
 from studies.precisions.measuring import Scale
 from studies.record import Measurements
 from tilewright.bench import end_to_end
@@ -99,7 +98,7 @@ def measured(monkeypatch, path, *options):
     monkeypatch.setattr(measuring, "H200", SMALL)
     monkeypatch.setattr(measuring, "_OTHERS", {})
     arguments = ["measure", "--out", str(path), *options]
-    assert runner.run("precisions", None, command.measurements, options=command.options, arguments=arguments) == 0
+    assert runner.run("precisions", None, measuring.measurements, options=measuring.options, arguments=arguments) == 0
     return Measurements.load(path)
 
 
