@@ -9,8 +9,6 @@ from tilewright.core.errors import RecordsError
 
 FOLDER = Path("results")
 H200 = FOLDER / "h200"
-BANK_CONFLICTS = H200 / "bank_conflicts"
-"""What Nsight Compute counted of shared memory, as CSV."""
 
 
 def _in(folder: str, *names: str) -> tuple[str, ...]:
@@ -54,6 +52,7 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "profiles": _in("h100/ncu", "profiles"),
     "profiles of the library": _in("h200/ncu", "library"),
     "counters": _in("h200/ncu", "comparison"),
+    "bank conflicts": _in("h200/ncu", "bank_conflicts"),
     # Tuning: orders of tiles, journals of searches, and how good picks are.
     "raster": _in("h200/tuning", "raster"),
     "searches": ("h200/tuning/exhaustive.jsonl", "h200/tuning/ranked.jsonl"),

@@ -4,7 +4,6 @@ Run as `python -m studies.performance write` from the root of a checkout (`make 
 `<!-- NAME -->` and `<!-- end NAME -->` in a page is replaced; the words around it are written by hand.
 """
 
-import csv
 import io
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
@@ -20,7 +19,7 @@ from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.precisions import tables as precisions
 from studies.profiles import tables as profiles
 from studies.record import Measurements
-from studies.results import BANK_CONFLICTS, H200, every_run, path, paths, runs
+from studies.results import H200, every_run, path, paths, runs
 from studies.templates import block, section
 from tilewright.bench.records import Record, Result, Run
 from tilewright.bench.suites import shapes
@@ -39,17 +38,6 @@ TENSOR_CORE_PLOT = Path("docs/ladder_tensor_cores.svg")
 HEADLINE = "4096x4096x4096"
 GUARDED = "4092x4092x4092"
 """A size near that of HEADLINE which no tile divides."""
-
-SHARED_COUNTERS = {
-    "smsp__inst_executed_op_shared_ld.sum": "load instructions",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": "load wavefronts",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "of them conflicts",
-    "smsp__inst_executed_op_shared_st.sum": "store instructions",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": "store wavefronts",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "conflicts",
-    "smsp__inst_executed.sum": "all instructions",
-}
-
 
 _TEMPLATE = "performance/page.md.j2"
 
@@ -86,7 +74,7 @@ def write() -> None:
         "sizes": sizes([*rungs, *runs("rungs elsewhere")], gpu),
         "validation": validation.markdown(Measurements.load(path("counters"))),
         "nearness": nearness.section(),
-        "counters": counters(sorted(BANK_CONFLICTS.glob("*.csv"))),
+        "counters": block(_TEMPLATE, "counters", run=Measurements.load(path("bank conflicts"))),
         "environment": environment(run),
         "spread": spread.markdown(list(every_run(H200).values())),
         "profiles": profiles.section(Measurements.load(path("profiles"))),
@@ -210,23 +198,6 @@ def guards(records: Sequence[Record]) -> str:
         kernel: quotient(of[GUARDED], of[HEADLINE]) for kernel, of in found.items() if {GUARDED, HEADLINE} <= of.keys()
     }
     return block(_TEMPLATE, "guards", guards=shares, guarded=GUARDED, headline=HEADLINE)
-
-
-def counters(files: Iterable[Path]) -> str:
-    """What Nsight Compute counted of shared memory, a row a file of its `--csv` output, in millions.
-
-    Raises:
-        RecordsError: a file lacks one of the counters.
-    """
-    found: dict[str, dict[str, int]] = {}
-    for file in files:
-        with file.open(encoding="utf-8", newline="") as lines:
-            counted = {line["Metric Name"]: line["Metric Value"].replace(",", "") for line in csv.DictReader(lines)}
-        try:
-            found[file.stem] = {name: int(counted[name]) for name in SHARED_COUNTERS}
-        except KeyError as missing:
-            raise RecordsError(f"{file} does not count {missing}") from None
-    return block(_TEMPLATE, "counters", counters=found, shared_counters=SHARED_COUNTERS.items())
 
 
 def environment(run: Run) -> str:

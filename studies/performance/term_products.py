@@ -87,22 +87,8 @@ def claim(found: Found) -> str:
     was at least `CLAIMED` times as fast as cuBLAS; what shorter k gave, or that none was measured, is said by itself.
     """
     ours, fast = (_by_depth(found.records.get(name, {}).values()) for name in ("float32", "fp16x3"))
-    text = (
-        f"On an NVIDIA {found.gpu.name}, float32 products with results of {LARGE} x {LARGE} or larger and "
-        f"{_depths(ours.claimed)} are {_speedup(ours.claimed)} as fast as cuBLAS's, with {_error(ours.claimed)} its "
-        "error on random inputs. "
-    )
-    if ours.shorter:
-        text += f"With {_depths(ours.shorter)} they are {_speedup(ours.shorter)} as fast, with {_error(ours.shorter)} "
-        text += "cuBLAS's error."
-    else:
-        text += "Shorter k was not measured."
-    if fast.claimed:
-        text += (
-            f' With `precision="fp16x3"` and {_depths(fast.claimed)} they are {_speedup(fast.claimed)} as fast, with '
-            f"{_error(fast.claimed)} cuBLAS's error."
-        )
-    return text
+    given = {"depths": _depths, "speedup": _speedup, "error": _error, "least": LARGE}
+    return block("performance/page.md.j2", "claim", gpu=found.gpu, ours=ours, fast=fast, **given)
 
 
 def reading(found: Found, shape: str = "128x4096x14336") -> str:
@@ -112,12 +98,7 @@ def reading(found: Found, shape: str = "128x4096x14336") -> str:
         found: what was measured.
         shape: the product.
     """
-    record = found.records["float32"][shape]
-    us = 4e-3 * record.k * record.n / found.gpu.dram_gbs
-    return (
-        f"Reading b of {shape} takes {us:.0f} us at the {found.gpu.dram_gbs:,.0f} GB/s of the memory of an "
-        f"{found.gpu.name}, {100 * us / record.time_us.median:.0f}% of that product's time."
-    )
+    return block("performance/page.md.j2", "reading", gpu=found.gpu, one=found.records["float32"][shape])
 
 
 class _ByDepth(NamedTuple):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
+from studies import published
 from studies.templates import block
 from studies.worklog import accesses, hoisting, rounds, sources, variations
 from studies.worklog.counted import GPU
@@ -23,11 +24,13 @@ from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
 from tilewright.report.figures.kernel_figure import KernelFigure
 from tilewright.report.figures.roofline import roofline_panel
+from tilewright.report.ratios import speed
 
 FIGURES = FOLDER / "figures"
 INDEX = "README.md"
 SOURCES_PAGE = "sources.md"
 SWEEP = "sources_sweep.svg"
+_A6000_SHAPE = "4092x4092x4092"
 _SOURCES = "../../src/tilewright/kernels"
 _KERNELS = Path(kernels.__file__).parent
 _CAPTIONS = {
@@ -136,12 +139,12 @@ class Worklog:
     def _source_tables(self) -> Mapping[str, Fill]:
         facts, counts, varied = self.facts, self.of_sources, self.varied
         return {
-            "a6000": partial(sources.a6000, facts),
+            "a6000": partial(sources.next_to_ours, facts, {_A6000_SHAPE: published.A6000}, "A6000"),
             "hopper": partial(sources.hopper, facts),
             "fast_cu": partial(sources.fast_cu, facts),
-            "fast_cu_here": sources.fast_cu_here,
+            "fast_cu_here": lambda: speed(published.FAST_CU_ON_H200),
             "cublas": partial(variations.cublas, varied),
-            "rtx3060": partial(sources.rtx3060, facts),
+            "rtx3060": partial(sources.next_to_ours, facts, published.RTX3060, "RTX 3060"),
             "op_t": partial(sources.orders_of_factors, facts),
             "notes": partial(variations.notes, varied),
             "sweep": partial(sources.sweep, counts.sweep),
@@ -181,7 +184,7 @@ class Worklog:
             "swapped_code": hoisting.code,
             "swapped_loops": partial(hoisting.markdown, self.of_sources.loops),
             "toys": partial(accesses.of_toys, self.of_sources.accesses),
-            "fast_cu": partial(sources.fast_cu_step, facts, kernel.rung),
+            "fast_cu": partial(sources.fast_cu, facts, kernel.rung),
             "mark": partial(_mark, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }

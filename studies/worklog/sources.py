@@ -19,10 +19,8 @@ from tilewright.core.hardware import WARP
 from tilewright.core.problem import LAYOUTS
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Config
-from tilewright.report.ratios import speed
 
 _TEMPLATE = "worklog/sources.md.j2"
-_A6000_SHAPE = "4092x4092x4092"
 _SWEPT_GPU: Gpu = gpu_named("RTX 3060")
 
 
@@ -53,17 +51,8 @@ def all_counted() -> SourceCounts:
     return SourceCounts(environment={}, accesses=all_accesses(), presets=presets, sweep=sweep, loops=loops)
 
 
-def a6000(facts: Facts) -> str:
-    """A table of the first worklog's speeds on an A6000, and of ours, each next to cuBLAS on the same GPU."""
-    return _next_to_ours(facts, {_A6000_SHAPE: published.A6000}, "A6000")
-
-
-def rtx3060(facts: Facts) -> str:
-    """The same of the RTX 3060 notes' speeds."""
-    return _next_to_ours(facts, published.RTX3060, "RTX 3060")
-
-
-def _next_to_ours(facts: Facts, speeds: Mapping[str, Mapping[int, float]], gpu: str) -> str:
+def next_to_ours(facts: Facts, speeds: Mapping[str, Mapping[int, float]], gpu: str) -> str:
+    """A table of speeds on another GPU, by sizes and rung, and of ours, each next to cuBLAS on the same GPU."""
     return block(_TEMPLATE, "next_to_ours", gpu=gpu, speeds=speeds, find=find, measurement=facts.measurement)
 
 
@@ -82,28 +71,15 @@ def hopper(facts: Facts) -> str:
 _HOPPER = (published.GH200, published.SGEMM_CUDA_ON_H200)
 
 
-def fast_cu(facts: Facts) -> str:
-    """A table of fast.cu's steps on an H100, and of the rungs with the same ideas on an H200."""
-    return _steps(facts, published.FAST_CU)
-
-
-def fast_cu_step(facts: Facts, rung: int) -> str:
-    """The rows of one rung.
+def fast_cu(facts: Facts, *rungs: int) -> str:
+    """A table of fast.cu's steps on an H100, and of the rungs with the same ideas on an H200: of these, or of all.
 
     Raises:
         LookupError: fast.cu has no such step.
     """
-    return _steps(facts, {rung: published.FAST_CU[rung]})
-
-
-def _steps(facts: Facts, steps: Mapping[int, published.Step]) -> str:
+    steps = {rung: published.FAST_CU[rung] for rung in rungs or published.FAST_CU}
     given = {"cublas": published.CUBLAS_OF_FAST_CU, "find": find, "measurement": facts.find}
     return block(_TEMPLATE, "steps", steps=steps, **given)
-
-
-def fast_cu_here() -> str:
-    """The speed of its last step on an H200."""
-    return speed(published.FAST_CU_ON_H200)
 
 
 def fastcuda(counts: Sequence[Counted], measured: Mapping[str, Record], varied: Run) -> str:

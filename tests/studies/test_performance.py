@@ -272,15 +272,6 @@ def test_the_environment_is_listed_with_its_parts():
     assert performance.environment(run) == "- gpu:\n  - name: X\n- python: 3.12"
 
 
-def test_counters_of_nsight_compute_are_tabled_in_millions(tmp_path):
-    lines = [f'"{name}","2,500,000"' for name in performance.SHARED_COUNTERS]
-    (tmp_path / "6-vectorized.csv").write_text("\n".join(['"Metric Name","Metric Value"', *lines]))
-    assert performance.counters(tmp_path.glob("*.csv")).splitlines()[2] == "| `6-vectorized` |" + " 2.5 |" * len(lines)
-    (tmp_path / "6-vectorized.csv").write_text('"Metric Name","Metric Value"\n')
-    with pytest.raises(RecordsError, match=r"6-vectorized.csv does not count"):
-        performance.counters(tmp_path.glob("*.csv"))
-
-
 def test_the_contents_of_the_page_lead_to_every_part(request):
     page = (request.config.rootpath / "docs/performance.md").read_text()
     contents, *parts = re.split(r"^##+ ", page, flags=re.MULTILINE)

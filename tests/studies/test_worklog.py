@@ -509,6 +509,6 @@ def test_steps_of_fast_cu_are_next_to_the_rungs_with_their_ideas(request, monkey
     assert len(rows) == 2 + 2 * len(published.FAST_CU) - 1
     assert "| 26 tma_store | stores by TMA, tiles along a Hilbert curve | 807,700 | 797,800 | 101.2% |" in rows[-1]
     assert "| 764,000 |  |  |" in rows[6]  # without a speed of cuBLAS there is no share
-    assert sources.fast_cu_step(facts, 26).splitlines()[2:4] == [rows[7], rows[-1]]
+    assert sources.fast_cu(facts, 26).splitlines()[2:4] == [rows[7], rows[-1]]
     with pytest.raises(LookupError):
-        sources.fast_cu_step(facts, 19)
+        sources.fast_cu(facts, 19)
