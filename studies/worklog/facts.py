@@ -168,10 +168,6 @@ class Facts:
             for shape in shapes
             if (ours := self.find(kernel, shape))
         ]
-        if not found:
-            return (
-                f"No run of this rung is among the records; `tilewright bench {kernel}` makes one where there is a GPU."
-            )
         base = find(before) if any(base for _, base in found) else None
         one_run = all(base is None or base[0] is ours[0] for ours, base in found)
         given = {"found": found, "base": base, "one_run": one_run, "times": _ratio}
@@ -180,13 +176,8 @@ class Facts:
     def caches(self, kernel: str, before: str) -> str:
         """A table of what L2 and DRAM moved for a rung and for the one that it builds on, if both were profiled."""
         counts = [self.count(one) for one in (before, kernel)]
-        found = [self.profiles.get((one.kernel, one.shape, one.dtype)) for one in counts]
+        found = (self.profiles.get((one.kernel, one.shape, one.dtype)) for one in counts)
         profiled = [one for one in found if one]
-        if len(profiled) < len(found):
-            return (
-                "No profile of this rung is among the records; `python -m studies.profiles measure --out PATH` makes "
-                "one where there is Nsight Compute."
-            )
         of_source = [published.A6000_GBS.get(find(one.kernel).rung) for one in profiled]
         given = {"find": find, "of_source": of_source, "profiled_on": self._profiled_on}
         return block(_TEMPLATE, "caches", shape=counts[-1].shape, profiled=profiled, **given)

@@ -99,13 +99,10 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Record]:
     """Every config of every problem that this GPU runs."""
     library = baseline_library(engine)
     for problem, choices in tasks():
-        taken = [choice for choice in choices if _runs(choice, problem, engine.capability)]
+        gpu = engine.capability
+        taken = [choice for choice in choices if gpu is None or choice.kernel.runs_on(gpu, problem.dtype)]
         if taken:
             yield from measure(engine, taken, problem, samples=given.samples, library=library, name_kernels=True)
-
-
-def _runs(choice: Choice, problem: Problem, capability: tuple[int, int] | None) -> bool:
-    return capability is None or choice.kernel.runs_on(capability, problem.dtype)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def test_every_rung_that_runs_and_cublas_are_profiled(monkeypatch, capability, w
     launched, multiplied = [], []
     monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS])
     monkeypatch.setattr(ncu, "profile_cublas", lambda one: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)])
-    made = [make() for make in profiles.jobs(capability)]
+    made = list(profiles.of_ladder(capability))
     names = [launch.kernel for launch in launched]
     assert set(names) <= {kernel.name for kernel in LADDER}
     assert not without & set(names)
@@ -81,7 +81,7 @@ def test_what_is_picked_for_the_library_is_profiled_and_cublas_on_the_same(monke
     launched, multiplied = [], []
     monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS])
     monkeypatch.setattr(ncu, "profile_cublas", lambda one: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)])
-    made = [make() for make in profiles.library_jobs((9, 0), "NVIDIA H200")]
+    made = list(profiles.of_library((9, 0), "NVIDIA H200"))
     assert [launch.problem for launch in launched] == multiplied
     assert [(problem.shape, problem.layout, problem.dtype) for problem in multiplied] == [
         (*product, "bfloat16") for product in profiles.LIBRARY
