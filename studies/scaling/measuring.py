@@ -21,7 +21,8 @@ from tilewright.core.errors import LaunchError
 from tilewright.distributed import all_gather_matmul, matmul_reduce_scatter
 from tilewright.front import matmul
 
-Work = Callable[[], object]
+Work = Callable[[], Any]
+_NCCL = "NCCL, then product"
 
 ALLOWED = {"bfloat16": 2e-2, "float32": 2e-5}
 """What results of two ways may differ by: sums of partial sums are rounded at every rank."""
@@ -102,22 +103,17 @@ def _all_gather(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[M
         dist.all_gather_into_tensor(whole, shard)
         return torch.mm(whole, B, out=result)
 
-    def ours(wanted: bool = False) -> Any:
-        return all_gather_matmul(shard, [B], 0, group, return_A=wanted)[1][0]
-
-    def fused() -> Any:
-        return torch.ops.symm_mem.fused_all_gather_matmul(shard, [B], 0, group, return_A=False)[1][0]
-
     works: dict[str, Work] = {
-        OURS: ours,
+        OURS: lambda: all_gather_matmul(shard, [B], 0, group, return_A=False)[1][0],
         PRODUCT: lambda: matmul(whole, B, out=result),
-        "NCCL, then product": by_nccl,
+        _NCCL: by_nccl,
         "PyTorch's product alone": lambda: torch.mm(whole, B, out=result),
-        f"{OURS}, with A": lambda: ours(True),
+        f"{OURS}, with A": lambda: all_gather_matmul(shard, [B], 0, group, return_A=True)[1][0],
     }
     if scale.device == "cuda":
-        works["PyTorch fused"] = fused
-    return _compared(scale, ALL_GATHER, shape, dtype, works, by_nccl)
+        fused = torch.ops.symm_mem.fused_all_gather_matmul
+        works["PyTorch fused"] = lambda: fused(shard, [B], 0, group, return_A=False)[1][0]
+    return _compared(scale, ALL_GATHER, shape, dtype, works, _NCCL)
 
 
 def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[Measurement]:
@@ -131,41 +127,28 @@ def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> li
         dist.reduce_scatter_tensor(result, sums)
         return result
 
-    def ours() -> Any:
-        return matmul_reduce_scatter(A, B, "sum", 0, group)
-
-    def fused() -> Any:
-        return torch.ops.symm_mem.fused_matmul_reduce_scatter(A, B, "sum", 0, group)
-
     works: dict[str, Work] = {
-        OURS: ours,
+        OURS: lambda: matmul_reduce_scatter(A, B, "sum", 0, group),
         PRODUCT: lambda: matmul(A, B, out=sums),
-        "NCCL, then product": by_nccl,
+        _NCCL: by_nccl,
         "PyTorch's product alone": lambda: torch.mm(A, B, out=sums),
     }
     if scale.device == "cuda":
-        works["PyTorch fused"] = fused
-    return _compared(scale, REDUCE_SCATTER, shape, dtype, works, by_nccl)
+        fused = torch.ops.symm_mem.fused_matmul_reduce_scatter
+        works["PyTorch fused"] = lambda: fused(A, B, "sum", 0, group)
+    return _compared(scale, REDUCE_SCATTER, shape, dtype, works, _NCCL)
 
 
 def _split(scale: Scale, shape: tuple[int, int, int], dtype: str, size: int) -> list[Measurement]:
     m, n, k = shape
     a, b = _normal(scale, dtype, m, k), _normal(scale, dtype, k, n)
     alone, divided = a.new_empty(m, n), a.new_empty(m, n)
-    gpus = list(range(size))
-
-    def ours() -> Any:
-        return matmul(a, b, out=divided, devices=gpus)
-
-    def product() -> Any:
-        return matmul(a, b, out=alone)
-
     works: dict[str, Work] = {
-        OURS: ours,
-        PRODUCT: product,
+        OURS: lambda: matmul(a, b, out=divided, devices=list(range(size))),
+        PRODUCT: lambda: matmul(a, b, out=alone),
         "PyTorch on one GPU": lambda: torch.mm(a, b, out=alone),
     }
-    return _compared(scale, SPLIT, shape, dtype, works, product, size)
+    return _compared(scale, SPLIT, shape, dtype, works, PRODUCT, size)
 
 
 def _block(scale: Scale, dtype: str) -> list[Measurement]:
@@ -291,11 +274,11 @@ def _compared(
     shape: Sequence[int],
     dtype: str,
     works: dict[str, Work],
-    expected: Work,
+    other: str,
     size: int | None = None,
 ) -> list[Measurement]:
     """Times of all ways, and how far the result of ours is from another's."""
     work = "x".join(map(str, shape))
-    difference = _difference(f"{scheme} {work} {dtype}", dtype, works[OURS](), expected())
+    difference = _difference(f"{scheme} {work} {dtype}", dtype, works[OURS](), works[other]())
     devices = dist.get_world_size() if size is None else size
     return measurements(scheme, devices, work, dtype, times(scale, works), difference, torch=torch.__version__)

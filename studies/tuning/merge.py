@@ -79,7 +79,8 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
     """Entries of each problem's fastest trials, where their kernels' sources are still those that were tried."""
     by_problem: dict[object, list[Trial]] = {}
     for trial in trials:
-        if trial.outcome == "timed" and trial.gflops and trial.scalars == Scalars() and _current(trial):
+        usable = trial.outcome == "timed" and trial.gflops and trial.scalars == Scalars()
+        if usable and is_promising(trial.kernel) and source_digest(find(trial.kernel)) == trial.digest:
             by_problem.setdefault(trial.problem, []).append(trial)
     chosen: list[Trial] = []
     for tried in by_problem.values():
@@ -93,10 +94,6 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
 def _posed(record: Record) -> tuple[str, str, str]:
     """What was computed, and by which kernel."""
     return record.shape, record.case, record.picked or record.kernel
-
-
-def _current(trial: Trial) -> bool:
-    return is_promising(trial.kernel) and source_digest(find(trial.kernel)) == trial.digest
 
 
 def _gpu(run: Run) -> tuple[str, tuple[int, int]]:

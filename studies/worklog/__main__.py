@@ -7,10 +7,11 @@ Run as `python -m studies.worklog write` from the root of a checkout (`make docs
 import sys
 from pathlib import Path
 
+from studies import results
 from studies.record import Measurements
 from studies.results import path
 from studies.runner import run
-from studies.worklog import errors, rungs, sources, variations
+from studies.worklog import errors, rungs, sources
 from studies.worklog.counted import Counts, counted
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.pages import Worklog
@@ -41,7 +42,7 @@ def write() -> None:
     of_sources = sources.all_counted()
     of_sources.save(path("sources"))
     all_facts = Facts(runs, {one.kernel: one for one in counts}, Measurements.load(path("profiles")))
-    worklog = Worklog(all_facts, errors.Errors(samples), of_sources, variations.load("variations"))
+    worklog = Worklog(all_facts, errors.Errors(samples), of_sources, *results.runs("variations"))
     for file, text in (*worklog.figures(), *worklog.pages()):
         write_whole(file, text.encode())
 

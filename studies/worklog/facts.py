@@ -8,7 +8,7 @@ from studies.record import Measurements
 from studies.results import runs
 from studies.templates import block, places
 from studies.worklog.counted import GPU, Counted
-from studies.worklog.metrics import METRICS
+from studies.worklog.metrics import METRICS, cell
 from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
 from tilewright.analysis.traffic import WAVEFRONT_BYTES
 from tilewright.bench.ncu import CUBLAS
@@ -144,8 +144,7 @@ class Facts:
         """
         if name not in METRICS:
             raise RecordsError(f"there is no metric {name!r}{nearest(name, METRICS)}")
-        value = METRICS[name].value(self.count(kernel))
-        return "" if value is None else METRICS[name].text(value)
+        return cell(name, self.count(kernel))
 
     def counters(self, kernel: str, before: str, *names: str) -> str:
         """A table of metrics, a rung's next to those of the one that it builds on; '-' for none."""

@@ -94,3 +94,9 @@ METRICS: Mapping[str, Metric] = {
     ),
     "warps": Metric("warps that a multiprocessor holds, of 64", lambda one: one.warps, _number),
 }
+
+
+def cell(name: str, one: Counted) -> str:
+    """A metric as tables show it; empty where the kernel has nothing of it."""
+    value = METRICS[name].value(one)
+    return "" if value is None else METRICS[name].text(value)

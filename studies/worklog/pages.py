@@ -5,11 +5,12 @@ and way to the neighbouring pages, is added here.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 
 from studies import published
+from studies.results import runs
 from studies.templates import block
 from studies.worklog import accesses, hoisting, rounds, sources, variations
 from studies.worklog.counted import GPU
@@ -54,15 +55,9 @@ class Worklog:
         varied: what was measured of them, and of other configs that pages compare.
     """
 
-    def __init__(
-        self,
-        facts: Facts,
-        errors: Errors,
-        of_sources: sources.SourceCounts,
-        varied: Run,
-    ) -> None:
+    def __init__(self, facts: Facts, errors: Errors, of_sources: sources.SourceCounts, varied: Run) -> None:
         self.facts, self.errors, self.of_sources, self.varied = facts, errors, of_sources, varied
-        self._figure = cache(self._make_figure)
+        self._figure = cache(lambda kernel: KernelFigure(kernel, facts.config(kernel), problem_of(kernel)))
 
     def pages(self) -> Iterator[tuple[Path, str]]:
         """Each page's path and text.
@@ -74,15 +69,13 @@ class Worklog:
         rungs = with_page()
         for place, kernel in enumerate(rungs):
             text = (TEXTS / page_name(kernel)).read_text(encoding="utf-8")
-            words = fill(text, self._fills(kernel), page_name(kernel))
-            parts = (
-                _note(page_name(kernel)),
-                f"# Rung {kernel.rung}: {kernel.name}",
-                words.strip(),
-                _try(kernel),
-                _links(rungs, place),
+            words = fill(text, self._fills(kernel), page_name(kernel)).strip()
+            before, after = rungs[place - 1 : place], rungs[place + 1 : place + 2]
+            given = {"before": before, "after": after, "page_name": page_name, "index": INDEX}
+            yield (
+                FOLDER / page_name(kernel),
+                block("worklog/tables.md.j2", "page", kernel=kernel, words=words, **given) + "\n",
             )
-            yield FOLDER / page_name(kernel), "\n\n".join(parts) + "\n"
         text = (TEXTS / INDEX).read_text(encoding="utf-8")
         fills = self._common() | {
             "contents": self._contents,
@@ -119,9 +112,6 @@ class Worklog:
             return quantisation(kernel.tile(config).m, blocks)
         return self._figure(kernel).single(kind)
 
-    def _make_figure(self, kernel: Kernel) -> KernelFigure:
-        return KernelFigure(kernel, self.facts.config(kernel), problem_of(kernel))
-
     def roofline(self, marked: str) -> str:
         """The roofline, with a kernel of this name pointed out."""
         roofline = self.facts.roofline()
@@ -151,7 +141,7 @@ class Worklog:
             "swept": self._swept,
             "fastcuda": partial(sources.fastcuda, counts.presets, variations.fastcuda(self.varied), self.varied),
             "split": partial(variations.split, varied),
-            "orders": lambda: variations.orders(varied, variations.load("raster")),
+            "orders": lambda: variations.orders(varied, *runs("raster")),
         }
 
     def _common(self) -> dict[str, Fill]:
@@ -228,20 +218,7 @@ def _code(kernel: Kernel, first: str, last: str, header: str = "") -> str:
     return f"{excerpt(included, first, last)}\n\nFrom [{header}]({_SOURCES}/include/{header}). {whole}"
 
 
-def _try(kernel: Kernel) -> str:
-    """What a reader may do next."""
-    name, figure = kernel.name, f"--figure {kernel.name}.svg"
-    return f"Try it: `tilewright explain {name} {figure}`, `tilewright sass {name}`, `tilewright bench {name}`."
-
-
 def _mark(kernel: Kernel, config: str = "") -> str:
     """The command that marks an exercise; config as `--config` takes it."""
     name = f"{kernel.name} --config {config}" if config else kernel.name
     return f"`tilewright check {name} && tilewright bench {name} --shape 512`"
-
-
-def _links(rungs: Sequence[Kernel], place: int) -> str:
-    """The way to the pages before and after, and to all."""
-    before = f"[← {rungs[place - 1].name}]({page_name(rungs[place - 1])})" if place else ""
-    after = f"[{rungs[place + 1].name} →]({page_name(rungs[place + 1])})" if place + 1 < len(rungs) else ""
-    return " · ".join(filter(None, (before, f"[all rungs]({INDEX})", after)))

@@ -11,7 +11,7 @@ from studies.worklog.accesses import all_counted as all_accesses
 from studies.worklog.counted import Counted, counted
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.hoisting import Loops
-from studies.worklog.metrics import METRICS
+from studies.worklog.metrics import METRICS, cell
 from studies.worklog.varying import swept
 from tilewright.bench.records import Record, Run, RunFile
 from tilewright.core.gpus import Gpu, gpu_named
@@ -92,7 +92,7 @@ def fastcuda(counts: Sequence[Counted], measured: Mapping[str, Record], varied: 
     """
     found = zip(published.FASTCUDA, counts, strict=True)
     versions = [(version, one, measured[version.preset]) for version, one in found]
-    given = {"run": varied, "shape": SHAPE, "labels": METRICS, "cell": _cell}
+    given = {"run": varied, "shape": SHAPE, "labels": METRICS, "cell": cell}
     metrics = ("intensity", "ffmas_a_wavefront", "registers", "warps")
     return block(_TEMPLATE, "fastcuda", versions=versions, metrics=metrics, **given)
 
@@ -101,10 +101,5 @@ def sweep(counts: Sequence[Counted]) -> str:
     """A table of the RTX 3060 notes' kernels with other tiles: counters on that GPU."""
     metrics = ("intensity", "ffmas_a_wavefront", "load_conflicts", "registers", "shared")
     most = _SWEPT_GPU.multiprocessor.threads // WARP
-    given = {"most": most, "labels": METRICS, "cell": _cell, "config_of": Config}
+    given = {"most": most, "labels": METRICS, "cell": cell, "config_of": Config}
     return block(_TEMPLATE, "sweep", counts=[(find(one.kernel), one) for one in counts], metrics=metrics, **given)
-
-
-def _cell(name: str, one: Counted) -> str:
-    value = METRICS[name].value(one)
-    return "" if value is None else METRICS[name].text(value)

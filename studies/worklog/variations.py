@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from studies import published
 from studies.charts import Curve, Panel, curves, style
-from studies.results import runs
 from studies.templates import block
 from studies.worklog.varying import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
 from tilewright.bench.records import Record, Run
@@ -14,16 +13,6 @@ from tilewright.report.ratios import quotient
 
 _TEMPLATE = "worklog/variations.md.j2"
 _RASTER_SHAPE = "4096x4096x4096"
-
-
-def load(name: str) -> Run:
-    """A run by the name of its file.
-
-    Raises:
-        RecordsError: it cannot be read.
-    """
-    (run,) = runs(name)
-    return run
 
 
 def cublas(varied: Run) -> str:

@@ -3,6 +3,7 @@
 import pytest
 
 from studies import published
+from studies.results import runs
 from studies.runner import run
 from studies.worklog import variations as tables
 from studies.worklog import varying as variations
@@ -75,7 +76,7 @@ def records(make_record):
 
 
 def test_the_committed_run_names_its_gpu():
-    varied = tables.load("variations")
+    (varied,) = runs("variations")
     assert varied.records and varied.gpu.name == "H100"
 
 

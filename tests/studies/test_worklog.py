@@ -9,11 +9,10 @@ import pytest
 from studies import published
 from studies.profiles.measuring import measured as kept
 from studies.record import Measurement, Measurements
-from studies.results import FOLDER
+from studies.results import FOLDER, runs
 from studies.results import path as file_of
 from studies.worklog import __main__ as command
 from studies.worklog import accesses, counted, errors, pages, quantisation, rungs, sources, template
-from studies.worklog import variations as tables
 from studies.worklog import varying as variations
 from studies.worklog.counted import Counted, Counts, Group
 from studies.worklog.facts import Facts, problem_of
@@ -304,7 +303,7 @@ def checkout(tmp_path, monkeypatch, request):
 def worklog(checkout):
     samples = errors.Errors(Measurements.load(file_of("errors")))
     facts = Facts(Facts.load_runs(), counts(), Measurements.load(file_of("profiles")))
-    return pages.Worklog(facts, samples, SourceCounts.load(file_of("sources")), tables.load("variations"))
+    return pages.Worklog(facts, samples, SourceCounts.load(file_of("sources")), *runs("variations"))
 
 
 def test_the_committed_pages_are_what_their_words_and_data_make(checkout, worklog):
