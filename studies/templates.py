@@ -94,15 +94,6 @@ def section(study: str) -> str:
     return "\n\n".join(render(f"{study}/table.md.j2", run=run) for run in runs)
 
 
-def blocks(template: str, **given: Any) -> dict[str, str]:
-    """The sections that a template has as its blocks, by their names.
-
-    Args:
-        template, given: see `render`.
-    """
-    return {name: block(template, name, **given) for name in _ENVIRONMENT.get_template(template).blocks}
-
-
 def block(template: str, name: str, **given: Any) -> str:
     """What one block of a template makes.
 

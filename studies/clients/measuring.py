@@ -51,9 +51,6 @@ class Scale(NamedTuple):
     turns: int = 3
 
 
-H200 = Scale()
-
-
 def ways() -> dict[str, Way]:
     """All ways to make the products of a program, by name."""
     found = {
@@ -173,4 +170,4 @@ def _timed(scale: Scale, work: Callable[[], Any]) -> tuple[float, Any]:
 
 def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
     """Every program with every way."""
-    return outcomes(H200)
+    return outcomes(Scale())

@@ -9,7 +9,7 @@ import statistics
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from studies.record import Measurement
 from tilewright.bench.end_to_end import Call, Tensors, TorchCalls, exact
@@ -17,9 +17,6 @@ from tilewright.bench.ncu import posed
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import Engine
-
-if TYPE_CHECKING:
-    from tilewright.engines.cuda import CudaEngine
 
 STEP, SMALLEST, LARGEST = 8, 256, 4096
 """Sizes are multiples of STEP, so that all rows are aligned."""
@@ -124,8 +121,7 @@ def _zeros(calls: TorchCalls, problem: Problem) -> Tensors:
 
 def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
     """First and second calls of every kind of product."""
-    if TYPE_CHECKING:
-        assert isinstance(engine, CudaEngine)
+    gpu: Any = engine
     calls = TorchCalls.on_gpu()
     for dtype, layout in KINDS:
-        yield from measure(calls, dtype, layout, lambda: engine.loaded)
+        yield from measure(calls, dtype, layout, lambda: int(gpu.loaded))

@@ -9,7 +9,7 @@ from studies.frameworks import comparisons as kinds
 from studies.pages import redraw
 from studies.record import Measurement, Measurements
 from studies.results import paths
-from studies.templates import blocks
+from studies.templates import block
 
 PAGE = Path("docs/frameworks.md")
 
@@ -30,4 +30,5 @@ def sections(runs: Sequence[Measurements]) -> dict[str, str]:
     for run in runs:
         for row in run.rows():
             by_kind[row.what["kind"]][row.what["of"]] = row.of
-    return blocks("frameworks/page.md.j2", runs=runs, by_kind=by_kind, kinds=kinds)
+    given = {"runs": runs, "by_kind": by_kind, "kinds": kinds}
+    return {name: block("frameworks/page.md.j2", name, **given) for name in ("machine", "torch", "jax", "cupy")}

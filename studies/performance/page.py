@@ -75,7 +75,7 @@ def write() -> None:
         "validation": validation.markdown(Measurements.load(path("counters"))),
         "nearness": nearness.section(),
         "counters": block(_TEMPLATE, "counters", run=Measurements.load(path("bank conflicts"))),
-        "environment": environment(run),
+        "environment": block(_TEMPLATE, "environment", facts=run.environment.items()),
         "spread": spread.markdown(list(every_run(H200).values())),
         "profiles": profiles.section(Measurements.load(path("profiles"))),
         "requests": profiles.of_library(Measurements.load(path("profiles of the library"))),
@@ -198,11 +198,6 @@ def guards(records: Sequence[Record]) -> str:
         kernel: quotient(of[GUARDED], of[HEADLINE]) for kernel, of in found.items() if {GUARDED, HEADLINE} <= of.keys()
     }
     return block(_TEMPLATE, "guards", guards=shares, guarded=GUARDED, headline=HEADLINE)
-
-
-def environment(run: Run) -> str:
-    """Where and when the records were measured, as a list."""
-    return block(_TEMPLATE, "environment", facts=run.environment.items())
 
 
 def _squares(records: Iterable[Record]) -> list[Record]:

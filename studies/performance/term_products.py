@@ -101,21 +101,14 @@ def reading(found: Found, shape: str = "128x4096x14336") -> str:
     return block("performance/page.md.j2", "reading", gpu=found.gpu, one=found.records["float32"][shape])
 
 
-class _ByDepth(NamedTuple):
-    """Large products."""
-
-    claimed: Sequence[Record]
-    """Those from a k on that keeps them all at `CLAIMED` or faster; all of them where there is no such k."""
-    shorter: Sequence[Record]
-    """Those with less k."""
-
-
-def _by_depth(records: Iterable[Record]) -> _ByDepth:
-    """Large products, whatever kernel was picked, by whether every one of their k or more is fast enough."""
+def _by_depth(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
+    """Large products, whatever kernel was picked: those from a k on that keeps them all at `CLAIMED` or faster, all of
+    them where there is no such k, as claimed; and those with less k as shorter."""
     large = [one for one in records if min(one.m, one.n) >= LARGE and ratio(one) is not None]
     slow = max((one.k for one in large if (ratio(one) or 0.0) < CLAIMED), default=0)
     claimed = [one for one in large if one.k > slow]
-    return _ByDepth(claimed, [one for one in large if one.k <= slow]) if claimed else _ByDepth(large, [])
+    shorter = [one for one in large if one.k <= slow]
+    return {"claimed": claimed, "shorter": shorter} if claimed else {"claimed": large, "shorter": []}
 
 
 def _depths(records: Iterable[Record]) -> str:

@@ -34,13 +34,9 @@ def draw(run: Measurements) -> None:
     """Redraw the chart."""
     charted = _charted(run)
     shown = [Point(one.way, error, tflops(one), _color(one), one.way.startswith(OWN)) for one, error in charted]
+    title = f"Float32 products of {CHARTED} on one NVIDIA {run.gpu.name}: speed over error, one run"
     axes = "relative error of the result (Frobenius norm, against float64)", "TFLOP/s"
-    write_whole(CHART, points(shown, title(run), *axes).encode())
-
-
-def title(run: Measurements) -> str:
-    """What the chart shows, in words."""
-    return f"Float32 products of {CHARTED} on one NVIDIA {run.gpu.name}: speed over error, one run"
+    write_whole(CHART, points(shown, title, *axes).encode())
 
 
 def described(run: Measurements) -> str:

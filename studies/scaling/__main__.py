@@ -51,11 +51,8 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
         ranks = [WITHOUT_MULTICAST | {_RANK: str(rank)} for rank in range(1 if alone[name] else given.devices)]
         return in_processes(["studies.scaling", name, engine.name, str(given.devices)], ranks, given.timeout)
 
-    return each([name for name in alone if _asked(name, given)], measured)
-
-
-def _asked(name: str, given: Namespace) -> bool:
-    return (not given.only or any(text in name for text in given.only)) and not any(text in name for text in given.skip)
+    asked = [name for name in alone if not given.only or any(text in name for text in given.only)]
+    return each([name for name in asked if not any(text in name for text in given.skip)], measured)
 
 
 @reporting

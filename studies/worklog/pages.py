@@ -81,7 +81,7 @@ class Worklog:
             "contents": self._contents,
             "contents_count": lambda: str(len(rungs)),
             "shape": lambda name="": shape_of(name),
-            "figure": _index_figure,
+            "figure": lambda kind: f"![{_CAPTIONS[kind]}]({FIGURES.name}/{kind}.svg)",
         }
         yield FOLDER / INDEX, f"{_note(INDEX)}\n\n{fill(text, fills, INDEX).strip()}\n"
         text = (TEXTS / SOURCES_PAGE).read_text(encoding="utf-8")
@@ -202,10 +202,6 @@ def _note(name: str) -> str:
 
 def _figure_link(kernel: Kernel, kind: str) -> str:
     return f"![{kernel.name}: {_CAPTIONS[kind]}]({FIGURES.name}/{figure_name(kernel, kind)})"
-
-
-def _index_figure(kind: str) -> str:
-    return f"![{_CAPTIONS[kind]}]({FIGURES.name}/{kind}.svg)"
 
 
 def _code(kernel: Kernel, first: str, last: str, header: str = "") -> str:

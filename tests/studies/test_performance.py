@@ -10,6 +10,7 @@ from studies.pages import fill
 from studies.performance import changes, picks
 from studies.performance import page as performance
 from studies.performance.plots import float32_ladder, tensor_core_ladder
+from studies.templates import block
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.core.errors import RecordsError
 
@@ -269,7 +270,10 @@ def test_a_missing_records_file_is_an_error(tmp_path, monkeypatch):
 
 def test_the_environment_is_listed_with_its_parts():
     run = Run(environment={"gpu": {"name": "X"}, "python": "3.12"}, records=[])
-    assert performance.environment(run) == "- gpu:\n  - name: X\n- python: 3.12"
+    assert (
+        block("performance/page.md.j2", "environment", facts=run.environment.items())
+        == "- gpu:\n  - name: X\n- python: 3.12"
+    )
 
 
 def test_the_contents_of_the_page_lead_to_every_part(request):
