@@ -1,14 +1,14 @@
 """Files of records that are committed, by the studies that read them. No other module knows where they are."""
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.bench.records import Run
+from tilewright.core.errors import RecordsError
 
 FOLDER = Path("results")
 H200 = FOLDER / "h200"
-BANK_CONFLICTS = H200 / "bank_conflicts"
-"""What Nsight Compute counted of shared memory, as CSV."""
 
 
 def _in(folder: str, *names: str) -> tuple[str, ...]:
@@ -52,6 +52,7 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "profiles": _in("h100/ncu", "profiles"),
     "profiles of the library": _in("h200/ncu", "library"),
     "counters": _in("h200/ncu", "comparison"),
+    "bank conflicts": _in("h200/ncu", "bank_conflicts"),
     # Tuning: orders of tiles, journals of searches, and how good picks are.
     "raster": _in("h200/tuning", "raster"),
     "searches": ("h200/tuning/exhaustive.jsonl", "h200/tuning/ranked.jsonl"),
@@ -91,3 +92,12 @@ def runs(*names: str) -> list[Run]:
         RecordsError: a file cannot be read, or is none of records.
     """
     return [Run.load(path) for name in names for path in paths(name)]
+
+
+def every_run(folder: Path) -> dict[Path, Run]:
+    """All runs of `tilewright bench` in a folder, by their files; its other files are left out."""
+    found = {}
+    for file in sorted(folder.glob("*.json")):
+        with contextlib.suppress(RecordsError):
+            found[file] = Run.load(file)
+    return found

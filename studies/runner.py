@@ -6,22 +6,25 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ParamSpec
 
 from studies.record import Measurement, Measurements
 from tilewright.bench.environment import environment
+from tilewright.bench.records import Record, Run
 from tilewright.core.errors import LaunchError, TilewrightError
 from tilewright.core.files import Output, check_outputs
 from tilewright.engines.base import Engine
-from tilewright.engines.registry import resolve_engine
+from tilewright.engines.registry import CHOICES, resolve_engine
 
-Measure = Callable[[Engine, argparse.Namespace], Iterable[Measurement]]
+Measure = Callable[[Engine, argparse.Namespace], Iterable[Measurement | Record]]
 """Measures everything, on an engine and with the options of the command."""
 
 
 Arguments = ParamSpec("Arguments")
+_STDERR = 2
+"""Its file descriptor, where processes of their own print."""
 
 
 def reporting(command: Callable[Arguments, int]) -> Callable[Arguments, int]:
@@ -46,6 +49,7 @@ def run(
     write: Callable[[], None] | None = None,
     options: Callable[[argparse.ArgumentParser], object] = lambda parser: None,
     arguments: Sequence[str] | None = None,
+    kind: type[Measurements] | type[Run] = Measurements,
 ) -> int:
     """Run the command of a study; returns the exit status: 1 where a result was wrong.
 
@@ -56,32 +60,57 @@ def run(
         write: redraws the page, from the root of a checkout.
         options: adds options of the study.
         arguments: of the command; of this process if left out.
+        kind: of the file: measurements, or records of `tilewright bench`.
     """
     parser = argparse.ArgumentParser(prog=f"python -m studies.{study}", description=about)
     verbs = parser.add_subparsers(dest="verb", required=True)
     if measure:
-        on_gpu = verbs.add_parser("measure", help="measure everything on this GPU")
-        on_gpu.add_argument("--out", type=Path, required=True, metavar="FILE", help="where measurements are written")
-        options(on_gpu)
+        measuring = verbs.add_parser("measure", help="measure everything on this GPU")
+        measuring.add_argument("--out", type=Path, required=True, metavar="FILE", help="where measurements are written")
+        measuring.add_argument("--engine", choices=CHOICES, default="cuda", help="another one, to see that it works")
+        options(measuring)
     if write:
         verbs.add_parser("write", help="redraw the page from the committed records")
     given = parser.parse_args(arguments)
     if given.verb == "measure" and measure:
-        return _measured(measure, given)
+        return _measured(measure, given, kind)
     if write:
         write()
     return 0
 
 
-def _measured(measure: Measure, given: argparse.Namespace) -> int:
-    check_outputs([Output("--out", given.out, Measurements.kind())])
-    engine = resolve_engine("cuda")
-    found: list[Measurement] = []
+def _measured(measure: Measure, given: argparse.Namespace, kind: type[Measurements] | type[Run]) -> int:
+    check_outputs([Output("--out", given.out, kind.kind())])
+    engine = resolve_engine(given.engine)
+    found: list[Measurement | Record] = []
     for one in measure(engine, given):
         found.append(one)
-        print(one, flush=True)
-        Measurements(environment=environment(engine), measurements=found).save(given.out)
-    return 0 if all(one.right for one in found) else 1
+        print(one if isinstance(one, Measurement) else _line(one), flush=True)
+        name = "measurements" if kind is Measurements else "records"
+        kind.model_validate({"environment": environment(engine), name: found}).save(given.out)
+    return 0 if all(one.right if isinstance(one, Measurement) else one.verified for one in found) else 1
+
+
+def _line(record: Record) -> str:
+    beside = f", {record.baseline.name} {record.baseline.gflops:,.0f}" if record.baseline else ""
+    wrong = "" if record.verified else "  WRONG"
+    return f"{record.shape} {record.case}  {record.kernel}: {record.gflops:,.0f} GFLOP/s{beside}{wrong}"
+
+
+def each(names: Iterable[str], measured: Callable[[str], Iterable[Measurement]]) -> Iterator[Measurement]:
+    """Measurements of cases, one after the other. One that fails stops no other.
+
+    Raises:
+        LaunchError: cases failed; it names them.
+    """
+    failed = []
+    for name in names:
+        try:
+            yield from measured(name)
+        except TilewrightError as error:
+            failed.append(f"{name}: {error}")
+    if failed:
+        raise LaunchError("; ".join(failed))
 
 
 def in_a_process(study: str, options: Sequence[str], timeout: float | None = None) -> list[Measurement]:
@@ -95,14 +124,38 @@ def in_a_process(study: str, options: Sequence[str], timeout: float | None = Non
     Raises:
         LaunchError: it failed, or did not end in time.
     """
+    command = [f"studies.{study}", "measure", *options, "--out"]
+    settings = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # JAX would take three quarters of the GPU's memory
+    return in_processes(command, [settings], timeout)
+
+
+def in_processes(
+    command: Sequence[str], settings: Sequence[Mapping[str, str]], timeout: float | None
+) -> list[Measurement]:
+    """What the first of several processes measures.
+
+    Args:
+        command: a module and its arguments but for the last, a file for measurements. The files of all processes lie in
+            a folder of their own.
+        settings: further environment variables of each process.
+        timeout: seconds that they may take.
+
+    Raises:
+        LaunchError: one failed, or did not end in time. None is left running.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "measurements.json"
-        command = [sys.executable, "-m", f"studies.{study}", "measure", "--out", str(file), *options]
-        settings = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # JAX would take three quarters of the GPU's memory
+        files = [Path(folder, f"{number}.json") for number in range(len(settings))]
+        processes = [
+            subprocess.Popen([sys.executable, "-m", *command, str(file)], env=os.environ | more, stdout=_STDERR)
+            for file, more in zip(files, settings, strict=True)
+        ]
         try:
-            ran = subprocess.run(command, env=os.environ | settings, stdout=sys.stderr, timeout=timeout, check=False)
+            if any(process.wait(timeout) for process in processes):
+                raise LaunchError("failed: see above")
         except subprocess.TimeoutExpired:
             raise LaunchError(f"did not end within {timeout:g} s") from None
-        if ran.returncode:
-            raise LaunchError("failed: see above")
-        return Measurements.load(file).measurements
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        return Measurements.load(files[0]).measurements

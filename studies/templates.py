@@ -1,5 +1,6 @@
 """Sections of pages, made by templates of what was measured."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from studies.record import Measurements
 from studies.results import paths
-from tilewright.bench.records import Record, RunFile
+from tilewright.bench.records import Record, Run, RunFile
+from tilewright.core.gpus import capability_of
+from tilewright.kernels import recorded
 from tilewright.report.ratios import baseline_speed, quotient, ratio, share, speed
+from tilewright.select.selector import select
 
 
 def shown(value: float | None, form: str, scale: float = 1) -> str:
@@ -22,6 +26,29 @@ def where(run: RunFile) -> str:
     return f"{facts['gpu']['name']}, {facts['date'][:10]}, revision {facts['revision']}"
 
 
+def places(runs: Iterable[RunFile]) -> str:
+    """GPU, date and revision of each of several runs, but for those of which they are not known."""
+    return "; ".join(dict.fromkeys(where(run) for run in runs if "gpu" in run.environment))
+
+
+def is_stale(record: Record, run: Run) -> bool:
+    """Whether `matmul` picks another kernel or config today than when it picked what a record is of, on that GPU."""
+    if not record.picked or "gpu" not in run.environment:
+        return False
+    gpu = run.environment["gpu"]
+    kept = "B" if record.prepared else None
+    kernel, config = select(record.problem, capability_of(gpu["compute_capability"]), gpu["name"], kept=kept)
+    return (kernel.name, config) != (record.picked, recorded(record.picked, record.config))
+
+
+def mark(record: Record, run: Run) -> str:
+    """What a table has behind a pick that is not today's."""
+    return " †" if is_stale(record, run) else ""
+
+
+STALE = "†: today `matmul` picks another kernel or config."
+
+
 def next_to_cublas(record: Record) -> str:
     """A speed over that of cuBLAS in the same run, with the quotient; alone where cuBLAS has no such product."""
     if record.baseline is None:
@@ -32,10 +59,14 @@ def next_to_cublas(record: Record) -> str:
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
 )
-_ENVIRONMENT.filters |= {"shown": shown, "speed": speed}
+_ENVIRONMENT.filters |= {"shown": shown, "speed": speed, "stale_in": is_stale}
 _ENVIRONMENT.globals |= {
     "baseline_speed": baseline_speed,
+    "STALE": STALE,
+    "is_stale": is_stale,
+    "mark": mark,
     "next_to_cublas": next_to_cublas,
+    "places": places,
     "quotient": quotient,
     "ratio": ratio,
     "share": share,
@@ -61,15 +92,6 @@ def section(study: str) -> str:
     """
     runs = [Measurements.load(path) for path in paths(study) if path.exists()]
     return "\n\n".join(render(f"{study}/table.md.j2", run=run) for run in runs)
-
-
-def blocks(template: str, **given: Any) -> dict[str, str]:
-    """The sections that a template has as its blocks, by their names.
-
-    Args:
-        template, given: see `render`.
-    """
-    return {name: block(template, name, **given) for name in _ENVIRONMENT.get_template(template).blocks}
 
 
 def block(template: str, name: str, **given: Any) -> str:

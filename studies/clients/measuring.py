@@ -8,7 +8,8 @@ that of the same step in float64, over that.
 import runpy
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -21,9 +22,11 @@ from studies.frameworks.models import TASKS, Sizes, training
 from studies.precisions.ways import multiplying
 from studies.record import Measurement
 from tilewright.bench.end_to_end import exact
+from tilewright.engines.base import Engine
 from tilewright.front import matmul
 
 _Product = Callable[[Any, Any], Any]
+_EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class Way(NamedTuple):
@@ -48,9 +51,6 @@ class Scale(NamedTuple):
     turns: int = 3
 
 
-H200 = Scale()
-
-
 def ways() -> dict[str, Way]:
     """All ways to make the products of a program, by name."""
     found = {
@@ -63,62 +63,45 @@ def ways() -> dict[str, Way]:
     return found
 
 
-def outcomes(examples: Path, scale: Scale = H200) -> Iterator[Measurement]:
-    """Run everything, one after the other.
+class Program(NamedTuple):
+    """What is solved."""
 
-    Args:
-        examples: the folder with torch_cholesky.py and torch_conjugate_gradients.py.
-        scale: how large.
+    name: str
+    size: str
+    solve: Callable[[_Product], tuple[Any, int | None]]
+    """The result, and the steps that it took, by a product."""
+    residual: Callable[[Any], float]
+    """The relative error of a result."""
 
-    Raises:
-        OSError: it has none.
-    """
-    cholesky = runpy.run_path(str(examples / "torch_cholesky.py"))["cholesky"]
-    gradients = runpy.run_path(str(examples / "torch_conjugate_gradients.py"))["solve"]
+
+def outcomes(scale: Scale) -> Iterator[Measurement]:
+    """Run everything, one after the other."""
+    cholesky = runpy.run_path(str(_EXAMPLES / "torch_cholesky.py"))["cholesky"]
+    gradients = runpy.run_path(str(_EXAMPLES / "torch_conjugate_gradients.py"))["solve"]
     for size, block in scale.factored:
-        yield from _solved(scale, _Factorisation(cholesky, _definite(scale, size, 1.0), block))
+        yield from _solved(scale, _factorisation(cholesky, _definite(scale, size, 1.0), block))
     for size, sides in scale.solved:
         a = _definite(scale, size, 0.1)
-        yield from _solved(scale, _Solution(gradients, a, torch.randn(size, sides, device=scale.device)))
+        yield from _solved(scale, _solution(gradients, a, torch.randn(size, sides, device=scale.device)))
     yield from _trained(scale)
 
 
-class _Factorisation(NamedTuple):
-    """A matrix to be factored."""
+def _factorisation(cholesky: Callable[[Any, int, _Product], Any], a: Any, block: int) -> Program:
+    def residual(lower: Any) -> float:
+        exactly, exact_a = lower.double(), a.double()
+        return float((exactly @ exactly.T - exact_a).norm() / exact_a.norm())
 
-    cholesky: Callable[[Any, int, _Product], Any]
-    a: Any
-    block: int
-
-    @property
-    def name(self) -> tuple[str, str]:
-        return "Cholesky", f"{len(self.a)}, {self.block} at a time"
-
-    def solve(self, product: _Product) -> tuple[Any, int | None]:
-        return self.cholesky(self.a, self.block, product), None
-
-    def residual(self, lower: Any) -> float:
-        exactly, a = lower.double(), self.a.double()
-        return float((exactly @ exactly.T - a).norm() / a.norm())
+    size = f"{len(a)}, {block} at a time"
+    return Program("Cholesky", size, lambda product: (cholesky(a, block, product), None), residual)
 
 
-class _Solution(NamedTuple):
-    """A system to be solved."""
+def _solution(gradients: Callable[[Any, Any, _Product], tuple[Any, int]], a: Any, b: Any) -> Program:
+    def residual(x: Any) -> float:
+        sides = b.double()
+        return float((a.double() @ x.double() - sides).norm() / sides.norm())
 
-    gradients: Callable[[Any, Any, _Product], tuple[Any, int]]
-    a: Any
-    b: Any
-
-    @property
-    def name(self) -> tuple[str, str]:
-        return "conjugate gradients", f"{len(self.a)}, {self.b.shape[1]} sides"
-
-    def solve(self, product: _Product) -> tuple[Any, int | None]:
-        return self.gradients(self.a, self.b, product)
-
-    def residual(self, x: Any) -> float:
-        b = self.b.double()
-        return float((self.a.double() @ x.double() - b).norm() / b.norm())
+    size = f"{len(a)}, {b.shape[1]} sides"
+    return Program("conjugate gradients", size, lambda product: gradients(a, b, product), residual)
 
 
 def _definite(scale: Scale, size: int, least: float) -> Any:
@@ -128,7 +111,7 @@ def _definite(scale: Scale, size: int, least: float) -> Any:
     return factor @ factor.T / size + least * torch.eye(size, device=scale.device)
 
 
-def _solved(scale: Scale, program: _Factorisation | _Solution) -> Iterator[Measurement]:
+def _solved(scale: Scale, program: Program) -> Iterator[Measurement]:
     """A solver with each way, which take turns; the first turn compiles, and is not timed."""
     taken: dict[str, list[float]] = {name: [] for name in ways()}
     found: dict[str, tuple[float, int | None]] = {}
@@ -141,31 +124,28 @@ def _solved(scale: Scale, program: _Factorisation | _Solution) -> Iterator[Measu
             else:
                 with exact(torch):
                     found[name] = program.residual(result), steps
-    yield from _of_each(*program.name, taken, found)
+    for name, (error, steps) in found.items():
+        yield _measured(program.name, program.size, name, taken[name], error, steps)
 
 
 def _trained(scale: Scale) -> Iterator[Measurement]:
     """A training with each way, next to the same in float64."""
     with exact(torch):
         expected, _ = _losses(scale, torch.float64)
-    taken, found = {}, {}
+    size = f"{scale.sizes.batch} x {scale.sizes.length}"
     for name, way in ways().items():
         with way.within():
             losses, seconds = _losses(scale, torch.float32)
         off = max(abs(one - other) / abs(other) for one, other in zip(losses, expected, strict=True))
-        taken[name], found[name] = seconds[1:], (off, scale.steps)
-    size = f"{scale.sizes.batch} x {scale.sizes.length}"
-    yield from _of_each(f"training of {scale.model}", size, taken, found)
+        yield _measured(f"training of {scale.model}", size, name, seconds[1:], off, scale.steps)
 
 
-def _of_each(
-    program: str, size: str, taken: Mapping[str, list[float]], found: Mapping[str, tuple[float, int | None]]
-) -> Iterator[Measurement]:
-    for way, seconds in taken.items():
-        error, steps = found[way]
-        facts = {} if steps is None else {"steps": steps}
-        us = 1e6 * statistics.median(seconds)
-        yield Measurement(what={"program": program, "size": size}, way=way, us=us, error=error, facts=facts)
+def _measured(
+    program: str, size: str, way: str, seconds: Sequence[float], error: float, steps: int | None
+) -> Measurement:
+    facts = {} if steps is None else {"steps": steps}
+    us = 1e6 * statistics.median(seconds)
+    return Measurement(what={"program": program, "size": size}, way=way, us=us, error=error, facts=facts)
 
 
 def _losses(scale: Scale, dtype: torch.dtype) -> tuple[list[float], list[float]]:
@@ -186,3 +166,8 @@ def _timed(scale: Scale, work: Callable[[], Any]) -> tuple[float, Any]:
     result = work()
     wait()
     return time.perf_counter() - start, result
+
+
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """Every program with every way."""
+    return outcomes(Scale())

@@ -1,6 +1,6 @@
 """How near the model is to what was measured: times that `explain` gives next to records and to the sources' figures.
 
-Run as `python -m studies.counters.nearness` to predict everything anew and write it to a file; needs no GPU.
+Run as `python -m studies.counters.nearness write` to predict everything anew and write it to a file; needs no GPU.
 Tests hold the model to these, and docs/counters.md has them in a table.
 """
 
@@ -9,19 +9,16 @@ import statistics
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pydantic import BaseModel, TypeAdapter
-
-from studies import published, saved
-from studies.results import H200, path
-from studies.runner import reporting
+from studies import published
+from studies.record import Measurement, Measurements
+from studies.results import H200, every_run, path
+from studies.runner import run
 from studies.templates import block
 from tilewright.analysis.cost import predict
 from tilewright.analysis.explanation import explain
-from tilewright.bench.records import Record, Run
-from tilewright.core.errors import RecordsError
+from tilewright.bench.records import Record
 from tilewright.core.gpus import Gpu, gpu_named, limits
 from tilewright.core.problem import Problem
 from tilewright.engines.relayouts import as_read
@@ -40,53 +37,28 @@ _ALONG_N = {"rtx3060": {1: {"X_ALONG_N": 1}}}
 """Where a source's kernel of a rung has another mapping."""
 
 
-class Nearness(BaseModel):
-    """A launch, measured and predicted."""
+class Launch(NamedTuple):
+    """A launch that was measured."""
 
     source: str
     """The file of records, or what published the figure."""
-    gpu: str
-    kernel: str
-    rung: int
-    shape: str
-    dtype: str
-    config: dict[str, int]
-    measured_us: float
-    predicted_us: float
-
-    @property
-    def ratio(self) -> float:
-        """The predicted time over the measured one."""
-        return self.predicted_us / self.measured_us
-
-
-class Measured(NamedTuple):
-    """A launch, measured."""
-
-    source: str
-    """As `Nearness` has it."""
     gpu: Gpu
     kernel: Kernel
     config: Config
     problem: Problem
     us: float
 
-    def facts(self) -> dict[str, Any]:
-        """What `Nearness` says of it, but for what is predicted."""
-        return {
-            "source": self.source,
-            "gpu": self.gpu.name,
-            "kernel": self.kernel.name,
-            "rung": self.kernel.rung,
-            "shape": self.problem.shape,
-            "dtype": self.problem.dtype,
-            "config": dict(self.config),
-            "measured_us": self.us,
-        }
+    def measured(self) -> Measurement:
+        """What was measured, without a prediction."""
+        what: dict[str, str | int] = {"source": self.source, "gpu": self.gpu.name}
+        what |= {"shape": self.problem.shape, "dtype": self.problem.dtype}
+        facts = {"rung": self.kernel.rung, "config": dict(self.config), "measured_us": self.us}
+        return Measurement(what=what, way=self.kernel.name, facts=facts)
 
-    def predicted_us(self) -> float:
-        """What `explain` says."""
-        return predicted_us(self.kernel, self.config, self.problem, self.gpu)
+    def predicted(self) -> Measurement:
+        """The same with the time that `explain` says."""
+        us = predicted_us(self.kernel, self.config, self.problem, self.gpu)
+        return self.measured().model_copy(update={"us": us})
 
 
 @cache  # a launch is in several files
@@ -111,24 +83,20 @@ def _fills(kernel: Kernel, config: Config, gpu: Gpu) -> bool:
     return 2 * kernel.shared_bytes(config, "NN") > gpu.multiprocessor.shared_bytes
 
 
-def measured(results: Path = H200, gpu: str = "H200") -> Iterator[Measured]:
+def measured() -> Iterator[Launch]:
     """All that predictions are compared with: `of_records`, then `of_sources`."""
-    yield from of_records(results, gpu)
+    yield from of_records()
     yield from of_sources()
 
 
-def of_records(results: Path, gpu: str) -> Iterator[Measured]:
+def of_records() -> Iterator[Launch]:
     """Every verified record of a square, row-major product without epilogue, of a config that there is today."""
-    where = gpu_named(gpu)
-    for file in sorted(results.glob("*.json")):
-        try:
-            records = Run.load(file).records
-        except RecordsError:
-            continue  # a file of another kind
-        for record in filter(_judged, records):
+    where = gpu_named("H200")
+    for file, of in every_run(H200).items():
+        for record in filter(_judged, of.records):
             kernel = find(record.picked or record.kernel)
             if (config := recorded(kernel.name, record.config)) is not None:
-                yield Measured(file.name, where, kernel, config, record.problem, record.time_us.median)
+                yield Launch(file.name, where, kernel, config, record.problem, record.time_us.median)
 
 
 def _judged(record: Record) -> bool:
@@ -136,7 +104,7 @@ def _judged(record: Record) -> bool:
     return square and record.verified and not (record.bias or record.activation or record.prepared)
 
 
-def of_sources() -> Iterator[Measured]:
+def of_sources() -> Iterator[Launch]:
     """Every figure of a rung that the sources published."""
     for source, gpu, shape, speeds, preset in _SOURCES:
         where = gpu_named(gpu)
@@ -145,53 +113,52 @@ def of_sources() -> Iterator[Measured]:
             overrides = kernel.presets.get(preset, _ALONG_N.get(preset, {}).get(rung, {}))
             config = kernel.config(overrides, capability=where.capability)
             problem = Problem.parse(shape, arithmetic=kernel.takes.arithmetic())
-            yield Measured(source, where, kernel, config, problem, problem.flops / speeds[rung] / 1e3)
+            yield Launch(source, where, kernel, config, problem, problem.flops / speeds[rung] / 1e3)
 
 
-def mean(rows: Iterable[Nearness]) -> float:
+def ratio(row: Measurement) -> float:
+    """The predicted time over the measured one."""
+    return (row.us or 0.0) / float(row.facts["measured_us"])
+
+
+def mean(rows: Iterable[Measurement]) -> float:
     """How far predictions are off, in the geometric mean: 0.1 for a tenth, in either direction."""
-    return math.exp(statistics.mean(abs(math.log(row.ratio)) for row in rows)) - 1
+    return math.exp(statistics.mean(abs(math.log(ratio(row))) for row in rows)) - 1
 
 
-def worst(rows: Iterable[Nearness]) -> Nearness:
+def worst(rows: Iterable[Measurement]) -> Measurement:
     """The row whose prediction is furthest off."""
-    return max(rows, key=lambda row: abs(math.log(row.ratio)))
+    return max(rows, key=lambda row: abs(math.log(ratio(row))))
 
 
-_FILE = TypeAdapter(list[Nearness])
-
-
-def load() -> list[Nearness]:
-    """What was predicted.
-
-    Raises:
-        RecordsError: the file cannot be read, or is none of predictions.
-    """
-    return saved.load(path("predicted"), _FILE, "predictions", "a file of predictions")
+def of_us(rows: Iterable[Measurement]) -> list[Measurement]:
+    """Those of launches that are among the records."""
+    return [row for row in rows if str(row.what["source"]).endswith(".json")]
 
 
 def section() -> str:
     """A table of the committed predictions: by kernel on the H200, and by source."""
-    rows = load()
-    ours = [row for row in rows if row.source.endswith(".json")]
-    groups: dict[tuple[str, str], list[Nearness]] = {}
-    for row in sorted(ours, key=lambda row: (not row.rung, row.rung, row.kernel)):
-        groups.setdefault((f"{row.rung or ''} `{row.kernel}`".strip(), row.gpu), []).append(row)
+    rows = Measurements.load(path("predicted")).measurements
+    ours = of_us(rows)
+    groups: dict[tuple[str, str], list[Measurement]] = {}
+    for row in sorted(ours, key=lambda row: (not row.facts["rung"], row.facts["rung"], row.way)):
+        groups.setdefault((f"{row.facts['rung'] or ''} `{row.way}`".strip(), str(row.what["gpu"])), []).append(row)
     groups[f"all {len(ours)}", "H200"] = ours
     for row in rows:
         if row not in ours:
-            groups.setdefault((row.source, row.gpu), []).append(row)
-    return block("counters/tables.md.j2", "nearness", groups=groups, mean=mean, worst=worst)
+            groups.setdefault((str(row.what["source"]), str(row.what["gpu"])), []).append(row)
+    return block("counters/tables.md.j2", "nearness", groups=groups, mean=mean, worst=worst, off=ratio)
 
 
-@reporting
-def main() -> int:
-    """Predict everything; returns the exit status."""
-    rows = [Nearness(**one.facts(), predicted_us=one.predicted_us()) for one in measured()]
-    saved.save(path("predicted"), _FILE, rows)
-    print(section())
-    return 0
+def write() -> None:
+    """Predict everything.
+
+    Raises:
+        RecordsError: the file cannot be written.
+    """
+    rows = [one.predicted() for one in measured()]
+    Measurements(environment={}, measurements=rows).save(path("predicted"))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("counters.nearness", __doc__, write=write))

@@ -1,31 +1,26 @@
 """Explained counters next to those of Nsight Compute, for rungs 1 to 12.
 
-Run as `python -m studies.counters.validation --out PATH` on a machine with a GPU and the profiler: it profiles every
-rung on every shape, then explains each and writes PATH as it goes. With `--explain-only` it explains anew what PATH
-has, on any machine.
+`python -m studies.counters.validation measure --out FILE` takes a GPU and the profiler: it profiles every rung on every
+shape, and explains each. `... write` explains anew what the committed file has, on any machine.
 """
 
-import argparse
-import json
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from studies.record import Measurement, Measurements
 from studies.results import path
-from studies.runner import reporting
+from studies.runner import run
 from studies.templates import block
 from tilewright.analysis.explanation import explain, to_json
 from tilewright.bench import ncu
-from tilewright.bench.environment import environment
 from tilewright.core.errors import RecordsError
-from tilewright.core.files import Output, check_outputs, save_json
-from tilewright.core.gpus import Gpu, capability_of, find_gpu
+from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem
-from tilewright.engines.registry import resolve_engine
+from tilewright.engines.base import Engine
 from tilewright.kernels import LADDER, find
 from tilewright.report.explain_tables import difference
-from tilewright.report.kinds import COUNTERS
 
 SHAPES = ("256x256x256", "197x131x67")
 """One that all tiles divide, one that nothing does."""
@@ -62,34 +57,13 @@ def launches(capability: tuple[int, int], shapes: Sequence[str] = SHAPES) -> lis
     ]
 
 
-def compare(file: Path, shapes: Sequence[str], explain_only: bool = False) -> dict[str, Any]:
-    """Profile and explain; the file is written anew after each launch.
-
-    Raises:
-        EngineUnavailableError: there is no GPU or profiler, or with explain_only no C++ compiler.
-        RecordsError: the file cannot be read or written.
-    """
-    if explain_only:
-        facts = load(file)
-    else:
-        ncu.check_available()
-        engine = resolve_engine("cuda")
-        assert engine.capability is not None
-        listed = launches(engine.capability, shapes)
-        counted = ncu.profile(listed)
-        rows = [
-            {"launch": one.model_dump(), "ncu": counts, "explained": None}
-            for one, counts in zip(listed, counted, strict=True)
-        ]
-        facts = {"environment": environment(engine), "rows": rows}
-        _save(file, facts)
-    device = facts["environment"]["gpu"]
-    gpu = find_gpu(device["name"], capability_of(device["compute_capability"]))
-    for row in facts["rows"]:
-        row["explained"] = explained(ncu.ProfiledLaunch(**row["launch"]), gpu)
-        _save(file, facts)
-        print(_summary(row), flush=True)
-    return facts
+def compared(launch: ncu.ProfiledLaunch, counted: Mapping[str, float], gpu: Gpu) -> Measurement:
+    """A launch as the profiler counted it, explained. Its error is how many counters differ by more than they may."""
+    facts = {"launch": launch.model_dump(), "ncu": counted, "explained": explained(launch, gpu)}
+    one = Measurement(what={"shape": launch.shape}, way=launch.kernel, limit=0, facts=facts)
+    differ = [f"{name} {difference(*counts)}" for name, *counts in _both(_rows(one)) if counts[0] != counts[1]]
+    more = {"differ": ", ".join(differ) or "none"}
+    return one.model_copy(update={"error": float(len(list(failures(one)))), "facts": facts | more})
 
 
 def explained(launch: ncu.ProfiledLaunch, gpu: Gpu) -> dict[str, Any]:
@@ -99,58 +73,36 @@ def explained(launch: ncu.ProfiledLaunch, gpu: Gpu) -> dict[str, Any]:
     return {name: facts[name] for name in (*dict.fromkeys(metric.path[0] for metric in ncu.METRICS), "notes")}
 
 
-def _summary(row: dict[str, Any]) -> str:
-    """A launch and the counters in which the two differ."""
-    apart = [
-        f"{one.name} {difference(one.ours, one.theirs)}"
-        for one in _rows(row)
-        if one.ours is not None and one.theirs is not None and one.ours != one.theirs
-    ]
-    return f"{row['launch']['kernel']} {row['launch']['shape']}: {', '.join(apart) or 'equal'}"
+def _rows(one: Measurement) -> list[ncu.Row]:
+    return ncu.compare(one.facts["explained"], one.facts["ncu"])
 
 
-def _rows(row: dict[str, Any]) -> list[ncu.Row]:
-    return ncu.compare(row["explained"], row["ncu"]) if row["explained"] else []
+def _both(rows: Iterable[ncu.Row]) -> Iterator[tuple[str, int, int]]:
+    """Names, and counts explained and profiled, of counters that both have."""
+    for row in rows:
+        if row.ours is not None and row.theirs is not None:
+            yield row.name, row.ours, row.theirs
 
 
-def load(file: Path) -> dict[str, Any]:
-    """A comparison.
-
-    Raises:
-        RecordsError: the file cannot be read, or is none.
-    """
-    try:
-        facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(facts["environment"], dict) or not all(
-            "ncu" in row and "launch" in row for row in facts["rows"]
-        ):
-            raise KeyError("rows")
-    except OSError as error:
-        raise RecordsError(f"cannot read the comparison in {file}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise RecordsError(f"{file} is not a comparison of counters: {error}") from error
-    return facts
-
-
-def markdown(facts: dict[str, Any]) -> str:
+def markdown(run: Measurements) -> str:
     """One row a launch: what the profiler counted, and how far the explained counters are off."""
-    rows = [(row["launch"], _judged(row)) for row in facts["rows"]]
-    return block("counters/tables.md.j2", "validation", rows=rows, names=(*_EXACT, *_SHARED), difference=difference)
+    rows = [(one, _judged(one)) for one in run.measurements]
+    return block(
+        "counters/tables.md.j2", "validation", run=run, rows=rows, names=(*_EXACT, *_SHARED), difference=difference
+    )
 
 
-def failures(facts: dict[str, Any], within: float = 0.05) -> Iterator[str]:
+def failures(one: Measurement, within: float = 0.05) -> Iterator[str]:
     """Where the two differ by more than they may: global memory and multiply-adds at all, shared memory by 5%."""
-    for row in facts["rows"]:
-        for name, one in _judged(row).items():
-            if one.ours is None or one.theirs is None:
-                continue
-            if abs(one.ours - one.theirs) > (within * one.theirs if name in _SHARED else 0):
-                yield f"{row['launch']['kernel']} {row['launch']['shape']}: {name} {one.ours:,}, not {one.theirs:,}"
+    judged = [row._replace(name=name) for name, row in _judged(one).items()]
+    for name, ours, theirs in _both(judged):
+        if abs(ours - theirs) > (within * theirs if name in _SHARED else 0):
+            yield f"{one.way} {one.what['shape']}: {name} {ours:,}, not {theirs:,}"
 
 
-def _judged(row: dict[str, Any]) -> dict[str, ncu.Row]:
+def _judged(one: Measurement) -> dict[str, ncu.Row]:
     """The counters that must agree."""
-    named = {one.name: one for one in _rows(row)}
+    named = {row.name: row for row in _rows(one)}
     found = {name: named[name] for name in _EXACT if name in named}
     for name in _SHARED:
         if name in named:
@@ -159,24 +111,46 @@ def _judged(row: dict[str, Any]) -> dict[str, ncu.Row]:
     return found
 
 
-def _save(file: Path, facts: dict[str, Any]) -> None:
-    save_json(file, facts, f"the comparison to {file}")
-
-
-@reporting
-def main() -> int:
-    """Compare; returns the exit status: 0 where all counters agree as they must."""
-    parser = argparse.ArgumentParser(prog="python -m studies.counters.validation", description=__doc__)
-    parser.add_argument("--out", type=Path, default=path("counters"), help="where the comparison is written")
+def options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("--shape", action="append", help=f"MxNxK; {' and '.join(SHAPES)} if left out")
-    parser.add_argument("--explain-only", action="store_true", help="explain anew what the file has, without a GPU")
-    arguments = parser.parse_args()
-    check_outputs([Output("--out", arguments.out, COUNTERS)])
-    facts = compare(arguments.out, arguments.shape or SHAPES, arguments.explain_only)
-    failed = list(failures(facts))
-    print("\n".join(failed) or "all counters agree as they must")
-    return 1 if failed else 0
+
+
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """Every rung on every shape, profiled and explained.
+
+    Raises:
+        EngineUnavailableError: there is no GPU or profiler.
+    """
+    ncu.check_available()
+    assert engine.capability is not None
+    listed, gpu = launches(engine.capability, given.shape or SHAPES), find_gpu(engine.device_name, engine.capability)
+    for launch, counted in zip(listed, ncu.profile(listed), strict=True):
+        yield compared(launch, counted, gpu)
+
+
+def explained_anew(run: Measurements) -> Measurements:
+    """The same launches, as they are explained today.
+
+    Raises:
+        EngineUnavailableError: there is no C++ compiler.
+    """
+    launches = [(ncu.ProfiledLaunch(**one.facts["launch"]), one.facts["ncu"]) for one in run.measurements]
+    found = [compared(launch, counted, run.gpu) for launch, counted in launches]
+    return run.model_copy(update={"measurements": found})
+
+
+def write() -> None:
+    """Explain what the committed file has.
+
+    Raises:
+        RecordsError: the file cannot be read or written, or counters differ by more than they may.
+    """
+    run = explained_anew(Measurements.load(path("counters")))
+    run.save(path("counters"))
+    if failed := [text for one in run.measurements for text in failures(one)]:
+        raise RecordsError("; ".join(failed))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("counters.validation", __doc__, measurements, write, options))

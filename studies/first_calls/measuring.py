@@ -9,16 +9,14 @@ import statistics
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from studies.record import Measurement
 from tilewright.bench.end_to_end import Call, Tensors, TorchCalls, exact
+from tilewright.bench.ncu import posed
 from tilewright.core.errors import LaunchError
-from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars, orders
+from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import Engine
-
-if TYPE_CHECKING:
-    from tilewright.engines.cuda import CudaEngine
 
 STEP, SMALLEST, LARGEST = 8, 256, 4096
 """Sizes are multiples of STEP, so that all rows are aligned."""
@@ -68,7 +66,7 @@ def measure(
         if sizes in seen:
             return pair()
         seen.add(sizes)
-        problem = _problem(sizes, dtype, layout)
+        problem = posed("x".join(map(str, sizes)), layout, dtype, dtype)
         operands = _zeros(calls, problem)
         return calls.ours(problem, Scalars(), None)(operands, None), calls.own(problem, Scalars())(operands, None)
 
@@ -100,15 +98,10 @@ def measure(
                 break
         else:
             raise LaunchError(f"of {4 * shapes} calls only {len(first)} loaded no code, after {loading} others")
-    case = _problem((SMALLEST,) * 3, dtype, layout).case
+    case = posed(str(SMALLEST), layout, dtype, dtype).case
     for which, times in (("first", first), ("second", again)):
-        what: dict[str, str | int] = {
-            "case": case,
-            "call": which,
-            "smallest": SMALLEST,
-            "largest": largest,
-            "shapes": shapes,
-        }
+        what: dict[str, str | int] = {"case": case, "call": which}
+        what |= {"smallest": SMALLEST, "largest": largest, "shapes": shapes}
         for way, samples in zip(("tilewright", calls.name), zip(*times, strict=True), strict=True):
             yield Measurement(what=what, way=way, us=statistics.median(samples))
 
@@ -126,16 +119,9 @@ def _zeros(calls: TorchCalls, problem: Problem) -> Tensors:
     return Tensors(a, b, None, None, None)
 
 
-def _problem(sizes: Sequence[int], dtype: str, layout: str) -> Problem:
-    a, b = orders(layout)
-    m, n, k = sizes
-    return Problem(m, n, k, Arithmetic(dtype, dtype), a=a, b=b)
-
-
 def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
     """First and second calls of every kind of product."""
-    if TYPE_CHECKING:
-        assert isinstance(engine, CudaEngine)
+    gpu: Any = engine
     calls = TorchCalls.on_gpu()
     for dtype, layout in KINDS:
-        yield from measure(calls, dtype, layout, lambda: engine.loaded)
+        yield from measure(calls, dtype, layout, lambda: int(gpu.loaded))

@@ -7,17 +7,16 @@ precision="ieee", and with itself on factors that terms hold.
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from studies.record import Measurement
+from tilewright.bench.measure import OperandSet, operand_sets, work_on
 from tilewright.bench.run import pick
-from tilewright.core.hardware import ceil_div
+from tilewright.bench.verify import Operands
 from tilewright.core.problem import Arithmetic, Problem, orders
-from tilewright.engines.base import Engine, Matrix, Work
-from tilewright.engines.plan import Plan, Pointers
+from tilewright.engines.base import Engine, Work
 from tilewright.kernels.spec import NON_FINITE, Choice
 
 SIZES = (1024, 2048, 4095, 4096, 8192)
@@ -67,13 +66,6 @@ _ROWS = 64
 """Of D, whose error is looked at: the first."""
 
 
-class _Factors(NamedTuple):
-    """Of one product."""
-
-    a: Matrix
-    b: Matrix
-
-
 def measure(
     engine: Engine, size: int, layout: str, terms: Choice, ieee: Choice, samples: int = SAMPLES
 ) -> list[Measurement]:
@@ -87,65 +79,46 @@ def measure(
         ieee: the one for precision="ieee".
         samples: of each.
     """
-    of_a, of_b = orders(layout)
     random = np.random.default_rng(size)
     normal = [random.standard_normal((size, size), np.float32) for _ in "ab"]
 
-    def factors(change: Change | None) -> list[NDArray[np.float32]]:
-        both = [x.copy() for x in normal]
+    def work(
+        choice: Choice, precision: str | None, change: Change | None = None
+    ) -> tuple[Work, Operands, list[OperandSet]]:
+        """The work, its operands, and the sets of these that it runs on."""
+        a, b = (x.copy() for x in normal)
         if change:
-            change(*both)
-        return both
+            change(a, b)
+        operands = Operands(_problem(size, layout, precision), a, b, np.full((size, size), np.nan, np.float32))
+        sets = operand_sets(engine, operands)
+        return work_on(engine, engine.plan(*choice, operands.problem), sets), operands, sets
 
-    results = [engine.upload(np.full((size, size), np.nan, np.float32)) for _ in range(_copies(engine, size))]
-
-    def upload(change: Change | None) -> list[_Factors]:
-        a, b = factors(change)
-        return [_Factors(engine.upload(a, order=of_a.order), engine.upload(b, order=of_b.order)) for _ in results]
-
-    ordinary = upload(None)
-    by_terms = engine.plan(*terms, Problem(size, size, size, a=of_a, b=of_b))
-    exactly = engine.plan(*ieee, Problem(size, size, size, Arithmetic(precision="ieee"), a=of_a, b=of_b))
-
-    def work(plan: Plan, sets: list[_Factors]) -> Work:
-        def start(index: int, stream: Any) -> None:
-            (left, right), d = sets[index % len(sets)], results[index % len(sets)]
-            engine.start(plan, Pointers(left.pointer, right.pointer, d.pointer), stream=stream)
-
-        return start
-
-    works = {name: work(by_terms, upload(change)) for name, change in CASES.items()}
-    works |= {IEEE: work(exactly, ordinary), TERMS: work(by_terms, ordinary)}
-    times = engine.time(list(works.values()), samples, rotation=len(results))
+    ways = {name: work(terms, None, change) for name, change in CASES.items()}
+    ways |= {IEEE: work(ieee, "ieee"), TERMS: work(terms, None)}
+    times = engine.time([start for start, *_ in ways.values()], samples, rotation=len(ways[TERMS][2]))
     errors: dict[str, float] = {}
-    for name, change in CASES.items():
-        works[name](0, None)
+    for name in CASES:
+        start, operands, sets = ways[name]
+        start(0, None)
         engine.synchronize()
-        a, b = (x.astype(np.float64) for x in factors(change))
         with np.errstate(invalid="ignore"):
-            exact = a[:_ROWS] @ b
-            found = engine.download(results[0])[:_ROWS] - exact
+            exact = operands.a[:_ROWS].astype(np.float64) @ operands.b.astype(np.float64)
+            found = engine.download(sets[0].c)[:_ROWS] - exact
         finite = abs(exact) < np.finfo(np.float32).max
         errors[name] = float(np.linalg.norm(found[finite]) / np.linalg.norm(exact[finite]))
     what: dict[str, str | int] = {"size": size, "layout": layout}
-    us = {name: float(np.median(of)) for name, of in zip(works, times, strict=True)}
-    return [Measurement(what=what, way=name, us=us[name], error=errors.get(name)) for name in works]
+    us = {name: float(np.median(of)) for name, of in zip(ways, times, strict=True)}
+    return [Measurement(what=what, way=name, us=us[name], error=errors.get(name)) for name in ways]
 
 
-def _copies(engine: Engine, size: int) -> int:
-    """Factors that rotate: more than twice the last-level cache."""
-    return ceil_div(2 * engine.cache_bytes, 2 * 4 * size * size)
-
-
-def _pick(engine: Engine, size: int, layout: str, precision: str | None) -> Choice:
+def _problem(size: int, layout: str, precision: str | None) -> Problem:
     a, b = orders(layout)
-    problem = Problem(size, size, size, Arithmetic(precision=precision), a=a, b=b)
-    return pick(engine, problem)
+    return Problem(size, size, size, Arithmetic(precision=precision), a=a, b=b)
 
 
 def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
     """Every case of every product."""
     for size in SIZES:
         for layout in LAYOUTS:
-            terms, ieee = (_pick(engine, size, layout, precision) for precision in (None, "ieee"))
+            terms, ieee = (pick(engine, _problem(size, layout, precision)) for precision in (None, "ieee"))
             yield from measure(engine, size, layout, terms, ieee)

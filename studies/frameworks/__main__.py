@@ -1,9 +1,40 @@
-"""tilewright in frameworks, next to these alone: `python -m studies.frameworks measure --out FILE`, or `write`."""
+"""Compares tilewright in frameworks with these alone: `python -m studies.frameworks measure --out FILE`, or `write`.
 
+Each framework runs in a process of its own, since they do not share a GPU's memory well.
+"""
+
+import importlib
 import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 
-from studies.frameworks import measuring
-from studies.runner import run
+from studies.record import Measurement
+from studies.runner import in_a_process, run
+from tilewright.engines.base import Engine
+
+RUNS = {
+    "torch": ("of_torch", "comparisons"),
+    "torch-bfloat16": ("of_torch", "trainings_in_bf16"),
+    "jax": ("of_jax", "comparisons"),
+    "cupy": ("of_cupy", "comparisons"),
+}
+"""By what --framework calls them: the module of this package, and its function."""
+
+
+def options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--framework", choices=RUNS, action="append", help="default: all")
+
+
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """The comparisons of a framework; of several, each from a process of its own."""
+    names = given.framework or list(RUNS)
+    if len(names) == 1:
+        module, function = RUNS[names[0]]
+        yield from getattr(importlib.import_module(f"studies.frameworks.{module}"), function)()
+        return
+    for name in names:
+        yield from in_a_process("frameworks", ["--framework", name])
 
 
 def write() -> None:
@@ -14,4 +45,4 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run("frameworks", measuring.__doc__, measuring.measurements, write, measuring.options))
+    sys.exit(run("frameworks", __doc__, measurements, write, options))

@@ -24,23 +24,6 @@ PROGRAM = "product in a jitted program of several"
 WALL = "product, calls back to back"
 HOST = "host time of a product"
 
-
-KINDS = (
-    *(
-        COMPILED_CALL,
-        LAYER,
-        LAYER_BY_MATMUL,
-        EAGER,
-        COMPILED,
-        BF16,
-        BF16_COMPILED,
-        SHORT,
-        SHORT_COMPILED,
-        NOTHING_GAINS,
-    ),
-    *(CALL, PROGRAM, WALL, HOST),
-)
-
 OURS, ALONE = "tilewright", "alone"
 """The ways of every comparison: with tilewright, and by the framework alone. They took turns."""
 
@@ -57,7 +40,7 @@ def compared(
 
     Args:
         framework: name and version.
-        kind: what was timed, one of KINDS.
+        kind: what was timed.
         of: the work: sizes, or a model's name.
         us: microseconds, with tilewright and alone.
         ours, alone: what else was measured of each. Of a training: peak_mib, the most that PyTorch's allocator gave

@@ -11,21 +11,8 @@ import torch
 from torch.nn import functional
 
 import tilewright.torch
-from studies.frameworks.comparisons import (
-    BF16,
-    BF16_COMPILED,
-    COMPILED,
-    COMPILED_CALL,
-    EAGER,
-    LAYER,
-    LAYER_BY_MATMUL,
-    NOTHING_GAINS,
-    SHORT,
-    SHORT_COMPILED,
-    check_difference,
-    check_same,
-    compared,
-)
+from studies.frameworks import comparisons as kinds
+from studies.frameworks.comparisons import check_difference, check_same, compared
 from studies.frameworks.models import TASKS, Sizes, training
 from studies.record import Measurement
 from tilewright.arrays.torch import numpy_name
@@ -36,6 +23,9 @@ NAME = f"PyTorch {torch.__version__}"
 
 HOST_BOUND_SAMPLES = 31
 """Turns where the host is the busier: its times vary by several percent from one to the next."""
+
+_ALLOWED = 1e-5
+"""What results of two ways may differ by."""
 
 _MEMORY_STEPS = 3
 """Of a training whose memory is measured. The optimizer makes its state in the first; the others have it throughout."""
@@ -123,10 +113,10 @@ def _compiled_call(scale: Scale, stopwatch: Stopwatch, size: int) -> list[Measur
     torch._dynamo.reset()
     ours = torch.compile(lambda a, b: matmul(a, b), fullgraph=True, backend=scale.backend)
     stock = torch.compile(lambda a, b: torch.mm(a, b), fullgraph=True, backend=scale.backend)
-    _check(f"compiled, {size}", ours(a, b), stock(a, b))
+    check_same(f"compiled, {size}", ours(a, b).double(), stock(a, b).double(), _ALLOWED)
     with torch.no_grad():
         us = stopwatch.host_us([lambda: ours(a, b), lambda: stock(a, b)])
-    return compared(NAME, COMPILED_CALL, str(size), us)
+    return compared(NAME, kinds.COMPILED_CALL, str(size), us)
 
 
 def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Measurement]:
@@ -144,30 +134,32 @@ def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Measurem
     expected, found = stock(), ours()
     with tilewright.torch.enable():
         for one, other, exact in zip(found, stock(), expected, strict=True):
-            _check(f"gradient of a layer, {tokens} tokens", one, exact)
-            _check(f"gradient of a layer by enable(), {tokens} tokens", other, exact)
+            for way, result in (("", one), (" by enable()", other)):
+                check_same(f"gradient of a layer{way}, {tokens} tokens", result.double(), exact.double(), _ALLOWED)
     within: list[Callable[[], Context]] = [tilewright.torch.enable, nullcontext, nullcontext]
     enabled, by_matmul, alone = stopwatch.wall_us([stock, ours, stock], within)
     what = f"{tokens} tokens"
-    yield from compared(NAME, LAYER, what, (enabled, alone))
-    yield from compared(NAME, LAYER_BY_MATMUL, what, (by_matmul, alone))
+    yield from compared(NAME, kinds.LAYER, what, (enabled, alone))
+    yield from compared(NAME, kinds.LAYER_BY_MATMUL, what, (by_matmul, alone))
 
 
 def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> Iterator[Measurement]:
     step, difference = _checked_step(scale, name, compiled, torch.float32, 1e-4)
     ours, alone = ({}, {}) if compiled else _memories(scale, name)
     us = _routed_and_alone(stopwatch, step)
-    yield from compared(NAME, COMPILED if compiled else EAGER, name, us, ours | {"loss_difference": difference}, alone)
+    yield from compared(
+        NAME, kinds.COMPILED if compiled else kinds.EAGER, name, us, ours | {"loss_difference": difference}, alone
+    )
     step = _step(scale, name, compiled, scale.sizes._replace(batch=1, length=scale.short))
     step()  # compiles
     us = _routed_and_alone(stopwatch, step, HOST_BOUND_SAMPLES)
-    yield from compared(NAME, SHORT_COMPILED if compiled else SHORT, name, us)
+    yield from compared(NAME, kinds.SHORT_COMPILED if compiled else kinds.SHORT, name, us)
 
 
 def _training_in_bf16(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> list[Measurement]:
     step, difference = _checked_step(scale, name, compiled, torch.bfloat16, 3e-2)
     us = _routed_and_alone(stopwatch, step)
-    return compared(NAME, BF16_COMPILED if compiled else BF16, name, us, {"loss_difference": difference})
+    return compared(NAME, kinds.BF16_COMPILED if compiled else kinds.BF16, name, us, {"loss_difference": difference})
 
 
 def _checked_step(
@@ -175,27 +167,13 @@ def _checked_step(
 ) -> tuple[Callable[[], Any], float]:
     """A training step, and by how much its losses differ from PyTorch's alone."""
     torch._dynamo.reset()
-    stock = _losses(scale, _step(scale, name, compiled, scale.sizes, dtype))
-    step = _step(scale, name, compiled, scale.sizes, dtype)
+    alone, step = (_step(scale, name, compiled, scale.sizes, dtype) for _ in range(2))
+    stock = [float(alone()) for _ in range(scale.steps)]
     with tilewright.torch.enable():
-        ours = _losses(scale, step)
+        ours = [float(step()) for _ in range(scale.steps)]
     difference = max(abs(one - other) / abs(other) for one, other in zip(ours, stock, strict=True))
     check_difference(f"losses of {name} in {numpy_name(dtype)}", difference, allowed)
     return step, difference
-
-
-def _losses(scale: Scale, step: Callable[[], Any]) -> list[float]:
-    return [float(step()) for _ in range(scale.steps)]
-
-
-class Memory(NamedTuple):
-    """Memory of a GPU that a model and its training steps take, in MiB."""
-
-    peak: float
-    """The most that PyTorch's allocator had given out: of tensors, and to tilewright for the length of a call."""
-    held: float
-    """What the GPU lacks afterwards, whoever holds it: PyTorch keeps what it has allocated. The CUDA context, which
-    every process has, is not part of it."""
 
 
 def _memories(scale: Scale, name: str) -> list[dict[str, float]]:
@@ -203,19 +181,19 @@ def _memories(scale: Scale, name: str) -> list[dict[str, float]]:
     found = []
     for routed in (True, False):
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            one = process.submit(_memory, scale, name, routed).result()
-        found.append({"peak_mib": one.peak, "held_mib": one.held})
+            found.append(process.submit(_memory, scale, name, routed).result())
     return found
 
 
-def _memory(scale: Scale, name: str, routed: bool) -> Memory:
-    """Of this process, which has used the GPU for nothing else; nobody else may allocate meanwhile."""
+def _memory(scale: Scale, name: str, routed: bool) -> dict[str, float]:
+    """MiB of a GPU that a model and its training steps take in this process, which has used the GPU for nothing else;
+    nobody else may allocate meanwhile. peak_mib and held_mib: see `compared`. The CUDA context is not part of it."""
     before = scale.used_bytes()  # makes the context
     with exact(torch), tilewright.torch.enable() if routed else nullcontext():
         step = _step(scale, name, False, scale.sizes)
         for _ in range(_MEMORY_STEPS):
             float(step())
-        return Memory(scale.peak_bytes() / 2**20, (scale.used_bytes() - before) / 2**20)
+        return {"peak_mib": scale.peak_bytes() / 2**20, "held_mib": (scale.used_bytes() - before) / 2**20}
 
 
 def _routed_and_alone(stopwatch: Stopwatch, step: Callable[[], Any], samples: int = WALL_SAMPLES) -> list[float]:
@@ -242,8 +220,4 @@ def _nothing_gains(scale: Scale, stopwatch: Stopwatch) -> list[Measurement]:
     enabled, alone = stopwatch.blocks_us(step, within, scale.turns, scale.untimed, scale.timed)
     us = map(statistics.median, (enabled, alone))
     control = {"fastest_us": min(alone), "slowest_us": max(alone)}
-    return compared(NAME, NOTHING_GAINS, f"{scale.left} in float64", us, alone=control)
-
-
-def _check(what: str, ours: Any, expected: Any) -> None:
-    check_same(what, ours.double(), expected.double(), 1e-5)
+    return compared(NAME, kinds.NOTHING_GAINS, f"{scale.left} in float64", us, alone=control)

@@ -1,5 +1,6 @@
 """The tables of docs/frameworks.md."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from studies.frameworks import comparisons as kinds
 from studies.pages import redraw
 from studies.record import Measurement, Measurements
 from studies.results import paths
-from studies.templates import blocks
+from studies.templates import block
 
 PAGE = Path("docs/frameworks.md")
 
@@ -25,8 +26,9 @@ def write() -> None:
 
 def sections(runs: Sequence[Measurements]) -> dict[str, str]:
     """The page's tables, by name, of runs of different comparisons."""
-    by_kind: dict[str | int, dict[str | int, Mapping[Any, Measurement]]] = {kind: {} for kind in kinds.KINDS}
+    by_kind: dict[str | int, dict[str | int, Mapping[Any, Measurement]]] = defaultdict(dict)
     for run in runs:
         for row in run.rows():
             by_kind[row.what["kind"]][row.what["of"]] = row.of
-    return blocks("frameworks/page.md.j2", runs=runs, by_kind=by_kind, kinds=kinds)
+    given = {"runs": runs, "by_kind": by_kind, "kinds": kinds}
+    return {name: block("frameworks/page.md.j2", name, **given) for name in ("machine", "torch", "jax", "cupy")}

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from studies.record import Measurement
 from tilewright.bench.end_to_end import Call, Stopwatch, torch_on_gpu
-from tilewright.bench.records import Times
 from tilewright.bench.verify import limit
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.engines.base import Engine
@@ -61,8 +60,8 @@ def sizes_of(spread: str, rows: int, groups: int) -> list[int]:
     return [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-Timer = Callable[[Sequence[Call]], list[list[float]]]
-"""Times several calls in turns: for each its samples, microseconds a call."""
+Timer = Callable[[Sequence[Call]], list[float]]
+"""Times several calls in turns: for each the median of microseconds."""
 
 
 def ways_of(torch: Any, a: Any, b: Any, sizes: Sequence[int], presets: bool) -> dict[str, Call]:
@@ -93,7 +92,7 @@ def measure(
     b: Any,
     spread: str,
     timer: Timer,
-    host_us: Callable[[Sequence[Call]], list[float]],
+    host_us: Timer,
     presets: bool,
 ) -> list[Measurement]:
     """Verify and time the ways to make one product.
@@ -109,7 +108,7 @@ def measure(
     sizes = sizes_of(spread, a.shape[0], layer.groups)
     calls = ways_of(torch, a, b, sizes, presets)
     errors = _errors(torch, a, b, sizes, calls)
-    sampled = dict(zip(calls, map(Times.of, timer(list(calls.values()))), strict=True))
+    times = dict(zip(calls, timer(list(calls.values())), strict=True))
     hosts = dict(zip((OURS, THEIRS), host_us([calls[OURS], calls[THEIRS]]), strict=True))
     dtype = str(a.dtype).removeprefix("torch.")
     problem = Problem(a.shape[0], layer.n, layer.k, Arithmetic(dtype, dtype), layer.groups, grouped=True)
@@ -119,18 +118,12 @@ def measure(
         Measurement(
             what=what,
             way=name,
-            us=time.median,
+            us=us,
             error=errors[name],
             limit=limit(problem),
-            facts={
-                "min_us": time.min,
-                "samples": time.samples,
-                "spread": time.spread,
-                "tflops": problem.gflops(time.median) / 1e3,
-                "host_us": hosts.get(name),
-            },
+            facts={"tflops": problem.gflops(us) / 1e3, "host_us": hosts.get(name)},
         )
-        for name, time in sampled.items()
+        for name, us in times.items()
     ]
 
 
@@ -148,41 +141,17 @@ def _errors(torch: Any, a: Any, b: Any, sizes: Sequence[int], calls: dict[str, C
     return {name: math.sqrt(square / whole) if math.isfinite(square) else None for name, square in squares.items()}
 
 
-class GraphTimer:
-    """Times calls by replays of CUDA graphs of many of them, which take turns."""
-
-    def __init__(self, torch: Any, samples: int) -> None:
-        self._torch, self._samples = torch, samples
-
-    def __call__(self, calls: Sequence[Call]) -> list[list[float]]:
-        replays = [self._graph(call) for call in calls]
-        sampled: list[list[float]] = [[] for _ in calls]
-        for sample in range(self._samples + 1):
-            for (graph, count), times in zip(replays, sampled, strict=True):
-                taken = self._us(graph.replay) / count
-                if sample:  # the first one warms up
-                    times.append(taken)
-        return sampled
-
-    def _graph(self, call: Call) -> tuple[Any, int]:
-        """A graph of calls that take long enough together, and how many these are."""
-        torch = self._torch
-        for _ in range(3):
-            taken = self._us(call)
-        count = max(math.ceil(REPLAY_US / taken), 1)
-        graph = torch.cuda.CUDAGraph()
+def gpu_us(torch: Any, stopwatch: Stopwatch, samples: int, calls: Sequence[Call]) -> list[float]:
+    """Times of calls, by replays of CUDA graphs of many of them, which take turns."""
+    graphs: list[tuple[Any, int]] = []
+    for call, us in zip(calls, stopwatch.wall_us(calls, samples=1), strict=True):
+        graph, count = torch.cuda.CUDAGraph(), max(math.ceil(REPLAY_US / us), 1)
         with torch.cuda.graph(graph):
             for _ in range(count):
                 call()
-        return graph, count
-
-    def _us(self, work: Callable[[], object]) -> float:
-        start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        work()
-        end.record()
-        end.synchronize()
-        return 1e3 * float(start.elapsed_time(end))
+        graphs.append((graph, count))
+    times = stopwatch.wall_us([graph.replay for graph, _ in graphs], samples=samples)
+    return [us / count for us, (_, count) in zip(times, graphs, strict=True)]
 
 
 def cases(torch: Any, device: str, layers: Sequence[Layer]) -> Iterator[tuple[Layer, Any, Any]]:
@@ -207,7 +176,8 @@ def options(parser: ArgumentParser) -> None:
 def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
     """Every way to make every product."""
     torch = torch_on_gpu("the comparison")
-    timer, stopwatch = GraphTimer(torch, given.samples), Stopwatch(torch.cuda.synchronize)
+    stopwatch = Stopwatch(torch.cuda.synchronize)
+    timer = partial(gpu_us, torch, stopwatch, given.samples)
     for layer, a, b in cases(torch, "cuda", LAYERS):
         for spread in SPREADS:
             yield from measure(torch, layer, a, b, spread, timer, stopwatch.host_us, given.presets)

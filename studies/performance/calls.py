@@ -2,30 +2,31 @@
 
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
-from studies.templates import block
-from tilewright.bench.records import Record
+from studies.templates import block, is_stale
+from tilewright.bench.records import Run
 from tilewright.report.calls import CAPTION, FORMS, HEADS, Row, rows
 
 
-def markdown(records: Sequence[Record]) -> str:
-    """The same of many problems as Markdown: means over each case, and calls that return a new result, of row-major
-    factors. Empty where no calls were timed."""
-    found = list(rows(records))
+def markdown(runs: Sequence[Run]) -> str:
+    """What a caller sees on one GPU: means over each case, and calls that return a new result, of row-major factors.
+    Empty where no calls were timed."""
+    found = [(row, is_stale(row.record, run)) for run in runs for row in rows(run.records)]
     if not found:
         return ""
-    cases = _by_case(found).values()
-    first = [row for row in found if (row.record.layout, row.form) == ("NN", FORMS[0])]
-    given = {"caption": CAPTION, "heads": HEADS, "form": FORMS[0], "mean": statistics.geometric_mean}
-    return block("performance/page.md.j2", "calls", rows=found, cases=cases, row_major=first, slowest=_slowest, **given)
-
-
-def _by_case(found: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    """By case and form of call."""
     by_case: dict[tuple[str, str], list[Row]] = {}
-    for row in found:
+    for row, _ in found:
         by_case.setdefault((row.record.case, row.form), []).append(row)
-    return by_case
+    shown = [(row, stale) for row, stale in found if (row.record.layout, row.form) == ("NN", FORMS[0])]
+    given: dict[str, Any] = {
+        "runs": runs,
+        "rows": [row for row, _ in found],
+        "cases": by_case.values(),
+        "row_major": shown,
+    }
+    given |= {"caption": CAPTION, "heads": HEADS, "form": FORMS[0], "mean": statistics.geometric_mean}
+    return block("performance/page.md.j2", "calls", slowest=_slowest, **given)
 
 
 def _slowest(found: Sequence[Row]) -> Row:

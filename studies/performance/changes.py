@@ -43,9 +43,10 @@ def _rows(name: str, before: Run, after: Run) -> Iterator[tuple[str, str, Record
     earlier, later = _fastest(before.records), _fastest(after.records)
     pairs = [(earlier[problem], later[problem]) for problem in earlier if problem in later]
     pairs.sort(key=lambda pair: (ratio(pair[1]) or 0.0) - (ratio(pair[0]) or 0.0), reverse=True)
-    gpu = after.environment["gpu"]["name"].removeprefix("NVIDIA ")
+    facts = after.environment
+    measured = f"{facts['gpu']['name'].removeprefix('NVIDIA ')}, {facts['date'][:10]}, {facts['revision']}"
     for pair in (*pairs[:_GAINS], *pairs[max(_GAINS, len(pairs) - 1) :]):
-        yield name, gpu, *pair
+        yield name, measured, *pair
 
 
 def _fastest(records: Iterable[Record]) -> dict[tuple[str, str], Record]:

@@ -4,8 +4,6 @@ Run as `python -m studies.performance write` from the root of a checkout (`make 
 `<!-- NAME -->` and `<!-- end NAME -->` in a page is replaced; the words around it are written by hand.
 """
 
-import contextlib
-import csv
 import io
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
@@ -21,10 +19,10 @@ from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.precisions import tables as precisions
 from studies.profiles import tables as profiles
 from studies.record import Measurements
-from studies.results import BANK_CONFLICTS, H200, path, paths, runs
+from studies.results import H200, every_run, path, paths, runs
 from studies.templates import block, section
 from tilewright.bench.records import Record, Result, Run
-from tilewright.bench.suites import Shape, shapes
+from tilewright.bench.suites import shapes
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.kernels import KERNELS, recorded
@@ -39,17 +37,6 @@ TENSOR_CORE_PLOT = Path("docs/ladder_tensor_cores.svg")
 HEADLINE = "4096x4096x4096"
 GUARDED = "4092x4092x4092"
 """A size near that of HEADLINE which no tile divides."""
-
-SHARED_COUNTERS = {
-    "smsp__inst_executed_op_shared_ld.sum": "load instructions",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": "load wavefronts",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "of them conflicts",
-    "smsp__inst_executed_op_shared_st.sum": "store instructions",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": "store wavefronts",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "conflicts",
-    "smsp__inst_executed.sum": "all instructions",
-}
-
 
 _TEMPLATE = "performance/page.md.j2"
 
@@ -68,16 +55,15 @@ def write() -> None:
     squares = _squares(records)
     gpu = run.environment["gpu"]["name"]
     ladder = float32_ladder(squares, _squares(picked[path("picks")].records), published.GH200)
-    write_whole(PLOT, ladder.render(f"The ladder in float32 on one {gpu}").encode())
-    tensor_cores = tensor_core_ladder(squares).render(f"The ladder on tensor cores on one {gpu}")
-    write_whole(TENSOR_CORE_PLOT, tensor_cores.encode())
-    drawn = precisions.load()
+    write_whole(PLOT, ladder.encode())
+    write_whole(TENSOR_CORE_PLOT, tensor_core_ladder(squares).encode())
+    drawn = Measurements.load(path("precisions"))
     precisions.draw(drawn)
     products = term_products.load()
     sections = {
         "chart": chart(picked[best], drawn),
         "device": block(_TEMPLATE, "device", run=picked[best]),
-        "headline": headline(records),
+        "headline": headline(records, rungs),
         "best": picks.every(picked[best]),
         "glance": picks.glance(picked),
         "cases": picks.chosen({path: run for path, run in picked.items() if path != best}),
@@ -85,13 +71,13 @@ def write() -> None:
         "emulator": verified(emulated.results),
         "bench": terminal([record for record in run.records if record.shape == HEADLINE]),
         "sizes": sizes([*rungs, *runs("rungs elsewhere")], gpu),
-        "validation": validation.markdown(validation.load(path("counters"))),
+        "validation": validation.markdown(Measurements.load(path("counters"))),
         "nearness": nearness.section(),
-        "counters": counters(sorted(BANK_CONFLICTS.glob("*.csv"))),
-        "environment": environment(run),
-        "spread": spread.markdown(spread.speeds(every_run(H200))),
-        "profiles": profiles.section(profiles.load("profiles")),
-        "requests": profiles.of_library(profiles.load("profiles of the library")),
+        "counters": block(_TEMPLATE, "counters", run=Measurements.load(path("bank conflicts"))),
+        "environment": block(_TEMPLATE, "environment", facts=run.environment.items()),
+        "spread": spread.markdown(list(every_run(H200).values())),
+        "profiles": profiles.section(Measurements.load(path("profiles"))),
+        "requests": profiles.of_library(Measurements.load(path("profiles of the library"))),
         "guards": guards(records),
         "reading": term_products.reading(products),
         "changes": changes.section(),
@@ -115,15 +101,6 @@ def chart(results: Run, drawn: Measurements) -> str:
     return block(_TEMPLATE, "chart", results=results, drawn=drawn, **facts)
 
 
-def every_run(folder: Path) -> list[Run]:
-    """All runs of `tilewright bench` in a folder; its other files are left out."""
-    found = []
-    for file in sorted(folder.glob("*.json")):
-        with contextlib.suppress(RecordsError):
-            found.append(Run.load(file))
-    return found
-
-
 def own(of: Sequence[Run]) -> list[Record]:
     """Of each rung, the records of the first run that has it: a later one has it for others to be compared with."""
     first: dict[str, Run] = {}
@@ -133,8 +110,12 @@ def own(of: Sequence[Run]) -> list[Record]:
     return [record for run in of for record in run.records if first[record.kernel] is run]
 
 
-def headline(records: Sequence[Record]) -> str:
+def headline(records: Sequence[Record], of: Sequence[Run] = ()) -> str:
     """Every rung at 4096 next to cuBLAS in the same run and arithmetic, and next to what the sources measured.
+
+    Args:
+        records: of the rungs.
+        of: the runs that have them.
 
     Raises:
         RecordsError: the records hold no run at 4096, or a ratio of another run.
@@ -142,7 +123,8 @@ def headline(records: Sequence[Record]) -> str:
     chosen = sorted((record for record in records if record.shape == HEADLINE), key=lambda record: record.rung)
     if not chosen:
         raise RecordsError(f"the runs of rungs have no records of {HEADLINE}")
-    return block(_TEMPLATE, "headline", records=chosen, recorded=recorded, published=published.GH200)
+    having = [run for run in of if any(one is record for one in run.records for record in chosen)]
+    return block(_TEMPLATE, "headline", records=chosen, runs=having, recorded=recorded, published=published.GH200)
 
 
 def terminal(records: Sequence[Record]) -> str:
@@ -217,34 +199,8 @@ def guards(records: Sequence[Record]) -> str:
     return block(_TEMPLATE, "guards", guards=shares, guarded=GUARDED, headline=HEADLINE)
 
 
-def counters(files: Iterable[Path]) -> str:
-    """What Nsight Compute counted of shared memory, a row a file of its `--csv` output, in millions.
-
-    Raises:
-        RecordsError: a file lacks one of the counters.
-    """
-    found: dict[str, dict[str, int]] = {}
-    for file in files:
-        with file.open(encoding="utf-8", newline="") as lines:
-            counted = {line["Metric Name"]: line["Metric Value"].replace(",", "") for line in csv.DictReader(lines)}
-        try:
-            found[file.stem] = {name: int(counted[name]) for name in SHARED_COUNTERS}
-        except KeyError as missing:
-            raise RecordsError(f"{file} does not count {missing}") from None
-    return block(_TEMPLATE, "counters", counters=found, shared_counters=SHARED_COUNTERS.items())
-
-
-def environment(run: Run) -> str:
-    """Where and when the records were measured, as a list."""
-    return block(_TEMPLATE, "environment", facts=run.environment.items())
-
-
 def _squares(records: Iterable[Record]) -> list[Record]:
-    return [record for record in records if _shape(record) in shapes()["squares"]]
-
-
-def _shape(record: Record) -> Shape:
-    return Shape(record.m, record.n, record.k, record.batch, record.layout)
+    return [record for record in records if picks.shape_of(record) in shapes()["squares"]]
 
 
 def prepared(of: Iterable[Run]) -> str:
@@ -254,7 +210,7 @@ def prepared(of: Iterable[Run]) -> str:
 
 def end_to_end(of: Iterable[Run]) -> str:
     """What a caller sees on each GPU."""
-    by_gpu: dict[str, list[Record]] = {}
+    by_gpu: dict[str, list[Run]] = {}
     for run in of:
-        by_gpu.setdefault(run.environment["gpu"]["name"], []).extend(run.records)
-    return "\n\n".join(f"On an {gpu}. {calls.markdown(records)}" for gpu, records in by_gpu.items())
+        by_gpu.setdefault(run.environment["gpu"]["name"], []).append(run)
+    return "\n\n".join(map(calls.markdown, by_gpu.values()))

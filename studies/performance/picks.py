@@ -10,10 +10,7 @@ from typing import Any, NamedTuple
 from studies.templates import block
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
-from tilewright.core.gpus import capability_of
-from tilewright.kernels import recorded
 from tilewright.report.ratios import ratio
-from tilewright.select.selector import select
 
 SLOWEST = 3
 """Problems of a case that are listed because cuBLAS does best there."""
@@ -40,13 +37,6 @@ def cases(runs: Mapping[Path, Run]) -> Iterator[Case]:
     for path, run in runs.items():
         for name in dict.fromkeys(record.case for record in run.records):
             yield Case(name, [record for record in run.records if record.case == name], run, path)
-
-
-def is_stale(record: Record, run: Run) -> bool:
-    """Whether `matmul` picks another kernel or config today than when a record was made."""
-    gpu, before = run.environment["gpu"], str(record.picked)
-    kernel, config = select(record.problem, capability_of(gpu["compute_capability"]), gpu["name"])
-    return (kernel.name, config) != (before, recorded(before, record.config))
 
 
 def glance(runs: Mapping[Path, Run]) -> str:
@@ -92,15 +82,16 @@ def every(run: Run) -> str:
 def in_order(records: Sequence[Record]) -> list[Record]:
     """Records in the order of the suites; those that no suite has come last."""
     places = {shape: place for place, shape in enumerate(chain.from_iterable(shapes().values()))}
+    return sorted(records, key=lambda one: places.get(shape_of(one), len(places)))
 
-    def place(one: Record) -> int:
-        return places.get(Shape(one.m, one.n, one.k, one.batch, one.layout), len(places))
 
-    return sorted(records, key=place)
+def shape_of(record: Record) -> Shape:
+    """The shape of a record, as suites name it."""
+    return Shape(record.m, record.n, record.k, record.batch, record.layout)
 
 
 def _made(name: str, **given: Any) -> str:
-    return block("performance/picks.md.j2", name, median=statistics.median, is_stale=is_stale, apart=_apart, **given)
+    return block("performance/picks.md.j2", name, median=statistics.median, apart=_apart, **given)
 
 
 def _apart(record: Record) -> str:

@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from studies.figures.ladder import Curve, ladder_panel
+from studies import charts
+from studies.charts import Curve, Panel
 from tilewright.bench.records import Record
-from tilewright.report.figures.svg import Drawing, paragraph, stack
 
 _PUBLISHED_AT = 4096
 """The size that the sources measured at."""
-_PANEL_GAP = 26.0
-_WORDS_WIDTH, _WORDS_SIZE = 620.0, 17.0
 
 
-def float32_ladder(records: Sequence[Record], best: Sequence[Record], published: Mapping[int, float]) -> Drawing:
+def float32_ladder(records: Sequence[Record], best: Sequence[Record], published: Mapping[int, float]) -> str:
     """Products of float32 factors that keep float32's exactness, or nearly: every rung, what is picked, and cuBLAS.
 
     Args:
@@ -21,23 +19,21 @@ def float32_ladder(records: Sequence[Record], best: Sequence[Record], published:
         published: by rung, what others measured at 4096: crosses in the rung's colour.
     """
     chosen = [record for record in records if _of_float32(record)]
-    picked = Curve("what matmul picks", _points(best), is_pick=True)
-    words = "Crosses: notes that repeat the worklog on a GH200." if published else ""
-    return _panels([*_rungs(chosen, published), picked, *_baselines(chosen)], "float32", words)
+    picked = Curve("what matmul picks", _points(best), charts.PICK)
+    heading = "float32; crosses: notes on a GH200" if published else "float32"
+    return _panels([*_rungs(chosen, published), picked, *_baselines(chosen)], heading)
 
 
-def tensor_core_ladder(records: Sequence[Record]) -> Drawing:
+def tensor_core_ladder(records: Sequence[Record]) -> str:
     """Products of factors of 16 bits, or rounded to TF32: every rung, and cuBLAS in each type."""
     chosen = [record for record in records if not _of_float32(record)]
-    return _panels([*_rungs(chosen, {}), *_baselines(chosen)], "TF32, float16 and bfloat16", "")
+    return _panels([*_rungs(chosen, {}), *_baselines(chosen)], "TF32, float16 and bfloat16")
 
 
-def _panels(curves: Sequence[Curve], title: str, words: str) -> Drawing:
-    if not any(curve.points for curve in curves):
-        return Drawing()
-    curves = [curve for curve in curves if curve.points]
-    panels = [ladder_panel(curves, f"{title}, {axis} axis", axis == "linear") for axis in ("logarithmic", "linear")]
-    return stack([*panels, paragraph(words, _WORDS_WIDTH, _WORDS_SIZE)] if words else panels, _PANEL_GAP)
+def _panels(curves: Sequence[Curve], heading: str) -> str:
+    shown = [curve for curve in curves if curve.points]
+    panels = [Panel(heading, shown), Panel(f"{heading}, linear", shown, linear=True)]
+    return charts.curves(panels, "m = n = k", "GFLOP/s")
 
 
 def _of_float32(record: Record) -> bool:
@@ -45,12 +41,15 @@ def _of_float32(record: Record) -> bool:
 
 
 def _rungs(records: Sequence[Record], published: Mapping[int, float]) -> list[Curve]:
-    kinds = sorted({(record.rung, record.kernel, record.arithmetic) for record in records})
     curves = []
-    for rung, name, kind in kinds:
+    kinds = sorted({(record.rung, record.kernel, record.arithmetic) for record in records})
+    for number, (rung, name, kind) in enumerate(kinds):
         own = [record for record in records if (record.kernel, record.arithmetic) == (name, kind)]
-        theirs = (_PUBLISHED_AT, published[rung]) if rung in published else None
-        curves.append(Curve(f"{rung} {name}{_named(kind)}", _points(own), published=theirs))
+        style = charts.style(number)
+        curves.append(Curve(f"{rung} {name}{_named(kind)}", _points(own), style))
+        if rung in published:
+            cross = style | {"marker": "x", "markersize": 8}
+            curves.append(Curve(f"_{rung}", [(_PUBLISHED_AT, published[rung])], cross))
     return curves
 
 
@@ -58,12 +57,12 @@ def _baselines(records: Sequence[Record]) -> list[Curve]:
     """cuBLAS, a curve for each type; of a size, its speed in the first run that has it."""
     kinds = sorted({record.baseline_arithmetic for record in records if record.baseline})
     curves = []
-    for kind in kinds:
+    for number, kind in enumerate(kinds):
         of_size: dict[int, float] = {}
         for record in records:
             if record.baseline and record.baseline_arithmetic == kind:
                 of_size.setdefault(record.m, record.baseline.gflops)
-        curves.append(Curve(f"cuBLAS{_named(kind)}", sorted(of_size.items()), is_baseline=True))
+        curves.append(Curve(f"cuBLAS{_named(kind)}", sorted(of_size.items()), charts.baseline_style(number)))
     return curves
 
 

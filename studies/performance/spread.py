@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from studies.templates import block
-from tilewright.bench.records import Record, Run
+from tilewright.bench.records import Run
 
 FEWEST_RUNS = 3
 """Of a problem, for it to be listed."""
@@ -20,18 +20,16 @@ def speeds(runs: Iterable[Run]) -> Speeds:
         of_run = {}
         for record in run.records:
             if record.baseline and record.engine == "cuda" and record.layout == "NN":
-                of_run[record.shape, _types(record)] = record.baseline.gflops
+                results = "" if record.out_dtype == "float32" else f", results {record.out_dtype}"
+                of_run[record.shape, f"{record.baseline_arithmetic}{results}"] = record.baseline.gflops
         for problem, gflops in of_run.items():
             found[problem].append(gflops)
     return found
 
 
-def markdown(found: Speeds) -> str:
+def markdown(runs: Sequence[Run]) -> str:
     """A table of the problems that were measured in several runs, those with the most runs first."""
-    listed = [one for one in sorted(found.items(), key=lambda one: -len(one[1])) if len(one[1]) >= FEWEST_RUNS]
-    return block("performance/page.md.j2", "spread", spread=listed)
-
-
-def _types(record: Record) -> str:
-    kind = record.baseline_arithmetic
-    return kind if record.out_dtype == "float32" else f"{kind}, results {record.out_dtype}"
+    found = sorted(speeds(runs).items(), key=lambda one: -len(one[1]))
+    having = [run for run in runs if speeds([run])]
+    listed = [one for one in found if len(one[1]) >= FEWEST_RUNS]
+    return block("performance/page.md.j2", "spread", spread=listed, runs=having)

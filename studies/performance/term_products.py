@@ -4,14 +4,12 @@ Each cell's ratio is of its own record: precisions were measured in runs of thei
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple
 
-from studies.performance.picks import is_stale
+from studies.performance.picks import in_order
 from studies.results import runs
-from studies.templates import block
+from studies.templates import block, is_stale, places
 from tilewright.bench.records import Record
-from tilewright.bench.suites import Shape, shapes
 from tilewright.core.gpus import Gpu
 from tilewright.report.ratios import ratio
 
@@ -45,6 +43,8 @@ class Found(NamedTuple):
     gpu: Gpu
     stale: frozenset[tuple[str, str]] = frozenset()
     """Precision and sizes of what `matmul` picks otherwise today."""
+    where: str = ""
+    """GPU, date and revision of each run."""
 
 
 def load() -> Found:
@@ -56,7 +56,12 @@ def load() -> Found:
     found = dict(zip(PRECISIONS, runs("precisions of matmul"), strict=True))
     (gpu,) = {run.gpu for run in found.values()}
     stale = ((name, one.shape) for name, run in found.items() for one in run.records if is_stale(one, run))
-    return Found({name: {one.shape: one for one in run.records} for name, run in found.items()}, gpu, frozenset(stale))
+    return Found(
+        {name: {one.shape: one for one in run.records} for name, run in found.items()},
+        gpu,
+        frozenset(stale),
+        places(found.values()),
+    )
 
 
 def sections(found: Found) -> dict[str, str]:
@@ -66,11 +71,12 @@ def sections(found: Found) -> dict[str, str]:
         RecordsError: a ratio is of another run.
     """
     measured = found.records
-    split = {shape for name in measured if name != "float32" for shape in measured[name]}
+    split = {shape: one for name in measured if name != "float32" for shape, one in measured[name].items()}
+    every = [one.shape for one in in_order(list(split.values()))]
     return {
         "claim": claim(found),
         "results": _table(found, RESULTS, [name for name in measured if name != "bf16x3"]),
-        "terms": _table(found, _ordered(split, measured), list(measured)),
+        "terms": _table(found, every, list(measured)),
     }
 
 
@@ -81,22 +87,8 @@ def claim(found: Found) -> str:
     was at least `CLAIMED` times as fast as cuBLAS; what shorter k gave, or that none was measured, is said by itself.
     """
     ours, fast = (_by_depth(found.records.get(name, {}).values()) for name in ("float32", "fp16x3"))
-    text = (
-        f"On an NVIDIA {found.gpu.name}, float32 products with results of {LARGE} x {LARGE} or larger and "
-        f"{_depths(ours.claimed)} are {_speedup(ours.claimed)} as fast as cuBLAS's, with {_error(ours.claimed)} its "
-        "error on random inputs. "
-    )
-    if ours.shorter:
-        text += f"With {_depths(ours.shorter)} they are {_speedup(ours.shorter)} as fast, with {_error(ours.shorter)} "
-        text += "cuBLAS's error."
-    else:
-        text += "Shorter k was not measured."
-    if fast.claimed:
-        text += (
-            f' With `precision="fp16x3"` and {_depths(fast.claimed)} they are {_speedup(fast.claimed)} as fast, with '
-            f"{_error(fast.claimed)} cuBLAS's error."
-        )
-    return text
+    given = {"depths": _depths, "speedup": _speedup, "error": _error, "least": LARGE}
+    return block("performance/page.md.j2", "claim", gpu=found.gpu, ours=ours, fast=fast, **given)
 
 
 def reading(found: Found, shape: str = "128x4096x14336") -> str:
@@ -106,29 +98,17 @@ def reading(found: Found, shape: str = "128x4096x14336") -> str:
         found: what was measured.
         shape: the product.
     """
-    record = found.records["float32"][shape]
-    us = 4e-3 * record.k * record.n / found.gpu.dram_gbs
-    return (
-        f"Reading b of {shape} takes {us:.0f} us at the {found.gpu.dram_gbs:,.0f} GB/s of the memory of an "
-        f"{found.gpu.name}, {100 * us / record.time_us.median:.0f}% of that product's time."
-    )
+    return block("performance/page.md.j2", "reading", gpu=found.gpu, one=found.records["float32"][shape])
 
 
-class _ByDepth(NamedTuple):
-    """Large products."""
-
-    claimed: Sequence[Record]
-    """Those from a k on that keeps them all at `CLAIMED` or faster; all of them where there is no such k."""
-    shorter: Sequence[Record]
-    """Those with less k."""
-
-
-def _by_depth(records: Iterable[Record]) -> _ByDepth:
-    """Large products, whatever kernel was picked, by whether every one of their k or more is fast enough."""
+def _by_depth(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
+    """Large products, whatever kernel was picked: those from a k on that keeps them all at `CLAIMED` or faster, all of
+    them where there is no such k, as claimed; and those with less k as shorter."""
     large = [one for one in records if min(one.m, one.n) >= LARGE and ratio(one) is not None]
     slow = max((one.k for one in large if (ratio(one) or 0.0) < CLAIMED), default=0)
     claimed = [one for one in large if one.k > slow]
-    return _ByDepth(claimed, [one for one in large if one.k <= slow]) if claimed else _ByDepth(large, [])
+    shorter = [one for one in large if one.k <= slow]
+    return {"claimed": claimed, "shorter": shorter} if claimed else {"claimed": large, "shorter": []}
 
 
 def _depths(records: Iterable[Record]) -> str:
@@ -154,19 +134,13 @@ def _span(least: str, most: str) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _ordered(names: Iterable[str], measured: Measured) -> list[str]:
-    """Sizes in the order of the suites."""
-    places = {shape: place for place, shape in enumerate(chain.from_iterable(shapes().values()))}
-    records = {one.shape: one for of_precision in measured.values() for one in of_precision.values()}
-
-    def place(name: str) -> int:
-        one = records[name]
-        return places.get(Shape(one.m, one.n, one.k), len(places))
-
-    return sorted(names, key=place)
-
-
 def _table(found: Found, rows: Sequence[str], precisions: list[str]) -> str:
     stale = [one for one in found.stale if one[0] in precisions and one[1] in rows]
-    given = {"measured": found.records, "stale": stale, "rows": rows, "precisions": precisions}
+    given = {
+        "measured": found.records,
+        "stale": stale,
+        "measured_on": found.where,
+        "rows": rows,
+        "precisions": precisions,
+    }
     return block("performance/page.md.j2", "precisions", **given)

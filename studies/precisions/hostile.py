@@ -7,20 +7,21 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float32]
 Drawn = Callable[[np.random.Generator, tuple[int, int]], NDArray[np.float64]]
+Pair = Callable[[np.random.Generator, int, int, int], tuple[Matrix, Matrix]]
 
 
 def _normal(random: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
     return random.standard_normal(shape)
 
 
-def _pair(of_a: Drawn, of_b: Drawn) -> Callable[[np.random.Generator, int, int, int], tuple[Matrix, Matrix]]:
+def _pair(of_a: Drawn, of_b: Drawn) -> Pair:
     def pair(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
         return of_a(random, (m, k)).astype(np.float32), of_b(random, (k, n)).astype(np.float32)
 
     return pair
 
 
-def _both(draw: Drawn) -> Callable[[np.random.Generator, int, int, int], tuple[Matrix, Matrix]]:
+def _both(draw: Drawn) -> Pair:
     return _pair(draw, draw)
 
 
@@ -56,14 +57,9 @@ def _outliers_against_zeros(random: np.random.Generator, m: int, n: int, k: int)
     return a, b
 
 
-def _both_by(left: float, right: float) -> Callable[[np.random.Generator, int, int, int], tuple[Matrix, Matrix]]:
-    """Normal elements times a factor for each matrix."""
-
-    def pair(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
-        a, b = _normal(random, (m, k)) * left, _normal(random, (k, n)) * right
-        return a.astype(np.float32), b.astype(np.float32)
-
-    return pair
+def _scaled(factor: float) -> Drawn:
+    """Normal elements times a factor."""
+    return lambda random, shape: _normal(random, shape) * factor
 
 
 def _cancelling(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
@@ -106,7 +102,7 @@ ORDINARY = {
 """Inputs whose products float32 holds to some 2^-24 of |A| @ |B|."""
 
 
-def _square(make: Callable[[np.random.Generator, int], NDArray[np.float64]]) -> Callable[..., tuple[Matrix, Matrix]]:
+def _square(make: Callable[[np.random.Generator, int], NDArray[np.float64]]) -> Pair:
     """A matrix times one with a single element in each row and column, k x k."""
 
     def pair(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
@@ -132,8 +128,8 @@ EXACT = {
 """Inputs whose products are exact in float32, whatever the order of additions. Some make k x k of B, whatever n is."""
 
 EXTREME = {
-    "subnormals": _both_by(2.0**-130, 2.0**20),
-    "near overflow": _both_by(2.0**58, 2.0**58),
-    "near underflow": _both_by(2.0**-60, 2.0**-45),
+    "subnormals": _pair(_scaled(2.0**-130), _scaled(2.0**20)),
+    "near overflow": _both(_scaled(2.0**58)),
+    "near underflow": _pair(_scaled(2.0**-60), _scaled(2.0**-45)),
 }
 """Inputs near the ends of float32's range, which 16-bit terms do not hold; their products are in range."""

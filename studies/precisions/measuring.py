@@ -1,9 +1,14 @@
-"""Speed against error: every way on normal inputs, timed in turns, and tilewright's on hostile ones."""
+"""Speed against error: every way on normal inputs, timed in turns, and tilewright's on hostile ones.
+
+PyTorch's, tilewright's, JAX's and Triton's ways take turns in one process; JAX and Triton where they are installed.
+"""
 
 import gc
 import importlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +19,9 @@ from studies.precisions.ways import Round, Way, of_tilewright, of_torch
 from studies.record import Measurement
 from tilewright.bench.end_to_end import Stopwatch
 from tilewright.bench.suites import Shape
+from tilewright.engines.base import Engine
 
+PARTS = ("speeds", "hostile")
 _OTHERS = {"jax": "of_jax", "triton": "of_triton"}
 """Libraries whose ways are compared where they are installed, and the modules that have them."""
 
@@ -40,21 +47,19 @@ class Scale(NamedTuple):
 
 H200 = Scale()
 
-Say = Callable[[str], None]
 
-
-def all_ways(say: Say) -> list[Way]:
+def all_ways() -> list[Way]:
     """The ways of every library that is installed."""
     ways = [*of_torch(), *of_tilewright()]
     for library, module in _OTHERS.items():
         try:
             ways += importlib.import_module(f"studies.precisions.{module}").ways()
         except ImportError as error:
-            say(f"without {library}: {error}")
+            print(f"without {library}: {error}", flush=True)
     return ways
 
 
-def choices(scale: Scale, ways: Sequence[Way], shape: Shape, say: Say) -> list[Measurement]:
+def choices(scale: Scale, ways: Sequence[Way], shape: Shape) -> list[Measurement]:
     """Every way on one problem; those that their library refuses there are left out.
 
     Operands rotate through sets that fill the GPU's cache twice.
@@ -72,7 +77,8 @@ def choices(scale: Scale, ways: Sequence[Way], shape: Shape, say: Say) -> list[M
             errors[way] = float((way.read(rounds[way]()[0]).double() - exact).norm() / exact.norm())
         except Exception as error:  # of any library: the others are still worth comparing
             rounds.pop(way, None)
-            say(f"{way.name} at {shape}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            words = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            print(f"{way.name} at {shape}: {words}", flush=True)
 
     def wait() -> None:
         for way in rounds:
@@ -122,3 +128,21 @@ def _errors(way: Way, a: Any, b: Any, exact: Any, size: Any) -> tuple[float | No
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: both")
+
+
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """Speeds and errors on normal inputs, and errors on hostile ones."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take three quarters of the memory
+    parts = given.part or PARTS
+    if "speeds" in parts:
+        ways = all_ways()
+        for shape in H200.shapes:
+            yield from choices(H200, ways, shape)
+    if "hostile" in parts:
+        for k in H200.depths:
+            yield from hostile_cases(H200, k)

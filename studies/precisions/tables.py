@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from studies.figures.choices import Point, choice_points
+from studies.charts import Point, points
 from studies.precisions import BASELINE, OWN
 from studies.record import Measurement, Measurements
-from studies.results import paths
-from studies.templates import blocks
+from studies.templates import block
 from tilewright.core.files import write_whole
 from tilewright.report.figures.palette import owner_color
 
@@ -19,63 +18,35 @@ _LIBRARIES = ("PyTorch", "JAX", "Triton")
 _OWN_COLOR = "#c8102e"
 
 
-def load() -> Measurements:
-    """The run that pages show.
-
-    Raises:
-        RecordsError: the file cannot be read, or is none of measurements.
-    """
-    (path,) = paths("precisions")
-    return Measurements.load(path)
-
-
 def sections(run: Measurements) -> dict[str, str]:
     """Parts of pages, by name."""
     on_hostile = [one for one in run.measurements if "inputs" in one.what]
-    return blocks(
-        "precisions/tables.md.j2",
-        run=run,
-        speeds=_speeds(run),
-        libraries=dict.fromkeys(one.facts["library"] for one in run.measurements if "library" in one.facts),
-        tflops=tflops,
-        baseline=BASELINE,
-        rows=on_hostile[0].what["m"],
-        hostile=_hostile(run),
-        depths=dict.fromkeys(one.what["k"] for one in on_hostile),
-        ways=list(dict.fromkeys(one.way for one in on_hostile if one.way != BASELINE)),
-        own=OWN,
-        worst=_worst,
-    )
+    libraries = dict.fromkeys(one.facts["library"] for one in run.measurements if "library" in one.facts)
+    speeds = {"speeds": _speeds(run), "libraries": libraries, "tflops": tflops, "baseline": BASELINE}
+    ways = list(dict.fromkeys(one.way for one in on_hostile if one.way != BASELINE))
+    errors = {"hostile": _hostile(run), "ways": ways, "own": OWN, "worst": _worst, "rows": on_hostile[0].what["m"]}
+    errors["depths"] = dict.fromkeys(one.what["k"] for one in on_hostile)
+    made = {"precisions": speeds, "hostile": errors}
+    return {name: block("precisions/tables.md.j2", name, run=run, **given) for name, given in made.items()}
 
 
 def draw(run: Measurements) -> None:
     """Redraw the chart."""
     charted = _charted(run)
-    points = [Point(one.way, error, tflops(one), _color(one), one.way.startswith(OWN)) for one, error in charted]
+    shown = [Point(one.way, error, tflops(one), _color(one), one.way.startswith(OWN)) for one, error in charted]
+    title = f"Float32 products of {CHARTED} on one NVIDIA {run.gpu.name}: speed over error, one run"
     axes = "relative error of the result (Frobenius norm, against float64)", "TFLOP/s"
-    write_whole(CHART, choice_points(points, title(run), *axes).render(title(run)).encode())
-
-
-def title(run: Measurements) -> str:
-    """What the chart shows, in words."""
-    return f"Float32 products of {CHARTED} on one NVIDIA {run.gpu.name}: speed over error, one run"
+    write_whole(CHART, points(shown, title, *axes).encode())
 
 
 def described(run: Measurements) -> str:
     """The chart in sentences, for who cannot see it: the baseline, and what of ours is faster with a smaller error."""
     charted = _charted(run)
     ((baseline, most),) = [(one, error) for one, error in charted if one.way == BASELINE]
-    better = [(one, error) for one, error in charted if one.way.startswith(OWN) and tflops(one) > tflops(baseline)]
-    reached = [f"PyTorch's float32 reaches {tflops(baseline):.1f} TFLOP/s"]
-    reached += [
-        f"{one.way} reaches {tflops(one):.1f} TFLOP/s with {error / most:.2f} times that error"
-        for one, error in sorted(better, key=lambda pair: -tflops(pair[0]))
-        if error < most
-    ]
-    return (
-        f"A chart of {len(charted)} ways to multiply float32 matrices of {CHARTED} on an NVIDIA {run.gpu.name}: "
-        f"TFLOP/s against relative error. {'; '.join(reached)}."
-    )
+    better = [one for one in charted if one[0].way.startswith(OWN) and tflops(one[0]) > tflops(baseline)]
+    shown = [(one, error / most) for one, error in sorted(better, key=lambda pair: -tflops(pair[0])) if error < most]
+    given = {"count": len(charted), "sizes": CHARTED, "baseline": baseline, "better": shown, "tflops": tflops}
+    return block("precisions/tables.md.j2", "described", gpu=run.gpu, **given)
 
 
 def tflops(one: Measurement) -> float:

@@ -5,8 +5,7 @@ the profiler.
 """
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 
 from studies.record import Measurement
 from tilewright.bench import ncu
@@ -14,7 +13,6 @@ from tilewright.bench.profile import Profile, of_launch
 from tilewright.core.problem import Problem
 from tilewright.engines.base import Engine
 from tilewright.kernels import LADDER, find
-from tilewright.kernels.spec import Kernel
 from tilewright.select.selector import select
 
 SHAPE = "4096x4096x4096"
@@ -66,9 +64,8 @@ def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled]) -> Profile:
     return Profile(**dict(ncu.ProfiledLaunch.of_cublas(problem)), launched=launched, counters=counters)
 
 
-def jobs(capability: tuple[int, int], shape: str = "") -> list[Callable[[], Profile]]:
-    """What makes each profile: of the rungs that run on GPUs of a compute capability, with their configs for these, and
-    of cuBLAS on the same problems.
+def of_ladder(capability: tuple[int, int], shape: str = "") -> Iterator[Profile]:
+    """Profiles of the rungs that run on GPUs of a compute capability, with their configs for these, and of cuBLAS.
 
     Args:
         capability: of the GPU.
@@ -79,37 +76,28 @@ def jobs(capability: tuple[int, int], shape: str = "") -> list[Callable[[], Prof
         for kernel in LADDER
         if kernel.takes.refusal_of_gpu(kernel.name, capability, kernel.takes.arithmetic().factors) is None
     }
-    ours = [partial(_of_rung, kernel, problem, capability) for kernel, problem in problems.items()]
-    if not shape:
-        ours += [partial(_of_rung, find(name), Problem.parse(sizes), capability) for name, sizes in MORE]
-    return [*ours, *(partial(_of_cublas, problem) for problem in dict.fromkeys(problems.values()))]
+    more = [] if shape else [(find(name), Problem.parse(sizes)) for name, sizes in MORE]
+    for kernel, problem in (*problems.items(), *more):
+        yield _of_launch(ncu.ProfiledLaunch.of(kernel, kernel.config(capability=capability), problem))
+    for problem in dict.fromkeys(problems.values()):
+        yield of_cublas(problem, ncu.profile_cublas(problem))
 
 
-def library_jobs(capability: tuple[int, int], device: str) -> list[Callable[[], Profile]]:
+def of_library(capability: tuple[int, int], device: str) -> Iterator[Profile]:
     """The same of what `matmul` picks for the products of `LIBRARY`, and of cuBLAS on each.
 
     Args:
         capability, device: of the GPU, and its name.
     """
-    made: list[Callable[[], Profile]] = []
     for shape, layout in LIBRARY:
         problem = ncu.posed(shape, layout, "bfloat16", "bfloat16")
-        launch = ncu.ProfiledLaunch.of(*select(problem, capability, device), problem)
-        made += [partial(_of_launch, launch), partial(_of_cublas, problem)]
-    return made
-
-
-def _of_rung(kernel: Kernel, problem: Problem, capability: tuple[int, int]) -> Profile:
-    return _of_launch(ncu.ProfiledLaunch.of(kernel, kernel.config(capability=capability), problem))
+        yield _of_launch(ncu.ProfiledLaunch.of(*select(problem, capability, device), problem))
+        yield of_cublas(problem, ncu.profile_cublas(problem))
 
 
 def _of_launch(launch: ncu.ProfiledLaunch) -> Profile:
     (counters,) = ncu.profile([launch])
     return of_launch(find(launch.kernel), launch, counters)
-
-
-def _of_cublas(problem: Problem) -> Profile:
-    return of_cublas(problem, ncu.profile_cublas(problem))
 
 
 def options(parser: ArgumentParser) -> None:
@@ -123,6 +111,6 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
     """Profiles of everything."""
     ncu.check_available()
     assert engine.capability is not None
-    library = library_jobs(engine.capability, engine.device_name) if given.library else None
-    for make in library or jobs(engine.capability, given.shape):
-        yield measured(make())
+    if given.library:
+        return map(measured, of_library(engine.capability, engine.device_name))
+    return map(measured, of_ladder(engine.capability, given.shape))

@@ -2,7 +2,6 @@
 
 from studies.profiles.measuring import profile_of
 from studies.record import Measurements
-from studies.results import path
 from studies.templates import block
 from tilewright.bench.ncu import CUBLAS
 from tilewright.bench.profile import Profile
@@ -11,28 +10,18 @@ _TEMPLATE = "profiles/tables.md.j2"
 _STALLS_SHOWN = 3
 
 
-def load(name: str) -> Measurements:
-    """The profiles that pages show, by the name of their file.
-
-    Raises:
-        RecordsError: the file cannot be read.
-    """
-    return Measurements.load(path(name))
-
-
-def profiles(run: Measurements) -> list[Profile]:
-    """What was counted, launch by launch."""
-    return [profile_of(one) for one in run.measurements]
-
-
 def section(run: Measurements) -> str:
     """The part of the page."""
-    return block(_TEMPLATE, "ladder", run=run, profiles=profiles(run), stalls=_stalls, cublas=CUBLAS)
+    return block(
+        _TEMPLATE, "ladder", run=run, profiles=list(map(profile_of, run.measurements)), stalls=_stalls, cublas=CUBLAS
+    )
 
 
 def of_library(run: Measurements) -> str:
     """The counts of what `matmul` picks, each above cuBLAS's."""
-    return block(_TEMPLATE, "library", run=run, profiles=profiles(run), requests=_cycles_of_a_request)
+    return block(
+        _TEMPLATE, "library", run=run, profiles=list(map(profile_of, run.measurements)), requests=_cycles_of_a_request
+    )
 
 
 def _cycles_of_a_request(one: Profile, multiprocessors: int) -> float | None:

@@ -1,1 +1,1 @@
-"""Products of several GPUs next to the product alone and to PyTorch's: `python -m studies.scaling.several_gpus`."""
+"""docs/scaling.md: products of several GPUs, and of arrays that a GPU does not hold."""

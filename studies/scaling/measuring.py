@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -11,15 +12,17 @@ import torch.distributed as dist
 
 import tilewright.torch
 from studies.record import Measurement
+from studies.scaling import out_of_core
 from studies.scaling.block import Block, BlockSizes, parallel
-from studies.scaling.records import ALL_GATHER, BLOCK, OURS, PRODUCT, REDUCE_SCATTER, SPLIT, measurements
+from studies.scaling.records import ALL_GATHER, BLOCK, OURS, OUT_OF_CORE, PRODUCT, REDUCE_SCATTER, SPLIT, measurements
 from tilewright.bench.end_to_end import Context
 from tilewright.bench.records import Times
 from tilewright.core.errors import LaunchError
 from tilewright.distributed import all_gather_matmul, matmul_reduce_scatter
 from tilewright.front import matmul
 
-Work = Callable[[], object]
+Work = Callable[[], Any]
+_NCCL = "NCCL, then product"
 
 ALLOWED = {"bfloat16": 2e-2, "float32": 2e-5}
 """What results of two ways may differ by: sums of partial sums are rounded at every rank."""
@@ -52,6 +55,8 @@ SMALL = Scale(
     0.0,
 )
 """For tests."""
+SCALES = {"cuda": H200, "emulator": SMALL}
+"""By engine."""
 
 
 class Case(NamedTuple):
@@ -73,19 +78,19 @@ def cases(scale: Scale, size: int) -> Iterator[Case]:
     for dtype in ("bfloat16", "float32"):
         for shape in scale.shapes:
             name = "x".join(map(str, shape))
-            yield Case(f"{ALL_GATHER}:{name}:{dtype}", False, _bound(_all_gather, scale, shape, dtype))
-            yield Case(f"{REDUCE_SCATTER}:{name}:{dtype}", False, _bound(_reduce_scatter, scale, shape, dtype))
+            yield Case(f"{ALL_GATHER}:{name}:{dtype}", False, partial(_all_gather, scale, shape, dtype))
+            yield Case(f"{REDUCE_SCATTER}:{name}:{dtype}", False, partial(_reduce_scatter, scale, shape, dtype))
         name = "x".join(map(str, scale.down))
-        yield Case(f"{REDUCE_SCATTER}:{name}:{dtype}", False, _bound(_reduce_scatter, scale, scale.down, dtype))
-        yield Case(f"{BLOCK}:{dtype}", False, _bound(_block, scale, dtype))
+        yield Case(f"{REDUCE_SCATTER}:{name}:{dtype}", False, partial(_reduce_scatter, scale, scale.down, dtype))
+        yield Case(f"{BLOCK}:{dtype}", False, partial(_block, scale, dtype))
+    on_gpu = scale.device == "cuda"
+    for product in out_of_core.CASES if on_gpu else out_of_core.SMALL:
+        measured = partial(out_of_core.measure, product, "cuda" if on_gpu else "emulator")
+        yield Case(f"{OUT_OF_CORE}:{product.name}", True, measured)
     for dtype in ("bfloat16", "float32"):
-        if scale.device == "cuda":
+        if on_gpu:
             name = "x".join(map(str, scale.split))
-            yield Case(f"{SPLIT}:{name}:{dtype}", True, _bound(_split, scale, scale.split, dtype, size))
-
-
-def _bound(function: Callable[..., list[Measurement]], *arguments: Any) -> Callable[[], list[Measurement]]:
-    return lambda: function(*arguments)
+            yield Case(f"{SPLIT}:{name}:{dtype}", True, partial(_split, scale, scale.split, dtype, size))
 
 
 def _all_gather(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[Measurement]:
@@ -98,23 +103,17 @@ def _all_gather(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[M
         dist.all_gather_into_tensor(whole, shard)
         return torch.mm(whole, B, out=result)
 
-    def ours(wanted: bool = False) -> Any:
-        return all_gather_matmul(shard, [B], 0, group, return_A=wanted)[1][0]
-
-    def fused() -> Any:
-        return torch.ops.symm_mem.fused_all_gather_matmul(shard, [B], 0, group, return_A=False)[1][0]
-
-    difference = _difference(f"{ALL_GATHER} {shape} {dtype}", dtype, ours(), by_nccl())
     works: dict[str, Work] = {
-        OURS: ours,
+        OURS: lambda: all_gather_matmul(shard, [B], 0, group, return_A=False)[1][0],
         PRODUCT: lambda: matmul(whole, B, out=result),
-        "NCCL, then product": by_nccl,
+        _NCCL: by_nccl,
         "PyTorch's product alone": lambda: torch.mm(whole, B, out=result),
-        f"{OURS}, with A": lambda: ours(True),
+        f"{OURS}, with A": lambda: all_gather_matmul(shard, [B], 0, group, return_A=True)[1][0],
     }
     if scale.device == "cuda":
-        works["PyTorch fused"] = fused
-    return _record(ALL_GATHER, shape, dtype, times(scale, works), difference)
+        fused = torch.ops.symm_mem.fused_all_gather_matmul
+        works["PyTorch fused"] = lambda: fused(shard, [B], 0, group, return_A=False)[1][0]
+    return _compared(scale, ALL_GATHER, shape, dtype, works, _NCCL)
 
 
 def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[Measurement]:
@@ -128,43 +127,28 @@ def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> li
         dist.reduce_scatter_tensor(result, sums)
         return result
 
-    def ours() -> Any:
-        return matmul_reduce_scatter(A, B, "sum", 0, group)
-
-    def fused() -> Any:
-        return torch.ops.symm_mem.fused_matmul_reduce_scatter(A, B, "sum", 0, group)
-
-    difference = _difference(f"{REDUCE_SCATTER} {shape} {dtype}", dtype, ours(), by_nccl())
     works: dict[str, Work] = {
-        OURS: ours,
+        OURS: lambda: matmul_reduce_scatter(A, B, "sum", 0, group),
         PRODUCT: lambda: matmul(A, B, out=sums),
-        "NCCL, then product": by_nccl,
+        _NCCL: by_nccl,
         "PyTorch's product alone": lambda: torch.mm(A, B, out=sums),
     }
     if scale.device == "cuda":
-        works["PyTorch fused"] = fused
-    return _record(REDUCE_SCATTER, shape, dtype, times(scale, works), difference)
+        fused = torch.ops.symm_mem.fused_matmul_reduce_scatter
+        works["PyTorch fused"] = lambda: fused(A, B, "sum", 0, group)
+    return _compared(scale, REDUCE_SCATTER, shape, dtype, works, _NCCL)
 
 
 def _split(scale: Scale, shape: tuple[int, int, int], dtype: str, size: int) -> list[Measurement]:
     m, n, k = shape
     a, b = _normal(scale, dtype, m, k), _normal(scale, dtype, k, n)
     alone, divided = a.new_empty(m, n), a.new_empty(m, n)
-    gpus = list(range(size))
-
-    def ours() -> Any:
-        return matmul(a, b, out=divided, devices=gpus)
-
-    def product() -> Any:
-        return matmul(a, b, out=alone)
-
-    difference = _difference(f"{SPLIT} {shape} {dtype}", dtype, ours(), product())
     works: dict[str, Work] = {
-        OURS: ours,
-        PRODUCT: product,
+        OURS: lambda: matmul(a, b, out=divided, devices=list(range(size))),
+        PRODUCT: lambda: matmul(a, b, out=alone),
         "PyTorch on one GPU": lambda: torch.mm(a, b, out=alone),
     }
-    return _record(SPLIT, shape, dtype, times(scale, works), difference, size)
+    return _compared(scale, SPLIT, shape, dtype, works, PRODUCT, size)
 
 
 def _block(scale: Scale, dtype: str) -> list[Measurement]:
@@ -188,7 +172,7 @@ def _block(scale: Scale, dtype: str) -> list[Measurement]:
         difference = _difference(f"{BLOCK} {dtype}", dtype, step(), expected, 5)
     found = times(scale, {OURS: step, "PyTorch": step}, within)
     work = f"width {sizes.width}, {sizes.hidden} hidden, {sizes.tokens} tokens, forward and backward"
-    return measurements(BLOCK, dist.get_world_size(), work, dtype, found, difference)
+    return measurements(BLOCK, dist.get_world_size(), work, dtype, found, difference, torch=torch.__version__)
 
 
 def times(
@@ -284,13 +268,17 @@ def _difference(what: str, dtype: str, found: Any, expected: Any, times_allowed:
     return difference
 
 
-def _record(
+def _compared(
+    scale: Scale,
     scheme: str,
     shape: Sequence[int],
     dtype: str,
-    found: dict[str, Times],
-    difference: float,
+    works: dict[str, Work],
+    other: str,
     size: int | None = None,
 ) -> list[Measurement]:
+    """Times of all ways, and how far the result of ours is from another's."""
+    work = "x".join(map(str, shape))
+    difference = _difference(f"{scheme} {work} {dtype}", dtype, works[OURS](), works[other]())
     devices = dist.get_world_size() if size is None else size
-    return measurements(scheme, devices, "x".join(map(str, shape)), dtype, found, difference)
+    return measurements(scheme, devices, work, dtype, times(scale, works), difference, torch=torch.__version__)

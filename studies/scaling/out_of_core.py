@@ -1,36 +1,30 @@
 """Products of arrays on the host that a GPU need not hold.
 
-Run as `python -m studies.scaling.out_of_core measure --out FILE`. Next to the product of the same matrices in the GPU's
-memory, to copies alone, and to copying in, multiplying and copying out, as a caller of PyTorch or CuPy does. Each case
-runs in a process of its own, with a time that it may take.
+They stand next to the product of the same matrices in the GPU's memory, to copies alone, and to copying in, multiplying
+and copying out, as a caller of PyTorch or CuPy does.
 """
 
 import importlib
 import importlib.util
-import sys
 import time
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from studies.record import Measurement
-from studies.runner import in_a_process, run
 from studies.scaling import records
 from studies.scaling.records import OURS, OUT_OF_CORE, PRODUCT
 from tilewright.bench.records import Times
-from tilewright.core.errors import LaunchError, TilewrightError
-from tilewright.engines.base import Engine
+from tilewright.core.errors import LaunchError
 from tilewright.front import matmul
 from tilewright.tiles import Sizes, tiling
 
-TIMEOUT_S = 240
-
+SAMPLES = 3
 LIMIT = 8 * 10**9
 
 
-class Case(NamedTuple):
+class Product(NamedTuple):
     """What is multiplied."""
 
     name: str
@@ -45,18 +39,18 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("square", 32768, 32768, 32768, "float32", LIMIT, True, False),
-    Case("square-bf16", 32768, 32768, 32768, "bfloat16", LIMIT, True, False),
-    Case("link", 65536, 65536, 1024, "float32", LIMIT, True, False),
-    Case("pageable", 16384, 16384, 16384, "float32", None, False, True),
-    Case("pinned", 16384, 16384, 16384, "float32", None, True, True),
+    Product("square", 32768, 32768, 32768, "float32", LIMIT, True, False),
+    Product("square-bf16", 32768, 32768, 32768, "bfloat16", LIMIT, True, False),
+    Product("link", 65536, 65536, 1024, "float32", LIMIT, True, False),
+    Product("pageable", 16384, 16384, 16384, "float32", None, False, True),
+    Product("pinned", 16384, 16384, 16384, "float32", None, True, True),
 )
 
-SMALL = (Case("small", 96, 80, 64, "float32", 20_000, False, False),)
+SMALL = (Product("small", 96, 80, 64, "float32", 20_000, False, False),)
 """On the emulator, for tests."""
 
 
-def measure(case: Case, samples: int, engine: str) -> list[Measurement]:
+def measure(case: Product, engine: str, samples: int = SAMPLES) -> list[Measurement]:
     """Times of a case.
 
     Raises:
@@ -101,7 +95,7 @@ def measure(case: Case, samples: int, engine: str) -> list[Measurement]:
     return records.measurements(OUT_OF_CORE, 1, f"{m}x{n}x{k}", case.dtype, found, difference, memory, **facts)
 
 
-def _others(torch: Any, case: Case, a: Any, b: Any, out: Any) -> dict[str, Callable[[], Any]]:
+def _others(torch: Any, case: Product, a: Any, b: Any, out: Any) -> dict[str, Callable[[], Any]]:
     """The product alone, copies alone, and what callers of other libraries do."""
     here, there, result = (torch.as_tensor(one).cuda() for one in (a, b, out))
     whole = [torch.as_tensor(one) for one in (a, b, out)]
@@ -137,7 +131,7 @@ def _others(torch: Any, case: Case, a: Any, b: Any, out: Any) -> dict[str, Calla
     return works
 
 
-def _difference(torch: Any, case: Case, a: Any, b: Any, out: Any) -> float:
+def _difference(torch: Any, case: Product, a: Any, b: Any, out: Any) -> float:
     """Of some rows from float64, relative in the Frobenius norm."""
     rows = np.linspace(0, case.m - 1, 16).astype(int)
     some, factor, found = (torch.as_tensor(one) for one in (a, b, out))
@@ -151,35 +145,3 @@ def _difference(torch: Any, case: Case, a: Any, b: Any, out: Any) -> float:
     if not difference < (1e-5 if case.dtype == "float32" else 1e-2):
         raise LaunchError(f"{case.name}: the result differs from float64's by {difference:.1e}")
     return difference
-
-
-def options(parser: ArgumentParser) -> None:
-    """Add the options of the command."""
-    parser.add_argument("--only", action="append", choices=[one.name for one in CASES], help="default: all")
-    parser.add_argument("--samples", type=int, default=3)
-    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="S", help="of a case")
-
-
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
-    """A case, or several, each in a process of its own.
-
-    Raises:
-        LaunchError: a case failed; those after it are measured first.
-    """
-    names = given.only or [one.name for one in CASES]
-    if len(names) == 1:
-        yield from measure(next(one for one in CASES if one.name == names[0]), given.samples, engine.name)
-        return
-    failed = []
-    for name in names:
-        try:
-            options = ["--only", name, "--samples", str(given.samples)]
-            yield from in_a_process("scaling.out_of_core", options, timeout=given.timeout)
-        except TilewrightError as error:
-            failed.append(f"{name}: {error}")
-    if failed:
-        raise LaunchError("; ".join(failed))
-
-
-if __name__ == "__main__":
-    sys.exit(run("scaling.out_of_core", __doc__, measurements, options=options))

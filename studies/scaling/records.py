@@ -29,7 +29,7 @@ def measurements(
     times: Mapping[str, Times],
     difference: float,
     memory: str = "",
-    **facts: int | None,
+    **facts: int | str | None,
 ) -> list[Measurement]:
     """All ways of one work, which took turns. Times are those of the slowest rank.
 
@@ -39,7 +39,8 @@ def measurements(
         times: by way.
         difference: of our result from that of the first peer, or of the product alone, relative in the Frobenius norm.
         memory: of arrays on the host, 'pinned' or 'not pinned'.
-        facts: of ours. Of arrays on the host: memory_limit, and moved_bytes, between host and GPU.
+        facts: of ours: the version of torch. Of arrays on the host: memory_limit, and moved_bytes, between host and
+            GPU.
     """
     what: dict[str, str | int] = {"scheme": scheme, "devices": devices, "work": work, "dtype": dtype}
     what |= {"memory": memory} if memory else {}

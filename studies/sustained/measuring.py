@@ -5,25 +5,26 @@ themselves (bare_products.py); clocks and power are read while they run. Samples
 clocks to fall to what the power limit leaves.
 """
 
+import math
 import statistics
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from studies.record import Measurement
 from studies.sustained.bare_products import Bare
 from tilewright.bench.environment import gpu_state
-from tilewright.bench.measure import BaselineLibrary, OperandSet
+from tilewright.bench.measure import BaselineLibrary, operand_sets, work_on
+from tilewright.bench.ncu import posed
 from tilewright.bench.run import baseline_library, pick
-from tilewright.core.problem import Arithmetic, Problem, orders
+from tilewright.bench.verify import Operands
+from tilewright.core.problem import Problem
 from tilewright.engines.base import Engine, Work
-from tilewright.engines.plan import Plan
 from tilewright.kernels.spec import Choice
 
 SECONDS = 2.0
@@ -84,14 +85,11 @@ def sustain(engine: Engine, work: Work, seconds: float = SECONDS) -> State:
 
 def _mean(who: str, what: str, flops: int, states: Sequence[State]) -> Measurement:
     """Of several times that a work ran."""
-
-    def mean(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return statistics.fmean(known) if known else None
-
-    us = statistics.fmean(state.us for state in states)
-    clock, power = mean([state.sm_clock_mhz for state in states]), mean([state.power_w for state in states])
-    facts = {"tflops": flops / us / 1e6, "sm_clock_mhz": clock, "power_w": power}
+    us, clock, power = (
+        statistics.fmean(known) if (known := [one for one in values if one is not None]) else None
+        for values in zip(*states, strict=True)
+    )
+    facts = {"tflops": flops / (us or math.nan) / 1e6, "sm_clock_mhz": clock, "power_w": power}
     return Measurement(what={"product": what}, way=who, us=us, facts=facts)
 
 
@@ -112,32 +110,16 @@ def of_products(
         seconds: of each work.
     """
     for dtype, shape, layout in products:
-        a, b = orders(layout)
-        problem = replace(Problem.parse(shape, arithmetic=Arithmetic(dtype, "bfloat16")), a=a, b=b)
+        problem = posed(shape, layout, dtype, "bfloat16")
         random = np.random.default_rng(0)
         shapes = (problem.m, problem.k), (problem.k, problem.n)
-        factors = [random.standard_normal(shape, np.float32).astype(dtype) for shape in shapes]
-        sets = [
-            OperandSet(
-                engine.upload(factors[0], order=a.order),
-                engine.upload(factors[1], order=b.order),
-                engine.empty(problem.m, problem.n, "bfloat16"),
-            )
-            for _ in range(_SETS)
-        ]
-        plan = engine.plan(*choose(problem), problem)
-
-        works: dict[str, Work] = {OURS: _ours(engine, plan, sets), **(library.works(problem, sets) if library else {})}
+        a, b = (random.standard_normal(shape, np.float32).astype(dtype) for shape in shapes)
+        sets = operand_sets(engine, Operands(problem, a, b, np.zeros((problem.m, problem.n), "bfloat16")), _SETS)
+        ours = work_on(engine, engine.plan(*choose(problem), problem), sets)
+        works: dict[str, Work] = {OURS: ours, **(library.works(problem, sets) if library else {})}
         rounds = [[sustain(engine, work, seconds) for work in works.values()] for _ in range(ROUNDS)]
         for who, states in zip(works, zip(*rounds, strict=True), strict=True):
             yield _mean(who, f"{shape} {layout} {dtype}", problem.flops, states)
-
-
-def _ours(engine: Engine, plan: Plan, sets: Sequence[OperandSet]) -> Work:
-    def work(index: int, stream: Any) -> None:
-        engine.start(plan, sets[index % len(sets)].pointers, stream=stream)
-
-    return work
 
 
 def of_bare(engine: Engine, seconds: float = SECONDS, forms: Sequence[Bare] = BARE) -> Iterator[Measurement]:

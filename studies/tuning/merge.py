@@ -79,35 +79,21 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
     """Entries of each problem's fastest trials, where their kernels' sources are still those that were tried."""
     by_problem: dict[object, list[Trial]] = {}
     for trial in trials:
-        if trial.outcome == "timed" and trial.gflops and trial.scalars == Scalars() and _current(trial):
+        usable = trial.outcome == "timed" and trial.gflops and trial.scalars == Scalars()
+        if usable and is_promising(trial.kernel) and source_digest(find(trial.kernel)) == trial.digest:
             by_problem.setdefault(trial.problem, []).append(trial)
     chosen: list[Trial] = []
     for tried in by_problem.values():
         tried.sort(key=lambda trial: -(trial.gflops or 0))
         firsts = {trial.kernel: trial for trial in reversed(tried)}
         chosen += {id(trial): trial for trial in (*tried[:_OF_A_JOURNAL], *firsts.values())}.values()
-    return [
-        Entry(
-            m=trial.m,
-            n=trial.n,
-            k=trial.k,
-            batch=trial.batch,
-            case=trial.case,
-            kernel=trial.kernel,
-            config=trial.config,
-            gflops=trial.gflops or 0,
-        )
-        for trial in chosen
-    ]
+    facts = [trial.model_dump(include={"m", "n", "k", "batch", "case", "kernel", "config"}) for trial in chosen]
+    return [Entry(**one, gflops=trial.gflops or 0) for one, trial in zip(facts, chosen, strict=True)]
 
 
 def _posed(record: Record) -> tuple[str, str, str]:
     """What was computed, and by which kernel."""
     return record.shape, record.case, record.picked or record.kernel
-
-
-def _current(trial: Trial) -> bool:
-    return is_promising(trial.kernel) and source_digest(find(trial.kernel)) == trial.digest
 
 
 def _gpu(run: Run) -> tuple[str, tuple[int, int]]:

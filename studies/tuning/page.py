@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from studies.charts import Curve, Map, Panel, curves, maps, style
 from studies.pages import redraw
 from studies.results import paths
 from studies.templates import block
-from studies.tuning.plots import Curve, plot_landscape, plot_search
 from studies.tuning.regret import Regret, load, words
 from tilewright.bench.suites import shapes
 from tilewright.core.errors import RecordsError
+from tilewright.core.files import write_whole
 from tilewright.core.gpus import capability_of
 from tilewright.kernels.spec import Choice
 from tilewright.select.selector import select
@@ -35,6 +36,9 @@ _TEMPLATE = "tuning/page.md.j2"
 
 WITHIN = 1.03
 """How many times longer than the fastest a pick is to take at most."""
+
+Seconds = Sequence[tuple[float, float]]
+"""Seconds of searching, and the fastest config's GFLOP/s by then."""
 
 SHOWN = ("NN float32", "NN bfloat16->bfloat16")
 """Cases whose configs the page shows."""
@@ -95,17 +99,17 @@ def _in_suite(entry: Entry) -> bool:
 def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: Table) -> str:
     """How much longer what was picked took than the fastest known, on problems that were in no table, by draw; and what
     is picked now, where they still are in none."""
-    draws: list[tuple[str, list[float], list[float]]] = []
+    draws: list[tuple[Mapping[str, Any], list[float], list[float]]] = []
     rows: list[tuple[Regret, str, float | None]] = []
     ratios: dict[str, float] = {}
     for environment, found in runs:
-        ratios |= {one.shape: one.ratio for one in found if one.ratio}
+        ratios |= {one.problem.shape: one.ratio for one in found if one.ratio}
         of_draw = [
             (one, one.picked, picked_now(environment["gpu"], one)) for one in found if not tabled.holds(one.problem)
         ]
         rows += of_draw
         now = [longer for _, _, longer in of_draw if longer is not None]
-        draws.append((environment["revision"], [one.factor for one in found], now))
+        draws.append((environment, [one.factor for one in found], now))
     then = [factor for _, factors, _ in draws for factor in factors]
     today = [longer for _, _, longer_now in draws for longer in longer_now]
     given = {"then": then, "now": today, "ratios": ratios, "within": WITHIN, "longer": _longer}
@@ -116,8 +120,7 @@ def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
     """How many times longer than the fastest known the present selector's pick took; None if it was not measured."""
     capability = capability_of(gpu["compute_capability"])
     pick = words(Choice(*select(one.problem, capability, gpu["name"])))
-    times_us = one.times_us or {}
-    return times_us[pick] / min(times_us.values()) if pick in times_us else None
+    return one.times_us[pick] / min(one.times_us.values()) if pick in one.times_us else None
 
 
 def _longer(factors: Sequence[float]) -> str:
@@ -137,7 +140,18 @@ def of_one_problem(trials: Sequence[Trial]) -> list[Trial]:
     return sorted(trials, key=lambda trial: trial.at_s)
 
 
-def best_so_far(trials: Sequence[Trial]) -> Curve:
+def landscape(trials: Sequence[Trial], across: str, down: str) -> Map:
+    """The best speed by two parameters, whatever the others are; None where nothing was measured."""
+    best: dict[tuple[int, int], float] = {}
+    for trial in trials:
+        if trial.gflops:
+            place = trial.config[across], trial.config[down]
+            best[place] = max(best.get(place, 0.0), trial.gflops)
+    columns, rows = (sorted({place[axis] for place in best}) for axis in (0, 1))
+    return Map(across, down, columns, rows, [[best.get((column, row)) for column in columns] for row in rows])
+
+
+def best_so_far(trials: Sequence[Trial]) -> Seconds:
     """Each improvement: seconds of searching, and the speed from then on.
 
     Raises:
@@ -153,9 +167,24 @@ def best_so_far(trials: Sequence[Trial]) -> Curve:
     return curve
 
 
-def found_by(curve: Curve, seconds: float) -> float:
+def found_by(curve: Seconds, seconds: float) -> float:
     """Speed of the best config after this many seconds, 0 where there was none yet."""
     return max((speed for at, speed in curve if at <= seconds), default=0.0)
+
+
+def search_chart(found: Mapping[str, Seconds], title: str) -> str:
+    """The speed of the best config so far against the seconds of searching, a line a search, as SVG."""
+    end = max(curve[-1][0] for curve in found.values())
+    drawn = [
+        Curve(name, [*curve, (end, curve[-1][1])], style(number)) for number, (name, curve) in enumerate(found.items())
+    ]
+    drawn.append(
+        Curve("a tenth of the time", [(end / 10, 0.0), (end / 10, drawn[0].points[-1][1])], {"linestyle": ":"})
+    )
+    panel = Panel(title, drawn, linear=True)
+    return curves(
+        [panel], "seconds of searching", "GFLOP/s of the best so far", base=10, drawstyle="steps-post", marker=""
+    )
 
 
 def _plots(exhaustive: list[Trial], ranked: list[Trial]) -> dict[str, str]:
@@ -164,11 +193,13 @@ def _plots(exhaustive: list[Trial], ranked: list[Trial]) -> dict[str, str]:
     subject = f"{first.kernel}, {first.m}x{first.n}x{first.k}, {first.device}"
     pairs = [pair for pair in PAIRS if set(pair) <= set(first.config)]
     if pairs:
-        plot_landscape(exhaustive, pairs, LANDSCAPE, f"Best of each pair of sizes: {subject}")
-    curves = {"as enumerated, all in full": best_so_far(exhaustive), "ranked, stopped early": best_so_far(ranked)}
-    plot_search(curves, SEARCH, subject)
+        drawn = [landscape(exhaustive, *pair) for pair in pairs]
+        title = f"Best of each pair of sizes: {subject}"
+        write_whole(LANDSCAPE, maps(drawn, title, "GFLOP/s of the best config").encode())
+    found = {"as enumerated, all in full": best_so_far(exhaustive), "ranked, stopped early": best_so_far(ranked)}
+    write_whole(SEARCH, search_chart(found, subject).encode())
     total, best = exhaustive[-1].at_s, best_so_far(exhaustive)[-1][1]
-    shares = [100 * found_by(curve, total / 10) / best for curve in curves.values()]
+    shares = [100 * found_by(curve, total / 10) / best for curve in found.values()]
     # Both measure anew, so the ranked search's best may come out above the exhaustive one's.
     given = {"subject": subject, "exhaustive": exhaustive, "ranked": ranked, "best": best, "shares": shares}
     text = block(_TEMPLATE, "search", plot=SEARCH.name, **given)

@@ -1,31 +1,29 @@
 """How much slower what the selector picks is than the fastest config known, on problems that are in no table.
 
-python -m studies.tuning.regret --problems 20 --json regret.json --records drawn.json
+python -m studies.tuning.regret measure --problems 20 --out regret.json --records drawn.json
 
 The records, of what came within 1.5 times the fastest, are for `tuning.merge`, after which the problems are in a table.
 """
 
-import argparse
-import json
 import math
 import random
-import statistics
 import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from studies.runner import reporting
+from studies.record import Measurement, Measurements
+from studies.runner import run
 from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, measure
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import baseline_library, pick
 from tilewright.core.dtypes import DTYPES, default_result
-from tilewright.core.errors import RecordsError, TilewrightError
-from tilewright.core.files import Output, check_outputs, json_kind, save_json
+from tilewright.core.errors import TilewrightError
+from tilewright.core.files import Output, check_outputs
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, orders
 from tilewright.engines.base import Engine
-from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.kernels import KERNELS, recorded
 from tilewright.kernels.spec import Choice
 from tilewright.tables import store
@@ -41,24 +39,16 @@ _NEARLY_BEST = 1.1
 
 
 class Regret(NamedTuple):
-    """One problem: what was picked, what was fastest, and how many times longer the pick took."""
+    """One problem: what was picked, and how many times longer it took than what was fastest."""
 
-    shape: str
+    problem: Problem
     picked: str
-    fastest: str
+    """Kernel and config."""
     factor: float
-    times_us: Mapping[str, float] | None = None
-    """Of all that was measured, by kernel and config: what a better choice can be tried on. None where not kept."""
+    times_us: Mapping[str, float]
+    """Of all that was measured, by kernel and config: what a better choice can be tried on."""
     ratio: float | None = None
     """The baseline's time over the pick's. None where there was no baseline."""
-    case: str = f"{LAYOUTS[0]} {DTYPES[0]}"
-    """`Problem.case`."""
-
-    @property
-    def problem(self) -> Problem:
-        """What was computed."""
-        sizes = Problem.parse(self.shape)
-        return posed(sizes.m, sizes.n, sizes.k, self.case)
 
 
 def draw(
@@ -131,17 +121,28 @@ def regrets(
         wrong = [record.kernel for record in records if not record.verified]
         if wrong:
             raise TilewrightError(f"wrong results on {problem.shape}: {', '.join(wrong)}")
-        picked = words(chosen)
         times_us = {words(choice): record.usual_us for choice, record in zip(choices, records, strict=True)}
-        fastest = min(times_us, key=times_us.__getitem__)
-        near = [record for record in records if record.usual_us <= KEEP_WITHIN * times_us[fastest]]
-        factor = times_us[picked] / times_us[fastest]
-        yield Regret(problem.shape, picked, fastest, factor, times_us, records[0].ratio, problem.case), near
+        least = min(times_us.values())
+        near = [record for record in records if record.usual_us <= KEEP_WITHIN * least]
+        yield Regret(problem, words(chosen), times_us[words(chosen)] / least, times_us, records[0].ratio), near
 
 
-def mean(found: Sequence[Regret]) -> float:
-    """Geometric mean of the factors."""
-    return statistics.geometric_mean([regret.factor for regret in found])
+def words(choice: Choice) -> str:
+    """A kernel and its config, as regrets name them."""
+    return f"{choice.kernel.name}:{choice.config}"
+
+
+class Configs(dict[str, int]):
+    """Numbers of configs: a file names each once, with the first problem that has it."""
+
+    def measured(self, one: Regret) -> Measurement:
+        """A regret as a file has it."""
+        new = [name for name in one.times_us if name not in self]
+        self.update({name: len(self) + place for place, name in enumerate(new)})
+        times_us = {self[name]: float(f"{us:.5g}") for name, us in one.times_us.items()}
+        facts = {"factor": one.factor, "ratio": one.ratio, "configs": new, "times_us": times_us}
+        what: dict[str, str | int] = {"shape": one.problem.shape, "case": one.problem.case}
+        return Measurement(what=what, way=one.picked, us=one.times_us[one.picked], facts=facts)
 
 
 def load(path: Path) -> tuple[dict[str, Any], list[Regret]]:
@@ -150,84 +151,44 @@ def load(path: Path) -> tuple[dict[str, Any], list[Regret]]:
     Raises:
         RecordsError: the file cannot be read, or holds something else.
     """
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        named = facts["configs"]
-        found = []
-        for fields in facts["regrets"]:
-            fields |= {name: named[fields[name]] for name in ("picked", "fastest")}
-            if "times_us" in fields:
-                fields["times_us"] = {named[number]: time_us for number, time_us in fields["times_us"]}
-            found.append(Regret(**fields))
-        return facts["environment"], found
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise RecordsError(f"{path} is not what tuning.regret writes: {error!r}") from error
+    run, configs, found = Measurements.load(path), [], []
+    for one in run.measurements:
+        facts, sizes = one.facts, Problem.parse(str(one.what["shape"]))
+        problem = posed(sizes.m, sizes.n, sizes.k, str(one.what["case"]))
+        configs += facts["configs"]
+        times_us = {configs[int(number)]: us for number, us in facts["times_us"].items()}
+        found.append(Regret(problem, one.way, facts["factor"], times_us, facts["ratio"]))
+    return run.environment, found
 
 
-@reporting
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m studies.tuning.regret", description=__doc__)
-    parser.add_argument("--problems", type=int, default=20, metavar="N", help="how many to draw")
+def options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--problems", type=_at_least_1, default=20, metavar="N", help="how many to draw")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dtype", choices=DTYPES, default=DTYPES[0], help="element type of the factors")
     parser.add_argument("--layout", choices=LAYOUTS, default=LAYOUTS[0], help="orders of A and B")
-    parser.add_argument("--largest", type=int, default=4096, help="the largest m, n or k")
-    parser.add_argument("--engine", choices=CHOICES, default=CHOICES[0])
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write what was found here")
+    parser.add_argument("--largest", type=_at_least_1, default=4096, help="the largest m, n or k")
     parser.add_argument("--records", type=Path, metavar="PATH", help="write the records for tables here")
-    options = parser.parse_args(arguments)
-    for name in ("problems", "largest"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
-    found: list[Regret] = []
-    kept: list[Record] = []
-    regrets_kind = json_kind("a file of regrets", "environment", "regrets")
-    check_outputs([Output("--json", options.json, regrets_kind), Output("--records", options.records, Run.kind())])
-    engine = resolve_engine(options.engine)
-    smallest = min(64, options.largest)
-    tables = store.load(engine.device_name)
-    sizes = smallest, options.largest, tables
-    problems = draw(options.problems, options.seed, *sizes, options.dtype, options.layout)
+
+
+def _at_least_1(text: str) -> int:
+    if int(text) < 1:
+        raise ArgumentTypeError(f"must be at least 1, got {text}")
+    return int(text)
+
+
+def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+    """The regret of each problem; the file of records is written anew after each."""
+    check_outputs([Output("--out", given.out, Measurements.kind()), Output("--records", given.records, Run.kind())])
+    tables, kept, configs = store.load(engine.device_name), [], Configs()
+    sizes = min(64, given.largest), given.largest, tables
+    problems = draw(given.problems, given.seed, *sizes, given.dtype, given.layout)
     for regret, records in regrets(engine, problems, baseline_library(engine)):
-        found.append(regret)
         kept += records
-        compared = f", {regret.ratio:.2f}x the baseline" if regret.ratio else ""
-        longer = f"{100 * (regret.factor - 1):6.1f}%"
-        print(f"{regret.shape:>16} {longer}{compared}  {regret.picked}  against  {regret.fastest}")
-        # Each as it comes, so that a run cut off loses none.
-        facts = environment(engine)
-        if options.json:
-            _write(options.json, facts, found)
-        if options.records:
-            Run(environment=facts, records=kept).save(options.records)
-    print(f"{len(found)} problems: {100 * (mean(found) - 1):.1f}% slower than the fastest known, in the geometric mean")
-    return 0
-
-
-def _write(path: Path, facts: Mapping[str, Any], found: Sequence[Regret]) -> None:
-    """A file names each config once, and tells others by its place."""
-    numbers: dict[str, int] = {}
-
-    def number(words: str) -> int:
-        return numbers.setdefault(words, len(numbers))
-
-    rows = [
-        one._asdict()
-        | {
-            "picked": number(one.picked),
-            "fastest": number(one.fastest),
-            "times_us": [(number(words), float(f"{time_us:.5g}")) for words, time_us in (one.times_us or {}).items()],
-        }
-        for one in found
-    ]
-    save_json(path, {"environment": facts, "configs": list(numbers), "regrets": rows}, str(path))
-
-
-def words(choice: Choice) -> str:
-    """A kernel and its config, as regrets name them."""
-    return f"{choice.kernel.name}:{choice.config}"
+        if given.records:
+            Run(environment=environment(engine), records=kept).save(given.records)
+        yield configs.measured(regret)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("tuning.regret", __doc__, measurements, options=options))

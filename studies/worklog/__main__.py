@@ -7,11 +7,12 @@ Run as `python -m studies.worklog write` from the root of a checkout (`make docs
 import sys
 from pathlib import Path
 
-from studies.profiles import tables as profiles
+from studies import results
+from studies.record import Measurements
 from studies.results import path
 from studies.runner import run
-from studies.worklog import errors, rungs, sources, variations
-from studies.worklog.counted import counted, save
+from studies.worklog import errors, rungs, sources
+from studies.worklog.counted import Counts, counted
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.pages import Worklog
 from studies.worklog.speeds import speeds
@@ -35,13 +36,13 @@ def write() -> None:
     for sentence in rungs.left_out():
         print(sentence, file=sys.stderr)
     counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in rungs.with_page()]
-    save(path("counts"), counts)
-    samples = list(errors.all_sampled())
-    errors.save(path("errors"), samples)
+    Counts(environment={}, counts=counts).save(path("counts"))
+    samples = Measurements(environment={}, measurements=list(errors.all_sampled()))
+    samples.save(path("errors"))
     of_sources = sources.all_counted()
-    sources.save(path("sources"), of_sources)
-    all_facts = Facts(runs, {one.kernel: one for one in counts}, profiles.profiles(profiles.load("profiles")))
-    worklog = Worklog(all_facts, errors.Errors(samples), of_sources, variations.load("variations"))
+    of_sources.save(path("sources"))
+    all_facts = Facts(runs, {one.kernel: one for one in counts}, Measurements.load(path("profiles")))
+    worklog = Worklog(all_facts, errors.Errors(samples), of_sources, *results.runs("variations"))
     for file, text in (*worklog.figures(), *worklog.pages()):
         write_whole(file, text.encode())
 

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from pydantic import BaseModel, ConfigDict
-
-from studies.markdown import table
+from studies.templates import block
 from tilewright.analysis import traffic
+from tilewright.bench.records import Facts
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
 
+_TEMPLATE = "worklog/tables.md.j2"
 _SHAPE = "512x256x384"
 """Which the tiles of RUNGS divide."""
 RUNGS = ("shared_tiled", "thread_tiled_1d", "thread_tiled_2d")
@@ -22,10 +22,8 @@ TOYS: Mapping[str, tuple[str, Mapping[str, int]]] = {
 """What a thread of each computes."""
 
 
-class Accesses(BaseModel):
+class Accesses(Facts):
     """Accesses by single threads for each element of the result."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kernel: str
     shape: str
@@ -60,25 +58,15 @@ def all_counted() -> list[Accesses]:
 
 def of_rungs(found: Sequence[Accesses]) -> str:
     """A table of RUNGS: accesses a result, in multiples of k."""
-    of = {(one.kernel, one.shape): one for one in found}
-    rows = []
-    for name in RUNGS:
-        one = of[name, _SHAPE]
-        k = Problem.parse(_SHAPE).k
-        rows.append((f"{find(name).rung} {name}", _of_k(one.global_loads, k), _of_k(one.shared_loads, k)))
-    return table(("", "loads of global memory a result", "loads of shared memory a result"), rows, "lrr")
+    of = {one.kernel: one for one in found if one.shape == _SHAPE}
+    rungs = [(find(name), of[name]) for name in RUNGS]
+    return block(_TEMPLATE, "accesses", rungs=rungs, k=Problem.parse(_SHAPE).k, of_k=_of_k)
 
 
 def of_toys(found: Sequence[Accesses]) -> str:
     """A table of TOYS: what a thread loads and stores for each of its results."""
-    of = {(one.kernel, one.shape): one for one in found}
-    rows = []
-    for what, (name, _) in TOYS.items():
-        one = of[name, _TOY_SHAPE]
-        # Where factors come from shared memory, the loads of global memory are the tiles', and one of C.
-        loads = one.shared_loads + 1 if one.shared_loads else one.global_loads
-        rows.append((what, f"{loads:g}", f"{one.stores:g}"))
-    return table(("a thread computes", "loads a result", "stores a result"), rows, "lrr")
+    of = {one.kernel: one for one in found if one.shape == _TOY_SHAPE}
+    return block(_TEMPLATE, "toys", toys=[(what, of[name]) for what, (name, _) in TOYS.items()])
 
 
 def _of_k(accesses: float, k: int) -> str:

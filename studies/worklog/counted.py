@@ -1,15 +1,10 @@
 """What the worklog says of each rung that needs no GPU: counts of the emulator, and the compiler's own report."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict, TypeAdapter
-
-from studies import saved
 from tilewright.analysis import instruction_mix
 from tilewright.analysis.explanation import explain
 from tilewright.analysis.machine_code import machine_code
 from tilewright.analysis.roofline import ARITHMETIC
+from tilewright.bench.records import Facts, RunFile
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Problem
@@ -19,10 +14,8 @@ GPU: Gpu = find_gpu("NVIDIA H200", (9, 0))
 """Whose records the worklog shows, and for which it compiles."""
 
 
-class Group(BaseModel):
+class Group(Facts):
     """Accesses of one kind, summed over the launch: see `traffic.Group`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     requests: int
     sectors: int
@@ -30,10 +23,8 @@ class Group(BaseModel):
     bank_conflicts: int
 
 
-class Counted(BaseModel):
+class Counted(Facts):
     """What is counted of a rung at one shape."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kernel: str
     shape: str
@@ -88,12 +79,7 @@ def counted(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu = GPU) ->
         dtype=problem.dtype,
         config=dict(config),
         groups={
-            name: Group(
-                requests=group.requests,
-                sectors=group.sectors,
-                wavefronts=group.wavefronts,
-                bank_conflicts=group.bank_conflicts,
-            )
+            name: Group.model_validate(group, from_attributes=True)
             for name, group in one.traffic.groups.items()
             if group.requests
         },
@@ -111,22 +97,7 @@ def counted(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu = GPU) ->
     )
 
 
-_FILE = TypeAdapter(list[Counted])
+class Counts(RunFile):
+    """What is counted of rungs."""
 
-
-def save(path: Path, counts: Sequence[Counted]) -> None:
-    """Write counts as JSON. The file appears whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    saved.save(path, _FILE, list(counts))
-
-
-def load(path: Path) -> Mapping[str, Counted]:
-    """Counts by kernel.
-
-    Raises:
-        RecordsError: the file cannot be read, or is no file of counts.
-    """
-    return {one.kernel: one for one in saved.load(path, _FILE, "counts", "a file of counts")}
+    counts: list[Counted]

@@ -2,15 +2,13 @@
 cores add as Hopper's do (`engines/emulator/runtime/tensor_cores.hpp`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from studies import saved
-from studies.figures.errors import Line, Panel, error_panels
-from studies.markdown import table
+from studies.charts import Curve, Panel, curves
+from studies.record import Measurement, Measurements
+from studies.templates import block
 from tilewright.analysis.accuracy import error_in_order, predicted_error
 from tilewright.core.errors import RecordsError, nearest
 from tilewright.core.problem import Arithmetic, Problem
@@ -18,7 +16,6 @@ from tilewright.engines.base import run
 from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.report.figures.palette import owner_color
-from tilewright.report.figures.svg import Drawing
 
 FLOAT32, TF32, NEVER = "float32, one after the other", "TF32", "bf16x6, never promoted"
 FP16X3, BF16X3 = "fp16x3 (gemm_fp16x3)", "bf16x3 (gemm_bf16x3)"
@@ -60,20 +57,6 @@ _COLORS = {
 Matrix = NDArray[np.float32]
 
 
-class Sample(BaseModel):
-    """The error of one way on inputs of one kind."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    way: str
-    inputs: str
-    k: int
-    error: float
-    """Relative Frobenius norm of the difference from the product in float64."""
-    toward_zero: float
-    """Share of the elements that came out smaller than they are, without their sign."""
-
-
 def _drawn(inputs: str, random: np.random.Generator, shape: tuple[int, int]) -> Matrix:
     values = random.random(shape) if inputs == _SPLIT else random.standard_normal(shape)
     return (abs(values) if inputs == "|normal|" else values).astype(np.float32)
@@ -82,8 +65,9 @@ def _drawn(inputs: str, random: np.random.Generator, shape: tuple[int, int]) -> 
 INPUTS = ("normal", _SPLIT, "|normal|")
 
 
-def sampled(way: str, inputs: str, k: int) -> Sample:
-    """Run one way on inputs of one kind.
+def sampled(way: str, inputs: str, k: int) -> Measurement:
+    """Run one way on inputs of one kind: its error, and the share of elements that came out smaller than they are,
+    without their sign.
 
     Raises:
         EngineUnavailableError: there is no C++ compiler.
@@ -92,13 +76,9 @@ def sampled(way: str, inputs: str, k: int) -> Sample:
     a, b = _drawn(inputs, random, (_SIDE, k)), _drawn(inputs, random, (k, _SIDE))
     exact = a.astype(np.float64) @ b.astype(np.float64)
     difference = _product(way, a, b) - exact
-    return Sample(
-        way=way,
-        inputs=inputs,
-        k=k,
-        error=float(np.linalg.norm(difference) / np.linalg.norm(exact)),
-        toward_zero=float((difference * np.sign(exact) < 0).mean()),
-    )
+    error = float(np.linalg.norm(difference) / np.linalg.norm(exact))
+    toward_zero = float((difference * np.sign(exact) < 0).mean())
+    return Measurement(what={"inputs": inputs, "k": k}, way=way, error=error, facts={"toward_zero": toward_zero})
 
 
 def _product(way: str, a: Matrix, b: Matrix) -> NDArray[np.float64]:
@@ -122,7 +102,7 @@ def _as_tf32(rows: Matrix) -> NDArray[np.float16]:
     return np.concatenate((pieces, np.zeros_like(pieces)), axis=-1).reshape(len(rows), -1)
 
 
-def all_sampled() -> Iterator[Sample]:
+def all_sampled() -> Iterator[Measurement]:
     """Everything that pages show.
 
     Raises:
@@ -138,10 +118,10 @@ def all_sampled() -> Iterator[Sample]:
 class Errors:
     """What was sampled, as pages show it."""
 
-    def __init__(self, samples: Sequence[Sample]) -> None:
-        self._samples = {(one.way, one.inputs, one.k): one for one in samples}
+    def __init__(self, samples: Measurements) -> None:
+        self._samples = {(one.way, one.what["inputs"], one.what["k"]): one for one in samples.measurements}
 
-    def find(self, way: str, inputs: str, k: int) -> Sample:
+    def find(self, way: str, inputs: str, k: int) -> Measurement:
         """One of them.
 
         Raises:
@@ -153,77 +133,51 @@ class Errors:
             raise RecordsError(f"the worklog needs the error of {way} on {inputs} inputs at k = {k}")
         return self._samples[way, inputs, k]
 
+    def error(self, way: str, inputs: str, k: int) -> float:
+        """Its relative error.
+
+        Raises:
+            RecordsError: there is none.
+        """
+        return self.find(way, inputs, k).error or 0.0
+
     def times(self, way: str, other: str, inputs: str, k: str) -> str:
         """How many times the error of another way that of one is."""
-        ratio = self.find(way, inputs, int(k)).error / self.find(other, inputs, int(k)).error
+        ratio = self.error(way, inputs, int(k)) / self.error(other, inputs, int(k))
         return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
 
     def signs(self) -> str:
         """A table of errors, and of how many of them point toward zero, by k: of float32 and of rung 27."""
-        ways = (FLOAT32, NEVER)
-        heads = [f"{way}: {what}" for way in ways for what in ("error", "too small")]
-        rows = []
-        for k in DEPTHS[::2]:
-            found = [self.find(way, _SPLIT, k) for way in ways]
-            rows.append((k, *(cell for one in found for cell in (f"{one.error:.1e}", f"{100 * one.toward_zero:.0f}%"))))
-        return table((f"k, {_SPLIT}", *heads), rows, "r" * (1 + len(heads)))
+        given = {"ways": (FLOAT32, NEVER), "inputs": _SPLIT, "depths": DEPTHS[::2], "sample": self.find}
+        return block("worklog/tables.md.j2", "signs", **given)
 
     def predicted(self, kernel: str) -> str:
         """A table of errors on normal inputs, as predicted and as they are, of what is drawn on a rung's page."""
-        inputs, depths = INPUTS[0], (64, 1024, DEPTHS[-1])
-        rows = []
-        for way in WAYS_OF[kernel]:
-            cells = []
-            for k in depths:
-                name, overrides = _KERNELS[way]
-                one = find(name)
-                error = error_in_order(k) if way == FLOAT32 else predicted_error(one, one.config(overrides), k)
-                cells += ["" if error is None else f"{error:.1e}", f"{self.find(way, inputs, k).error:.1e}"]
-            rows.append((way, *cells))
-        heads = [f"k = {k}: {what}" for k in depths for what in ("predicted", "found")]
-        return table((f"error, {inputs}", *heads), rows, "l" + "r" * len(heads))
+        given = {"ways": WAYS_OF[kernel], "inputs": INPUTS[0], "depths": (64, 1024, DEPTHS[-1]), "sample": self.find}
+        return block("worklog/tables.md.j2", "predicted", expected=_expected, **given)
 
-    def against_k(self, ways: Sequence[str]) -> Drawing:
-        """Errors of these ways over k."""
-        panels = [
-            Panel(f"error, {inputs}", [Line(way, _COLORS[way], self._over_k(way, inputs)) for way in ways])
-            for inputs in INPUTS
-        ]
-        return error_panels(panels, "k")
-
-    def against_promote(self) -> Drawing:
-        """Errors of rung 28 over PROMOTE, and float32's."""
+    def against_k(self, ways: Sequence[str]) -> str:
+        """Errors of these ways over k, as SVG."""
         panels = []
         for inputs in INPUTS:
-            usual = self.find(FLOAT32, inputs, SWEPT_DEPTH).error
-            points = [(k, self.find(PROMOTED.format(k), inputs, SWEPT_DEPTH).error) for k in PROMOTES]
-            lines = [
-                Line(FLOAT32, _COLORS[FLOAT32], [(k, usual) for k in (PROMOTES[0], PROMOTES[-1])], "5 4"),
-                Line("bf16x6, promoted (rung 28)", _COLORS[NEVER], points),
-            ]
-            panels.append(Panel(f"error, {inputs}, k = {SWEPT_DEPTH}", lines))
-        return error_panels(panels, "PROMOTE")
+            over_k = {way: [(k, self.error(way, inputs, k)) for k in DEPTHS] for way in ways}
+            panels.append(Panel(inputs, [Curve(way, over_k[way], {"color": _COLORS[way]}) for way in ways]))
+        return curves(panels, "k", "error", "{x:.0e}")
 
-    def _over_k(self, way: str, inputs: str) -> list[tuple[int, float]]:
-        return [(k, self.find(way, inputs, k).error) for k in DEPTHS]
-
-
-_FILE = TypeAdapter(list[Sample])
-
-
-def save(path: Path, samples: Sequence[Sample]) -> None:
-    """Write samples as JSON. The file appears whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    saved.save(path, _FILE, list(samples))
+    def against_promote(self) -> str:
+        """Errors of rung 28 over PROMOTE, and float32's, as SVG."""
+        panels = []
+        for inputs in INPUTS:
+            usual = self.error(FLOAT32, inputs, SWEPT_DEPTH)
+            points = [(k, self.error(PROMOTED.format(k), inputs, SWEPT_DEPTH)) for k in PROMOTES]
+            level = Curve(FLOAT32, [(k, usual) for k in PROMOTES], {"color": _COLORS[FLOAT32], "linestyle": "--"})
+            promoted = Curve("bf16x6, promoted (rung 28)", points, {"color": _COLORS[NEVER]})
+            panels.append(Panel(f"{inputs}, k = {SWEPT_DEPTH}", [level, promoted]))
+        return curves(panels, "PROMOTE", "error", "{x:.0e}")
 
 
-def load(path: Path) -> list[Sample]:
-    """Samples from a file.
-
-    Raises:
-        RecordsError: the file cannot be read, or is no file of samples.
-    """
-    return saved.load(path, _FILE, "errors", "a file of errors")
+def _expected(way: str, k: int) -> float | None:
+    """The error that is predicted; None where none is."""
+    name, overrides = _KERNELS[way]
+    kernel = find(name)
+    return error_in_order(k) if way == FLOAT32 else predicted_error(kernel, kernel.config(overrides), k)

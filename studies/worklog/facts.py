@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from studies import published
-from studies.markdown import table
-from studies.profiles.measuring import SHAPE, SHAPES_OF
+from studies.profiles.measuring import SHAPE, SHAPES_OF, profile_of
+from studies.record import Measurements
 from studies.results import runs
+from studies.templates import block, places
 from studies.worklog.counted import GPU, Counted
-from studies.worklog.metrics import METRICS
+from studies.worklog.metrics import METRICS, cell
 from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
 from tilewright.analysis.traffic import WAVEFRONT_BYTES
 from tilewright.bench.ncu import CUBLAS
@@ -20,8 +21,9 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.report.figures import roofline
 from tilewright.report.figures.kernel_figure import Roofline
 from tilewright.report.figures.roofline import Point
-from tilewright.report.ratios import baseline_speed, quotient, share, speed
+from tilewright.report.ratios import quotient, share, speed
 
+_TEMPLATE = "worklog/tables.md.j2"
 _LIMITS = {
     ARITHMETIC: "arithmetic",
     SHARED: "wavefronts of shared memory",
@@ -31,8 +33,7 @@ _LIMITS = {
 }
 MEASURED_SHAPES = ("256x256x256", "1024x1024x1024", "4092x4092x4092", SHAPE, "8192x8192x8192")
 
-_BESIDE = ("cuBLAS, same run", "of cuBLAS")
-_Measured = tuple[Run, Record]
+Measured = tuple[Run, Record]
 """A record, and the run that it is of."""
 
 
@@ -42,12 +43,16 @@ class Facts:
     Args:
         runs: of rungs, and of what `matmul` picks.
         counts: by kernel; those of a rung are needed when the words ask for them.
-        profiles: of rungs and of cuBLAS, as far as there are any.
+        profiled: profiles of rungs and of cuBLAS, if there are any.
     """
 
-    def __init__(self, runs: Sequence[Run], counts: Mapping[str, Counted], profiles: Sequence[Profile] = ()) -> None:
+    def __init__(
+        self, runs: Sequence[Run], counts: Mapping[str, Counted], profiled: Measurements | None = None
+    ) -> None:
         self.runs, self.counts = runs, counts
+        profiles = map(profile_of, profiled.measurements if profiled else ())
         self.profiles = {(one.kernel, one.shape, one.dtype): one for one in profiles}
+        self._profiled_on = places([profiled]) if profiled else ""
 
     @staticmethod
     def load_runs() -> list[Run]:
@@ -58,13 +63,11 @@ class Facts:
         """
         return runs("ladder", "later rungs", "picks", "orders")
 
-    def find_record(self, kernel: str, shape: str) -> Record | None:
-        """A rung's record at some sizes, its own before one where it was picked."""
-        found = self._find(kernel, shape)
-        return found[1] if found else None
+    def find(self, kernel: str, shape: str, preferred: Run | None = None) -> Measured | None:
+        """A rung's record at some sizes, its own before one where it was picked, with the run that it is of.
 
-    def _find(self, kernel: str, shape: str, preferred: Run | None = None) -> _Measured | None:
-        """The same with the run that it is of: the first that has the rung, or `preferred` where that has it too."""
+        The run is the first that has the rung, or `preferred` where that has it too.
+        """
         having = [run for run in self.runs if any(record.kernel == kernel for record in run.records)]
         chosen = preferred if any(run is preferred for run in having) else next(iter(having), None)
         at_shape = [
@@ -79,36 +82,32 @@ class Facts:
         picked = [found for found in at_shape if found[1].picked == kernel]
         return next(iter((*own, *picked)), None)
 
-    def picked(self, shape: str, layout: str) -> Record | None:
+    def picked(self, shape: str, layout: str) -> Measured | None:
         """What `matmul` picked for a float32 product, A and B in these orders."""
-        case = f"{layout} float32"
-        records = (record for run in self.runs for record in run.records)
-        return next((one for one in records if one.picked and (one.shape, one.case) == (shape, case)), None)
+        wanted = shape, f"{layout} float32"
+        records = ((run, record) for run in self.runs for record in run.records)
+        return next((found for found in records if found[1].picked and (found[1].shape, found[1].case) == wanted), None)
 
     def record(self, kernel: str, shape: str = "") -> Record:
-        """The same; it must be there.
-
-        Raises:
-            RecordsError: it is not.
-        """
+        """The record of `measurement`."""
         return self.measurement(kernel, shape)[1]
 
-    def measurement(self, kernel: str, shape: str = "") -> _Measured:
+    def measurement(self, kernel: str, shape: str = "") -> Measured:
         """A rung's record at some sizes, by default those at which it is looked at, with the run that it is of.
 
         Raises:
             RecordsError: there is none.
         """
         shape = shape or shape_of(kernel)
-        found = self._find(kernel, shape)
+        found = self.find(kernel, shape)
         if found is None:
             raise RecordsError(f"the worklog needs a record of {kernel} at {shape}")
         return found
 
     def config(self, kernel: Kernel) -> Config:
         """The config that a rung was measured with, if it still has that, else its own for the GPU."""
-        found = self.find_record(kernel.name, shape_of(kernel.name))
-        measured = recorded(kernel.name, found.config) if found else None
+        found = self.find(kernel.name, shape_of(kernel.name))
+        measured = recorded(kernel.name, found[1].config) if found else None
         return measured or kernel.config(capability=GPU.capability)
 
     # What the words ask for.
@@ -144,19 +143,14 @@ class Facts:
         """
         if name not in METRICS:
             raise RecordsError(f"there is no metric {name!r}{nearest(name, METRICS)}")
-        value = METRICS[name].value(self.count(kernel))
-        return "" if value is None else METRICS[name].text(value)
+        return cell(name, self.count(kernel))
 
     def counters(self, kernel: str, before: str, *names: str) -> str:
         """A table of metrics, a rung's next to those of the one that it builds on; '-' for none."""
-        kernels = [kernel] if before == "-" else [before, kernel]
-        rows = [
-            (METRICS[name].label, *(self.metric(one, name) for one in kernels)) for name in names if name in METRICS
-        ]
-        if len(rows) < len(names):
-            raise RecordsError(f"there is no metric {next(name for name in names if name not in METRICS)!r}")
-        heads = [f"{find(one).rung} {one}" for one in kernels]
-        return table(("", *heads), rows, "l" + "r" * len(heads))
+        if missing := [name for name in names if name not in METRICS]:
+            raise RecordsError(f"there is no metric {missing[0]!r}")
+        kernels = [find(one) for one in ([kernel] if before == "-" else [before, kernel])]
+        return block(_TEMPLATE, "counters", kernels=kernels, names=names, labels=METRICS, metric=self.metric)
 
     def measured(self, kernel: str, before: str) -> str:
         """A table of GFLOP/s by size, next to cuBLAS and to the rung that it builds on; '-' for none.
@@ -168,66 +162,29 @@ class Facts:
         picked = dict.fromkeys(record.shape for run in self.runs for record in run.records if record.picked == kernel)
         shapes = MEASURED_SHAPES if own else picked
         found = [
-            (ours, self._find(before, shape, ours[0]) if before != "-" else None)
+            (ours, self.find(before, shape, ours[0]) if before != "-" else None)
             for shape in shapes
-            if (ours := self._find(kernel, shape))
+            if (ours := self.find(kernel, shape))
         ]
-        if not found:
-            return (
-                f"No run of this rung is among the records; `tilewright bench {kernel}` makes one where there is a GPU."
-            )
-        heads = ["m x n x k", f"{find(kernel).rung} {kernel}, GFLOP/s", *_BESIDE]
-        rows = [[ours[1].shape, *_beside_cublas(ours)] for ours, _ in found]
-        if any(base for _, base in found):
-            base_head = f"{find(before).rung} {before}, GFLOP/s"
-            if all(base is None or base[0] is ours[0] for ours, base in found):
-                heads.insert(1, base_head)
-                heads.insert(3, "times")
-                for row, (ours, base) in zip(rows, found, strict=True):
-                    row.insert(1, speed(base[1].gflops) if base else "")
-                    row.insert(3, f"{_ratio(base, ours):.2f}" if base else "")
-            else:
-                heads[1:1] = [base_head, *_BESIDE]
-                for row, (_, base) in zip(rows, found, strict=True):
-                    row[1:1] = _beside_cublas(base) if base else ("", "", "")
-        return table(heads, rows, "l" + "r" * (len(heads) - 1))
+        base = find(before) if any(base for _, base in found) else None
+        one_run = all(base is None or base[0] is ours[0] for ours, base in found)
+        given = {"found": found, "base": base, "one_run": one_run, "times": _ratio}
+        return block(_TEMPLATE, "measured", kernel=find(kernel), **given)
 
     def caches(self, kernel: str, before: str) -> str:
         """A table of what L2 and DRAM moved for a rung and for the one that it builds on, if both were profiled."""
         counts = [self.count(one) for one in (before, kernel)]
-        found = [self.profiles.get((one.kernel, one.shape, one.dtype)) for one in counts]
+        found = (self.profiles.get((one.kernel, one.shape, one.dtype)) for one in counts)
         profiled = [one for one in found if one]
-        if len(profiled) < len(found):
-            return (
-                "No profile of this rung is among the records; `python -m studies.profiles measure --out PATH` makes "
-                "one where there is Nsight Compute."
-            )
-        rows = [
-            ("reads that the L2 cache served", *(f"{one.l2_hits:.1%}" if one.l2_hits else "" for one in profiled)),
-            ("read from and written to L2", *(_gigabytes(one.l2_bytes) for one in profiled)),
-            ("read from and written to DRAM", *(_gigabytes(one.dram_bytes) for one in profiled)),
-        ]
-        if all(one.dram_gbs for one in profiled):
-            rows.append(("the same, a second", *(f"{one.dram_gbs:,.0f} GB" for one in profiled)))
-            of_source = [published.A6000_GBS.get(find(one.kernel).rung) for one in profiled]
-            if all(of_source):
-                rows.append(("of the first worklog, on an A6000", *(f"{one:,.0f} GB" for one in of_source)))
-        heads = [f"{find(one.kernel).rung} {one.kernel}" for one in profiled]
-        return table((f"at {counts[-1].shape}", *heads), rows, "lrr")
+        of_source = [published.A6000_GBS.get(find(one.kernel).rung) for one in profiled]
+        given = {"find": find, "of_source": of_source, "profiled_on": self._profiled_on}
+        return block(_TEMPLATE, "caches", shape=counts[-1].shape, profiled=profiled, **given)
 
     def limits(self, kernel: str) -> str:
         """A table of the least times of a launch, the longest of them bold, next to what was measured."""
         one = self.count(kernel)
-        longest = max(one.times_us.values())
-        texts = [_time(us) for us in one.times_us.values()]
-        texts = [
-            f"**{text}**" if us == longest else text for us, text in zip(one.times_us.values(), texts, strict=True)
-        ]
-        names = [_LIMITS[name] for name in one.times_us]
-        record = self.find_record(kernel, one.shape)
-        if record:
-            names, texts = [*names, "measured"], [*texts, _time(record.time_us.median)]
-        return table((f"at {one.shape}", *names), [("time", *texts)], "l" + "r" * len(names))
+        found, longest = self.find(kernel, one.shape), max(one.times_us.values())
+        return block(_TEMPLATE, "limits", counted=one, names=_LIMITS, longest=longest, found=found, time=_time)
 
     def least(self, kernel: str) -> str:
         """Bytes of A, B and C."""
@@ -239,13 +196,8 @@ class Facts:
 
     def roofline(self) -> Roofline:
         """Every rung in float32 that was measured and counted at SHAPE."""
-        records = [
-            record
-            for kernel in LADDER
-            if (record := self.find_record(kernel.name, SHAPE))
-            and record.arithmetic == "float32"
-            and kernel.name in self.counts
-        ]
+        found = (self.find(kernel.name, SHAPE) for kernel in LADDER if kernel.name in self.counts)
+        records = [one[1] for one in found if one and one[1].arithmetic == "float32"]
         points = [
             Point(record.rung, one.kernel, one.intensity, record.gflops, levels=self._levels(one))
             for record in records
@@ -292,17 +244,7 @@ def _time(microseconds: float) -> str:
     return f"{microseconds / 1e3:.3g} ms" if microseconds >= 1e3 else f"{microseconds:.3g} us"
 
 
-def _gigabytes(found: float | None) -> str:
-    return "" if found is None else f"{found / 1e9:.2f} GB"
-
-
-def _beside_cublas(measured: _Measured) -> tuple[str, str, str]:
-    """Cells of a rung's speed, of cuBLAS's in the same run, and of its share of that."""
-    _, record = measured
-    return speed(record.gflops), baseline_speed(record), share(record)
-
-
-def _ratio(slower: _Measured, faster: _Measured) -> float:
+def _ratio(slower: Measured, faster: Measured) -> float:
     """How many times as fast one measurement is as another.
 
     Raises:

@@ -4,11 +4,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
-from studies.markdown import table
+from studies.templates import block
 from tilewright.analysis import instruction_mix
 from tilewright.analysis.machine_code import MachineCode, machine_code
+from tilewright.bench.records import Facts
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
@@ -31,10 +30,8 @@ SWAPPED = """\
 """
 
 
-class Loop(BaseModel):
+class Loop(Facts):
     """The main loop of one form of the rung, as compiled."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     loads: int
     """Of shared memory."""
@@ -43,10 +40,8 @@ class Loop(BaseModel):
     """Of a thread."""
 
 
-class Loops(BaseModel):
+class Loops(Facts):
     """Both forms."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     as_written: Loop
     swapped: Loop
@@ -81,12 +76,7 @@ def code() -> str:
 
 def markdown(loops: Loops) -> str:
     """A table of both."""
-    rows = [
-        (name, loop.loads, loop.ffmas, loop.registers)
-        for name, loop in (("k outside, as in the rung", loops.as_written), ("k inside", loops.swapped))
-    ]
-    heads = ("", "loads of shared memory in the main loop", "FFMAs", "registers a thread")
-    return table(heads, rows, "lrrr")
+    return block("worklog/tables.md.j2", "loops", loops=loops)
 
 
 def _code(kernel: Kernel) -> MachineCode:

@@ -5,29 +5,33 @@ and way to the neighbouring pages, is added here.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 
-from studies.figures.quantisation import quantisation
-from studies.markdown import table
+from studies import published
+from studies.results import runs
+from studies.templates import block
 from studies.worklog import accesses, hoisting, rounds, sources, variations
 from studies.worklog.counted import GPU
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import MEASURED_SHAPES, Facts, problem_of, shape_of
+from studies.worklog.quantisation import quantisation
 from studies.worklog.rungs import FOLDER, TEXTS, page_name, with_page
 from studies.worklog.template import Fill, excerpt, fill
 from tilewright import kernels
+from tilewright.bench.records import Run
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
 from tilewright.report.figures.kernel_figure import KernelFigure
 from tilewright.report.figures.roofline import roofline_panel
-from tilewright.report.ratios import baseline_speed, share, speed
+from tilewright.report.ratios import speed
 
 FIGURES = FOLDER / "figures"
 INDEX = "README.md"
 SOURCES_PAGE = "sources.md"
 SWEEP = "sources_sweep.svg"
+_A6000_SHAPE = "4092x4092x4092"
 _SOURCES = "../../src/tilewright/kernels"
 _KERNELS = Path(kernels.__file__).parent
 _CAPTIONS = {
@@ -51,15 +55,9 @@ class Worklog:
         varied: what was measured of them, and of other configs that pages compare.
     """
 
-    def __init__(
-        self,
-        facts: Facts,
-        errors: Errors,
-        of_sources: sources.SourceCounts,
-        varied: variations.Varied,
-    ) -> None:
+    def __init__(self, facts: Facts, errors: Errors, of_sources: sources.SourceCounts, varied: Run) -> None:
         self.facts, self.errors, self.of_sources, self.varied = facts, errors, of_sources, varied
-        self._figure = cache(self._make_figure)
+        self._figure = cache(lambda kernel: KernelFigure(kernel, facts.config(kernel), problem_of(kernel)))
 
     def pages(self) -> Iterator[tuple[Path, str]]:
         """Each page's path and text.
@@ -71,21 +69,19 @@ class Worklog:
         rungs = with_page()
         for place, kernel in enumerate(rungs):
             text = (TEXTS / page_name(kernel)).read_text(encoding="utf-8")
-            words = fill(text, self._fills(kernel), page_name(kernel))
-            parts = (
-                _note(page_name(kernel)),
-                f"# Rung {kernel.rung}: {kernel.name}",
-                words.strip(),
-                _try(kernel),
-                _links(rungs, place),
+            words = fill(text, self._fills(kernel), page_name(kernel)).strip()
+            before, after = rungs[place - 1 : place], rungs[place + 1 : place + 2]
+            given = {"before": before, "after": after, "page_name": page_name, "index": INDEX}
+            yield (
+                FOLDER / page_name(kernel),
+                block("worklog/tables.md.j2", "page", kernel=kernel, words=words, **given) + "\n",
             )
-            yield FOLDER / page_name(kernel), "\n\n".join(parts) + "\n"
         text = (TEXTS / INDEX).read_text(encoding="utf-8")
         fills = self._common() | {
             "contents": self._contents,
             "contents_count": lambda: str(len(rungs)),
             "shape": lambda name="": shape_of(name),
-            "figure": _index_figure,
+            "figure": lambda kind: f"![{_CAPTIONS[kind]}]({FIGURES.name}/{kind}.svg)",
         }
         yield FOLDER / INDEX, f"{_note(INDEX)}\n\n{fill(text, fills, INDEX).strip()}\n"
         text = (TEXTS / SOURCES_PAGE).read_text(encoding="utf-8")
@@ -100,23 +96,21 @@ class Worklog:
                 if f"{{{{figure {kind}}}}}" in text:
                     yield FIGURES / figure_name(kernel, kind), self.figure(kernel, kind)
         yield FIGURES / "roofline.svg", self.roofline("")
-        yield FIGURES / SWEEP, variations.sweep_figure(self.varied).render(self._sweep_caption)
+        yield FIGURES / SWEEP, variations.sweep_figure(self.varied)
 
     def figure(self, kernel: Kernel, kind: str) -> str:
         """One figure of a rung."""
         if kind == "roofline":
             return self.roofline(kernel.name)
-        if kind in ("errors", "promotion"):
-            drawn = self.errors.against_k(WAYS_OF[kernel.name]) if kind == "errors" else self.errors.against_promote()
-            return drawn.render(f"{kernel.name}: {_CAPTIONS[kind]}")
+        if kind == "errors":
+            return self.errors.against_k(WAYS_OF[kernel.name])
+        if kind == "promotion":
+            return self.errors.against_promote()
         if kind == "quantisation":
             config, warps = self.facts.config(kernel), self.facts.count(kernel.name).warps
             blocks = GPU.multiprocessors * (32 * warps // kernel.threads(config))
-            return quantisation(kernel.tile(config).m, blocks).render(f"{kernel.name}: {_CAPTIONS[kind]}")
+            return quantisation(kernel.tile(config).m, blocks)
         return self._figure(kernel).single(kind)
-
-    def _make_figure(self, kernel: Kernel) -> KernelFigure:
-        return KernelFigure(kernel, self.facts.config(kernel), problem_of(kernel))
 
     def roofline(self, marked: str) -> str:
         """The roofline, with a kernel of this name pointed out."""
@@ -130,24 +124,24 @@ class Worklog:
 
     @property
     def _sweep_caption(self) -> str:
-        return f"GFLOP/s of the RTX 3060 notes' kernels on one {self.varied.gpu}, over the results of a thread"
+        return f"GFLOP/s of the RTX 3060 notes' kernels on one {self.varied.gpu.name}, over the results of a thread"
 
     def _source_tables(self) -> Mapping[str, Fill]:
         facts, counts, varied = self.facts, self.of_sources, self.varied
         return {
-            "a6000": partial(sources.a6000, facts),
+            "a6000": partial(sources.next_to_ours, facts, {_A6000_SHAPE: published.A6000}, "A6000"),
             "hopper": partial(sources.hopper, facts),
             "fast_cu": partial(sources.fast_cu, facts),
-            "fast_cu_here": sources.fast_cu_here,
+            "fast_cu_here": lambda: speed(published.FAST_CU_ON_H200),
             "cublas": partial(variations.cublas, varied),
-            "rtx3060": partial(sources.rtx3060, facts),
+            "rtx3060": partial(sources.next_to_ours, facts, published.RTX3060, "RTX 3060"),
             "op_t": partial(sources.orders_of_factors, facts),
             "notes": partial(variations.notes, varied),
             "sweep": partial(sources.sweep, counts.sweep),
             "swept": self._swept,
-            "fastcuda": partial(sources.fastcuda, counts.presets, variations.fastcuda(self.varied), self.varied.gpu),
+            "fastcuda": partial(sources.fastcuda, counts.presets, variations.fastcuda(self.varied), self.varied),
             "split": partial(variations.split, varied),
-            "orders": lambda: variations.orders(varied, variations.load("raster")),
+            "orders": lambda: variations.orders(varied, *runs("raster")),
         }
 
     def _common(self) -> dict[str, Fill]:
@@ -180,7 +174,7 @@ class Worklog:
             "swapped_code": hoisting.code,
             "swapped_loops": partial(hoisting.markdown, self.of_sources.loops),
             "toys": partial(accesses.of_toys, self.of_sources.accesses),
-            "fast_cu": partial(sources.fast_cu_step, facts, kernel.rung),
+            "fast_cu": partial(sources.fast_cu, facts, kernel.rung),
             "mark": partial(_mark, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }
@@ -192,12 +186,9 @@ class Worklog:
 
     def _contents(self) -> str:
         """The table of contents."""
-        rows = []
-        for kernel in with_page():
-            record = self.facts.find_record(kernel.name, problem_of(kernel).shape)
-            measured = (speed(record.gflops), baseline_speed(record), share(record, 0)) if record else ("", "", "")
-            rows.append((kernel.rung, f"[{kernel.name}]({page_name(kernel)})", kernel.idea, *measured))
-        return table(("rung", "page", "the one idea", "GFLOP/s", "cuBLAS, same run", "of cuBLAS"), rows, "rllrrr")
+        kernels = with_page()
+        rungs = [(one, page_name(one), self.facts.find(one.name, problem_of(one).shape)) for one in kernels]
+        return block("worklog/tables.md.j2", "contents", rungs=rungs)
 
 
 def figure_name(kernel: Kernel, kind: str) -> str:
@@ -213,10 +204,6 @@ def _figure_link(kernel: Kernel, kind: str) -> str:
     return f"![{kernel.name}: {_CAPTIONS[kind]}]({FIGURES.name}/{figure_name(kernel, kind)})"
 
 
-def _index_figure(kind: str) -> str:
-    return f"![{_CAPTIONS[kind]}]({FIGURES.name}/{kind}.svg)"
-
-
 def _code(kernel: Kernel, first: str, last: str, header: str = "") -> str:
     """Lines of the kernel's source, or of a header that it includes, and where they are."""
     name = kernel.source.name
@@ -227,20 +214,7 @@ def _code(kernel: Kernel, first: str, last: str, header: str = "") -> str:
     return f"{excerpt(included, first, last)}\n\nFrom [{header}]({_SOURCES}/include/{header}). {whole}"
 
 
-def _try(kernel: Kernel) -> str:
-    """What a reader may do next."""
-    name, figure = kernel.name, f"--figure {kernel.name}.svg"
-    return f"Try it: `tilewright explain {name} {figure}`, `tilewright sass {name}`, `tilewright bench {name}`."
-
-
 def _mark(kernel: Kernel, config: str = "") -> str:
     """The command that marks an exercise; config as `--config` takes it."""
     name = f"{kernel.name} --config {config}" if config else kernel.name
     return f"`tilewright check {name} && tilewright bench {name} --shape 512`"
-
-
-def _links(rungs: Sequence[Kernel], place: int) -> str:
-    """The way to the pages before and after, and to all."""
-    before = f"[← {rungs[place - 1].name}]({page_name(rungs[place - 1])})" if place else ""
-    after = f"[{rungs[place + 1].name} →]({page_name(rungs[place + 1])})" if place + 1 < len(rungs) else ""
-    return " · ".join(filter(None, (before, f"[all rungs]({INDEX})", after)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from studies.markdown import table
+from studies.templates import block
 from studies.worklog.counted import GPU
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import ceil_div
@@ -39,10 +39,7 @@ def bytes_in_use(kernel: Kernel, config: Config, problem: Problem) -> int:
 
 def in_use(kernels: Sequence[tuple[Kernel, Config]], shapes: Sequence[str]) -> str:
     """A table of bytes in use, by shape, of several kernels."""
-    rows = []
-    for shape in shapes:
-        problems = (Problem.parse(shape, arithmetic=kernel.takes.arithmetic()) for kernel, _ in kernels)
-        found = (bytes_in_use(*of, problem) for of, problem in zip(kernels, problems, strict=True))
-        rows.append((shape, *(f"{count / 1e6:,.0f} MB" for count in found)))
-    heads = ("A and B in use at a time", *(f"{kernel.rung} {kernel.name}" for kernel, _ in kernels))
-    return table(heads, rows, "l" + "r" * len(kernels))
+    problems = [
+        (shape, [(of, Problem.parse(shape, arithmetic=of[0].takes.arithmetic())) for of in kernels]) for shape in shapes
+    ]
+    return block("worklog/tables.md.j2", "in_use", kernels=kernels, shapes=problems, bytes_in_use=bytes_in_use)

@@ -1,11 +1,8 @@
 """The sources that the ladder follows, next to this ladder: their speeds, and counters of their configs."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
-
-from studies import published, saved
+from studies import published
 from studies.profiles.measuring import SHAPE
 from studies.templates import block
 from studies.worklog import hoisting
@@ -14,25 +11,21 @@ from studies.worklog.accesses import all_counted as all_accesses
 from studies.worklog.counted import Counted, counted
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.hoisting import Loops
-from studies.worklog.metrics import METRICS
+from studies.worklog.metrics import METRICS, cell
 from studies.worklog.varying import swept
-from tilewright.bench.records import Record
+from tilewright.bench.records import Record, Run, RunFile
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import LAYOUTS
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Config
-from tilewright.report.ratios import speed
 
 _TEMPLATE = "worklog/sources.md.j2"
-_A6000_SHAPE = "4092x4092x4092"
 _SWEPT_GPU: Gpu = gpu_named("RTX 3060")
 
 
-class SourceCounts(BaseModel):
+class SourceCounts(RunFile):
     """What is counted for the sources' sake."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     accesses: list[Accesses]
     presets: list[Counted]
@@ -41,9 +34,6 @@ class SourceCounts(BaseModel):
     """Of the RTX 3060 notes' kernels with other tiles, on that GPU."""
     loops: Loops
     """Of rung 4, as written and with its loops the other way round."""
-
-
-_FILE = TypeAdapter(SourceCounts)
 
 
 def all_counted() -> SourceCounts:
@@ -57,91 +47,52 @@ def all_counted() -> SourceCounts:
         kernel, overrides = resolve(version.preset)
         presets.append(counted(kernel, kernel.config(overrides), problem_of(kernel)))
     sweep = [counted(kernel, config, problem_of(kernel), _SWEPT_GPU) for kernel, config in swept()]
-    return SourceCounts(accesses=all_accesses(), presets=presets, sweep=sweep, loops=hoisting.compiled())
+    loops = hoisting.compiled()
+    return SourceCounts(environment={}, accesses=all_accesses(), presets=presets, sweep=sweep, loops=loops)
 
 
-def save(path: Path, counts: SourceCounts) -> None:
-    """Write counts as JSON. The file appears whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    saved.save(path, _FILE, counts)
-
-
-def load(path: Path) -> SourceCounts:
-    """What was saved.
-
-    Raises:
-        RecordsError: the file cannot be read, or is none of such counts.
-    """
-    return saved.load(path, _FILE, "counts", "a file of counts of sources")
-
-
-def a6000(facts: Facts) -> str:
-    """A table of the first worklog's speeds on an A6000, and of ours, each next to cuBLAS on the same GPU."""
-    return _next_to_ours(facts, {_A6000_SHAPE: published.A6000}, "A6000")
-
-
-def rtx3060(facts: Facts) -> str:
-    """The same of the RTX 3060 notes' speeds."""
-    return _next_to_ours(facts, published.RTX3060, "RTX 3060")
-
-
-def _next_to_ours(facts: Facts, speeds: Mapping[str, Mapping[int, float]], gpu: str) -> str:
-    return block(_TEMPLATE, "next_to_ours", gpu=gpu, speeds=speeds, find=find, record=facts.record)
+def next_to_ours(facts: Facts, speeds: Mapping[str, Mapping[int, float]], gpu: str) -> str:
+    """A table of speeds on another GPU, by sizes and rung, and of ours, each next to cuBLAS on the same GPU."""
+    return block(_TEMPLATE, "next_to_ours", gpu=gpu, speeds=speeds, find=find, measurement=facts.measurement)
 
 
 def orders_of_factors(facts: Facts) -> str:
     """A table of what `matmul` picks at the RTX 3060 notes' sizes in each order of A and B, next to cuBLAS."""
     picked = (facts.picked(shape, layout) for shape in published.RTX3060 for layout in LAYOUTS)
-    return block(_TEMPLATE, "orders", picked=filter(None, picked))
+    return block(_TEMPLATE, "orders", picked=list(filter(None, picked)))
 
 
 def hopper(facts: Facts) -> str:
     """A table of speeds of the same chip at SHAPE: notes on a GH200, SGEMM_CUDA and this ladder on an H200."""
     ladder = [kernel for kernel in LADDER if any(kernel.rung in of for of in _HOPPER)]
-    return block(_TEMPLATE, "hopper", ladder=ladder, theirs=_HOPPER, record=facts.record, shape=SHAPE)
+    return block(_TEMPLATE, "hopper", ladder=ladder, theirs=_HOPPER, measurement=facts.measurement, shape=SHAPE)
 
 
 _HOPPER = (published.GH200, published.SGEMM_CUDA_ON_H200)
 
 
-def fast_cu(facts: Facts) -> str:
-    """A table of fast.cu's steps on an H100, and of the rungs with the same ideas on an H200."""
-    return _steps(facts, published.FAST_CU)
-
-
-def fast_cu_step(facts: Facts, rung: int) -> str:
-    """The rows of one rung.
+def fast_cu(facts: Facts, *rungs: int) -> str:
+    """A table of fast.cu's steps on an H100, and of the rungs with the same ideas on an H200: of these, or of all.
 
     Raises:
         LookupError: fast.cu has no such step.
     """
-    return _steps(facts, {rung: published.FAST_CU[rung]})
-
-
-def _steps(facts: Facts, steps: Mapping[int, published.Step]) -> str:
-    given = {"cublas": published.CUBLAS_OF_FAST_CU, "find": find, "record": facts.find_record}
+    steps = {rung: published.FAST_CU[rung] for rung in rungs or published.FAST_CU}
+    given = {"cublas": published.CUBLAS_OF_FAST_CU, "find": find, "measurement": facts.find}
     return block(_TEMPLATE, "steps", steps=steps, **given)
 
 
-def fast_cu_here() -> str:
-    """The speed of its last step on an H200."""
-    return speed(published.FAST_CU_ON_H200)
-
-
-def fastcuda(counts: Sequence[Counted], measured: Mapping[str, Record], gpu: str) -> str:
+def fastcuda(counts: Sequence[Counted], measured: Mapping[str, Record], varied: Run) -> str:
     """A table of FastCuda's versions: what each adds and needs, its counters here, and its speed at SHAPE.
 
     Args:
         counts: of the versions.
         measured: by preset.
-        gpu: that they were measured on.
+        varied: the run that measured them.
     """
     found = zip(published.FASTCUDA, counts, strict=True)
     versions = [(version, one, measured[version.preset]) for version, one in found]
-    given = {"gpu": gpu, "shape": SHAPE, "labels": METRICS, "cell": _cell}
+    given = {"run": varied, "shape": SHAPE, "labels": METRICS, "cell": cell}
     metrics = ("intensity", "ffmas_a_wavefront", "registers", "warps")
     return block(_TEMPLATE, "fastcuda", versions=versions, metrics=metrics, **given)
 
@@ -150,10 +101,5 @@ def sweep(counts: Sequence[Counted]) -> str:
     """A table of the RTX 3060 notes' kernels with other tiles: counters on that GPU."""
     metrics = ("intensity", "ffmas_a_wavefront", "load_conflicts", "registers", "shared")
     most = _SWEPT_GPU.multiprocessor.threads // WARP
-    given = {"most": most, "labels": METRICS, "cell": _cell, "config_of": Config}
+    given = {"most": most, "labels": METRICS, "cell": cell, "config_of": Config}
     return block(_TEMPLATE, "sweep", counts=[(find(one.kernel), one) for one in counts], metrics=metrics, **given)
-
-
-def _cell(name: str, one: Counted) -> str:
-    value = METRICS[name].value(one)
-    return "" if value is None else METRICS[name].text(value)

@@ -17,7 +17,7 @@ def speeds(facts: Facts) -> Course:
     gpus: dict[tuple[str, str], None] = {}
     found = []
     for kernel in LADDER:
-        if not rungs.is_measured(kernel) and facts.find_record(kernel.name, shape_of(kernel.name)) is None:
+        if not rungs.is_measured(kernel) and facts.find(kernel.name, shape_of(kernel.name)) is None:
             continue
         run, record = facts.measurement(kernel.name, shape_of(kernel.name))
         if record.baseline is None:

@@ -2,42 +2,20 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from studies import published
-from studies.figures.ladder import Curve, ladder_panel
-from studies.results import runs
+from studies.charts import Curve, Panel, curves, style
 from studies.templates import block
 from studies.worklog.varying import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
-from tilewright.bench.records import Record
+from tilewright.bench.records import Record, Run
 from tilewright.kernels.spec import Choice
-from tilewright.report.figures.svg import Drawing, stack
 from tilewright.report.ratios import quotient
 
 _TEMPLATE = "worklog/variations.md.j2"
-_PANEL_GAP = 26.0
 _RASTER_SHAPE = "4096x4096x4096"
 
 
-class Varied(NamedTuple):
-    """What one run measured."""
-
-    records: Sequence[Record] = ()
-    gpu: str = ""
-    """The product, as in 'H100'."""
-
-
-def load(name: str) -> Varied:
-    """The records of a run, by the name of its file.
-
-    Raises:
-        RecordsError: it cannot be read.
-    """
-    (run,) = runs(name)
-    return Varied(run.records, run.gpu.name)
-
-
-def cublas(varied: Varied) -> str:
+def cublas(varied: Run) -> str:
     """A table of the kernels that cuBLAS runs, on an A6000 and here."""
     ours = {
         record.m: record.baseline.kernels
@@ -48,10 +26,10 @@ def cublas(varied: Varied) -> str:
         (size, published.CUBLAS_ON_A6000.get(size, ""), ours.get(size, ()))
         for size in sorted({*published.CUBLAS_ON_A6000, *ours})
     ]
-    return block(_TEMPLATE, "cublas", gpu=varied.gpu, sizes=sizes, short=_short)
+    return block(_TEMPLATE, "cublas", run=varied, sizes=sizes, short=_short)
 
 
-def notes(varied: Varied) -> str:
+def notes(varied: Run) -> str:
     """The RTX 3060 notes' own configs on our GPU, next to cuBLAS, and the notes' shares."""
     rows = []
     for shape in SWEPT_SHAPES:
@@ -60,37 +38,37 @@ def notes(varied: Varied) -> str:
             if record := _find(varied, shape, choice):
                 rung = choice.kernel.rung
                 rows.append((shape, rung, preset, record, quotient(theirs[rung], theirs[0])))
-    return block(_TEMPLATE, "notes", gpu=varied.gpu, notes=rows)
+    return block(_TEMPLATE, "notes", run=varied, notes=rows)
 
 
-def sweep(varied: Varied) -> str:
+def sweep(varied: Run) -> str:
     """The tiles that the notes sweep, on our GPU."""
     found = [(choice, [_find(varied, shape, choice) for shape in SWEPT_SHAPES]) for choice in swept()]
     measured = [(choice, records) for choice, records in found if all(records)]
-    return block(_TEMPLATE, "sweep", gpu=varied.gpu, shapes=SWEPT_SHAPES, swept=measured)
+    return block(_TEMPLATE, "sweep", run=varied, shapes=SWEPT_SHAPES, swept=measured)
 
 
-def sweep_figure(varied: Varied) -> Drawing:
-    """The same as curves, speed over the results of a thread."""
+def sweep_figure(varied: Run) -> str:
+    """The same as curves, speed over the results of a thread, as SVG."""
     panels = []
     for shape in SWEPT_SHAPES:
-        curves: dict[str, list[tuple[int, float]]] = {}
+        found: dict[str, list[tuple[int, float]]] = {}
         for choice in swept():
             if record := _find(varied, shape, choice):
                 name = f"{choice.kernel.name}, TILE {choice.config.BM}"
-                curves.setdefault(name, []).append((choice.config.TM * choice.config.TN, record.gflops))
-        drawn = [Curve(name, sorted(points)) for name, points in curves.items()]
-        panels.append(ladder_panel(drawn, shape, linear=True, across="results of a thread"))
-    return stack(panels, _PANEL_GAP)
+                found.setdefault(name, []).append((choice.config.TM * choice.config.TN, record.gflops))
+        drawn = [Curve(name, sorted(points), style(number)) for number, (name, points) in enumerate(found.items())]
+        panels.append(Panel(shape, drawn, linear=True))
+    return curves(panels, "results of a thread", "GFLOP/s")
 
 
-def fastcuda(varied: Varied) -> Mapping[str, Record]:
+def fastcuda(varied: Run) -> Mapping[str, Record]:
     """The records of FastCuda's versions, by preset."""
     found = {preset: _find(varied, "4096x4096x4096", choice) for preset, choice in presets("fastcuda").items()}
     return {preset: record for preset, record in found.items() if record}
 
 
-def split(varied: Varied) -> str:
+def split(varied: Run) -> str:
     """What dividing k gained: the best of each way, all in one run a problem."""
     rows = []
     for shape in SPLIT_SHAPES:
@@ -100,10 +78,10 @@ def split(varied: Varied) -> str:
         blocks = [one for one in of_shape if one.config["WORKERS"]]
         if whole and slices and blocks:
             rows.append((shape, *(max(of, key=lambda one: one.gflops) for of in (whole, slices, blocks))))
-    return block(_TEMPLATE, "split", gpu=varied.gpu, split=rows)
+    return block(_TEMPLATE, "split", run=varied, split=rows)
 
 
-def orders(varied: Varied, tuned: Varied) -> str:
+def orders(varied: Run, tuned: Run) -> str:
     """What the order of tiles gained (thread-block swizzling), rows of tiles over bands of rows."""
     rows = []
     for name, of, shape, parameter in (
@@ -112,8 +90,8 @@ def orders(varied: Varied, tuned: Varied) -> str:
     ):
         for group in _alike(_of(of.records, name, shape), parameter):
             first, best = group[0], max(group[1:], key=lambda one: one.gflops)
-            rows.append((name, first, of.gpu, best.config[parameter], best))
-    return block(_TEMPLATE, "orders", orders=rows)
+            rows.append((name, first, of.gpu.name, best.config[parameter], best))
+    return block(_TEMPLATE, "orders", orders=rows, runs=(tuned, varied))
 
 
 def _of(records: Iterable[Record], kernel: str, shape: str) -> list[Record]:
@@ -131,7 +109,7 @@ def _alike(records: Sequence[Record], parameter: str) -> list[list[Record]]:
     return [group for group in ordered if len(group) > 1 and group[0].config[parameter] == 1]
 
 
-def _find(varied: Varied, shape: str, choice: Choice) -> Record | None:
+def _find(varied: Run, shape: str, choice: Choice) -> Record | None:
     return next(
         (
             record

@@ -1,27 +1,22 @@
 """Configs that pages compare: the sources' own, the tiles that one of them sweeps, split k, the order of tiles.
 
-Run as `python -m studies.worklog.varying --out PATH` on a machine with a GPU and cuBLAS. The configs of a problem
-take turns, and every record names the kernels that cuBLAS launched. The file is written anew after each problem. A file
-that a run left unfinished is continued: of problems that it has, nothing is measured again.
+Run as `python -m studies.worklog.varying measure --out FILE` on a machine with a GPU and cuBLAS. The configs of a
+problem take turns, and every record names the kernels that cuBLAS launched.
 """
 
-import argparse
 import itertools
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from studies.runner import reporting
-from tilewright.bench.environment import environment
+from studies.runner import run
 from tilewright.bench.measure import measure
-from tilewright.bench.records import Run
+from tilewright.bench.records import Record, Run
 from tilewright.bench.run import baseline_library
-from tilewright.core.errors import RecordsError
-from tilewright.core.files import Output, check_outputs
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.engines.registry import resolve_engine
+from tilewright.engines.base import Engine
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Choice, Kernel, valid_configs
 
@@ -95,59 +90,20 @@ def _variations(kernel: Kernel, fixed: Mapping[str, int], **varied: Sequence[int
     return [Choice(kernel, config) for config in valid_configs(kernel, overrides)]
 
 
-@reporting
-def main() -> int:
-    """Measure everything; returns the exit status: 1 where a result was wrong."""
-    parser = argparse.ArgumentParser(prog="python -m studies.worklog.varying", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="where the records are written")
+def options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("--samples", type=int, default=SAMPLES, help="timed samples of each config")
-    arguments = parser.parse_args()
-    check_outputs([Output("--out", arguments.out, Run.kind())])
-    engine = resolve_engine("cuda")
+
+
+def measurements(engine: Engine, given: Namespace) -> Iterator[Record]:
+    """Every config of every problem that this GPU runs."""
     library = baseline_library(engine)
-    run = _begun(arguments.out, environment(engine))
     for problem, choices in tasks():
-        taken = [choice for choice in choices if _runs(choice, problem, engine.capability)]
-        if not taken or _has(run, problem, taken):
-            continue
-        measured = measure(engine, taken, problem, samples=arguments.samples, library=library, name_kernels=True)
-        run.records.extend(measured)
-        run.save(arguments.out)
-        fastest = max(measured, key=lambda record: record.gflops)
-        baseline = fastest.baseline
-        print(
-            f"{problem.shape} {problem.case}: {len(measured)} configs, fastest {fastest.kernel} "
-            f"{fastest.gflops:,.0f} GFLOP/s, {baseline.name if baseline else 'no baseline'} "
-            f"{baseline.gflops if baseline else 0:,.0f}",
-            flush=True,
-        )
-    return 0 if run.verified else 1
-
-
-def _begun(path: Path, facts: dict[str, Any]) -> Run:
-    """What a file has of an earlier run on the same GPU, to be continued.
-
-    Raises:
-        RecordsError: its records are of another GPU.
-    """
-    if not path.exists() or not path.stat().st_size:
-        return Run(environment=facts, records=[])
-    run = Run.load(path)
-    before, now = (named.get("gpu", {}).get("name") for named in (run.environment, facts))
-    if before != now:
-        raise RecordsError(f"--out takes records of this GPU, {now}, to continue; {path} has those of {before}")
-    return Run(environment=facts, records=run.records)
-
-
-def _has(run: Run, problem: Problem, choices: Sequence[Choice]) -> bool:
-    """Whether a problem was measured with these configs."""
-    measured = [(one.kernel, one.config) for one in run.records if one.problem == problem]
-    return all((kernel.name, dict(config)) in measured for kernel, config in choices)
-
-
-def _runs(choice: Choice, problem: Problem, capability: tuple[int, int] | None) -> bool:
-    return capability is None or choice.kernel.runs_on(capability, problem.dtype)
+        gpu = engine.capability
+        taken = [choice for choice in choices if gpu is None or choice.kernel.runs_on(gpu, problem.dtype)]
+        if taken:
+            yield from measure(engine, taken, problem, samples=given.samples, library=library, name_kernels=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("worklog.varying", __doc__, measurements, options=options, kind=Run))

@@ -1,6 +1,6 @@
 """Counted traffic: against Nsight Compute's records, and extrapolated counts against those of whole launches."""
 
-import csv
+import json
 
 import pytest
 
@@ -29,9 +29,9 @@ def counted(name, problem, overrides=None, beta=0.0, **options):
 @pytest.mark.parametrize("file", PROFILED)
 def test_shared_memory_agrees_with_nsight_compute_at_2048(file, request):
     """Counted on an H200. Its counters of wavefronts include some that wait for other traffic, most of them stores."""
-    path = request.config.rootpath / f"results/h200/bank_conflicts/{file}.csv"
-    with path.open(newline="") as lines:
-        theirs = {row["Metric Name"]: int(row["Metric Value"].replace(",", "")) for row in csv.DictReader(lines)}
+    path = request.config.rootpath / "results/h200/ncu/bank_conflicts.json"
+    measured = {one["way"]: one["facts"]["counters"] for one in json.loads(path.read_text())["measurements"]}
+    theirs = measured[file]
     kernel, overrides = find(PROFILED[file][0]), PROFILED[file][1]
     config = kernel.config(overrides)
     code = machine_code(kernel, config, Variant(edges=False, aligned=True), "sm_90a")

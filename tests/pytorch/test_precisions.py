@@ -8,7 +8,6 @@ import torch
 
 from studies import runner
 from studies.precisions import BASELINE, OWN, hostile, measuring, ways
-from studies.precisions import __main__ as command
 from studies.precisions.measuring import Scale
 from studies.record import Measurements
 from tilewright.bench import end_to_end
@@ -26,15 +25,15 @@ def _quick(monkeypatch):
     monkeypatch.setattr(end_to_end, "WALL_S", 1e-4)
 
 
-def every(say=pytest.fail, scale=SMALL, among=None):
+def every(scale=SMALL, among=None):
     among = among or [*ways.of_torch(), *ways.of_tilewright()]
-    return {one.way: one for one in measuring.choices(scale, among, scale.shapes[0], say)}
+    return {one.way: one for one in measuring.choices(scale, among, scale.shapes[0])}
 
 
-def test_each_way_is_next_to_the_baseline_of_its_run():
+def test_each_way_is_next_to_the_baseline_of_its_run(capsys):
     found = every()
     baseline = found[BASELINE]
-    assert len(found) == 11
+    assert len(found) == 11 and not capsys.readouterr().out
     for one in found.values():
         assert one.us > 0 and one.what == {"m": 48, "n": 40, "k": 32}
     assert found["PyTorch bf16"].error > 100 * baseline.error
@@ -42,14 +41,13 @@ def test_each_way_is_next_to_the_baseline_of_its_run():
     assert found["tilewright float32"].error < 1e-6
 
 
-def test_a_way_that_is_refused_is_left_out_and_said():
+def test_a_way_that_is_refused_is_left_out_and_said(capsys):
     def refuse(a, b):
         raise ValueError("no such algorithm\nand more")
 
-    said = []
-    found = every(said.append, among=[next(ways.of_torch()), ways.of_products("new", "New 1", refuse)])
+    found = every(among=[next(ways.of_torch()), ways.of_products("new", "New 1", refuse)])
     assert list(found) == [BASELINE]
-    assert said == [f"new at {SMALL.shapes[0]}: ValueError: no such algorithm"]
+    assert capsys.readouterr().out == f"new at {SMALL.shapes[0]}: ValueError: no such algorithm\n"
 
 
 def test_pytorchs_setting_is_what_it_was():
@@ -60,20 +58,20 @@ def test_pytorchs_setting_is_what_it_was():
     assert settings.fp32_precision == before
 
 
-def test_a_library_that_is_missing_is_said(monkeypatch):
+def test_a_library_that_is_missing_is_said(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "studies.precisions.of_jax", None)
     monkeypatch.setitem(sys.modules, "studies.precisions.of_triton", None)
-    said = []
-    assert {way.library.split()[0] for way in measuring.all_ways(said.append)} == {"PyTorch", "tilewright"}
+    assert {way.library.split()[0] for way in measuring.all_ways()} == {"PyTorch", "tilewright"}
+    said = capsys.readouterr().out.splitlines()
     assert [text.partition(":")[0] for text in said] == ["without jax", "without triton"]
 
 
-def test_jax():
+def test_jax(capsys):
     pytest.importorskip("jax")
     from studies.precisions import of_jax  # noqa: PLC0415
 
-    said = []
-    found = every(said.append, among=[next(ways.of_torch()), *of_jax.ways()])
+    found = every(among=[next(ways.of_torch()), *of_jax.ways()])
+    said = capsys.readouterr().out.splitlines()
     assert found["JAX highest"].error < 1e-6
     assert len(found) + len(said) == 4, "what XLA lacks on a CPU is said"
 
@@ -100,7 +98,7 @@ def measured(monkeypatch, path, *options):
     monkeypatch.setattr(measuring, "H200", SMALL)
     monkeypatch.setattr(measuring, "_OTHERS", {})
     arguments = ["measure", "--out", str(path), *options]
-    assert runner.run("precisions", None, command.measurements, options=command.options, arguments=arguments) == 0
+    assert runner.run("precisions", None, measuring.measurements, options=measuring.options, arguments=arguments) == 0
     return Measurements.load(path)
 
 

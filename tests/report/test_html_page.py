@@ -136,10 +136,10 @@ RESULTS = Path(__file__).parents[2] / "results"
 NO_RECORDS = {
     "h100/distributed.json": "a file of measurements",
     "h100/precisions.json": "a file of measurements",
-    "emulator/counts.json": "counts of rungs for the worklog",
-    "emulator/errors.json": "errors of ways to multiply for the worklog",
-    "emulator/predicted.json": "times that the cost model predicts, next to measured ones",
-    "emulator/sources.json": "counts of the sources' variants for the worklog",
+    "emulator/counts.json": "a file of counts",
+    "emulator/errors.json": "a file of measurements",
+    "emulator/predicted.json": "a file of measurements",
+    "emulator/sources.json": "a file of accesses and presets and sweep",
 }
 
 

@@ -2,8 +2,12 @@
 
 import pytest
 
-from studies.performance.calls import markdown
-from tilewright.bench.records import EndToEnd, PerCall
+from studies.performance import calls
+from tilewright.bench.records import EndToEnd, PerCall, Run
+
+
+def markdown(records):
+    return calls.markdown([Run(environment={}, records=records)])
 
 
 def times(host, wall, framework="PyTorch 2.11"):

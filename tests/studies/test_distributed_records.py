@@ -9,11 +9,14 @@ import pytest
 
 pytest.importorskip("torch.distributed.tensor")
 
+from studies import runner
 from studies.record import Measurements
-from studies.scaling import measuring, out_of_core, page, records, several_gpus
+from studies.scaling import __main__ as command
+from studies.scaling import measuring, out_of_core, page, records
 from studies.scaling.records import OURS, PRODUCT, SCHEMES
 from tilewright.bench.records import Times
 from tilewright.core.errors import LaunchError
+from tilewright.engines.emulator.engine import EmulatorEngine
 
 
 def ways(scheme="all_gather_matmul", work="64x64x64", memory="", **us):
@@ -35,7 +38,7 @@ def test_parts_that_are_done_alone_are_no_peers():
 
 def test_cases_cover_every_scheme():
     names = [one.name for one in measuring.cases(measuring.H200, 2)]
-    assert {name.partition(":")[0] for name in names} == set(SCHEMES) - {"out_of_core"}
+    assert {name.partition(":")[0] for name in names} == set(SCHEMES)
     assert len(set(names)) == len(names)
     assert "split:16384x16384x16384:float32" in names
 
@@ -49,29 +52,31 @@ def test_ways_take_turns():
 
 
 def test_a_product_out_of_core_is_measured():
-    (ours,) = out_of_core.measure(out_of_core.SMALL[0], 1, "emulator")
+    (ours,) = out_of_core.measure(out_of_core.SMALL[0], "emulator", 1)
     assert (ours.what["scheme"], ours.what["memory"], ours.way) == ("out_of_core", "not pinned", OURS)
     assert ours.facts["memory_limit"] == 20_000 and ours.error < 1e-6
     assert ours.facts["moved_bytes"] > 4 * (96 * 64 + 64 * 80 + 96 * 80)
 
 
-def test_cases_out_of_core_run_in_processes_of_their_own_and_one_that_fails_stops_no_other(monkeypatch):
+def test_cases_run_in_processes_of_their_own_and_one_that_fails_stops_no_other(monkeypatch):
     started = []
 
-    def start(study, options, timeout):
-        started.append(options[1])
-        if options[1] == "link":
+    def start(given, ranks, timeout):
+        started.append((given[1], len(ranks)))
+        if "link" in given[1]:
             raise LaunchError("did not end within 3 s")
         return ways("out_of_core")
 
-    monkeypatch.setattr(out_of_core, "in_a_process", start)
+    monkeypatch.setattr(command, "in_processes", start)
+    given = Namespace(devices=2, only=["link", "pinned", "block:float32"], skip=[], timeout=3)
     found = []
-    with pytest.raises(LaunchError, match=r"^link: did not end within 3 s$"):
-        found.extend(out_of_core.measurements(None, Namespace(only=["square", "link", "pinned"], samples=1, timeout=3)))
-    assert started == ["square", "link", "pinned"]
+    with pytest.raises(LaunchError, match=r"^out_of_core:link: did not end within 3 s$"):
+        found.extend(command.measurements(Namespace(name="cuda"), given))
+    assert started == [("block:float32", 2), ("out_of_core:link", 1), ("out_of_core:pinned", 1)]
+    assert len(found) == 2
 
 
-def test_no_process_is_left_of_ranks_that_hang(monkeypatch, capsys):
+def test_no_process_is_left_of_ranks_that_hang(monkeypatch, tmp_path, capsys):
     started = []
 
     class Hanging(subprocess.Popen):
@@ -79,11 +84,22 @@ def test_no_process_is_left_of_ranks_that_hang(monkeypatch, capsys):
             super().__init__(["sleep", "9"], **named)
             started.append(self)
 
-    monkeypatch.setattr(several_gpus.subprocess, "Popen", Hanging)
-    assert several_gpus.main(["--small", "--timeout", "0.01"]) == 1
-    assert capsys.readouterr().err.splitlines() == ["start: did not end within 0.01 s: "] * 2
-    assert len(started) == 3  # two ranks, and one process that has all GPUs
+    monkeypatch.setattr(runner.subprocess, "Popen", Hanging)
+    arguments = ["measure", "--out", str(tmp_path / "d.json"), "--engine", "emulator", "--only", "block", "--timeout"]
+    given = {"options": command.options, "arguments": [*arguments, "0.01"]}
+    assert runner.run("scaling", "", command.measurements, **given) == LaunchError.status
+    said = "; ".join(f"block:{dtype}: did not end within 0.01 s" for dtype in ("bfloat16", "float32"))
+    assert f"error: {said}" in capsys.readouterr().err
+    assert len(started) == 4  # two ranks of each
     assert {one.returncode for one in started} == {-signal.SIGKILL}
+
+
+@pytest.mark.further
+def test_ranks_measure_on_the_cpu(tmp_path):
+    given = Namespace(devices=2, only=["reduce_scatter:64x64x64:float32"], skip=[], timeout=100)
+    found = list(command.measurements(EmulatorEngine(), given))
+    assert [one.way for one in found][:3] == [OURS, PRODUCT, "NCCL, then product"]
+    assert found[0].error < 1e-6 and found[0].what["devices"] == 2 and "torch" in found[0].facts
 
 
 def test_a_page_shows_what_was_measured():

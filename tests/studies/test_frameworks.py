@@ -5,8 +5,9 @@ from argparse import Namespace
 import numpy as np
 import pytest
 
+from studies.frameworks import __main__ as measuring
 from studies.frameworks import comparisons as kinds
-from studies.frameworks import measuring, of_cupy
+from studies.frameworks import of_cupy
 from tilewright.bench import end_to_end
 from tilewright.core.errors import LaunchError
 

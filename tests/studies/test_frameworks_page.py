@@ -36,7 +36,9 @@ def test_ratios_are_those_of_the_times_as_printed():
             kinds.NOTHING_GAINS, "M", 10_100.0, 10_000.0, None, {"fastest_us": 9_950.0, "slowest_us": 10_204.0}
         ),
     ]
-    run = Measurements(environment={"gpu": {"name": "G"}, "revision": "abc"}, measurements=found)
+    run = Measurements(
+        environment={"gpu": {"name": "G"}, "date": "2026-11-25T01:00:00", "revision": "abc"}, measurements=found
+    )
     sections = frameworks.sections([run])
     assert "| 64 | 5.0 | 2.0 | 2.50x | 3.0 | 1.0 | 3.00x |" in sections["cupy"]
     assert "| 128 | 20.0 | 10.0 | 2.00x |  |  |  |" in sections["cupy"]
@@ -45,5 +47,8 @@ def test_ratios_are_those_of_the_times_as_printed():
     narrow = run.model_copy(
         update={"measurements": comparison(kinds.BF16, "M", 1000.0, 2000.0, {"loss_difference": 0.0})}
     )
-    assert "abc; what is in bfloat16 on an G with" in frameworks.sections([run, narrow])["machine"]
-    assert sections["machine"].startswith("Measured on an G with F 1 at revision abc. Both")
+    assert (
+        "abc; what is in bfloat16 with F 1 on an G, 2026-11-25, revision abc"
+        in frameworks.sections([run, narrow])["machine"]
+    )
+    assert sections["machine"].startswith("Measured with F 1 on an G, 2026-11-25, revision abc. Both")

@@ -27,7 +27,7 @@ def test_all_rows_belong_to_groups_and_few_of_these_have_most(layer, rows):
 def timed(calls):
     for call in calls:
         call()
-    return [[10.0 * (number + 1)] * 3 for number in range(len(calls))]
+    return [10.0 * (number + 1) for number in range(len(calls))]
 
 
 def run(monkeypatch, rows=40, change=None):

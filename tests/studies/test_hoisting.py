@@ -27,7 +27,7 @@ def test_the_other_loop_computes_the_same_product(tmp_path):
 @pytest.mark.further
 def test_the_committed_counts_are_those_of_the_compiler(request):
     loops = hoisting.compiled()
-    assert sources.load(request.config.rootpath / path("sources")).loops == loops
+    assert sources.SourceCounts.load(request.config.rootpath / path("sources")).loops == loops
     assert loops.as_written.loads == loops.swapped.loads
     assert f"| k inside | {loops.swapped.loads} | {loops.swapped.ffmas} |" in hoisting.markdown(loops)
 

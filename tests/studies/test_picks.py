@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from studies import templates
 from studies.performance import picks
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.core.errors import RecordsError
@@ -21,12 +22,12 @@ def today(monkeypatch):
     """Today split_k is picked, with its defaults, but on problems of 512 rows."""
     other = find("naive")
 
-    def pick(problem, capability, device):
-        assert (capability, device) == ((9, 0), "NVIDIA H200")
+    def pick(problem, capability, device, kept):
+        assert (capability, device, kept) == ((9, 0), "NVIDIA H200", None)
         kernel = other if problem.m == 512 else find("split_k")
         return kernel, kernel.config()
 
-    monkeypatch.setattr(picks, "select", pick)
+    monkeypatch.setattr(templates, "select", pick)
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_a_ratio_of_another_run_is_refused(make_record):
 
 def test_a_pick_is_stale_where_its_kernel_or_its_config_is_another_today(runs):
     (run,) = runs.values()
-    stale = {record.m for record in run.records if picks.is_stale(record, run)}
+    stale = {record.m for record in run.records if templates.is_stale(record, run)}
     assert stale == {512, 64}, "64: that of another kernel"
     other = run.records[0].model_copy(update={"config": {**run.records[0].config, "WORKERS": 1}})
-    assert picks.is_stale(other, run)
+    assert templates.is_stale(other, run)

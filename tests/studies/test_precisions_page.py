@@ -1,17 +1,14 @@
 """The chart and the tables of what a float32 product may be computed in."""
 
 import itertools
-from xml.etree import ElementTree
 
 import pytest
 
-from studies.figures.choices import Point, choice_points
 from studies.performance import page as performance
 from studies.precisions import BASELINE
 from studies.precisions import tables as precisions
 from studies.record import Measurement, Measurements
 from tilewright.bench.records import Run
-from tilewright.report.figures.svg import text_width
 
 WAYS = {
     "PyTorch float32": ("PyTorch 2", 2680.0, 1.15e-6),
@@ -71,11 +68,10 @@ def test_the_readme_opens_with_the_chart(measured):
     precisions.draw(measured)
     assert str(precisions.CHART) in performance.chart(RESULTS, measured)
     text = precisions.CHART.read_text()
-    assert "<title>Float32 products of 4096x4096x4096 on one NVIDIA H200: speed over error, one run</title>" in text
+    assert ">Float32 products of 4096x4096x4096 on one NVIDIA H200:<" in text and ">speed over error, one run<" in text
     for way in WAYS:
         assert f">{way}</text>" in text
-    assert "prefers-color-scheme:dark" in text.splitlines()[2]
-    assert '<rect width="' in text.splitlines()[3], "paper"
+    assert "prefers-color-scheme:dark" in text
     precisions.draw(measured)
     assert precisions.CHART.read_text() == text
 
@@ -115,34 +111,3 @@ def test_of_hostile_inputs_the_worst_depth_counts():
         "| huge | not finite, exact |  |",
         "| huger | neither is finite, neither is finite |  |",
     ]
-
-
-def labels(points):
-    """Left, top, right and bottom of each point's label in a chart, as wide as the drawing takes its letters to be."""
-    root = ElementTree.fromstring(choice_points(points, "title", "x", "y").render(""))
-    found = {text.text: text for text in root.findall(".//{*}text")}
-    sizes = {label: float(text.get("font-size")) for label, text in found.items()}
-    corners = {label: (float(text.get("x")), float(text.get("y"))) for label, text in found.items()}
-    return [
-        (x, y - sizes[name], x + text_width(name, sizes[name]), y)
-        for name in (point.label for point in points)
-        for x, y in [corners[name]]
-    ]
-
-
-def test_labels_of_near_points_do_not_cover_each_other():
-    points = [Point(f"a way to multiply {number}", 1e-6, 50.0 + number, "#000000") for number in range(4)]
-    points.append(Point("a way with a larger error", 9e-4, 700.0, "#000000"))
-    boxes = labels(points)
-    for (left, top, right, bottom), other in itertools.combinations(boxes, 2):
-        assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
-    assert boxes[-1][2] < 690.0, "it stays inside of the axes"
-
-
-def test_axes_reach_as_far_as_the_points():
-    points = [Point("one", 1e-6, 50.0, "#000000"), Point("other", 3e-4, 700.0, "#000000")]
-    drawing = choice_points(points, "the title", "x", "y")
-    text = drawing.render("another")
-    assert ">the title</text>" in text
-    assert ">1e-06</text>" in text and ">1e-03</text>" in text
-    assert ">50</text>" in text and ">500</text>" in text

@@ -66,7 +66,7 @@ def test_every_rung_that_runs_and_cublas_are_profiled(monkeypatch, capability, w
     launched, multiplied = [], []
     monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS])
     monkeypatch.setattr(ncu, "profile_cublas", lambda one: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)])
-    made = [make() for make in profiles.jobs(capability)]
+    made = list(profiles.of_ladder(capability))
     names = [launch.kernel for launch in launched]
     assert set(names) <= {kernel.name for kernel in LADDER}
     assert not without & set(names)
@@ -81,7 +81,7 @@ def test_what_is_picked_for_the_library_is_profiled_and_cublas_on_the_same(monke
     launched, multiplied = [], []
     monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS])
     monkeypatch.setattr(ncu, "profile_cublas", lambda one: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)])
-    made = [make() for make in profiles.library_jobs((9, 0), "NVIDIA H200")]
+    made = list(profiles.of_library((9, 0), "NVIDIA H200"))
     assert [launch.problem for launch in launched] == multiplied
     assert [(problem.shape, problem.layout, problem.dtype) for problem in multiplied] == [
         (*product, "bfloat16") for product in profiles.LIBRARY
@@ -99,7 +99,7 @@ def test_a_product_of_the_library_has_the_cycles_of_a_request():
     )
     own = profiles.of_launch(find("gemm_sm90"), launch, requested)
     cublas = profiles.of_cublas(launch.problem, [ncu.Profiled("gemm", counters)])
-    facts = {"gpu": {"name": "NVIDIA H200", "multiprocessors": 132}, "revision": "abc"}
+    facts = {"gpu": {"name": "NVIDIA H200", "multiprocessors": 132}, "date": "2026-11-25T01:00:00", "revision": "abc"}
     text = page.of_library(run_of(facts, own, cublas))
     assert "on one NVIDIA H200" in text
     assert "revision abc" in text
@@ -112,7 +112,7 @@ def test_a_product_of_the_library_has_the_cycles_of_a_request():
 
 def test_the_part_of_the_page(profile):
     cublas = profiles.of_cublas(Problem(4, 5, 6), [ncu.Profiled("gemm<4>", COUNTERS)])
-    facts = {"gpu": {"name": "NVIDIA H200"}, "revision": "abc"}
+    facts = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc"}
     text = page.section(run_of(facts, profile, cublas))
     assert text.startswith("## Profiles\n")
     expected = "| 1 naive | 4x5x6 | float32 | 2,000.0 | 25.0% | 75.0% | 0.00 | 6.00 | 3,000 |  | 90% |"
@@ -122,7 +122,7 @@ def test_the_part_of_the_page(profile):
 
 def test_a_profile_without_counters_has_an_empty_row(profile):
     bare = Profile(**(profile.model_dump() | {"counters": {}}))
-    text = page.section(run_of({"gpu": {"name": "X"}, "revision": "abc"}, bare))
+    text = page.section(run_of({"gpu": {"name": "X"}, "date": "2026-11-25T01:00:00", "revision": "abc"}, bare))
     assert "| 1 naive | 4x5x6 | float32 |  |  |  |  |  |  |  |  |  |" in text
 
 

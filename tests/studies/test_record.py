@@ -2,7 +2,6 @@
 
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -88,19 +87,26 @@ def test_options_of_a_study(tmp_path):
 def test_a_process_of_its_own(monkeypatch, tmp_path):
     started = []
 
-    def start(command, status=0, timeout=None, **named):
-        started.append(command[1:4] + command[6:])
-        if timeout == 1:
-            raise runner.subprocess.TimeoutExpired(command, timeout)
-        Measurements(environment={}, measurements=FOUND).save(Path(command[5]))
-        return SimpleNamespace(returncode=status)
+    class Process:
+        def __init__(self, command, status=0, **named):
+            started.append(command[1:-1])
+            Measurements(environment={}, measurements=FOUND).save(Path(command[-1]))
+            self.status = status
 
-    monkeypatch.setattr(runner.subprocess, "run", start)
+        def wait(self, timeout=None):
+            if timeout == 1:
+                raise runner.subprocess.TimeoutExpired("", timeout)
+            return self.status
+
+        def kill(self):
+            pass
+
+    monkeypatch.setattr(runner.subprocess, "Popen", Process)
     assert in_a_process("some", ["--only", "a"]) == FOUND
-    assert started == [["-m", "studies.some", "measure", "--only", "a"]]
+    assert started == [["-m", "studies.some", "measure", "--only", "a", "--out"]]
     with pytest.raises(LaunchError, match="did not end within 1 s"):
         in_a_process("some", [], timeout=1)
-    monkeypatch.setattr(runner.subprocess, "run", partial(start, status=1))
+    monkeypatch.setattr(runner.subprocess, "Popen", partial(Process, status=1))
     with pytest.raises(LaunchError, match="failed: see above"):
         in_a_process("some", [])
 

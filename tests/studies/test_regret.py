@@ -1,11 +1,11 @@
 """How far picks are from the fastest known, on the emulator."""
 
-import json
-
 import pytest
 
+from studies.record import Measurements
+from studies.runner import run
 from studies.tuning import regret
-from studies.tuning.regret import Choice, Regret, draw, known, mean, regrets, words
+from studies.tuning.regret import Choice, draw, known, regrets, words
 from tilewright.bench.records import Run
 from tilewright.bench.run import NumpyBaseline
 from tilewright.core.problem import Problem
@@ -60,10 +60,9 @@ def few(monkeypatch):
 
 def test_a_regret_is_the_picks_time_over_the_fastest(few):
     ((found, records),) = regrets(ENGINE, [Problem(16, 16, 16)], NumpyBaseline(), samples=2)
-    assert found.shape == "16x16x16"
+    assert found.problem.shape == "16x16x16"
     assert found.picked == "coalesced:BLOCK=32"
     assert found.factor >= 1
-    assert (found.factor == 1) == (found.picked == found.fastest)
     assert {name.split(":")[0] for name in found.times_us} == {"naive", "coalesced"}
     assert found.factor == found.times_us[found.picked] / min(found.times_us.values())
     near = {name for name, time_us in found.times_us.items() if time_us <= KEEP_WITHIN * min(found.times_us.values())}
@@ -74,30 +73,30 @@ def test_a_regret_is_the_picks_time_over_the_fastest(few):
     assert without.ratio is None
 
 
+def measure(*arguments):
+    return run("tuning.regret", "", regret.measurements, options=regret.options, arguments=["measure", *arguments])
+
+
 def test_what_is_found_is_written(few, tmp_path, capsys):
     path, records = tmp_path / "regret.json", tmp_path / "records.json"
     arguments = ["--problems", "2", "--largest", "8", "--engine", "emulator", "--records", str(records)]
-    assert regret.main([*arguments, "--json", str(path)]) == 0
+    assert measure(*arguments, "--out", str(path)) == 0
     out = capsys.readouterr().out
-    assert "2 problems:" in out
-    assert out.count("x the baseline") == 2
-    written = json.loads(path.read_text())
-    found = regret.load(path)[1]
-    assert [one.shape for one in found] == [one["shape"] for one in written["regrets"]]
+    assert out.count(" factor 1.") == 2 and out.count(" ratio ") == 2
+    written = Measurements.load(path).measurements
+    assert [one.facts["configs"] for one in written][1] == [], "each config is named once"
+    _, found = regret.load(path)
+    assert [one.problem.shape for one in found] == [one.what["shape"] for one in written]
     for one in found:
-        assert one.fastest == min(one.times_us, key=one.times_us.get)
-        assert one.factor == pytest.approx(one.times_us[one.picked] / one.times_us[one.fastest], rel=1e-4)
-    assert {record.shape for record in Run.load(records).records} == {one["shape"] for one in written["regrets"]}
-    assert regret.main([*arguments, "--json", str(path / "x")]) == 2
-    assert "--json takes a path for a file of regrets, got" in capsys.readouterr().err
+        assert one.factor == pytest.approx(one.times_us[one.picked] / min(one.times_us.values()), rel=1e-4)
+        assert {name.split(":")[0] for name in one.times_us} == {"naive", "coalesced"}
+    assert {record.shape for record in Run.load(records).records} == {one.what["shape"] for one in written}
+    assert measure(*arguments, "--out", str(path / "x")) == 2
+    assert "--out takes a path for a file of measurements, got" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["--problems", "--largest"])
 def test_there_must_be_something_to_draw(name, capsys):
     with pytest.raises(SystemExit):
-        regret.main([name, "0"])
-    assert f"{name} must be at least 1, got 0" in capsys.readouterr().err
-
-
-def test_the_mean_is_geometric():
-    assert mean([Regret("", "", "", 1.0), Regret("", "", "", 4.0)]) == pytest.approx(2)
+        measure("--out", "a.json", name, "0")
+    assert f"argument {name}: must be at least 1, got 0" in capsys.readouterr().err

@@ -7,11 +7,10 @@ import pytest
 
 from studies.results import paths
 from studies.tuning import page as tuning
-from studies.tuning.plots import landscape, plot_landscape, plot_search
 from studies.tuning.regret import Regret, load
 from tilewright.core.errors import RecordsError
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import find
-from tilewright.report.figures.svg import INK, PAPER
 from tilewright.tables.entry import Entry
 from tilewright.tables.table import Table
 from tilewright.tuning.journal import Journal, Trial
@@ -49,7 +48,7 @@ def test_winners_are_shown_for_the_suites_and_counted_by_kernel_for_all_problems
     in_suite = entry(64, "a", 3, 2, 0.5, n=64)
     entries = [in_suite, entry(9, "b", 4, 2), entry(2, "a", 1.0, 2.0), entry(3, "a", 8.0, 1.0)]
     assert tuning.winners(entries).splitlines()[2:] == [
-        "| 64x64x64 | NN float32 | `a` | BLOCK=32 | 3.000 | 2.000 | 1.50x | 0.50x |"
+        "| 64x64x64 | NN float32 | `a` | BLOCK=32 | 3.000 | 2.000 | 1.50x | 0.50x |  |"
     ]
     assert tuning.kernels(entries).splitlines()[2:] == [
         "| NN float32 | `a` | 3 | 2x1x1 | 64x64x64 | 1.82x |",
@@ -64,32 +63,14 @@ def test_the_best_so_far_counts_what_was_timed_in_full():
 
 
 def test_a_landscape_holds_the_best_of_each_pair_and_gaps():
-    columns, rows, cells = landscape(TRIALS, "BM", "BN")
+    _, _, columns, rows, cells = tuning.landscape(TRIALS, "BM", "BN")
     assert (columns, rows) == ([64, 128], [64, 128])
     assert cells == [[pytest.approx(200), pytest.approx(90)], [pytest.approx(150), None]]
 
 
-@pytest.mark.further
-def test_the_plots_are_drawn_alike_from_the_same_trials(tmp_path):
-    for name in ("a", "b"):
-        plot_landscape(TRIALS, [("BM", "BN"), ("TM", "TN")], tmp_path / f"map-{name}.svg", "title")
-        plot_search({"one": tuning.best_so_far(TRIALS)}, tmp_path / f"search-{name}.svg", "title")
-    for plot in ("map", "search"):
-        one, other = ((tmp_path / f"{plot}-{name}.svg").read_bytes() for name in ("a", "b"))
-        assert len(one) > 5000
-        assert one == other
-
-
-def test_dark_pages_have_dark_plots(tmp_path):
-    plot_landscape(TRIALS, [("BM", "BN")], tmp_path / "map.svg", "title")
-    plot_search({"one": tuning.best_so_far(TRIALS)}, tmp_path / "search.svg", "title")
-    for plot in ("map", "search"):
-        drawn = (tmp_path / f"{plot}.svg").read_text()
-        replaced = dict(re.findall(r'\[style\*="(\w+: #\w+)"\]{\w+:(#\w+)!important}', drawn))
-        assert replaced[f"fill: {PAPER}"] != PAPER
-        used = set(re.findall(r'style="[^"]*?((?:fill|stroke): #[0-9a-f]+)', drawn))
-        assert {f"fill: {PAPER}", f"fill: {INK}", f"stroke: {INK}"} <= used
-        assert not used & {"fill: #000000", "stroke: #000000"}
+def test_a_search_is_drawn_until_all_have_ended():
+    svg = tuning.search_chart({"one": tuning.best_so_far(TRIALS), "other": [(1.0, 50.0), (20.0, 60.0)]}, "title")
+    assert all(f">{text}<" in svg for text in ("title", "one", "other", "a tenth of the time", "seconds of searching"))
 
 
 @pytest.mark.further
@@ -131,28 +112,30 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
     gpu = {"name": "a GPU", "compute_capability": "9.0"}
     now = f"naive:{naive.config()}"
     found = [
-        Regret("8x9x10", "split_k:BM=16,BN=32", now, 1.21, times_us={"split_k:BM=16,BN=32": 12.1, now: 10.0}),
-        Regret("1x1x1", "coalesced:BLOCK=32", "coalesced:BLOCK=32", 1.0, ratio=0.9),
+        Regret(Problem(8, 9, 10), "split_k:BM=16,BN=32", 1.21, {"split_k:BM=16,BN=32": 12.1, now: 10.0}),
+        Regret(Problem(1, 1, 1), "coalesced:BLOCK=32", 1.0, {"coalesced:BLOCK=32": 1.0}, ratio=0.9),
     ]
-    runs = [({"gpu": gpu, "revision": "abc"}, found[:1]), ({"gpu": gpu, "revision": "def"}, found[1:])]
+    at = {"gpu": gpu, "date": "2026-11-25T01:00:00"}
+    runs = [(at | {"revision": "abc"}, found[:1]), (at | {"revision": "def"}, found[1:])]
     tabled = Table("NVIDIA H200", (9, 0))
     text = tuning.regret(runs, tabled)
     assert "2 problems that were in no table: 10.0% longer in the geometric mean. What is picked now took" in text
     assert "took, in the same runs, 0.0% longer" in text
     assert "on the 1 that still are in none and on which it was measured." in text
     assert "1 picks ran next to cuBLAS: 0.90x as fast in the geometric mean, slower on 1x1x1 (0.90x)." in text
-    assert "| abc | 1 | 0 | 21.0% | 21.0% | 0.0% |" in text
-    assert "| def | 1 | 1 | 0.0% | 0.0% |  |" in text
+    assert "| a GPU, 2026-11-25, abc | 1 | 0 | 21.0% | 21.0% | 0.0% |" in text
+    assert "| a GPU, 2026-11-25, def | 1 | 1 | 0.0% | 0.0% |  |" in text
     assert "| 8x9x10 | `split_k` | BM=16, BN=32 | 21.0% | 0.0% |" in text
     assert "| 1x1x1 | `coalesced` | BLOCK=32 | 0.0% |  |" in text
     one = Entry(m=8, n=9, k=10, case="NN float32", kernel="naive", config={}, gflops=1)
     text = tuning.regret(runs, tabled.merged([one]))
-    assert "| abc | 1 | 0 | 21.0% | 21.0% |  |" in text
+    assert "| a GPU, 2026-11-25, abc | 1 | 0 | 21.0% | 21.0% |  |" in text
     assert "8x9x10" not in text
     assert "picked now" not in text
     other = replace(one, case="NN bfloat16->bfloat16")
     assert "| 8x9x10 | `split_k` |" in tuning.regret(runs, tabled.merged([other]))
-    in_half = [(runs[0][0], [found[0]._replace(case=other.case)])]
+    half = Problem(8, 9, 10, Arithmetic("bfloat16", "bfloat16"))
+    in_half = [(runs[0][0], [found[0]._replace(problem=half)])]
     assert "8x9x10" not in tuning.regret(in_half, tabled.merged([other]))
 
 
@@ -160,7 +143,7 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
 def test_a_corrupt_file_of_picks_is_an_error(tmp_path, text):
     path = tmp_path / "regret.json"
     path.write_text(text)
-    with pytest.raises(RecordsError, match=r"regret.json is not what tuning.regret writes"):
+    with pytest.raises(RecordsError, match=r"regret.json is not a file of records"):
         load(path)
 
 

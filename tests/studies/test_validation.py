@@ -1,15 +1,15 @@
 """The comparison with Nsight Compute: how it is made, kept, judged and shown."""
 
-import copy
-import json
+from argparse import Namespace
 
 import pytest
 
 from studies.counters import validation
+from studies.record import Measurement, Measurements
 from studies.results import path
 from tilewright.bench import ncu
-from tilewright.core.errors import EngineUnavailableError, RecordsError
-from tilewright.core.gpus import gpu_named
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.engines.emulator.engine import EmulatorEngine
 
 COALESCED = {
     "launch": {
@@ -28,36 +28,34 @@ COALESCED = {
         "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": 512,
         "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 64**3,
     },
-    "explained": None,
 }
+GPU = {"name": "NVIDIA H200", "compute_capability": "9.0"}
+ENVIRONMENT = {"gpu": GPU, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
 
 
-@pytest.fixture
-def comparison(tmp_path):
-    path = tmp_path / "comparison.json"
-    environment = {"gpu": {"name": "NVIDIA H200", "compute_capability": "9.0"}}
-    path.write_text(json.dumps({"environment": environment, "rows": [copy.deepcopy(COALESCED)]}))
-    return path
+def comparison(**changes):
+    """A run of one launch, with some counts of the profiler changed."""
+    facts = COALESCED | {"ncu": COALESCED["ncu"] | changes}
+    one = Measurement(what={"shape": "64x64x64"}, way="coalesced", facts=facts)
+    return validation.explained_anew(Measurements(environment=ENVIRONMENT, measurements=[one]))
 
 
 @pytest.mark.further
-def test_what_is_profiled_is_explained(comparison, capsys):
-    facts = validation.compare(comparison, validation.SHAPES, explain_only=True)
-    assert validation.load(comparison) == facts
-    assert list(validation.failures(facts)) == []
-    assert "coalesced 64x64x64: equal" in capsys.readouterr().out
-    row = validation.markdown(facts).splitlines()[-1]
+def test_what_is_profiled_is_explained():
+    run = comparison()
+    (one,) = run.measurements
+    assert one.right and one.facts["differ"] == "none"
+    assert list(validation.failures(one)) == []
+    row = validation.markdown(run).splitlines()[-1]
     assert row.startswith("| `coalesced` | 64x64x64 | 16,384 | 40,960 | 128 | 512 | 262,144 |")
 
 
-def test_differences_are_told_and_shown(comparison, capsys):
-    kept = json.loads(comparison.read_text())
-    kept["rows"][0]["ncu"]["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] += 1
-    comparison.write_text(json.dumps(kept))
-    facts = validation.compare(comparison, validation.SHAPES, explain_only=True)
-    assert list(validation.failures(facts)) == ["coalesced 64x64x64: global load sectors 40,960, not 40,961"]
-    assert "40,961 (-0.00%)" in validation.markdown(facts)
-    assert "global load sectors -0.00%" in capsys.readouterr().out
+def test_differences_are_told_and_shown():
+    run = comparison(**{"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 40_961})
+    (one,) = run.measurements
+    assert list(validation.failures(one)) == ["coalesced 64x64x64: global load sectors 40,960, not 40,961"]
+    assert "40,961 (-0.00%)" in validation.markdown(run)
+    assert "global load sectors -0.00%  WRONG" in str(one)
 
 
 def test_shared_memory_may_be_off_by_a_twentieth():
@@ -67,8 +65,9 @@ def test_shared_memory_may_be_off_by_a_twentieth():
         explained[group]["bank_conflicts"] = 0
     metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
     for theirs, failed in ((104, 0), (96, 0), (110, 1)):
-        row = COALESCED | {"ncu": {metric: theirs}, "explained": explained}
-        assert len(list(validation.failures({"rows": [row]}))) == failed
+        facts = COALESCED | {"ncu": {metric: theirs}, "explained": explained}
+        one = Measurement(what={"shape": "64x64x64"}, way="coalesced", facts=facts)
+        assert len(list(validation.failures(one))) == failed
 
 
 def test_rungs_1_to_12_on_an_aligned_and_an_odd_shape():
@@ -78,30 +77,23 @@ def test_rungs_1_to_12_on_an_aligned_and_an_odd_shape():
     assert listed[-1].kernel == "async_copy"
 
 
-def test_it_needs_a_gpu_to_profile(tmp_path, monkeypatch):
+def test_it_needs_a_gpu_to_profile(monkeypatch):
     monkeypatch.setattr(ncu, "cuda_unavailable", lambda: "no driver")
     with pytest.raises(EngineUnavailableError, match="no driver"):
-        validation.compare(tmp_path / "comparison.json", validation.SHAPES)
+        next(validation.measurements(EmulatorEngine(), Namespace(shape=None)))
 
 
 @pytest.mark.further
 def test_the_committed_comparison_agrees_and_the_emulator_still_counts_so(request):
     """All of it as it was explained when it was made, and some of it explained anew."""
-    facts = validation.load(request.config.rootpath / path("counters"))
-    assert len(facts["rows"]) == 24
-    assert list(validation.failures(facts)) == []
-    gpu = gpu_named("H200")
-    for row in facts["rows"]:
-        launch = row["launch"]
-        if launch["kernel"] in ("shared_tiled", "padded", "async_copy") and launch["shape"] == "197x131x67":
-            assert validation.explained(ncu.ProfiledLaunch(**launch), gpu) == row["explained"]
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"rows": []}', '{"environment": {}, "rows": [{}]}'])
-def test_what_is_no_comparison_is_refused(tmp_path, text):
-    path = tmp_path / "comparison.json"
-    path.write_text(text)
-    with pytest.raises(RecordsError, match="not a comparison"):
-        validation.load(path)
-    with pytest.raises(RecordsError, match="cannot read"):
-        validation.load(tmp_path / "missing.json")
+    run = Measurements.load(request.config.rootpath / path("counters"))
+    assert len(run.measurements) == 24
+    assert all(one.right and not list(validation.failures(one)) for one in run.measurements)
+    some = [
+        one
+        for one in run.measurements
+        if one.way in ("shared_tiled", "padded", "async_copy") and one.what["shape"] == "197x131x67"
+    ]
+    anew = validation.explained_anew(run.model_copy(update={"measurements": some})).measurements
+    assert len(some) == 3
+    assert [one.facts["explained"] for one in anew] == [one.facts["explained"] for one in some]

@@ -1,20 +1,22 @@
 """Configs that pages compare: which there are, how they are measured, and what tables are made of them."""
 
-import sys
-
 import pytest
 
 from studies import published
+from studies.results import runs
+from studies.runner import run
 from studies.worklog import variations as tables
 from studies.worklog import varying as variations
-from studies.worklog.variations import Varied
 from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, swept, tasks
 from tilewright.bench.records import Baseline, LaunchedKernel, Run, Times
 from tilewright.bench.run import NumpyBaseline
 from tilewright.core.problem import Problem
-from tilewright.engines.registry import resolve_engine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
+
+H100 = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0"}
+H200 = {"name": "NVIDIA H200", "compute_capability": "9.0"}
+ENVIRONMENT = {"gpu": H100, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
 
 
 def of(tasks, shape):
@@ -40,38 +42,20 @@ def test_what_pages_compare_is_measured():
 
 
 def test_every_problem_is_measured_and_written(monkeypatch, tmp_path, capsys):
-    emulator, kernel = resolve_engine("emulator"), find("coalesced")
+    kernel = find("coalesced")
     small = [Task(Problem(8, 8, size), [Choice(kernel, kernel.config())]) for size in (4, 5)]
-    monkeypatch.setattr(variations, "resolve_engine", lambda name: emulator)
     monkeypatch.setattr(variations, "baseline_library", lambda engine: NumpyBaseline())
     monkeypatch.setattr(variations, "tasks", lambda: small)
-    monkeypatch.setattr(sys, "argv", ["variations", "--out", str(tmp_path / "v.json"), "--samples", "1"])
-    assert variations.main() == 0
+    arguments = ["measure", "--out", str(tmp_path / "v.json"), "--samples", "1", "--engine", "emulator"]
+    given = {"options": variations.options, "kind": Run}
+    assert run("worklog.varying", "", variations.measurements, arguments=arguments, **given) == 0
     written = Run.load(tmp_path / "v.json").records
     assert [(one.kernel, one.k) for one in written] == [("coalesced", 4), ("coalesced", 5)]
-    assert "8x8x5 NN float32: 1 configs, fastest coalesced" in capsys.readouterr().out
-    small.append(Task(Problem(8, 8, 6), [Choice(kernel, kernel.config())]))
-    assert variations.main() == 0
-    more = Run.load(tmp_path / "v.json").records
-    assert more[:2] == written
-    assert [one.k for one in more] == [4, 5, 6]
+    assert "8x8x5 NN float32  coalesced: " in capsys.readouterr().out
     (tmp_path / "other.txt").write_text("mine")
-    monkeypatch.setattr(sys, "argv", ["variations", "--out", str(tmp_path / "other.txt")])
-    assert variations.main() == 2
+    arguments[2] = str(tmp_path / "other.txt")
+    assert run("worklog.varying", "", variations.measurements, arguments=arguments, **given) == 2
     assert (tmp_path / "other.txt").read_text() == "mine"
-
-
-def test_records_of_another_gpu_are_not_continued(monkeypatch, tmp_path, capsys, make_record):
-    path = tmp_path / "v.json"
-    Run(environment={"gpu": {"name": "NVIDIA H100"}}, records=[make_record()]).save(path)
-    before = path.read_bytes()
-    monkeypatch.setattr(variations, "resolve_engine", lambda name: resolve_engine("emulator"))
-    monkeypatch.setattr(variations, "baseline_library", lambda engine: None)
-    monkeypatch.setattr(variations, "environment", lambda engine: {"gpu": {"name": "NVIDIA H200"}})
-    monkeypatch.setattr(sys, "argv", ["variations", "--out", str(path)])
-    assert variations.main() == 2
-    assert "--out takes records of this GPU, NVIDIA H200, to continue" in capsys.readouterr().err
-    assert path.read_bytes() == before
 
 
 @pytest.fixture
@@ -88,12 +72,12 @@ def records(make_record):
             sizes = {"m": task.problem.m, "n": task.problem.n, "k": task.problem.k, "dtype": task.problem.dtype}
             speeds = {"gflops": 1000.0 * number, "ratio": number / 10, "baseline": baseline}
             made.append(make_record(kernel=kernel.name, rung=kernel.rung, config=dict(config), **sizes, **speeds))
-    return Varied(made, "H100")
+    return Run(environment=ENVIRONMENT, records=made)
 
 
 def test_the_committed_run_names_its_gpu():
-    varied = tables.load("variations")
-    assert varied.records and varied.gpu == "H100"
+    (varied,) = runs("variations")
+    assert varied.records and varied.gpu.name == "H100"
 
 
 def test_cublas_kernels_are_named_by_size(records):
@@ -115,7 +99,7 @@ def test_the_sweep_is_a_table_and_curves(records):
     rows = tables.sweep(records).splitlines()[4:]
     assert len(rows) == len(list(swept()))
     assert rows[0].startswith("| 4 thread_tiled_1d | 16 | 1 x 2 | ")
-    text = tables.sweep_figure(records).render("title")
+    text = tables.sweep_figure(records)
     assert "thread_tiled_2d, TILE 64" in text and "results of a thread" in text
 
 
@@ -128,7 +112,12 @@ def test_orders_of_tiles_differ_in_nothing_else(records, make_record):
     sizes = {"m": 4096, "n": 4096, "k": 4096, "kernel": "tma_packed"}
     configs = ({"BM": 1, "RASTER": 1}, {"BM": 1, "RASTER": 8}, {"BM": 2, "RASTER": 8}, {"BM": 3, "RASTER": 1})
     tuned = [make_record(config=config, gflops=500.0 + n, **sizes) for n, config in enumerate(configs)]
-    rows = tables.orders(records, Varied(tuned, "H200")).splitlines()[2:]
+    *rows, _, measured = tables.orders(
+        records, Run(environment=ENVIRONMENT | {"gpu": H200}, records=tuned)
+    ).splitlines()[2:]
+    assert measured == (
+        "Measured on an NVIDIA H200, 2026-11-25, revision abc1234; NVIDIA H100 80GB HBM3, 2026-11-25, revision abc1234."
+    )
     assert rows == [
         "| `tma_packed` | float32 | 4096x4096x4096 | H200 | 500.0 | 8 | 501.0 (1.002) |",
         "| `gemm_sm90` | bfloat16 | 8192x8192x8192 | H100 | 1,000 | 32 | 6,000 (6.000) |",

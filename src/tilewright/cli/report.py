@@ -9,7 +9,6 @@ from tilewright.cli import check, explain, sass
 from tilewright.cli.streams import notes
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import Output, check_outputs, parsed
-from tilewright.report import kinds
 from tilewright.report.figures import explained
 from tilewright.report.html import page, sources
 from tilewright.tables import table
@@ -22,8 +21,6 @@ _OTHERS = (
     explained.KIND,
     page.KIND,
     table.KIND,
-    kinds.COUNTERS,
-    *kinds.OF_REPOSITORY,
 )
 """Kinds of files that this package writes and that no page is made of."""
 
