@@ -190,7 +190,6 @@ def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
 
 SHARED = [
     ("split_k", {"WORKERS": 2}, Problem(300, 200, 700), 7),
-    ("tma_transposed", {"BUNDLE": 2}, Problem(257, 385, 256), 9),
 ]
 
 

@@ -23,12 +23,11 @@ from tilewright.engines.sequence import Copy, Signal, Wait  # noqa: E402
 TIMEOUT_S = 120
 
 
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
+def outcomes(folder):
     """What each check gave in each of two processes: '' where it is right."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    path = tmp_path_factory.mktemp("ranks") / "store"
+    path = folder / "store"
     processes = [context.Process(target=ranks.main, args=(rank, str(path), results)) for rank in (0, 1)]
     for process in processes:
         process.start()
@@ -47,10 +46,10 @@ def outcomes(tmp_path_factory):
 
 
 @pytest.mark.further
-@pytest.mark.parametrize("name", ranks.CHECKS)
-def test_on_two_processes(outcomes, name):
-    for rank in (0, 1):
-        assert outcomes.get((rank, name), "did not run") == "", f"rank {rank}: {outcomes.get((rank, name))}"
+def test_on_two_processes(tmp_path):
+    found = outcomes(tmp_path)
+    expected = {(rank, name): "" for rank in (0, 1) for name in ranks.CHECKS}
+    assert {one: found.get(one, "did not run") for one in expected} == expected
 
 
 class Work(NamedTuple):
