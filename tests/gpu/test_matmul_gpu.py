@@ -13,7 +13,6 @@ from cuda.bindings import driver
 import tilewright
 from tilewright import ArrayError, DtypeError, on_gpu
 from tilewright.core.dtypes import FLOAT8
-from tilewright.engines import staging
 from tilewright.engines.driver import check as check_driver
 from tilewright.kernels import KERNELS
 
@@ -228,9 +227,9 @@ def watch_copies(engine, monkeypatch):
         return status
 
     def watch(name, to_host):
-        copy = getattr(staging, name)
+        copy = getattr(driver, name)
         monkeypatch.setattr(
-            staging, name, lambda to, of, size, stream: watched(copy, to_host, size, stream, to, of, size)
+            driver, name, lambda to, of, size, stream: watched(copy, to_host, size, stream, to, of, size)
         )
 
     def of_pinned(plan, stream, copy=driver.cuMemcpy2DAsync):
