@@ -53,7 +53,7 @@ def one_sign(k):
 
 @pytest.mark.first(6)
 @promoting
-@pytest.mark.parametrize(("inputs", "k"), zip(ORDINARY, cycle((64, 1024))))  # they take turns
+@pytest.mark.parametrize(("inputs", "k"), [*zip(ORDINARY, cycle((64, 1024)))])  # they take turns
 def test_promoted_sums_err_no_more_than_those_of_float32(name, overrides, inputs, k):
     a, b = ORDINARY[inputs](np.random.default_rng(k), 64, 64, k)
     of_elements, of_all = errors(product(a, b, name, overrides), a, b)
