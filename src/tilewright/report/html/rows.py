@@ -93,16 +93,17 @@ def changes(comparison: Comparison, name: str) -> SortableTable:
     rows = []
     for change in comparison.changes:
         sides = (change.before, change.after)
-        speeds = [
-            Cell(duration(side.time_us), side.time_us, "emulated") if comparison.emulated else _speed(side.gflops)
-            for side in sides
-        ]
-        ratios = [_percent(side.ratio) for side in sides] * (not comparison.emulated)
+        if comparison.emulated:
+            times = [side.timed.time_us.median for side in sides]
+            speeds, ratios = [Cell(duration(time), time, "emulated") for time in times], []
+        else:
+            speeds = [_speed(side.timed.gflops) for side in sides]
+            ratios = [_percent(None if side.of_baseline else side.record.ratio) for side in sides]
         style = "faster" if change.is_faster else "slower" if change.is_slower else ""
         rows.append(
             [
                 Cell(change.title, f"{kernels.index(change.title):04}", "name"),
-                Cell(change.shape, comparison.shapes.index(change.shape)),
+                Cell(change.before.shape, comparison.shapes.index(change.before.shape)),
                 *speeds,
                 Cell(f"{change.ratio:.3f}", change.ratio, style),
                 *ratios,
