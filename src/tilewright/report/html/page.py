@@ -4,7 +4,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ def render(inputs: Inputs) -> str:
     data = json.dumps({"figures": figures, "searches": searches(inputs.trials)}, allow_nan=False, separators=(",", ":"))
     return templates.get_template("page.html.j2").render(
         sources=inputs.sources,
-        summaries=[summary(source, found) for source in inputs.sources],
+        points=found,
         comparisons=comparisons,
         parameters=list(
             dict.fromkeys(name for source in inputs.sources for one in source.run.every_result for name in one.config)
@@ -87,25 +87,6 @@ def render(inputs: Inputs) -> str:
     )
 
 
-def summary(source: Source, some: Sequence[Point]) -> list[tuple[str, str]]:
-    """What to know of a file at a glance: a name and a value each."""
-    facts, records = source.run.environment, source.run.every_result
-    kernels, shapes = {record.kernel for record in records}, {record.shape for record in records}
-    lines = [("measured on", source.device)]
-    lines += [("date", str(facts["date"]).replace("T", " ").replace("+00:00", " UTC"))] if "date" in facts else []
-    lines += [("revision", str(facts["revision"]))] if "revision" in facts else []
-    lines += [("records", f"{len(records)}, {_count(kernels, 'kernel')} on {_count(shapes, 'shape')}")]
-    wrong = sum(not record.verified for record in records)
-    lines += [("results", f"{wrong} of {len(records)} wrong" if wrong else "all verified")]
-    if source.emulated:
-        return lines
-    fastest: dict[str, Point] = {}
-    for point in sorted((point for point in some if point.source is source), key=lambda point: -point.record.gflops):
-        fastest.setdefault(point.series.kind, point)
-    lines += [(f"fastest in {kind}", _fastest(point)) for kind, point in fastest.items()]
-    return lines
-
-
 def environments(sources: Sequence[Source]) -> list[tuple[str, list[str], bool]]:
     """A row a fact: its name, what it is in each file (empty where a file does not say), and whether files differ."""
     facts = [dict(_flat(source.run.environment)) for source in sources]
@@ -120,18 +101,6 @@ def _flat(facts: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
             yield from _flat(value, f"{prefix}{name}: ")
         else:
             yield f"{prefix}{name}", str(value)
-
-
-def _fastest(point: Point) -> str:
-    """A point's speed, its share of the peak of what its kernel computes in, its kernel and its sizes."""
-    record, gpu = point.record, point.source.gpu
-    peak = gpu and gpu.peak_tflops(record.arithmetic)
-    share = f", {record.gflops / peak / 10:.0f}% of the {record.arithmetic} peak" if peak else ""
-    return f"{record.gflops:,.0f} GFLOP/s{share}: {record.picked or record.kernel} on {point.shape}"
-
-
-def _count(some: Sized, name: str) -> str:
-    return f"{len(some)} {name}{'s' * (len(some) != 1)}"
 
 
 def _figures(
