@@ -25,12 +25,12 @@ from tilewright.analysis.roofline import (
     moved,
     roofline,
 )
-from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.traffic import Group, Traffic
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.gpus import OLDEST, Gpu, limits
 from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.core.problem import Problem, Scalars
+from tilewright.engines.emulator.symbols import SourceLine
 from tilewright.engines.relayouts import as_read
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant

@@ -12,13 +12,13 @@ from tilewright.analysis.instruction_mix import Widths
 from tilewright.analysis.machine_code import MachineCode, code_of
 from tilewright.analysis.occupancy import held
 from tilewright.analysis.roofline import ARITHMETIC, L1, MEMORY, SHARED, Through, moved, roofline
-from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.traffic import OF_FRAGMENTS, Traffic, traffic_of
 from tilewright.core.errors import CompileError, LaunchError
 from tilewright.core.gpus import OLDEST, Gpu, limits
 from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.engines.emulator.counting import LaunchCounter, synchronises
 from tilewright.engines.emulator.program import TOGETHER_LIMIT, WaitsForBlocksError
+from tilewright.engines.emulator.symbols import SourceLine
 from tilewright.kernels.launches import Launch
 
 LAUNCH = "launch"
