@@ -277,6 +277,13 @@ class Record(Result, Timed):
         return ours / theirs if ours is not None and theirs else None
 
     @property
+    def apart_ratio(self) -> float | None:
+        """The kernel's speed over the baseline's where runs follow other work; None where that was not measured."""
+        if self.apart_us is None or self.baseline is None or self.baseline.apart_us is None:
+            return None
+        return self.baseline.apart_us.median / self.apart_us.median if self.apart_us.median > 0 else None
+
+    @property
     def baseline_arithmetic(self) -> str:
         """The arithmetic of the baseline: it rounds factors as the kernel does, but makes no products of terms."""
         return self.dtype if self.precision in TERM_PRECISIONS else self.arithmetic
