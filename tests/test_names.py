@@ -11,9 +11,9 @@ import tilewright
 SHARED = {
     *("Case", "Copy", "Division", "Group", "Instruction", "Job"),
     *("Kind", "Launch", "Matrix", "Measured", "Needs", "Number", "Operand"),
-    *("Operands", "Operations", "Parameter", "Plan", "Point", "Product", "Program"),
+    *("Operands", "Parameter", "Plan", "Point", "Product", "Program"),
     *("Progress", "Record", "Request", "Roofline", "Row", "Sequence", "Shape", "Sizes"),
-    *("Source", "SourceLine", "Staging", "Step", "Tile", "Work"),
+    *("Source", "Staging", "Step", "Tile", "Work"),
 }
 """Names of more than one class, as yet: the list only shrinks."""
 

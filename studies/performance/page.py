@@ -5,28 +5,32 @@ Run as `python -m studies.performance write` from the root of a checkout (`make 
 """
 
 import io
-from collections.abc import Iterable, Sequence
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, RenderableType
 
 from studies import published
 from studies.counters import nearness, validation
 from studies.pages import redraw
-from studies.performance import calls, changes, picks, spread, term_products
+from studies.performance import changes, picks, term_products
 from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.precisions import tables as precisions
 from studies.profiles import tables as profiles
 from studies.record import Measurements
 from studies.results import H200, every_run, path, paths, runs
-from studies.templates import block, section
+from studies.templates import block, is_stale, section
 from tilewright.bench.records import Record, Result, Run
 from tilewright.bench.suites import shapes
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.kernels import KERNELS, recorded
 from tilewright.report import course
+from tilewright.report.calls import CAPTION, FORMS, HEADS, Row, rows
 from tilewright.report.ratios import baseline_speed, quotient
 from tilewright.report.tables import bench_table
 from tilewright.report.verified import count, course_table
@@ -39,6 +43,12 @@ GUARDED = "4092x4092x4092"
 """A size near that of HEADLINE which no tile divides."""
 
 _TEMPLATE = "performance/page.md.j2"
+
+FEWEST_RUNS = 3
+"""Of a problem, for the spread of cuBLAS's speed to be listed."""
+
+Speeds = Mapping[tuple[str, str], Sequence[float]]
+"""Of cuBLAS, in GFLOP/s, one a run: by sizes and what it computed in."""
 
 
 def write() -> None:
@@ -75,7 +85,7 @@ def write() -> None:
         "nearness": nearness.section(),
         "counters": block(_TEMPLATE, "counters", run=Measurements.load(path("bank conflicts"))),
         "environment": block(_TEMPLATE, "environment", facts=run.environment.items()),
-        "spread": spread.markdown(list(every_run(H200).values())),
+        "spread": spread(list(every_run(H200).values())),
         "profiles": profiles.section(Measurements.load(path("profiles"))),
         "requests": profiles.of_library(Measurements.load(path("profiles of the library"))),
         "guards": guards(records),
@@ -213,4 +223,51 @@ def end_to_end(of: Iterable[Run]) -> str:
     by_gpu: dict[str, list[Run]] = {}
     for run in of:
         by_gpu.setdefault(run.environment["gpu"]["name"], []).append(run)
-    return "\n\n".join(map(calls.markdown, by_gpu.values()))
+    return "\n\n".join(map(calls, by_gpu.values()))
+
+
+def calls(runs: Sequence[Run]) -> str:
+    """What a caller sees on one GPU: means over each case, and calls that return a new result, of row-major factors.
+    Empty where no calls were timed."""
+    found = [(row, is_stale(row.record, run)) for run in runs for row in rows(run.records)]
+    if not found:
+        return ""
+    by_case: dict[tuple[str, str], list[Row]] = {}
+    for row, _ in found:
+        by_case.setdefault((row.record.case, row.form), []).append(row)
+    shown = [(row, stale) for row, stale in found if (row.record.layout, row.form) == ("NN", FORMS[0])]
+    given: dict[str, Any] = {
+        "runs": runs,
+        "rows": [row for row, _ in found],
+        "cases": by_case.values(),
+        "row_major": shown,
+    }
+    given |= {"caption": CAPTION, "heads": HEADS, "form": FORMS[0], "mean": statistics.geometric_mean}
+    return block(_TEMPLATE, "calls", slowest=_slowest, **given)
+
+
+def _slowest(found: Sequence[Row]) -> Row:
+    """Where a call is slowest by wall time, next to the framework's."""
+    return min(found, key=lambda row: row.wall[1] / row.wall[0])
+
+
+def speeds(runs: Iterable[Run]) -> Speeds:
+    """cuBLAS's speeds in each run, on row-major matrices."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for run in runs:
+        of_run = {}
+        for record in run.records:
+            if record.baseline and record.engine == "cuda" and record.layout == "NN":
+                results = "" if record.out_dtype == "float32" else f", results {record.out_dtype}"
+                of_run[record.shape, f"{record.baseline_arithmetic}{results}"] = record.baseline.gflops
+        for problem, gflops in of_run.items():
+            found[problem].append(gflops)
+    return found
+
+
+def spread(runs: Sequence[Run]) -> str:
+    """A table of the problems that were measured in several runs, those with the most runs first."""
+    found = sorted(speeds(runs).items(), key=lambda one: -len(one[1]))
+    having = [run for run in runs if speeds([run])]
+    listed = [one for one in found if len(one[1]) >= FEWEST_RUNS]
+    return block(_TEMPLATE, "spread", spread=listed, runs=having)

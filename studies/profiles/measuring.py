@@ -34,12 +34,7 @@ LIBRARY = (
 
 def measured(one: Profile) -> Measurement:
     """A profile as it is kept: its time is that at the clocks that the profiler found."""
-    what: dict[str, str | int] = {
-        "shape": one.shape,
-        "dtype": one.dtype,
-        "out_dtype": one.out_dtype,
-        "layout": one.layout,
-    }
+    what = one.model_dump(include={"shape", "dtype", "out_dtype", "layout"})
     facts = {"rung": one.rung, "config": one.config, "launched": one.launched, "counters": one.counters}
     return Measurement(what=what, way=one.kernel, us=one.time_us, facts=facts)
 
@@ -61,7 +56,7 @@ def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled]) -> Profile:
         for name, value in longest.counters.items()
     }
     launched = [one.kernel for one in kernels]
-    return Profile(**dict(ncu.ProfiledLaunch.of_cublas(problem)), launched=launched, counters=counters)
+    return Profile(**dict(ncu.ProfiledLaunch.of(None, {}, problem)), launched=launched, counters=counters)
 
 
 def of_ladder(capability: tuple[int, int], shape: str = "") -> Iterator[Profile]:

@@ -120,11 +120,9 @@ class Worklog:
 
     def _swept(self) -> str:
         """What was measured of the tiles that a source sweeps, as a picture and a table."""
-        return f"![{self._sweep_caption}]({FIGURES.name}/{SWEEP})\n\n{variations.sweep(self.varied)}"
-
-    @property
-    def _sweep_caption(self) -> str:
-        return f"GFLOP/s of the RTX 3060 notes' kernels on one {self.varied.gpu.name}, over the results of a thread"
+        gpu = self.varied.gpu.name
+        caption = f"GFLOP/s of the RTX 3060 notes' kernels on one {gpu}, over the results of a thread"
+        return f"![{caption}]({FIGURES.name}/{SWEEP})\n\n{variations.sweep(self.varied)}"
 
     def _source_tables(self) -> Mapping[str, Fill]:
         facts, counts, varied = self.facts, self.of_sources, self.varied
@@ -145,27 +143,15 @@ class Worklog:
         }
 
     def _common(self) -> dict[str, Fill]:
-        facts = self.facts
-        return {
-            "gflops": facts.gflops,
-            "share": facts.share,
-            "times": facts.times,
-            "times_at": facts.times_at,
-            "error": facts.error,
-            "metric": facts.metric,
-            "least": facts.least,
-            "best_intensity": facts.best_intensity,
-        }
+        names = ("gflops", "share", "times", "times_at", "error", "metric", "least", "best_intensity")
+        return {name: getattr(self.facts, name) for name in names}
 
     def _fills(self, kernel: Kernel) -> Mapping[str, Fill]:
-        facts = self.facts
+        facts, tables = self.facts, ("counters", "measured", "limits", "caches")
         return self._common() | {
             "figure": partial(_figure_link, kernel),
             "code": partial(_code, kernel),
-            "counters": partial(facts.counters, kernel.name),
-            "measured": partial(facts.measured, kernel.name),
-            "limits": partial(facts.limits, kernel.name),
-            "caches": partial(facts.caches, kernel.name),
+            **{name: partial(getattr(facts, name), kernel.name) for name in tables},
             "in_use": partial(self._in_use, kernel),
             "signs": self.errors.signs,
             "predicted": partial(self.errors.predicted, kernel.name),

@@ -4,7 +4,8 @@ import pytest
 from listings import listing
 
 from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count, group, multiply_adds
-from tilewright.analysis.sass import SourceLine, parse
+from tilewright.analysis.sass import parse
+from tilewright.engines.emulator.symbols import SourceLine
 
 
 def read(*lines):

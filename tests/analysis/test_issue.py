@@ -6,9 +6,9 @@ from tilewright.analysis.control_flow import main_loop
 from tilewright.analysis.demand import issue
 from tilewright.analysis.machine_code import MachineCode
 from tilewright.analysis.sass import Instruction
-from tilewright.analysis.traffic import Operations
 from tilewright.core.gpus import gpu_named
 from tilewright.engines.base import CompileReport
+from tilewright.engines.emulator.counting import Operations
 
 H200, B200 = gpu_named("H200"), gpu_named("B200")
 OPERATIONS = Operations(ffma=32 * 8_000_000, fmul=0, fadd=0)

@@ -3,8 +3,9 @@
 import pytest
 from listings import listing
 
-from tilewright.analysis.sass import SourceLine, parse
+from tilewright.analysis.sass import parse
 from tilewright.core.errors import CompileError
+from tilewright.engines.emulator.symbols import SourceLine
 
 LOOP = """
     //## File "/some/where/kernel.cu", line 12

@@ -2,7 +2,8 @@
 
 from tilewright.analysis.instruction_mix import shared_widths
 from tilewright.analysis.machine_code import machine_code
-from tilewright.analysis.sass import Instruction, SourceLine
+from tilewright.analysis.sass import Instruction
+from tilewright.engines.emulator.symbols import SourceLine
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from library_cases import Case, Operands, multiply
 from tilewright import ProblemError
 from tilewright.core.problem import Arithmetic, Epilogue, Layout, Problem, Scalars
+from tilewright.engines.emulator.check import check_rows
 from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.engines.emulator.rows import check_rows
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.spec import Config
 from tilewright.kernels.takes import Variant

@@ -23,7 +23,7 @@ from tilewright.report.figures.coalescing import coalescing_panel
 from tilewright.report.figures.kernel_figure import KernelFigure, Roofline, bank_legend, excerpt, lane_legend
 from tilewright.report.figures.palette import ink_on, lane_color, spans
 from tilewright.report.figures.roofline import Point, roofline_panel
-from tilewright.report.figures.svg import Drawing, flow, wrap
+from tilewright.report.figures.svg import Drawing, flow, paragraph
 from tilewright.report.figures.tiling import patches
 from tilewright.report.measured import find_measured
 
@@ -281,7 +281,7 @@ def test_drawings_flow_into_lines():
 
 
 def test_lines_are_broken_between_words():
-    assert wrap("one two three", 10, 40) == ["one two", "three"]
+    assert re.findall(r">([^<]*)</text>", "".join(paragraph("one two three", 50).elements)) == ["one two", "three"]
 
 
 def test_ink_is_legible_on_every_lane():

@@ -9,7 +9,7 @@ from tilewright.bench.records import Baseline, LaunchedKernel, Run, Times
 from tilewright.report.html import charts
 from tilewright.report.html.comparison import compare
 from tilewright.report.html.page import colours, searches
-from tilewright.report.html.series import baseline_words, baselines, points, series_of, words
+from tilewright.report.html.series import baselines, points, series_of, words
 from tilewright.report.html.sources import Source
 from tilewright.tuning.journal import read
 
@@ -66,7 +66,8 @@ def test_words_on_a_baseline_name_its_error_and_the_kernels_it_ran(make_record):
     time = Times(min=90.0, median=100.0)
     baseline = Baseline(name="cuBLAS", version="13", time_us=time, gflops=5.0, kernels=kernels, error=2.5e-7)
     [point] = points([Source("run", Run(environment={}, records=[make_record(baseline=baseline)]))])
-    assert baseline_words(point) == (
+    [[of_baseline]] = baselines([point]).values()
+    assert words(of_baseline) == (
         "<b>cuBLAS 13</b><br>64x64x64, float32<br>5 GFLOP/s, median 100.00 us, fastest 90.00 us<br>error 2.5e-07<br>"
         "ran sgemm&lt;128&gt;<br>grid 8 x 4 x 1, block 256 x 1 x 1<br>run: an unknown GPU"
     )

@@ -1,5 +1,6 @@
 """The page of a report, as text, and the command that writes it."""
 
+import html
 import html.parser
 import json
 import re
@@ -11,7 +12,7 @@ import pytest
 from tilewright.bench.records import Error, Result, Run
 from tilewright.cli import main, report
 from tilewright.core.errors import LibraryError, RecordsError
-from tilewright.report.html import charts, page, rows
+from tilewright.report.html import charts, page
 from tilewright.report.html.sources import Inputs, Source, load
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&amp;\"'"
@@ -31,6 +32,22 @@ class Elements(html.parser.HTMLParser):
     def handle_data(self, data):
         if self.tags and self.tags[-1][0] == "script":
             self.scripts.append(data)
+
+
+def records_table(*sources):
+    """Headings of the page's table of records, those of parameters, and the texts of its rows."""
+    text = page.render(Inputs(sources, []))
+    table = text[text.index('<table id="records"') :]
+    head, *rows = table[: table.index("</table>")].split("<tr>")[1:]
+    headings = re.findall(r"<button[^>]*>(.*?)</button>", head)
+    parameters = re.findall(r'class="number parameter"[^>]*><button[^>]*>(.*?)</button>', head)
+    return headings, parameters, [list(map(html.unescape, re.findall(r"<td[^>]*>(.*?)</td>", row))) for row in rows]
+
+
+def card(source):
+    """What the page says of a file at a glance: names and values."""
+    text = page.render(Inputs([source], []))
+    return [tuple(map(html.unescape, one)) for one in re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text)]
 
 
 @pytest.fixture
@@ -56,8 +73,8 @@ def test_results_that_were_not_timed_have_errors_and_no_times(tilewright, tmp_pa
     assert tilewright("report", tmp_path / "run.json", "-o", tmp_path / "page.html")[0] == 0
     text = (tmp_path / "page.html").read_text()
     assert "1, 1 kernel on 1 shape" in text and "all verified" in text and "1.0e-07" in text
-    (row,) = rows.records([Source("run", Run(environment={}, records=[], results=[result]))]).rows
-    assert [cell.text for cell in row] == ["1", "naive", "64x64x64", "float32", "", "", "", "1.0e-07", "32"]
+    *_, [row] = records_table(Source("run", Run(environment={}, records=[], results=[result])))
+    assert row == ["1", "naive", "64x64x64", "float32", "", "", "", "1.0e-07", "32"]
 
 
 def test_the_command_writes_one_page_of_all_its_files(tilewright, tmp_path, make_run, write_journal):
@@ -210,24 +227,23 @@ def test_whatever_records_say_is_text(make_run, tmp_path, write_journal):
 def test_the_table_holds_every_record_with_what_was_picked_and_what_is_wrong(make_record):
     wrong = make_record(error=Error(relative_frobenius=None, limit=1e-6), verified=False)
     best = make_record(kernel="best", picked="split_k", precision="tf32", beta=0.5, config={"BK": 16})
-    table = rows.records([Source("run", Run(environment={}, records=[wrong, best]))])
-    assert [column.heading for column in table.columns][:5] == ["rung", "kernel", "m x n x k", "type", "GFLOP/s"]
-    first, second = ([cell.text for cell in row] for row in table.rows)
+    headings, parameters, [first, second] = records_table(Source("run", Run(environment={}, records=[wrong, best])))
+    assert headings[:5] == ["rung", "kernel", "m x n x k", "type", "GFLOP/s"]
     assert first == [
         "1", "naive", "64x64x64", "float32", "1,234", "50.0%", "2.50 ms", "1.00 us", "cuBLAS 13.1.0", "NaN WRONG",
         "32", "",
     ]  # fmt: skip
-    assert [column.heading for column in table.columns if column.parameter] == ["BLOCK_X", "BK"]
+    assert parameters == ["BLOCK_X", "BK"]
     assert second[-2:] == ["", "16"]
     assert second[1:4] == ["best: split_k", "64x64x64", "float32, tf32, beta=0.5"]
 
 
 def test_emulated_records_are_labelled_and_have_no_speed(make_run):
     emulated, real = Source("cpu", make_run(engine="emulator")), Source("gpu", make_run())
-    headings = [column.heading for column in rows.records([emulated]).columns]
+    headings, *_ = records_table(emulated)
     assert "GFLOP/s" not in headings and "of baseline" not in headings
-    [row, *_] = rows.records([emulated, real]).rows
-    assert [cell.text for cell in row][2:8] == ["cpu", "1024x1024x1024", "float32", "", "", "8.59 ms emulated"]
+    *_, [row, *_] = records_table(emulated, real)
+    assert row[2:8] == ["cpu", "1024x1024x1024", "float32", "", "", "8.59 ms emulated"]
     text = page.render(Inputs([emulated, real], []))
     assert "They are not GPU times, and say nothing of one." in text
     assert "there is nothing to compare" in text
@@ -243,7 +259,7 @@ def test_two_emulated_files_are_compared_by_their_times(make_run):
 
 def test_environments_stand_side_by_side_and_differences_are_marked(make_run):
     one, other = make_run(), make_run(gpu="NVIDIA L4")
-    found = rows.environments([Source("a", one), Source("b", other)])
+    found = page.environments([Source("a", one), Source("b", other)])
     facts = {name: (values, differs) for name, values, differs in found}
     assert facts["revision"] == (["abc1234", "abc1234"], False)
     assert facts["gpu: name"] == (["NVIDIA H200", "NVIDIA L4"], True)
@@ -253,7 +269,7 @@ def test_a_card_tells_a_file_at_a_glance(make_run, make_record):
     run = make_run()
     run = Run(environment=run.environment, records=[*run.records, make_record(verified=False, gflops=1e9)])
     source = Source("run", run)
-    lines = dict(page.summary(source, page.points([source])))
+    lines = dict(card(source))
     assert lines["date"] == "2026-11-21 09:47:14 UTC"
     assert lines["records"] == "9, 2 kernels on 5 shapes"
     assert lines["results"] == "1 of 9 wrong"
@@ -268,7 +284,7 @@ def test_a_card_names_the_fastest_points_of_the_chart(make_run, make_record):
     other = make_record(**picked | {"picked": "gemm_fp16x3"}, precision="fp16x3", promise="fp16x3", gflops=235_263.0)
     source = Source("run", Run(environment=make_run().environment, records=[wrong, make_record(), one, other]))
     found = page.points([source])
-    assert page.summary(source, found)[-2:] == [
+    assert card(source)[-2:] == [
         ("fastest in float32:fp16x3", "235,263 GFLOP/s, 66% of the fp16x3 peak: gemm_fp16x3 on 8192x8192x4096"),
         ("fastest in float32", "119,902 GFLOP/s, 67% of the bf16x6 peak: gemm_bf16x6 on 8192x8192x4096"),
     ]

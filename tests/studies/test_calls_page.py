@@ -2,12 +2,12 @@
 
 import pytest
 
-from studies.performance import calls
+from studies.performance import page
 from tilewright.bench.records import EndToEnd, PerCall, Run
 
 
 def markdown(records):
-    return calls.markdown([Run(environment={}, records=records)])
+    return page.calls([Run(environment={}, records=records)])
 
 
 def times(host, wall, framework="PyTorch 2.11"):

@@ -1,6 +1,6 @@
 """cuBLAS from run to run."""
 
-from studies.performance import spread
+from studies.performance import page
 from tilewright.bench.records import Baseline, Run, Times
 
 
@@ -15,7 +15,7 @@ def run(make_record, *speeds, **changes):
 def test_each_run_counts_once_and_few_runs_do_not(make_record):
     runs = [run(make_record, 500.0, 90.0), run(make_record, 550.0, 80.0), run(make_record, 525.0)]
     runs[0].records.append(runs[0].records[0])
-    assert spread.markdown(runs).splitlines()[2:] == [
+    assert page.spread(runs).splitlines()[2:] == [
         "| 1x64x64 | float32 | 3 | 500.0 | 550.0 | 1.100 |",
     ]
 
@@ -28,7 +28,7 @@ def test_only_the_same_work_is_compared(make_record):
         run(make_record, 9.0, engine="emulator"),
     ]
     runs = [*(run(make_record, gflops) for gflops in (500.0, 510.0, 505.0)), *others]
-    found = spread.speeds(runs)
+    found = page.speeds(runs)
     assert found["1x64x64", "float32"] == [500.0, 510.0, 505.0]
     assert found["1x64x64", "tf32"] == [800.0]
     assert found["1x64x64", "bfloat16, results bfloat16"] == [900.0]

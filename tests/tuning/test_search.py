@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 import planted
+from tilewright.bench.end_to_end import Stopwatch
 from tilewright.core.errors import EngineUnavailableError, TilewrightError
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.engines.apart import Apart
@@ -121,7 +122,8 @@ def test_what_was_stopped_is_tried_again_where_what_it_was_slower_than_is_not_se
 def test_a_first_sample_is_of_2_ms_or_100_runs_or_one(monkeypatch, run_us, runs):
     ran = []
     monkeypatch.setattr(worker_module, "work_on", lambda *_: lambda index, stream: ran.append(index))
-    monkeypatch.setattr(worker_module, "time", SimpleNamespace(perf_counter=lambda: len(ran) * run_us * 1e-6))
+    stopwatch = Stopwatch(ENGINE.synchronize, now=lambda: len(ran) * run_us * 1e-6)
+    monkeypatch.setattr(worker_module, "Stopwatch", lambda wait: stopwatch)
     assert _Bench(ENGINE, PROBLEM, Scalars())._short_sample(None) == pytest.approx(run_us)
     assert len(ran) == runs
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from tilewright.analysis.instruction_mix import Widths
 from tilewright.analysis.sampling import Plan, plan, tile_of_cluster
-from tilewright.analysis.sass import SourceLine
 from tilewright.core.errors import LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator import symbols
 from tilewright.engines.emulator.counting import BlockCounter, MemoryCounts, Operands, Site
+from tilewright.engines.emulator.symbols import SourceLine
 from tilewright.kernels.spec import Config, Kernel
 
 OPERATIONS, TILES = "operations", "tiles"
@@ -210,7 +210,7 @@ def _placed(sites: Sequence[Site]) -> Iterator[tuple[Site, SourceLine | None, So
             yield site, line, line
         else:
             place = places[site.library][site.place]
-            inner, outer = (SourceLine(*place[0]), SourceLine(*place[-1])) if place else (None, None)
+            inner, outer = (place[0], place[-1]) if place else (None, None)
             yield site, inner, outer
 
 

@@ -14,10 +14,11 @@ from tilewright.analysis.machine_code import MachineCode
 from tilewright.analysis.models.block import Demand
 from tilewright.analysis.models.staging import BARRIERS, GENERIC_LOAD, LOAD, UNSTAGED_LOADS, tensor_rate
 from tilewright.analysis.sass import Instruction
-from tilewright.analysis.traffic import Operations, Traffic
+from tilewright.analysis.traffic import Traffic
 from tilewright.core.gpus import Gpu, Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
+from tilewright.engines.emulator.counting import Operations
 from tilewright.kernels.families import Staging
 from tilewright.kernels.spec import Config, Kernel
 

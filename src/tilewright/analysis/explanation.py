@@ -11,7 +11,7 @@ from tilewright.analysis.demand import Issue, counted, issue
 from tilewright.analysis.instruction_mix import Widths, shared_widths
 from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.analysis.models.block import Demand
-from tilewright.analysis.occupancy import Held, occupancy
+from tilewright.analysis.occupancy import Held, held
 from tilewright.analysis.roofline import (
     ARITHMETIC,
     L1,
@@ -25,12 +25,12 @@ from tilewright.analysis.roofline import (
     moved,
     roofline,
 )
-from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.traffic import Group, Traffic
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.gpus import OLDEST, Gpu, limits
 from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.core.problem import Problem, Scalars
+from tilewright.engines.emulator.symbols import SourceLine
 from tilewright.engines.relayouts import as_read
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
@@ -180,10 +180,8 @@ def explain(
     traffic = counting.count(kernel, config, problem, widths, scalars=scalars, multiprocessors=gpu.multiprocessors)
     notes += traffic.notes
     notes += _merged(traffic)
-    bundle, static = kernel.bundle(config), report.shared_bytes or 0
     dynamic = kernel.shared_bytes(config, variant.layout)
-    threads = kernel.threads(config)
-    held = occupancy(gpu.multiprocessor, threads, report.registers or 0, bundle * dynamic + static, bundle)
+    block = held(report, gpu, kernel.threads(config), dynamic, kernel.bundle(config))
     blocks = 0 if problem.is_empty else kernel.grid(problem, config, gpu.multiprocessors)
     moves = moved(least_bytes(problem, scalars), traffic)
     demand = counted(kernel, config, problem, blocks, traffic, code, gpu) if code else None
@@ -194,18 +192,14 @@ def explain(
     if predicted and kernel.foreign:  # the model knows less of it than was counted
         predicted = predicted._replace(us=max(predicted.us, *line.times_us.values()))
     return Explanation(
+        **vars(block),
         kernel=kernel,
         config=config,
         problem=problem,
         scalars=scalars,
-        gpu=gpu,
         variant=variant,
         arch=arch,
-        report=report,
-        shared_bytes=dynamic + static // bundle,
-        threads=threads,
-        occupancy=held,
-        waves=Waves(blocks, held.blocks * gpu.multiprocessors),
+        waves=Waves(blocks, block.occupancy.blocks * gpu.multiprocessors),
         traffic=traffic,
         bytes=moves,
         roofline=line,

@@ -8,9 +8,7 @@ from pathlib import Path
 from tilewright.analysis import sass
 from tilewright.analysis.control_flow import main_loop
 from tilewright.analysis.machine_code import MachineCode
-from tilewright.analysis.occupancy import Held, occupancy
 from tilewright.core.errors import CompileError, ConfigError, KernelNotFoundError, nearest
-from tilewright.core.gpus import Gpu
 from tilewright.engines.base import CompileReport
 from tilewright.engines.machine_code_tools import assemble, disassemble, parse_report
 
@@ -35,14 +33,6 @@ class ForeignCode:
     """Of a cubin, spills are not known: None."""
     block: tuple[int, int, int] | None
     """Threads of a block, where the code says so."""
-
-
-def held(found: ForeignCode, gpu: Gpu, threads: int, dynamic_shared_bytes: int = 0) -> Held:
-    """How many blocks of this many threads, and bytes of dynamic shared memory, a multiprocessor of a GPU holds."""
-    report = found.code.report
-    shared = (report.shared_bytes or 0) + dynamic_shared_bytes
-    room = occupancy(gpu.multiprocessor, threads, report.registers or 0, shared)
-    return Held(gpu=gpu, report=report, shared_bytes=shared, threads=threads, occupancy=room)
 
 
 def is_code(text: str) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.analysis.sass import Instruction, SourceLine
+from tilewright.analysis.sass import Instruction
+from tilewright.engines.emulator.symbols import SourceLine
 
 MULTIPLY_ADD, TENSOR, NEVER, OTHER = "fp32 multiply-add", "tensor cores", "never executed", "other"
 

@@ -10,15 +10,15 @@ from tilewright.analysis.cost import LAUNCH_US
 from tilewright.analysis.explanation import Launched, Waves, named, time_words
 from tilewright.analysis.instruction_mix import Widths
 from tilewright.analysis.machine_code import MachineCode, code_of
-from tilewright.analysis.occupancy import occupancy
+from tilewright.analysis.occupancy import held
 from tilewright.analysis.roofline import ARITHMETIC, L1, MEMORY, SHARED, Through, moved, roofline
-from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.traffic import OF_FRAGMENTS, Traffic, traffic_of
 from tilewright.core.errors import CompileError, LaunchError
 from tilewright.core.gpus import OLDEST, Gpu, limits
 from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.engines.emulator.counting import LaunchCounter, synchronises
 from tilewright.engines.emulator.program import TOGETHER_LIMIT, WaitsForBlocksError
+from tilewright.engines.emulator.symbols import SourceLine
 from tilewright.kernels.launches import Launch
 
 LAUNCH = "launch"
@@ -80,9 +80,8 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
     notes: list[str] = []
     code, widths = explanation.disassembled(lambda: code_of(cubin), notes)
     traffic = _count(launch, widths)
-    shared = launch.shared_bytes + (cubin.report.shared_bytes or 0)
-    held = occupancy(gpu.multiprocessor, launch.threads, cubin.report.registers or 0, shared)
-    waves = Waves(launch.blocks, held.blocks * gpu.multiprocessors)
+    block = held(cubin.report, gpu, launch.threads, launch.shared_bytes)
+    waves = Waves(launch.blocks, block.occupancy.blocks * gpu.multiprocessors)
     if launch.blocks > waves.at_a_time and synchronises(launch):
         notes.append(
             f"a {gpu.name} refuses the launch: the grid synchronises, so all of its {launch.blocks:,} blocks must fit "
@@ -95,13 +94,9 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
     least = _least(launch, traffic)
     moves = moved(least, traffic)
     return LaunchExplanation(
+        **vars(block),
         launch=launch,
-        gpu=gpu,
         arch=arch,
-        report=cubin.report,
-        shared_bytes=shared,
-        threads=launch.threads,
-        occupancy=held,
         waves=waves,
         traffic=traffic,
         bytes=moves,

@@ -91,3 +91,19 @@ def occupancy(sm: Multiprocessor, threads: int, registers: int, shared_bytes: in
         by_threads=bundle * (sm.threads // WARP // together),
         by_blocks=bundle * sm.blocks,
     )
+
+
+def held(report: CompileReport, gpu: Gpu, threads: int, dynamic_shared_bytes: int = 0, bundle: int = 1) -> Held:
+    """What a multiprocessor of a GPU holds of a compiled kernel.
+
+    Args:
+        report: the compiler's.
+        gpu: where.
+        threads, dynamic_shared_bytes: of a block.
+        bundle: as of `occupancy`; its blocks share static memory.
+    """
+    static = report.shared_bytes or 0
+    shared = bundle * dynamic_shared_bytes + static
+    room = occupancy(gpu.multiprocessor, threads, report.registers or 0, shared, bundle)
+    shared_bytes = dynamic_shared_bytes + static // bundle
+    return Held(gpu=gpu, report=report, shared_bytes=shared_bytes, threads=threads, occupancy=room)

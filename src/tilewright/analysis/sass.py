@@ -7,22 +7,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import NamedTuple
 
 from tilewright.core.errors import CompileError
+from tilewright.engines.emulator.symbols import SourceLine
 
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
 _LABEL = re.compile(r"([.$\w]+):\s*$")
 _LINE = re.compile(r'\s*//## File "(.*?)", line (\d+)')
 _INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P[T\d]+)\s+)?([A-Z][\w.]*)\s*([^;]*?)\s*;")
 _TARGET = re.compile(r"`\((.+?)\)")
-
-
-class SourceLine(NamedTuple):
-    """A line of a source: the file's name without its folder, and the line, counted from 1."""
-
-    file: str
-    line: int
 
 
 @dataclass(frozen=True)

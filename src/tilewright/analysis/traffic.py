@@ -18,10 +18,11 @@ from dataclasses import dataclass, field, replace
 from tilewright.analysis.block_counts import OPERATIONS, TILES, BlockCounts, Counts, add
 from tilewright.analysis.instruction_mix import Widths
 from tilewright.analysis.sampling import Plan, plan
-from tilewright.analysis.sass import SourceLine
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem, Scalars
+from tilewright.engines.emulator.counting import Operations
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
+from tilewright.engines.emulator.symbols import SourceLine
 from tilewright.engines.relayouts import jobs
 from tilewright.kernels.families import Streaming
 from tilewright.kernels.library import schedule
@@ -71,15 +72,6 @@ class Line:
     source: SourceLine | None
     pipe: str
     group: Group
-
-
-@dataclass(frozen=True)
-class Operations:
-    """What threads compute in float32, summed over the launch: multiply-adds, multiplications and additions."""
-
-    ffma: int
-    fmul: int
-    fadd: int
 
 
 @dataclass(frozen=True)

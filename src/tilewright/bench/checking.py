@@ -12,10 +12,9 @@ from tilewright.bench.case import INFINITE, INFINITY, NAN, TINY, Case
 from tilewright.bench.vast import judge
 from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import UNSCALED
-from tilewright.engines.emulator.check import Checked, check
+from tilewright.engines.emulator.check import Checked, check, check_rows
 from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.engine import Executables
-from tilewright.engines.emulator.rows import check_rows
 from tilewright.engines.emulator.sampled import check_sample
 from tilewright.kernels.spec import Kernel
 

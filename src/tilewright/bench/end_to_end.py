@@ -68,8 +68,7 @@ class Stopwatch:
             if count >= LEAST_SAMPLES and self.now() - started > HOST_S:
                 break
             for call, taken in zip(calls, samples, strict=True):
-                self.wait()
-                taken.append(self._returned(call, QUEUE) / QUEUE)
+                taken.append(self.seconds(call, QUEUE, ended=False) / QUEUE)
         self.wait()
         return [1e6 * statistics.median(taken) for taken in samples]
 
@@ -101,8 +100,8 @@ class Stopwatch:
                     if within:
                         call()
                     for _ in range(untimed):
-                        self._ended(call, count)
-                    taken.append(self._ended(call, count) / count)
+                        self.seconds(call, count)
+                    taken.append(self.seconds(call, count) / count)
         return [1e6 * statistics.median(taken) for taken in sampled]
 
     def blocks_us(
@@ -125,31 +124,25 @@ class Stopwatch:
         for _ in range(turns):
             for kind in order.sample(range(len(within)), len(within)):
                 with within[kind]():
-                    self._ended(call, untimed)
-                    blocks[kind].append(1e6 * self._ended(call, timed) / timed)
+                    self.seconds(call, untimed)
+                    blocks[kind].append(1e6 * self.seconds(call, timed) / timed)
         return blocks
 
     def _enough(self, call: Call) -> int:
         """Calls that last `WALL_S`."""
         count = 1
-        while (taken := self._ended(call, count)) < WALL_S:
+        while (taken := self.seconds(call, count)) < WALL_S:
             count = max(2 * count, math.ceil(min(1.1 * WALL_S / max(taken, 1e-9), 10) * count))
         return count
 
-    def _ended(self, call: Call, count: int) -> float:
-        """Seconds from the first call until the work of the last has ended."""
+    def seconds(self, call: Call, count: int, ended: bool = True) -> float:
+        """Seconds from the first call until the work of the last has ended, or until that has returned."""
         self.wait()
         start = self.now()
         for _ in range(count):
             call()
-        self.wait()
-        return self.now() - start
-
-    def _returned(self, call: Call, count: int) -> float:
-        """Seconds until the last call has returned."""
-        start = self.now()
-        for _ in range(count):
-            call()
+        if ended:
+            self.wait()
         return self.now() - start
 
 

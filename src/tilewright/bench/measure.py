@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -275,18 +275,15 @@ def _copies(engine: Engine, array: NDArray[Any], count: int, order: Order = "row
 
 def result_of(engine: Engine, choice: Choice, operands: Operands, error: float, prepared: bool) -> Result:
     """What is known of a kernel's result once its relative error is. prepared: whether B's copy was made beforehand."""
-    problem, scalars = operands.problem, operands.scalars
+    problem = operands.problem
     allowed = limit(problem, choice.kernel.precision)
     return Result(
         kernel=choice.kernel.name,
         rung=choice.kernel.rung,
         config=dict(choice.config),
-        m=problem.m,
-        n=problem.n,
-        k=problem.k,
-        alpha=scalars.alpha,
-        beta=scalars.beta,
-        dtype=problem.dtype,
+        **{name: getattr(problem, name) for name in ("m", "n", "k", "dtype", "layout", "batch")},
+        **asdict(problem.epilogue),
+        **operands.scalars._asdict(),
         dtype_b=problem.arithmetic.of_b,
         promise=problem.arithmetic.precision,
         batch_invariant=problem.arithmetic.batch_invariant,
@@ -295,11 +292,7 @@ def result_of(engine: Engine, choice: Choice, operands: Operands, error: float, 
         verified=bool(error <= allowed),
         prepared=prepared,
         precision=choice.kernel.precision,
-        layout=problem.layout,
-        batch=problem.batch,
         out_dtype=problem.result,
-        bias=problem.epilogue.bias,
-        activation=problem.epilogue.activation,
         scaling=problem.scaling.kind,
     )
 

@@ -21,7 +21,7 @@ from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Arithmetic, Problem, Scalars, orders
 from tilewright.engines.registry import cuda_unavailable
 from tilewright.kernels import find
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 
 _INSTALLED = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
 
@@ -135,23 +135,19 @@ class ProfiledLaunch(Facts):
     layout: str = "NN"
 
     @classmethod
-    def of(cls, kernel: Kernel, config: Config, problem: Problem, scalars: Scalars = Scalars()) -> "ProfiledLaunch":
-        """The launch of a problem without gaps between rows (or columns, by the orders)."""
-        return cls(kernel=kernel.name, config=dict(config), **scalars._asdict(), **_said(problem))
-
-    @classmethod
-    def of_cublas(cls, problem: Problem) -> "ProfiledLaunch":
-        """What cuBLAS's default launches on such a problem."""
-        return cls(kernel=CUBLAS, config={}, **_said(problem))
+    def of(
+        cls, kernel: Kernel | None, config: Mapping[str, int], problem: Problem, scalars: Scalars = Scalars()
+    ) -> "ProfiledLaunch":
+        """The launch of a problem without gaps between rows (or columns, by the orders); without a kernel, what
+        cuBLAS's default launches."""
+        types: dict[str, Any] = {"dtype": problem.dtype, "out_dtype": problem.result, "layout": problem.layout}
+        name = kernel.name if kernel else CUBLAS
+        return cls(kernel=name, config=dict(config), shape=problem.shape, **scalars._asdict(), **types)
 
     @property
     def problem(self) -> Problem:
         """What is computed."""
         return posed(self.shape, self.layout, self.dtype, self.out_dtype)
-
-
-def _said(problem: Problem) -> dict[str, Any]:
-    return {"shape": problem.shape, "dtype": problem.dtype, "out_dtype": problem.result, "layout": problem.layout}
 
 
 class Profiled(NamedTuple):
@@ -213,7 +209,7 @@ def profile_cublas(problem: Problem) -> list[Profiled]:
     Raises:
         EngineUnavailableError: as of `profile`, or cuBLAS is not there.
     """
-    counted, words = _profiled([ProfiledLaunch.of_cublas(problem)], ["--profile-from-start=off"])
+    counted, words = _profiled([ProfiledLaunch.of(None, {}, problem)], ["--profile-from-start=off"])
     if not counted:
         raise EngineUnavailableError(_reason(words, 0, 1))
     return counted

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import Kind, faults, json_kind, save_json
 from tilewright.core.gpus import Gpu, capability_of, find_gpu
-from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scaling, Side, orders
+from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scaling, Shaped, Side, orders
 from tilewright.kernels.spec import TERM_PRECISIONS
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class EndToEnd(Facts):
     """Time of a call among calls back to back, the GPU's work included."""
 
 
-class Result(Facts):
+class Result(Shaped, Facts):
     """What one kernel with one config computed of one problem, compared with float64."""
 
     kernel: str
@@ -237,12 +237,6 @@ class Result(Facts):
         epilogue = Epilogue(self.bias, self.activation)
         scaling = Scaling.dense(self.scaling, self.n, self.k)
         return Problem(self.m, self.n, self.k, arithmetic, self.batch, a, b, epilogue=epilogue, scaling=scaling)
-
-    @property
-    def shape(self) -> str:
-        """The sizes as text: 'MxNxK'; of a batch, '8 of MxNxK'."""
-        sizes = f"{self.m}x{self.n}x{self.k}"
-        return sizes if self.batch == 1 else f"{self.batch} of {sizes}"
 
     @property
     def case(self) -> str:

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from tilewright.analysis.cost import predict
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
-from tilewright.analysis.foreign_code import held, is_code, read_code
+from tilewright.analysis.foreign_code import is_code, read_code
 from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
+from tilewright.analysis.occupancy import held
 from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu
 from tilewright.bench.profile import of_launch
@@ -218,7 +219,7 @@ def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path
     if extents is None:
         raise ConfigError(f"{place} does not say how many threads a block has: give --block")
     (dynamic,) = Extents("shared", shared, {})({})[:1]
-    one = held(found, gpu, math.prod(extents), dynamic)
+    one = held(found.code.report, gpu, math.prod(extents), dynamic)
     say((found.name, "bold"), f" for {found.arch}, on one {gpu.name}: blocks of {one.threads} threads", to=shown)
     say(summary(found.code, dynamic), to=shown)
     shown.print()

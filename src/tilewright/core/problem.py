@@ -345,8 +345,18 @@ class Scalars(NamedTuple):
         return cls(0.0 if -_ZERO <= alpha <= _ZERO else alpha, 0.0 if -_ZERO <= beta <= _ZERO else beta)
 
 
+class Shaped:
+    """What has the sizes of a product, m, n, k and batch."""
+
+    @property
+    def shape(self: Any) -> str:
+        """The sizes as text: 'MxNxK'; of a batch, '8 of MxNxK'."""
+        sizes = f"{self.m}x{self.n}x{self.k}"
+        return sizes if self.batch == 1 else f"{self.batch} of {sizes}"
+
+
 @dataclass(frozen=True)
-class Problem:
+class Problem(Shaped):
     """D = activation(alpha * A @ B + beta * C + bias), for each matrix of a batch.
 
     A has m x k elements, B k x n, C and D m x n; any size may be 0. A and B may be row- or column-major, C and D are
@@ -446,12 +456,6 @@ class Problem:
     def addend(self) -> Layout:
         """Layout of C."""
         return self.c or self.d
-
-    @property
-    def shape(self) -> str:
-        """The sizes as text: 'MxNxK'; of a batch, '8 of MxNxK'."""
-        sizes = f"{self.m}x{self.n}x{self.k}"
-        return sizes if self.batch == 1 else f"{self.batch} of {sizes}"
 
     @property
     def case(self) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.core.errors import KernelNotFoundError
+from tilewright.core.problem import Shaped
 from tilewright.kernels import find, recorded
 from tilewright.kernels.spec import PROMISES, Kernel
 from tilewright.tables.cases import Case
@@ -20,7 +21,7 @@ Choice = tuple[str, tuple[tuple[str, int], ...]]
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(Shaped):
     """One kernel with one config, measured on one problem."""
 
     m: int
@@ -77,12 +78,6 @@ class Entry:
     def time_us(self) -> float:
         """Microseconds of a run."""
         return 2 * self.work / self.gflops / 1e3
-
-    @property
-    def shape(self) -> str:
-        """The sizes, as 'MxNxK'; of a batch, '8 of MxNxK'."""
-        sizes = f"{self.m}x{self.n}x{self.k}"
-        return sizes if self.batch == 1 else f"{self.batch} of {sizes}"
 
     @property
     def choice(self) -> Choice:

@@ -26,10 +26,7 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
         if config is None:
             continue
         entry = Entry(
-            m=record.m,
-            n=record.n,
-            k=record.k,
-            batch=record.batch,
+            **{name: getattr(record, name) for name in ("m", "n", "k", "batch")},
             case=timed_case(record.problem),
             kernel=kernel,
             config=dict(config),

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewright.core.errors import RecordsError, WriteError
 from tilewright.core.files import Kind
-from tilewright.core.problem import Problem, Scalars
+from tilewright.core.problem import Problem, Scalars, Shaped
 from tilewright.kernels import spec
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.tables.cases import timed_case
@@ -30,7 +30,7 @@ was enough; wrong: its result was; unfit: the GPU cannot hold a block of it; ref
 launch did; hung: it did not end in time; crashed: it took its process with it."""
 
 
-class Trial(BaseModel):
+class Trial(Shaped, BaseModel):
     """One config tried on one problem."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -70,12 +70,6 @@ class Trial(BaseModel):
     def problem(self) -> tuple[int, int, int, int, str]:
         """What was computed, the scalars aside: m, n, k, batch and case."""
         return self.m, self.n, self.k, self.batch, self.case
-
-    @property
-    def shape(self) -> str:
-        """The sizes, as 'MxNxK'; of a batch, '8 of MxNxK'."""
-        sizes = f"{self.m}x{self.n}x{self.k}"
-        return sizes if self.batch == 1 else f"{self.batch} of {sizes}"
 
     @property
     def scalars(self) -> Scalars:

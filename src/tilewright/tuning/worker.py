@@ -3,13 +3,14 @@
 It is a process of its own so that a kernel which hangs or crashes ends only it.
 """
 
+import itertools
 import math
-import time
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+from tilewright.bench.end_to_end import Stopwatch
 from tilewright.bench.measure import OperandSet, measure, operand_sets, reads_c, time_both, verify, work_on
 from tilewright.bench.records import Record
 from tilewright.bench.run import baseline_library
@@ -175,18 +176,11 @@ class _Bench:
 
     def _short_sample(self, plan: Plan) -> float:
         """Microseconds of a run by the host's clock."""
-        work = work_on(self.engine, plan, self.sets, self.scalars)
-
-        def seconds(runs: int) -> float:
-            start = time.perf_counter()
-            for index in range(runs):
-                work(index, None)
-            self.engine.synchronize()
-            return time.perf_counter() - start
-
-        once = seconds(1)
+        work, numbers = work_on(self.engine, plan, self.sets, self.scalars), itertools.count()
+        stopwatch = Stopwatch(self.engine.synchronize)
+        once = stopwatch.seconds(lambda: work(next(numbers), None), 1)
         runs = min(math.ceil(_SHORT_S / once), _MOST_SHORT_RUNS)
-        return (once if runs == 1 else seconds(runs) / runs) * 1e6
+        return (once if runs == 1 else stopwatch.seconds(lambda: work(next(numbers), None), runs) / runs) * 1e6
 
     def _alive(self) -> bool:
         try:

@@ -1,7 +1,7 @@
-"""Checks kernels: runs them under a checker, and again with their threads in other orders."""
+"""Checks kernels: runs them under a checker, and again with their threads in other orders, or other rows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from tilewright.engines.base import run
 from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, checker_of, padded
 from tilewright.engines.emulator.compiler import CHECKED, OVERFLOWS
 from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, Executables, LaunchFacts, Watcher
-from tilewright.engines.emulator.program import Watch
+from tilewright.engines.emulator.program import Program, Watch
 from tilewright.engines.emulator.schedules import Seen, first_run, orders, run_again
 from tilewright.kernels.families import Copying, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel
@@ -119,15 +119,65 @@ def check(
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    launched = multiprocessors, executables
-    session = _CheckSession(kernel, config, problem, (a, b, c), bias, scalars, scales, ends, kept, *launched)
-    first, findings, notes = first_run(session.look)
+    lay = _apart if kernel.takes.gaps else _together
+    held = c
+    """What D holds before a launch."""
+    layout_c = None
+    if problem.addend != problem.d:
+        layout_c = lay(c, problem.addend)
+        count = (problem.batch,) if problem.batch > 1 else ()
+        held = np.full((*count, problem.m, problem.n), np.nan, c.dtype)
+    of_a, of_b, of_d = lay(a, problem.a), lay(b, problem.b), lay(held, problem.d)
+    laid = [_scales(*one, problem) for one in zip(scales, problem.scaling, "AB", strict=True)]
+    scaling = Scaling(*(scale for _, scale in laid))
+    lying = replace(problem, a=of_a, b=of_b, c=layout_c, d=of_d, scaling=scaling)
+    build = OVERFLOWS if is_vast(problem) else CHECKED
+    engine = EmulatorEngine(build, multiprocessors=multiprocessors, executables=executables)
+    factors = padded(a, of_a.ld, of_a.order), padded(b, of_b.ld, of_b.order)
+    padded_bias = None if bias is None else padded(bias[np.newaxis], bias.size)
+    placed_scales = [None if lines is None else engine.upload(lines, _with_gap(lines)) for lines, _ in laid]
+    placed_ends = None if ends is None else engine.upload(ends[np.newaxis])
+    padded_at: dict[int, int] = {}
+    programs: list[tuple[Program, int]] = []
+    """Of each launch that a checker has seen, and the bytes of its dynamic shared memory."""
+
+    def launched(watcher: Watcher) -> tuple[NDArray[Any], LaunchError | None]:
+        """C, and why a launch failed."""
+        d = padded(held, of_d.ld)
+        addend = d if lying.addend == of_d else padded(c, lying.addend.ld)
+        matrices = (*factors, addend, d, padded_bias)
+        padded_at.clear()
+        padded_at.update({matrix.pointer: matrix.owner.slack for matrix in matrices if matrix})
+        engine.watcher = watcher
+        error = None
+        try:
+            what = engine, kernel, config, lying, *factors, d, scalars
+            run(*what, c=addend, bias=padded_bias, scales=placed_scales, offsets=placed_ends, kept=kept)
+        except LaunchError as failure:
+            error = failure
+        return engine.download(d), error
+
+    def look(together: bool, absent_lanes: int) -> Seen:
+        """Run under checkers, one of each launch."""
+        checkers: list[Checker] = []
+
+        def watch(facts: LaunchFacts) -> Watch:
+            programs.append((facts.executable.program, facts.shared_bytes))
+            checkers.append(checker_of(facts, arrays_of(facts, padded_at)))
+            return Watch(checkers[-1], together=together, absent_lanes=absent_lanes)
+
+        result, failure = launched(watch)
+        return Seen.by(checkers, {"C": result}, failure, together)
+
+    first, findings, notes = first_run(look)
     result = first.outputs["C"]
     # Threads that never meet, and have no memory that one of them writes in common, cannot depend on their order.
-    if findings or not (session.meets or kernel.foreign):
+    meets = any(program.meets or shared_bytes > 0 for program, shared_bytes in programs)
+    if findings or not (meets or kernel.foreign):
         return Checked(findings, result, notes)
-    for order, watch in orders(session.has_turns, first.together).items():
-        other, error = run_again(session.run, watch)
+    has_turns = any(program.has_turns for program, _ in programs)
+    for order, watch in orders(has_turns, first.together).items():
+        other, error = run_again(lambda watch: launched(lambda facts: watch), watch)
         bits = f"u{result.itemsize}"
         different = np.argwhere(other.view(bits) != result.view(bits)).tolist()
         if error or different:
@@ -137,85 +187,6 @@ def check(
             )
             findings.append(Finding("order", None, message=message))
     return Checked(findings, result, notes)
-
-
-class _CheckSession:
-    """Runs one kernel on the same operands again and again."""
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        config: Config,
-        problem: Problem,
-        operands: tuple[NDArray[Any], ...],
-        bias: NDArray[Any] | None,
-        scalars: Scalars,
-        scales: Sequence[NDArray[np.float32] | None],
-        ends: NDArray[np.int32] | None,
-        kept: str | None,
-        multiprocessors: int,
-        executables: Executables | None,
-    ) -> None:
-        self._kernel, self._config = kernel, config
-        self._scalars, self._kept = scalars, kept
-        build = OVERFLOWS if is_vast(problem) else CHECKED
-        self._engine = EmulatorEngine(build, multiprocessors=multiprocessors, executables=executables)
-        a, b, c = operands
-        lay = _apart if kernel.takes.gaps else _together
-        self._c = c
-        self._held = c
-        """What D holds before a launch."""
-        layout_c = None
-        if problem.addend != problem.d:
-            layout_c = lay(c, problem.addend)
-            count = (problem.batch,) if problem.batch > 1 else ()
-            self._held = np.full((*count, problem.m, problem.n), np.nan, c.dtype)
-        of_a, of_b, of_d = lay(a, problem.a), lay(b, problem.b), lay(self._held, problem.d)
-        of_factors = zip(scales, problem.scaling, "AB", strict=True)
-        laid = [_scales(one, scale, side, problem) for one, scale, side in of_factors]
-        scaling = Scaling(*(scale for _, scale in laid))
-        self._problem = replace(problem, a=of_a, b=of_b, c=layout_c, d=of_d, scaling=scaling)
-        self._factors = padded(a, of_a.ld, of_a.order), padded(b, of_b.ld, of_b.order)
-        self._bias = None if bias is None else padded(bias[np.newaxis], bias.size)
-        self._scales = [None if lines is None else self._engine.upload(lines, _with_gap(lines)) for lines, _ in laid]
-        self._ends = None if ends is None else self._engine.upload(ends[np.newaxis])
-        self.has_turns = False
-        """Whether a launch has atomic operations or fences."""
-        self.meets = False
-        """Whether threads of a launch have ways to meet."""
-        self._padded_at: dict[int, int] = {}
-
-    def look(self, together: bool, absent_lanes: int) -> Seen:
-        """Run under checkers, one of each launch."""
-        checkers: list[Checker] = []
-
-        def watch(facts: LaunchFacts) -> Watch:
-            self.has_turns |= facts.executable.program.has_turns
-            self.meets |= facts.executable.program.meets or facts.shared_bytes > 0
-            checkers.append(checker_of(facts, arrays_of(facts, self._padded_at)))
-            return Watch(checkers[-1], together=together, absent_lanes=absent_lanes)
-
-        result, failure = self._result(watch)
-        return Seen.by(checkers, {"C": result}, failure, together)
-
-    def run(self, watch: Watch) -> tuple[NDArray[Any], LaunchError | None]:
-        """C, and why the launch failed."""
-        return self._result(lambda facts: watch)
-
-    def _result(self, watcher: Watcher) -> tuple[NDArray[Any], LaunchError | None]:
-        a, b = self._factors
-        problem = self._problem
-        d = padded(self._held, problem.d.ld)
-        c = d if problem.addend == problem.d else padded(self._c, problem.addend.ld)
-        self._padded_at = {matrix.pointer: matrix.owner.slack for matrix in (a, b, c, d, self._bias) if matrix}
-        self._engine.watcher = watcher
-        error = None
-        try:
-            what = self._engine, self._kernel, self._config, problem, a, b, d, self._scalars
-            run(*what, c=c, bias=self._bias, scales=self._scales, offsets=self._ends, kept=self._kept)
-        except LaunchError as failure:
-            error = failure
-        return self._engine.download(d), error
 
 
 def _apart(array: NDArray[Any], layout: Layout) -> Layout:
@@ -253,3 +224,58 @@ def _scales(
     if scale.kind == "line":
         return scales.T, Scale(scale.kind, 2)
     return scales, Scale(scale.kind, 1, scales.shape[1] + 1)
+
+
+def check_rows(
+    kernel: Kernel,
+    config: Config,
+    problem: Problem,
+    a: NDArray[Any],
+    b: NDArray[Any],
+    c: NDArray[Any],
+    scalars: Scalars = Scalars(),
+) -> list[Finding]:
+    """Multiply some rows of A alone, and all of them with NaN and large elements in the others: bits must not change.
+
+    Args:
+        kernel, config, scalars: what runs.
+        problem: one product, without a bias; of its layouts only the orders are used.
+        a, b, c: m x k, k x n and m x n elements, m at least 1. C is not written.
+
+    Raises:
+        CompileError: the compiler refuses the source.
+        EngineUnavailableError: there is no C++ compiler.
+    """
+    engine = EmulatorEngine(CHECKED, lambda facts: Watch())
+
+    def product(some_a: NDArray[Any], some_c: NDArray[Any]) -> NDArray[Any]:
+        m = len(some_a)
+        one = replace(problem, m=m, a=Layout(problem.a.order), b=Layout(problem.b.order), d=Layout(), c=None)
+        factors = padded(some_a, one.a.ld, one.a.order), padded(b, one.b.ld, one.b.order)
+        d = padded(some_c, one.d.ld)
+        run(engine, kernel, config, one, *factors, d, scalars)
+        result = engine.download(d)
+        return result.view(f"u{result.itemsize}")
+
+    found: list[Finding] = []
+    try:
+        whole = product(a, c)
+        for rows, what in _parts(problem.m):
+            if (product(a[rows], c[rows]) != whole[rows]).any():
+                found.append(Finding("rows", None, message=f"{what} have other bits when they are multiplied alone"))
+        for value in (np.nan, 2.0**14):
+            kept = problem.m // 2
+            others = np.full_like(a, value)
+            others[kept] = a[kept]
+            if (product(others, c)[kept] != whole[kept]).any():
+                message = f"row {kept} of {problem.m} has other bits where all other rows of A hold {value:g}"
+                found.append(Finding("rows", None, message=message))
+    except LaunchError as failure:
+        found.append(Finding("launch", None, message=str(failure)))
+    return found
+
+
+def _parts(m: int) -> Iterator[tuple[slice, str]]:
+    """Rows that are multiplied alone, and what they are called."""
+    for first, end in dict.fromkeys(((0, 1), (m - 1, m), (m // 3, max(2 * m // 3, m // 3 + 1)))):
+        yield slice(first, end), f"rows {first} to {end - 1} of {m}"

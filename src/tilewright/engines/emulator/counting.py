@@ -75,7 +75,7 @@ class MemoryCounts(NamedTuple):
 
 
 class Operations(NamedTuple):
-    """Operations of threads in float32."""
+    """What threads compute in float32: multiply-adds, multiplications and additions."""
 
     ffma: int
     fmul: int

@@ -20,7 +20,8 @@ _TOOLS = ("addr2line", "llvm-addr2line")
 
 
 class SourceLine(NamedTuple):
-    """A line of a kernel's source or of a header that it includes."""
+    """A line of a kernel's source or of a header that it includes: the file's name without its folder, and the line,
+    counted from 1."""
 
     file: str
     line: int

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from tilewright.core.gpus import Gpu
 from tilewright.core.hardware import ceil_div
 from tilewright.kernels.spec import numbered
-from tilewright.report.figures.axes import LogScale, decade_above, decade_below, decades
 from tilewright.report.figures.palette import ink_on, lane_color
 from tilewright.report.figures.svg import ALARM, FAINT, INK, PALE, PAPER, SOFT, Drawing
 
@@ -30,6 +29,28 @@ _MARK = 3.4
 """Half of the extent of a level's mark."""
 _CROWDED = 2.5
 """Points at most this many times slower than the fastest are enlarged."""
+
+
+@dataclass(frozen=True)
+class LogScale:
+    """Both axes' ends, the plot's corner and extent in pixels, and where a value lies."""
+
+    low_x: float
+    high_x: float
+    low_y: float
+    high_y: float
+    left: float
+    top: float
+    width: float
+    height: float
+
+    def x(self, value: float) -> float:
+        """Pixels from the left."""
+        return self.left + self.width * math.log(value / self.low_x) / math.log(self.high_x / self.low_x)
+
+    def y(self, value: float) -> float:
+        """Pixels from the top."""
+        return self.top + self.height * (1 - math.log(value / self.low_y) / math.log(self.high_y / self.low_y))
 
 
 @dataclass(frozen=True)
@@ -201,3 +222,18 @@ def _draw_axes(drawing: Drawing, scale: LogScale) -> None:
     caption = "FLOP for each byte at a level of memory"
     drawing.text(_LEFT + _WIDTH / 2, bottom + 34, caption, 11, fill=SOFT, anchor="middle")
     drawing.text(12, _TOP + _HEIGHT / 2, "GFLOP/s", 11, fill=SOFT, anchor="middle", rotate=-90)
+
+
+def decades(low: float, high: float) -> list[float]:
+    """The powers of ten from low to high."""
+    return [10.0**power for power in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)]
+
+
+def decade_below(value: float) -> float:
+    """The largest power of ten that is not above a value."""
+    return 10.0 ** math.floor(math.log10(value))
+
+
+def decade_above(value: float) -> float:
+    """The least power of ten that is not below a value."""
+    return 10.0 ** math.ceil(math.log10(value))

@@ -71,16 +71,6 @@ class Drawing:
             max(y1, y2),
         )
 
-    def path(self, points: Sequence[tuple[float, float]], stroke: str, width: float = 1.0, dash: str = "") -> None:
-        """Straight lines from point to point; dash as of `line`."""
-        dashes = f' stroke-dasharray="{dash}"' if dash else ""
-        places = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
-        self._add(
-            f'<polyline points="{places}" fill="none" stroke="{stroke}" stroke-width="{_n(width)}"{dashes}/>',
-            max(x for x, _ in points),
-            max(y for _, y in points),
-        )
-
     def polygon(self, points: Sequence[tuple[float, float]], fill: str, title: str = "") -> None:
         """A filled polygon; a title shows when the pointer rests on it."""
         places = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
@@ -200,17 +190,13 @@ def flow(drawings: Sequence[Drawing], width: float, gap: float, line_gap: float 
     return stack(rows, gap if line_gap is None else line_gap)
 
 
-def wrap(text: str, size: float, width: float) -> list[str]:
-    """A text in lines no wider than this, as far as words allow."""
+def paragraph(text: str, width: float) -> Drawing:
+    """Lines of text no wider than this, as far as words allow."""
+    drawing, size = Drawing(), 12.0
     most = int(width / text_width(" ", size))
-    return textwrap.wrap(text, most, break_long_words=False, break_on_hyphens=False) or [""]
-
-
-def paragraph(text: str, width: float, size: float = 12.0, fill: str = SOFT) -> Drawing:
-    """Lines of text, wrapped."""
-    drawing = Drawing()
-    for number, line in enumerate(wrap(text, size, width)):
-        drawing.text(0, size + number * size * 1.4, line, size, fill=fill)
+    lines = textwrap.wrap(text, most, break_long_words=False, break_on_hyphens=False)
+    for number, line in enumerate(lines):
+        drawing.text(0, size + number * size * 1.4, line, size, fill=SOFT)
     return drawing
 
 

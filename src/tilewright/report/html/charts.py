@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tilewright.bench.records import Baseline
 from tilewright.core.gpus import Gpu
-from tilewright.report.html.series import Point, Series, baseline_words, baselines, words, work
+from tilewright.report.html.series import Point, Series, baselines, words, work
 from tilewright.report.html.sources import Source
 
 Figure = dict[str, Any]
@@ -40,20 +39,20 @@ def speed(some: Sequence[Point], sources: Sequence[Source]) -> Figure:
     regular = powers if len(powers) > 1 else {point.size for point in some if point.square}
     apart = in_several_files(some)
     data: list[Figure] = []
-    for whole in _lines(some, sources):
-        file = sources.index(whole.points[0].source)
+    for line in _lines(some, sources):
+        file = sources.index(line.points[0].source)
         style = file * apart
         symbol, dash = SYMBOLS[style % len(SYMBOLS)], DASHES[style % len(DASHES)]
         for lined in (True, False):
-            line = whole.part([point for point in whole.points if (point.square and point.size in regular) == lined])
-            if not line.points:
+            chosen = [point for point in line.points if (point.square and point.size in regular) == lined]
+            if not chosen:
                 continue
-            trace = _trace(line.name, file, line.colour)
-            trace |= {"x": [point.size for point in line.points], "y": line.speeds, "text": line.texts}
+            trace = _trace(line.name, file, line.colour, chosen)
+            trace |= {"x": [point.size for point in chosen], "y": [point.timed.gflops for point in chosen]}
             trace["mode"] = "lines+markers" if lined else "markers"
             trace["marker"] |= {"symbol": symbol if lined else f"{symbol}-open", "size": 6 if lined else 8}
             if lined:
-                trace["line"] = {"color": line.colour, "dash": dash, "width": 3 if line.is_baseline else 1.8}
+                trace["line"] = {"color": line.colour, "dash": dash, "width": 3 if chosen[0].of_baseline else 1.8}
             data.append(trace)
     logarithms = [math.log2(point.size) for point in some]
     ticks = [2**power for power in range(math.floor(min(logarithms)), math.ceil(max(logarithms)) + 1)]
@@ -124,10 +123,10 @@ def roofline(some: Sequence[Point], sources: Sequence[Source]) -> Figure:
     for line in _lines(some, sources):
         file = sources.index(line.points[0].source)
         symbol = SYMBOLS[file * apart % len(SYMBOLS)]
-        trace = _trace(line.name, file, line.colour)
-        trace |= {"x": [point.intensity for point in line.points], "y": line.speeds, "text": line.texts}
+        trace = _trace(line.name, file, line.colour, line.points)
+        trace |= {"x": [point.intensity for point in line.points], "y": [point.timed.gflops for point in line.points]}
         trace["mode"] = "markers"
-        trace["marker"] |= {"symbol": f"{symbol}-open" if line.is_baseline else symbol, "size": 8}
+        trace["marker"] |= {"symbol": f"{symbol}-open" if line.points[0].of_baseline else symbol, "size": 8}
         data.append(trace)
     x = _logarithmic("operations a byte (A, B, C once)", data, "x")
     layout = {"xaxis": x, "yaxis": _logarithmic("GFLOP/s", data, "y"), "height": 620}
@@ -144,13 +143,12 @@ def emulator_times(some: Sequence[Point], sources: Sequence[Source]) -> Figure:
             chosen = [point for point in some if point.source is source and point.shape == shape]
             if not chosen:
                 continue
-            timed_with = {name: point for name, [point] in baselines(chosen).items()}  # a baseline is one point a shape
+            titled = [(point.series.title, point) for point in chosen]
+            titled += [(name, point) for name, [point] in baselines(chosen).items()]  # a baseline is one point a shape
             name = f"{shape}, {source.label}" if len(sources) > 1 else shape
-            trace = _trace(name, file, f"var(--shape-{index % 6})")
-            trace["x"] = [escaped(point.series.title) for point in chosen] + list(map(escaped, timed_with))
-            trace["y"] = [point.record.time_us.median / 1e6 for point in chosen]
-            trace["y"] += [_baseline(point).time_us.median / 1e6 for point in timed_with.values()]
-            trace["text"] = [*map(words, chosen), *map(baseline_words, timed_with.values())]
+            trace = _trace(name, file, f"var(--shape-{index % 6})", [point for _, point in titled])
+            trace["x"] = [escaped(title) for title, _ in titled]
+            trace["y"] = [point.timed.time_us.median / 1e6 for _, point in titled]
             trace["mode"] = "markers"
             trace["marker"] |= {"symbol": SYMBOLS[file % len(SYMBOLS)], "size": 11}
             data.append(trace)
@@ -195,26 +193,6 @@ class _SeriesLine(NamedTuple):
     name: str
     colour: str
     points: Sequence[Point]
-    is_baseline: bool
-
-    def part(self, points: Sequence[Point]) -> "_SeriesLine":
-        """The line with these of its points alone."""
-        return self._replace(points=points)
-
-    @property
-    def speeds(self) -> list[float]:
-        """GFLOP/s of each point."""
-        return [_baseline(point).gflops if self.is_baseline else point.record.gflops for point in self.points]
-
-    @property
-    def texts(self) -> list[str]:
-        """What hovering over each point shows."""
-        return [baseline_words(point) if self.is_baseline else words(point) for point in self.points]
-
-
-def _baseline(point: Point) -> Baseline:
-    assert point.record.baseline is not None, "points of a baseline have one"
-    return point.record.baseline
 
 
 def _lines(some: Sequence[Point], sources: Sequence[Source]) -> list[_SeriesLine]:
@@ -224,21 +202,22 @@ def _lines(some: Sequence[Point], sources: Sequence[Source]) -> list[_SeriesLine
         colour = "var(--accent)" if series.picked else f"var(--series-{index})"
         for source in sources:
             if chosen := [point for point in some if point.series == series and point.source is source]:
-                lines.append(_SeriesLine(series.title, colour, chosen, is_baseline=False))
+                lines.append(_SeriesLine(series.title, colour, chosen))
     for source in sources:
         for name, chosen in baselines([point for point in some if point.source is source]).items():
             exact = chosen[0].record.arithmetic == "float32"
-            lines.append(_SeriesLine(name, "var(--ink)" if exact else "var(--muted)", chosen, is_baseline=True))
+            lines.append(_SeriesLine(name, "var(--ink)" if exact else "var(--muted)", chosen))
     return lines
 
 
-def _trace(name: str, file: int, colour: str) -> Figure:
+def _trace(name: str, file: int, colour: str, some: Sequence[Point]) -> Figure:
     return {
         "type": "scatter",
         "name": escaped(name),
         "legendgroup": name,
         "meta": {"file": file},
         "marker": {"color": colour},
+        "text": list(map(words, some)),
         "hovertemplate": "%{text}<extra></extra>",
     }
 

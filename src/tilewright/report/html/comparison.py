@@ -14,30 +14,17 @@ NOISE = 0.02
 
 
 @dataclass(frozen=True)
-class Side:
-    """What one file holds of a kernel, or of a baseline, on one shape."""
-
-    time_us: float
-    gflops: float
-    ratio: float | None
-    """To the baseline; None of a baseline itself, and where there was none."""
-    config: str
-
-
-@dataclass(frozen=True)
 class Change:
     """A kernel, or a baseline, on one shape in both files."""
 
     title: str
-    shape: str
-    is_baseline: bool
-    before: Side
-    after: Side
+    before: Point
+    after: Point
 
     @property
     def ratio(self) -> float:
         """How many times as fast it is after."""
-        return self.before.time_us / self.after.time_us
+        return self.before.timed.time_us.median / self.after.timed.time_us.median
 
     @property
     def is_faster(self) -> bool:
@@ -52,7 +39,7 @@ class Change:
     @property
     def config(self) -> str:
         """The config, or both where it is another one; empty for a baseline."""
-        before, after = self.before.config, self.after.config
+        before, after = map(_config, (self.before, self.after))
         return before if before == after else f"{before} \N{RIGHTWARDS ARROW} {after}"
 
 
@@ -73,8 +60,8 @@ class Comparison:
     @property
     def summary(self) -> str:
         """The changes of the kernels in a sentence, and those of the baselines."""
-        kernels = [change for change in self.changes if not change.is_baseline]
-        others = [change.ratio for change in self.changes if change.is_baseline]
+        kernels = [change for change in self.changes if not change.before.of_baseline]
+        others = [change.ratio for change in self.changes if change.before.of_baseline]
         mean = statistics.geometric_mean(change.ratio for change in kernels)
         faster = sum(change.is_faster for change in kernels)
         slower = sum(change.is_slower for change in kernels)
@@ -89,16 +76,17 @@ class Comparison:
     def figure(self) -> Figure:
         """A map of how many times as fast everything is after, by shape."""
         names = list(dict.fromkeys(change.title for change in self.changes))
-        ratios = {(change.title, change.shape): change.ratio for change in self.changes}
-        texts = {(change.title, change.shape): self._words(change) for change in self.changes}
+        ratios = {(change.title, change.before.shape): change.ratio for change in self.changes}
+        texts = {(change.title, change.before.shape): self._words(change) for change in self.changes}
         return ratio_map(names, self.shapes, ratios, texts, CHANGE_TICKS)
 
     def _words(self, change: Change) -> str:
         """What hovering over a change shows."""
-        lines = [f"{change.title}, {change.shape}", f"{change.ratio:.3f} times as fast"]
-        for source, side in ((self.before, change.before), (self.after, change.after)):
-            speed = "emulator time" if self.emulated else f"{side.gflops:,.0f} GFLOP/s"
-            lines += [f"{source.label}: {speed}, {duration(side.time_us)}", *([side.config] if side.config else [])]
+        lines = [f"{change.title}, {change.before.shape}", f"{change.ratio:.3f} times as fast"]
+        for side in (change.before, change.after):
+            speed = "emulator time" if self.emulated else f"{side.timed.gflops:,.0f} GFLOP/s"
+            lines += [f"{side.source.label}: {speed}, {duration(side.timed.time_us.median)}"]
+            lines += filter(None, [_config(side)])
         return marked_up(lines)
 
 
@@ -114,22 +102,20 @@ def compare(before: Source, after: Source, some: Sequence[Point]) -> Comparison 
         return None
     ours, theirs = ([point for point in some if point.source is source] for source in (before, after))
     sides, others = _sides(ours), _sides(theirs)
-    changes = [Change(*key, side, others[key]) for key, side in sides.items() if key in others]
-    if all(change.is_baseline for change in changes):
+    changes = [Change(key[0], side, others[key]) for key, side in sides.items() if key in others]
+    if all(change.before.of_baseline for change in changes):
         return None
-    shared = {change.shape for change in changes}
+    shared = {change.before.shape for change in changes}
     return Comparison(before, after, [shape for shape in shapes_of(ours) if shape in shared], changes)
 
 
-def _sides(some: Sequence[Point]) -> dict[tuple[str, str, bool], Side]:
-    """What a file holds of each kernel, and then of each baseline, by title and shape, and whether it is a baseline."""
-    found = {}
-    for point in some:
-        record = point.record
-        side = Side(record.time_us.median, record.gflops, record.ratio, pairs(record.config))
-        found[point.series.title, point.shape, False] = side
-    for name, chosen in baselines(some).items():
-        for point in chosen:
-            if baseline := point.record.baseline:
-                found[name, point.shape, True] = Side(baseline.time_us.median, baseline.gflops, None, "")
-    return found
+def _sides(some: Sequence[Point]) -> dict[tuple[str, str, bool], Point]:
+    """A file's points of kernels, and then of baselines, by title and shape, and whether it is a baseline."""
+    named = [(point.series.title, point) for point in some]
+    named += [(name, point) for name, chosen in baselines(some).items() for point in chosen]
+    return {(name, point.shape, point.of_baseline): point for name, point in named}
+
+
+def _config(point: Point) -> str:
+    """A kernel's config; empty for a baseline."""
+    return "" if point.of_baseline else pairs(point.record.config)

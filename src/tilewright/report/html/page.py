@@ -2,8 +2,9 @@
 
 import json
 import math
+import sys
 from collections import Counter
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 from tilewright.core.errors import LibraryError, RecordsError
 from tilewright.core.files import Kind, save
 from tilewright.core.problem import Scalars
-from tilewright.report.html import charts, rows
+from tilewright.report.html import charts
 from tilewright.report.html.comparison import Comparison, compare
-from tilewright.report.html.series import Point, points
+from tilewright.report.html.series import Point, points, scalars, work
 from tilewright.report.html.sources import Inputs, Source
+from tilewright.report.tables import duration
 from tilewright.tuning.journal import Trial
 
 KIND = Kind("a page of records", lambda content: b"<title>tilewright" in content)
@@ -63,14 +65,20 @@ def render(inputs: Inputs) -> str:
     data = json.dumps({"figures": figures, "searches": searches(inputs.trials)}, allow_nan=False, separators=(",", ":"))
     return templates.get_template("page.html.j2").render(
         sources=inputs.sources,
-        summaries=[summary(source, found) for source in inputs.sources],
-        comparisons=[(one, rows.changes(one, f"changes-{index}")) for index, one in enumerate(comparisons)],
-        records=rows.records(inputs.sources),
-        environments=rows.environments(inputs.sources),
+        points=found,
+        comparisons=comparisons,
+        parameters=list(
+            dict.fromkeys(name for source in inputs.sources for one in source.run.every_result for name in one.config)
+        ),
+        environments=environments(inputs.sources),
         figures=figures,
         roofless=[source for source in inputs.sources if not source.emulated and source.gpu is None],
         several=charts.in_several_files([point for point in found if not point.source.emulated]),
         has_trials=bool(inputs.trials),
+        duration=duration,
+        scalars=scalars,
+        work=work,
+        largest=sys.float_info.max,  # what NaN of a wrong result sorts as
         series={theme: colours(series_count, *of) for theme, of in _SERIES.items()},
         style=(_TEMPLATES / "page.css").read_text(encoding="utf-8"),
         scripts=[(_TEMPLATES / name).read_text(encoding="utf-8") for name in ("charts.js", "search.js", "tables.js")],
@@ -79,35 +87,20 @@ def render(inputs: Inputs) -> str:
     )
 
 
-def summary(source: Source, some: Sequence[Point]) -> list[tuple[str, str]]:
-    """What to know of a file at a glance: a name and a value each."""
-    facts, records = source.run.environment, source.run.every_result
-    kernels, shapes = {record.kernel for record in records}, {record.shape for record in records}
-    lines = [("measured on", source.device)]
-    lines += [("date", str(facts["date"]).replace("T", " ").replace("+00:00", " UTC"))] if "date" in facts else []
-    lines += [("revision", str(facts["revision"]))] if "revision" in facts else []
-    lines += [("records", f"{len(records)}, {_count(kernels, 'kernel')} on {_count(shapes, 'shape')}")]
-    wrong = sum(not record.verified for record in records)
-    lines += [("results", f"{wrong} of {len(records)} wrong" if wrong else "all verified")]
-    if source.emulated:
-        return lines
-    fastest: dict[str, Point] = {}
-    for point in sorted((point for point in some if point.source is source), key=lambda point: -point.record.gflops):
-        fastest.setdefault(point.series.kind, point)
-    lines += [(f"fastest in {kind}", _fastest(point)) for kind, point in fastest.items()]
-    return lines
+def environments(sources: Sequence[Source]) -> list[tuple[str, list[str], bool]]:
+    """A row a fact: its name, what it is in each file (empty where a file does not say), and whether files differ."""
+    facts = [dict(_flat(source.run.environment)) for source in sources]
+    names = dict.fromkeys(name for one in facts for name in one)
+    rows = [(name, [one.get(name, "") for one in facts]) for name in names]
+    return [(name, values, len(set(values)) > 1) for name, values in rows]
 
 
-def _fastest(point: Point) -> str:
-    """A point's speed, its share of the peak of what its kernel computes in, its kernel and its sizes."""
-    record, gpu = point.record, point.source.gpu
-    peak = gpu and gpu.peak_tflops(record.arithmetic)
-    share = f", {record.gflops / peak / 10:.0f}% of the {record.arithmetic} peak" if peak else ""
-    return f"{record.gflops:,.0f} GFLOP/s{share}: {record.picked or record.kernel} on {point.shape}"
-
-
-def _count(some: Sized, name: str) -> str:
-    return f"{len(some)} {name}{'s' * (len(some) != 1)}"
+def _flat(facts: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}: ")
+        else:
+            yield f"{prefix}{name}", str(value)
 
 
 def _figures(

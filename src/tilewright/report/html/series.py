@@ -3,7 +3,7 @@
 import html
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tilewright.analysis.roofline import least_bytes
@@ -59,11 +59,21 @@ def kind_of(record: Record) -> str:
 
 @dataclass(frozen=True)
 class Point:
-    """The fastest right record of a series and shape in one file."""
+    """The fastest right record of a series and shape in one file, or the baseline of one."""
 
     source: Source
     series: Series
     record: Record
+    of_baseline: bool = False
+    """Whether it is the baseline's point, and not the kernel's."""
+
+    @property
+    def timed(self) -> Record | Baseline:
+        """What has the point's speed and times."""
+        if not self.of_baseline:
+            return self.record
+        assert self.record.baseline is not None, "points of a baseline have one"
+        return self.record.baseline
 
     @property
     def shape(self) -> str:
@@ -128,8 +138,8 @@ def baselines(some: Sequence[Point]) -> dict[str, list[Point]]:
         kind = kind_of(point.record)
         name = family(baseline) if kind == "float32" else f"{family(baseline)}, {kind}"
         known = fastest.get((name, point.shape))
-        if known is None or known.record.baseline is None or baseline.gflops > known.record.baseline.gflops:
-            fastest[name, point.shape] = point
+        if known is None or baseline.gflops > known.timed.gflops:
+            fastest[name, point.shape] = replace(point, of_baseline=True)
     named: dict[str, list[Point]] = {}
     for (name, _), point in sorted(fastest.items(), key=lambda one: (one[0][0], work(one[1].record))):
         named.setdefault(name, []).append(point)
@@ -138,44 +148,34 @@ def baselines(some: Sequence[Point]) -> dict[str, list[Point]]:
 
 def words(point: Point) -> str:
     """What hovering over a point shows; free of markup other than its own."""
-    record = point.record
+    record, timed = point.record, point.timed
     emulated = record.engine == "emulator"
-    times = f"median {duration(record.time_us.median)}, fastest {duration(record.time_us.min)}"
-    lines = [f"{point.series.title}: {record.picked}" if record.picked else point.series.title]
-    lines += [f"{record.shape}, {record.case.removeprefix('NN ')}"]
-    if emulated:
-        lines += [f"emulator time, not a GPU time: {times}"]
+    times = f"median {duration(timed.time_us.median)}, fastest {duration(timed.time_us.min)}"
+    speed = f"{timed.gflops:,.0f} GFLOP/s, {times}"
+    if isinstance(timed, Baseline):
+        lines = [_named(timed), f"{point.shape}, {record.arithmetic}"]
+        lines += [f"time of this CPU: {times}" if emulated else speed]
+        lines += [] if timed.error is None else [f"error {timed.error:.1e}"]
+        for kernel in timed.kernels or ():
+            lines += textwrap.wrap(f"ran {kernel.name}", _LINE)
+            lines += [f"grid {' x '.join(map(str, kernel.grid))}, block {' x '.join(map(str, kernel.block))}"]
     else:
-        lines += [f"{record.gflops:,.0f} GFLOP/s, {times}"]
-        if record.ratio is not None and record.baseline:
+        lines = [f"{point.series.title}: {record.picked}" if record.picked else point.series.title]
+        lines += [f"{record.shape}, {record.case.removeprefix('NN ')}"]
+        lines += [f"emulator time, not a GPU time: {times}" if emulated else speed]
+        if not emulated and record.ratio is not None and record.baseline:
             lines += [f"{100 * record.ratio:.1f}% of {_named(record.baseline)}"]
-    lines += textwrap.wrap(pairs(record.config), _LINE) or ["no parameters"]
-    its_error = f", of the baseline {record.baseline.error:.1e}" if record.baseline and record.baseline.error else ""
-    lines += [f"error {record.error}, right up to {record.error.limit:.1e}{its_error}"]
-    return marked_up([*lines, *_whence(point.source)])
-
-
-def baseline_words(point: Point) -> str:
-    """What hovering over the baseline's point shows, in the same way."""
-    baseline = point.record.baseline
-    assert baseline is not None, "points of a baseline have one"
-    times = f"median {duration(baseline.time_us.median)}, fastest {duration(baseline.time_us.min)}"
-    emulated = point.record.engine == "emulator"
-    speed = f"time of this CPU: {times}" if emulated else f"{baseline.gflops:,.0f} GFLOP/s, {times}"
-    lines = [_named(baseline), f"{point.shape}, {point.record.arithmetic}", speed]
-    lines += [] if baseline.error is None else [f"error {baseline.error:.1e}"]
-    for kernel in baseline.kernels or ():
-        lines += textwrap.wrap(f"ran {kernel.name}", _LINE)
-        lines += [f"grid {' x '.join(map(str, kernel.grid))}, block {' x '.join(map(str, kernel.block))}"]
-    return marked_up([*lines, *_whence(point.source)])
+        lines += textwrap.wrap(pairs(record.config), _LINE) or ["no parameters"]
+        its_error = (
+            f", of the baseline {record.baseline.error:.1e}" if record.baseline and record.baseline.error else ""
+        )
+        lines += [f"error {record.error}, right up to {record.error.limit:.1e}{its_error}"]
+    clocks = [point.source.clocks] if point.source.clocks else []
+    return marked_up([*lines, f"{point.source.label}: {point.source.device}", *clocks])
 
 
 def _named(baseline: Baseline) -> str:
     return f"{baseline.name} {baseline.version}"
-
-
-def _whence(source: Source) -> list[str]:
-    return [f"{source.label}: {source.device}", *([source.clocks] if source.clocks else [])]
 
 
 def marked_up(lines: Sequence[str]) -> str:
