@@ -10,13 +10,12 @@ import pytest
 import tilewright
 from stand_ins import NumPyEngine
 
-calls, grouped_calls = import_module("tilewright.calls"), import_module("tilewright.grouped_calls")
+calls = import_module("tilewright.calls")
 
 
 @pytest.fixture(autouse=True)
 def _no_gpu(monkeypatch):
-    for module in (calls, grouped_calls):
-        monkeypatch.setattr(module, "cuda_unavailable", lambda: "a test says so")
+    monkeypatch.setattr(calls, "cuda_unavailable", lambda: "a test says so")
 
 
 @pytest.fixture(autouse=True)
