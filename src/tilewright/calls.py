@@ -51,46 +51,55 @@ Rung = tuple[Kernel, tuple[tuple[str, int], ...]]
 
 
 class Request(NamedTuple):
-    """What a caller asks for besides the arrays."""
+    """What a caller asks for besides the arrays: as given, or checked. The compiled launcher finds plans by what was
+    given, as a tuple or as this, which is equal to it.
+    """
 
-    out_dtype: str | None
-    activation: str | None
-    precision: str | None
-    """As `Arithmetic` has it: None for float32's promise, 'fast' for fast_accumulate."""
-    rung: Rung | None
-    engine: str | Engine | None
+    out_dtype: Any = None
+    """Checked, a name or None."""
+    activation: str | None = None
+    precision: str | None = None
+    """Checked, as `Arithmetic` has it: None for float32's promise, 'fast' for fast_accumulate."""
+    kernel: Any = None
+    """Checked, a Kernel, or None."""
+    config: Any = None
+    """Checked, the parameters for which the kernel is not to take its defaults, each with its value."""
     batch_invariant: bool = False
+    fast_accumulate: bool = False
+    engine: str | Engine | None = None
 
-    @classmethod
-    def of(
-        cls,
-        out_dtype: Any,
-        activation: str | None,
-        precision: str | None,
-        kernel: str | int | Kernel | None,
-        config: str | Mapping[str, int] | None,
-        engine: str | Engine | None,
-        batch_invariant: bool = False,
-        fast_accumulate: bool = False,
-    ) -> "Request":
+    @property
+    def key(self) -> "Request | None":
+        """What the compiled launcher is to know calls by, besides the arrays: None where nothing is asked."""
+        return None if all(one is None or one is False for one in self) else self
+
+    @property
+    def rung(self) -> Rung | None:
+        """The kernel that is named, of what was checked."""
+        return None if self.kernel is None else (self.kernel, self.config)
+
+    def checked(self) -> "Request":
         """What a caller asks for, checked.
 
         Raises:
             DtypeError, ProblemError, KernelNotFoundError, ConfigError: there is no such type, precision, kernel or
                 config, or batch_invariant is no bool.
         """
-        if batch_invariant is not False:
-            check_batch_invariant(batch_invariant)
-        if out_dtype is precision is kernel is config is None and not fast_accumulate:
-            return cls(None, activation, None, None, engine, batch_invariant)
-        promise = promise_of(precision)
-        if fast_accumulate:
+        if self.batch_invariant is not False:
+            check_batch_invariant(self.batch_invariant)
+        if self.out_dtype is self.precision is self.kernel is self.config is None and not self.fast_accumulate:
+            return self
+        promise = promise_of(self.precision)
+        if self.fast_accumulate:
             if promise is not None:
                 raise ProblemError(
-                    f"fast_accumulate is for float8 factors and precision for float32, got precision={precision!r} too"
+                    "fast_accumulate is for float8 factors and precision for float32, "
+                    f"got precision={self.precision!r} too"
                 )
             promise = FAST
-        return cls(dtype_name(out_dtype), activation, promise, _rung(kernel, config), engine, batch_invariant)
+        kernel, config = _rung(self.kernel, self.config) or (None, None)
+        settings = dtype_name(self.out_dtype), self.activation, promise, kernel, config
+        return Request(*settings, self.batch_invariant, self.fast_accumulate, self.engine)
 
 
 class Call(NamedTuple):
@@ -335,11 +344,11 @@ def _check_ends(ends: NDArray[np.int32], rows: int) -> None:
 
 def _of_groups(request: Request, dtype: str) -> Request:
     """What is asked of a grouped product, with the kernel for factors of this type where its config is named."""
-    if request.rung is None:
+    if request.kernel is None:
         return request
-    kernel, (_, parameters) = kernel_for(dtype), request.rung
-    kernel.config(dict(parameters))  # refuses what it cannot run with
-    return request._replace(rung=(kernel, parameters))
+    kernel = kernel_for(dtype)
+    kernel.config(dict(request.config))  # refuses what it cannot run with
+    return request._replace(kernel=kernel)
 
 
 def _scale(operand: Operand | None, sides: int, k: int, groups: int | None) -> Scale | None:
@@ -405,7 +414,7 @@ _arithmetic = lru_cache(Arithmetic)
 
 def _host_engine(request: Request) -> Engine | None:
     """Where arrays on the host are multiplied; None for NumPy."""
-    if request.engine is None and request.rung is None and (missing := cuda_unavailable()):
+    if request.engine is None and request.kernel is None and (missing := cuda_unavailable()):
         if request.batch_invariant:
             raise EngineUnavailableError(
                 "batch_invariant needs a GPU, or engine='emulator': NumPy's BLAS, which multiplies arrays on the host "

@@ -128,44 +128,40 @@ def matmul(
             batch_invariant is asked of NumPy's BLAS.
         CompileError, LaunchError: the kernel does not compile, or cannot be launched.
     """
-    options: Hashable | None = None
-    if batch_invariant or not (out_dtype is activation is precision is kernel is config is None):
-        options = (out_dtype, activation, precision, kernel, config, batch_invariant)
-    if fast_accumulate:
-        options = ("fast_accumulate", options)
+    key: Hashable | None = None
+    if batch_invariant or fast_accumulate or not (out_dtype is activation is precision is kernel is config is None):
+        # A Request without its name: a call that the launcher knows makes no object.
+        key = (out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, None)
     prepared = None
     if type(b) is Prepared:
         prepared, b = b, b.array
-        options = (prepared.key, options)
+        key = (prepared.key, key)
     scaled = scale_a is not None or scale_b is not None
+    if engine is None and devices is None and memory_limit is None and on_gpu.fast is not None:
+        scales = (scale_a, scale_b) if scaled else ()
+        result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key, *scales)
+        if result is not on_gpu.miss:
+            return result
+    request = Request(out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, engine)
+    arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
     if devices is not None or memory_limit is not None:
         if scaled or fast_accumulate:
             raise ArrayError("devices and memory_limit are for products without scales and fast_accumulate")
-        arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-        request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant)
-        call = _read_unrecorded(request, arrays, scalars_of(alpha, beta), prepared, "devices and memory_limit")
+        checked, scalars = request.checked(), scalars_of(alpha, beta)
+        call = _read_unrecorded(checked, arrays, scalars, prepared, "devices and memory_limit")
         if call.a.dtype in FLOAT8:
             raise DtypeError(f"devices and memory_limit are for factors of {', '.join(RESULTS)}, got {call.a.dtype}")
-        settings = {"alpha": alpha, "beta": beta, "activation": activation, "precision": precision}
-        return _beyond(call, arrays, {**settings, "kernel": kernel, "config": config}, devices, memory_limit)
-    if engine is None and on_gpu.fast is not None:
-        scales = (scale_a, scale_b) if scaled else ()
-        result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options, *scales)
-        if result is not on_gpu.miss:
-            return result
-    alike = with_constants({"a": a, "b": b, "c": c, "out": out, "bias": bias})
+        return _beyond(call, arrays, devices, memory_limit)
+    alike = with_constants(arrays)
     if (recorded := library_of("a", alike["a"]).recorder(alike)) is not None:
         if prepared is not None:
             raise _prepared_and_recorded()
         if scaled or fast_accumulate:
             raise _scaled_and_recorded()
-        settings = {"alpha": alpha, "beta": beta, "out_dtype": out_dtype, "activation": activation}
-        settings |= {"precision": precision, "batch_invariant": batch_invariant}
-        return recorded(**alike, **settings, kernel=kernel, config=config, engine=engine)
-    request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant, fast_accumulate)
+        return recorded(alike, request, alpha, beta)
     if scaled:
         alike = {**alike, "scale_a": scale_a, "scale_b": scale_b}
-    return multiply(request, alike, scalars_of(alpha, beta), options, prepared)
+    return multiply(request.checked(), alike, scalars_of(alpha, beta), key, prepared)
 
 
 def grouped_matmul(
@@ -259,9 +255,10 @@ def multiply_groups(
     engine: str | Engine | None = None,
 ) -> Any:
     """The grouped product of arrays that no library records; arguments, by name, and errors of `grouped_matmul`."""
-    request = Request.of(out_dtype, None, None, None if config is None else grouped_sm90.KERNEL, config, engine)
+    kernel = None if config is None else grouped_sm90.KERNEL
+    request = Request(out_dtype, kernel=kernel, config=config, engine=engine)
     arrays = {"c": None, "bias": None, **arrays}
-    call = Call.read(request, arrays, Scalars())
+    call = Call.read(request.checked(), arrays, Scalars())
     return _multiply(call, arrays, (_GROUPED, out_dtype), engine is None and config is None and not call.scales)
 
 
@@ -339,7 +336,8 @@ def plan(
     Takes the arguments of `matmul`, and raises what it raises. No element of an array is read or written, and the plan
     keeps no array. Of a prepared b on a GPU the copy is made that the product needs, if no product has needed it yet.
     """
-    request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant, fast_accumulate)
+    asked = Request(out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, engine)
+    request = asked.checked()
     prepared, b = _prepared(b)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
     call = _read_unrecorded(request, arrays, scalars_of(alpha, beta), prepared)
@@ -359,7 +357,7 @@ def multiply(
     """The product of arrays that the compiled launcher did not know, and that no library records.
 
     Args:
-        request, arrays, scalars: what to compute, and of what.
+        request, arrays, scalars: what to compute, checked, and of what.
         key: what the compiled launcher is to know calls like this one by, besides the arrays.
         prepared: what keeps copies of b.
     """
@@ -370,7 +368,6 @@ def multiply(
 def _beyond(
     call: Call,
     arrays: dict[str, Any],
-    settings: dict[str, Any],
     devices: str | Sequence[int] | None,
     memory_limit: int | None,
 ) -> Any:
@@ -397,7 +394,7 @@ def _beyond(
         )
     from tilewright.torch import split  # noqa: PLC0415 - imports PyTorch, which a caller here has
 
-    return split.multiply(call, arrays, settings, numbers)
+    return split.multiply(call, arrays, numbers)
 
 
 def _prepared(b: Any) -> tuple[Prepared | None, Any]:
@@ -456,16 +453,29 @@ def _multiply(
     return on_gpu.multiply(call, bound)
 
 
-def _recorded(*operands: Any, **arguments: Any) -> Any:
+def _recorded(
+    a: Any,
+    b: Any,
+    *,
+    alpha: Any = 1.0,
+    beta: Any = 0.0,
+    devices: Any = None,
+    memory_limit: Any = None,
+    **others: Any,
+) -> Any:
     """matmul, as torch.compile traces it."""
-    if any(type(one) is Prepared for one in (*operands, arguments.get("b"))):
+    if type(a) is Prepared or type(b) is Prepared:
         raise _prepared_and_recorded()
-    scales = [arguments.pop(name, None) for name in ("scale_a", "scale_b")]
-    if any(scale is not None for scale in scales) or arguments.pop("fast_accumulate", False):
+    arrays = {"a": a, "b": b} | {name: others.pop(name, None) for name in ("c", "out", "bias")}
+    scales = [others.pop(name, None) for name in ("scale_a", "scale_b")]
+    for name in others:
+        if name not in Request._fields:
+            raise TypeError(f"matmul() got an unexpected keyword argument {name!r}")
+    if any(scale is not None for scale in scales) or others.get("fast_accumulate", False):
         raise _scaled_and_recorded()
     from tilewright.torch.op import matmul as recorded  # noqa: PLC0415 - imports PyTorch, which a caller here has
 
-    return recorded(*operands, **arguments)
+    return recorded(arrays, Request(**others), alpha, beta, devices, memory_limit)
 
 
 def _scaled_groups_recorded() -> ArrayError:
