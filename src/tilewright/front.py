@@ -232,12 +232,13 @@ def grouped_matmul(
     plain = engine is None and config is None and not scales
     if plain and (result := launched_groups(a, b, offsets, out, out_dtype)) is not None:
         return result
-    arrays = {"a": a, "b": b, "offsets": offsets, "out": out} | scales
+    arrays = {"a": a, "b": b, "c": None, "out": out, "bias": None, "offsets": offsets} | scales
     if (recorded := library_of("a", a).recorder(arrays, grouped=True)) is not None:
         if scales:
             raise _scaled_groups_recorded()
         return recorded(a, b, offsets, out=out, out_dtype=out_dtype, config=config, engine=engine)
-    return multiply_groups(arrays, out_dtype, config, engine)
+    kernel = None if config is None else grouped_sm90.KERNEL
+    return multiply_groups(Request(out_dtype, kernel=kernel, config=config, engine=engine), arrays)
 
 
 def launched_groups(a: Any, b: Any, offsets: Any, out: Any, out_dtype: Any) -> Any:
@@ -248,18 +249,11 @@ def launched_groups(a: Any, b: Any, offsets: Any, out: Any, out_dtype: Any) -> A
     return None if result is on_gpu.miss else result
 
 
-def multiply_groups(
-    arrays: Mapping[str, Any],
-    out_dtype: Any = None,
-    config: str | Mapping[str, int] | None = None,
-    engine: str | Engine | None = None,
-) -> Any:
-    """The grouped product of arrays that no library records; arguments, by name, and errors of `grouped_matmul`."""
-    kernel = None if config is None else grouped_sm90.KERNEL
-    request = Request(out_dtype, kernel=kernel, config=config, engine=engine)
-    arrays = {"c": None, "bias": None, **arrays}
+def multiply_groups(request: Request, arrays: Mapping[str, Any]) -> Any:
+    """The grouped product of arrays that no library records, given what is asked, and all that `Call.read` takes."""
     call = Call.read(request.checked(), arrays, Scalars())
-    return _multiply(call, arrays, (_GROUPED, out_dtype), engine is None and config is None and not call.scales)
+    launches = request.engine is request.kernel is None and not call.scales
+    return _multiply(call, arrays, (_GROUPED, request.out_dtype), launches)
 
 
 def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:

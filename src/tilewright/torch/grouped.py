@@ -12,7 +12,7 @@ import torch
 
 from tilewright import front
 from tilewright.arrays.torch import numpy_name
-from tilewright.calls import check_grouped, check_types, dtype_name
+from tilewright.calls import Request, check_grouped, check_types, dtype_name
 from tilewright.core.dtypes import default_result
 from tilewright.core.errors import ArrayError, DtypeError
 from tilewright.torch.library import LIBRARY, call_operator, check_devices, check_tensors, register
@@ -64,7 +64,8 @@ def _multiply(a: Any, b: Any, offsets: Any, out_dtype: Any = None, zero_rest: bo
     out = a.new_zeros(a.shape[0], b.shape[-1], dtype=result) if zero_rest else None
     if (found := front.launched_groups(a, b, offsets, out, result)) is not None:
         return found
-    return front.multiply_groups({"a": a, "b": b, "offsets": offsets, "out": out}, result)
+    arrays = {"a": a, "b": b, "c": None, "out": out, "bias": None, "offsets": offsets}
+    return front.multiply_groups(Request(result), arrays)
 
 
 def _shape_of(a: Any, b: Any, offsets: Any, out_dtype: Any = None, zero_rest: bool = False) -> Any:
