@@ -138,8 +138,10 @@ def matmul(
         key = (prepared.key, key)
     scaled = scale_a is not None or scale_b is not None
     if engine is None and devices is None and memory_limit is None and on_gpu.fast is not None:
-        scales = (scale_a, scale_b) if scaled else ()
-        result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key, *scales)
+        if scaled:
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key, scale_a, scale_b)
+        else:
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key)
         if result is not on_gpu.miss:
             return result
     request = Request(out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, engine)
