@@ -97,8 +97,9 @@ class Request(NamedTuple):
                     f"got precision={self.precision!r} too"
                 )
             promise = FAST
+        result = dtype_name(self.out_dtype)
         kernel, config = _rung(self.kernel, self.config) or (None, None)
-        settings = dtype_name(self.out_dtype), self.activation, promise, kernel, config
+        settings = result, self.activation, promise, kernel, config
         return Request(*settings, self.batch_invariant, self.fast_accumulate, self.engine)
 
 
@@ -130,7 +131,7 @@ class Call(NamedTuple):
         """Read and check the arrays of a call.
 
         Args:
-            request, scalars, prepared: what is asked. Of a grouped product, the kernel is that for its factors.
+            request, scalars, prepared: what is asked, checked; of a grouped product as given, and without a kernel.
             arrays: a, b, c, out and bias; where they are given, scales, and offsets of a grouped product.
 
         Raises:
@@ -241,6 +242,12 @@ class Call(NamedTuple):
                 f"b is prepared for the {name} engine of {self.prepared.engine.device_name}: "
                 + ("a must lie on that GPU" if name == "cuda" else f"pass engine={name!r}")
             )
+        if self.offsets is not None:
+            check_grouped(a.shape, b.shape, self.offsets.shape, out and out.shape)
+            check_types(a.dtype, b.dtype, grouped=True)
+            named, known = self.request.out_dtype or (out and out.dtype), kernel_for(a.dtype).takes.results
+            if named and named not in known:
+                raise DtypeError(f"out_dtype must be one of {', '.join(known)}, got {named} with factors of {a.dtype}")
         more = [operand for operand in (c, out, bias) if operand is not None] if c or out or bias else []
         scales = self.scales if self.scale_a or self.scale_b else []
         inputs = (b, *more, *scales) if self.offsets is None else (b, *more, *scales, self.offsets)
@@ -250,12 +257,8 @@ class Call(NamedTuple):
                     f"{operand.argument} must lie where a does: got {place_name(operand.device)}, "
                     f"and {place_name(a.device)} for a"
                 )
-        grouped = self.offsets is not None
-        if grouped or a.dtype != b.dtype:
-            check_types(a.dtype, b.dtype, grouped=grouped)
-        named = self.request.out_dtype or (out and out.dtype)
-        if grouped and named and named not in (known := kernel_for(a.dtype).takes.results):
-            raise DtypeError(f"out_dtype must be one of {', '.join(known)}, got {named} with factors of {a.dtype}")
+        if a.dtype != b.dtype:
+            check_types(a.dtype, b.dtype)
         result = self.arithmetic.result
         if self.request.activation is not None:
             Epilogue(activation=self.request.activation)  # refuses one that is unknown
@@ -266,16 +269,14 @@ class Call(NamedTuple):
                 )
         if self.offsets is None:
             check_shapes(a.shape, b.shape, **{operand.argument: operand.shape for operand in more})
-        else:
-            check_grouped(a.shape, b.shape, self.offsets.shape, out and out.shape)
-            if self.offsets.host is not None:
-                _check_ends(self.ends, a.shape[0])
         if self.scalars.beta and c is None:
             raise missing_c(self.scalars.beta)
         for operand in scales:
-            _check_scale(operand, a, b, grouped=grouped)
+            _check_scale(operand, a, b, grouped=self.offsets is not None)
         if scales and (scaling := self.scaling).of_blocks and None in scaling:
             raise ArrayError("scale_a and scale_b must both be given where one differs along k")
+        if self.offsets is not None and self.offsets.host is not None:
+            _check_ends(self.ends, a.shape[0])
         if out is None:
             return
         if self.library.immutable:
@@ -343,12 +344,12 @@ def _check_ends(ends: NDArray[np.int32], rows: int) -> None:
 
 
 def _of_groups(request: Request, dtype: str) -> Request:
-    """What is asked of a grouped product, with the kernel for factors of this type where its config is named."""
-    if request.kernel is None:
-        return request
-    kernel = kernel_for(dtype)
-    kernel.config(dict(request.config))  # refuses what it cannot run with
-    return request._replace(kernel=kernel)
+    """What is asked of a grouped product, checked, with the kernel for factors of this type where a config is named."""
+    if request.config is None:
+        return request.checked()
+    asked = request._replace(kernel=kernel_for(dtype)).checked()
+    asked.kernel.config(dict(asked.config))  # refuses what it cannot run with
+    return asked
 
 
 def _scale(operand: Operand | None, sides: int, k: int, groups: int | None) -> Scale | None:

@@ -15,7 +15,6 @@ from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 from tilewright.core.problem import Problem, Scalars
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import gpus_named, resolve_engine
-from tilewright.kernels.library import grouped_sm90
 from tilewright.kernels.spec import Kernel
 from tilewright.prepared import Prepared
 from tilewright.shapes import described, size
@@ -239,8 +238,7 @@ def grouped_matmul(
         if scales:
             raise _scaled_groups_recorded()
         return recorded(a, b, offsets, out=out, out_dtype=out_dtype, config=config, engine=engine)
-    kernel = None if config is None else grouped_sm90.KERNEL
-    return multiply_groups(Request(out_dtype, kernel=kernel, config=config, engine=engine), arrays)
+    return multiply_groups(Request(out_dtype, config=config, engine=engine), arrays)
 
 
 def launched_groups(a: Any, b: Any, offsets: Any, out: Any, out_dtype: Any) -> Any:
@@ -253,8 +251,8 @@ def launched_groups(a: Any, b: Any, offsets: Any, out: Any, out_dtype: Any) -> A
 
 def multiply_groups(request: Request, arrays: Mapping[str, Any]) -> Any:
     """The grouped product of arrays that no library records, given what is asked, and all that `Call.read` takes."""
-    call = Call.read(request.checked(), arrays, Scalars())
-    launches = request.engine is request.kernel is None and not call.scales
+    call = Call.read(request, arrays, Scalars())
+    launches = request.engine is request.config is None and not call.scales
     return _multiply(call, arrays, (_GROUPED, request.out_dtype), launches)
 
 
