@@ -329,13 +329,14 @@ def test_an_array_that_cannot_be_exported_says_why(gpus):
 
 def test_a_call_that_torch_records_goes_to_the_operator(monkeypatch):
     calls = []
-    operator = SimpleNamespace(matmul=lambda **arguments: calls.append(arguments) or "recorded")
+    operator = SimpleNamespace(matmul=lambda *arguments: calls.append(arguments) or "recorded")
     monkeypatch.setitem(sys.modules, "tilewright.torch", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "tilewright.torch.op", operator)
     weights = Tensor(B, requires_grad=True)
     assert tilewright.matmul(Tensor(A), weights, alpha=2, activation="relu") == "recorded"
-    assert calls[0]["b"] is weights
-    assert (calls[0]["alpha"], calls[0]["activation"], calls[0]["out"]) == (2, "relu", None)
+    arrays, request, *scalars = calls[0]
+    assert arrays["b"] is weights
+    assert (scalars, request.activation, arrays["out"]) == ([2, 0.0], "relu", None)
 
 
 def test_gradients_are_no_matter_where_none_are_recorded(monkeypatch):
@@ -345,13 +346,14 @@ def test_gradients_are_no_matter_where_none_are_recorded(monkeypatch):
 
 def test_what_jax_traces_is_the_primitives_and_has_no_plan(monkeypatch):
     calls = []
-    primitive = SimpleNamespace(matmul=lambda **arguments: calls.append(arguments) or "traced")
+    primitive = SimpleNamespace(matmul=lambda *arguments: calls.append(arguments) or "traced")
     monkeypatch.setitem(sys.modules, "tilewright.jax_op", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "tilewright.jax_op.call", primitive)
     traced = DynamicJaxprTracer()
     assert tilewright.matmul(JaxArray(A), traced, alpha=2, activation="relu") == "traced"
-    assert calls[0]["b"] is traced
-    assert (calls[0]["alpha"], calls[0]["activation"], calls[0]["out"]) == (2, "relu", None)
+    arrays, request, *scalars = calls[0]
+    assert arrays["b"] is traced
+    assert (scalars, request.activation, arrays["out"]) == ([2, 0.0], "relu", None)
     with pytest.raises(ArrayError, match="call matmul instead"):
         tilewright.plan(traced, JaxArray(B))
 

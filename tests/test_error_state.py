@@ -10,13 +10,12 @@ import pytest
 import tilewright
 from stand_ins import NumPyEngine
 
-calls, grouped_calls = import_module("tilewright.calls"), import_module("tilewright.grouped_calls")
+calls = import_module("tilewright.calls")
 
 
 @pytest.fixture(autouse=True)
 def _no_gpu(monkeypatch):
-    for module in (calls, grouped_calls):
-        monkeypatch.setattr(module, "cuda_unavailable", lambda: "a test says so")
+    monkeypatch.setattr(calls, "cuda_unavailable", lambda: "a test says so")
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +79,7 @@ def test_nothing_is_said_of_tiles_that_threads_finish(monkeypatch):
     monkeypatch.setattr(import_module("tilewright.tiles"), "SMALL_BYTES", 0)
     a, b = full(300, "float16", (300, 500)), full(300, "float16", (500, 90))
     engines = [NumPyEngine(None), NumPyEngine(None)]
-    request = calls.Request.of(None, "silu", None, None, None, engines[0])
+    request = calls.Request(activation="silu", engine=engines[0])
     call = calls.Call.read(request, {"a": a, "b": b, "c": None, "out": None, "bias": None}, calls.Scalars(0.5))
     on_host = import_module("tilewright.on_host")
     check(on_host.multiply(call, engines, 60_000), INF)

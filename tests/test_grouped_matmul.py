@@ -14,7 +14,7 @@ from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL
-from tilewright.select.grouped import expected, select_grouped
+from tilewright.select.selector import expected_of_groups, select
 
 calls = import_module("tilewright.calls")
 CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "BAND": 2}
@@ -54,9 +54,9 @@ class Gpu(EmulatorEngine):
         self.planned.append(super().plan(*arguments, **named))
         return self.planned[-1]
 
-    def start(self, plan, pointers, *rest, stream=None):
+    def start(self, plan, pointers, scalars, stream):
         self.streams.append(stream)
-        super().start(plan, pointers, *rest)
+        super().start(plan, pointers, scalars)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def tensor(values):
 
 @pytest.fixture(autouse=True)
 def _no_gpu(monkeypatch):
-    monkeypatch.setattr("tilewright.grouped_calls.cuda_unavailable", lambda: "a test says so")
+    monkeypatch.setattr("tilewright.calls.cuda_unavailable", lambda: "a test says so")
 
 
 @pytest.mark.first(1)
@@ -219,13 +219,13 @@ def test_scales_of_arrays_on_a_gpu_are_read_there(gpu, monkeypatch):
 def test_what_is_picked_for_float8():
     def picked(m, groups=8):
         problem = Problem(m, 4096, 4096, Arithmetic(E4M3, "bfloat16"), groups, grouped=True)
-        return select_grouped(problem, (9, 0), "NVIDIA H100 80GB HBM3")
+        return select(problem, (9, 0), "NVIDIA H100 80GB HBM3")[1]
 
     assert picked(64).BM == 64
     assert picked(65536).BM >= 128
     assert picked(64) in [FP8.config(), *map(FP8.config, FP8.presets.values())]
     with pytest.raises(ConfigError, match=r"grouped_fp8 runs on GPUs of compute capability 9.0 alone"):
-        select_grouped(Problem(64, 64, 64, Arithmetic(E4M3), 2, grouped=True), (8, 9))
+        select(Problem(64, 64, 64, Arithmetic(E4M3), 2, grouped=True), (8, 9))
 
 
 FLOAT8_REFUSED = {
@@ -277,6 +277,7 @@ ORDERS = {
     "column-major a": (np.asfortranarray(A), B, 2),
     "rows of a that are not aligned": (np.pad(A, ((0, 0), (0, 1)))[:, :K], B, 2),
     "a with steps": (np.repeat(A, 2, axis=1)[:, ::2], B, 1),
+    "b with steps": (A, np.repeat(B, 2, axis=2)[:, :, ::2], 1),
 }
 
 
@@ -292,23 +293,23 @@ def test_factors_lie_in_any_order(gpu, name):
 def test_what_is_picked_follows_the_mean_of_rows():
     def picked(m, n=4096, k=4096, groups=8):
         problem = Problem(m, n, k, Arithmetic("bfloat16", "bfloat16"), groups, grouped=True)
-        return select_grouped(problem, (9, 0), "NVIDIA H200")
+        return select(problem, (9, 0), "NVIDIA H200")[1]
 
     assert picked(64).BM == 64
     assert picked(65536).BM >= 128
     assert picked(65536, groups=4096).BM == 64
     assert picked(0, groups=0) in [KERNEL.config(), *map(KERNEL.config, KERNEL.presets.values())]
     with pytest.raises(ConfigError, match=r"compute capability 9\.0 alone"):
-        select_grouped(Problem(64, 64, 64, "bfloat16", 2, grouped=True), (8, 0), "NVIDIA A100")
+        select(Problem(64, 64, 64, "bfloat16", 2, grouped=True), (8, 0), "NVIDIA A100")
 
 
 def test_a_group_is_expected_to_end_within_a_row_of_tiles():
     problem = Problem(1000, 64, 64, "bfloat16", 10, grouped=True)
     config = KERNEL.config({"BM": 128})
-    assert expected(problem, config).m == 10 * (100 + 64)
-    assert expected(Problem(50, 64, 64, "bfloat16", 10, grouped=True), config).m == 10 * 128
-    assert expected(Problem(5, 64, 64, "bfloat16", 10, grouped=True), config).m == 5 * 128
-    assert expected(problem, config).b_bytes == 2 * 10 * 64 * 64
+    assert expected_of_groups(problem, config).m == 10 * (100 + 64)
+    assert expected_of_groups(Problem(50, 64, 64, "bfloat16", 10, grouped=True), config).m == 10 * 128
+    assert expected_of_groups(Problem(5, 64, 64, "bfloat16", 10, grouped=True), config).m == 5 * 128
+    assert expected_of_groups(problem, config).b_bytes == 2 * 10 * 64 * 64
 
 
 WRONG = {

@@ -29,12 +29,10 @@ LAYERS = (
         "jax_op",
         "__init__",
         "front",
-        "grouped",
         "on_gpu",
         "on_host",
         "streamed",
         "bound",
-        "grouped_calls",
     ),
     *(
         "calls",
@@ -53,7 +51,7 @@ LAYERS = (
 )
 """Modules and packages of `tilewright`, from above."""
 
-WHERE_CALLS_ARE_RECORDED = {("arrays", "torch"), ("arrays", "jax_op"), ("front", "torch"), ("grouped", "torch")}
+WHERE_CALLS_ARE_RECORDED = {("arrays", "torch"), ("arrays", "jax_op"), ("front", "torch")}
 """Upward, in functions: what a library records goes to its operator, which stands above all that a plain call needs."""
 
 

@@ -42,9 +42,7 @@ def call_of(sizes, a="row", b="row", out=None, c=False, bias=False, beta=0.0, dt
     arrays["out"] = matrix(m, n, out, dtype, gap) if out else None
     arrays["c"] = matrix(m, n, out or "row", dtype) if c else None
     arrays["bias"] = Tensor(np.zeros(n, dtype), "cuda:0") if bias else None
-    names = ("out_dtype", "activation", "precision", "kernel", "config", "engine")
-    asked = Request.of(*(request.get(name) for name in names), request.get("batch_invariant", False))
-    return Call.read(asked, arrays, Scalars(1.0, beta)), arrays
+    return Call.read(Request(**request).checked(), arrays, Scalars(1.0, beta)), arrays
 
 
 CALLS = {

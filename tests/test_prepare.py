@@ -12,6 +12,7 @@ import tilewright
 from stand_ins import CuPyArray, NumPyEngine, Tensor, cupy_module, torch_module
 from test_arrays import Remembers
 from tilewright import ArrayError, DtypeError
+from tilewright.calls import Request
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.select.selector import select
 
@@ -179,7 +180,7 @@ def test_the_first_call_of_all_is_remembered_with_its_options(gpu, launcher, mon
     monkeypatch.setattr(on_gpu.launcher, "load", lambda: module)
     out = tensor(np.full((5, 48), np.nan, np.float32))
     tilewright.matmul(tensor(draw(5, 64)), tensor(B), out=out, activation="relu", kernel="split_k")
-    assert [plan["options"] for plan in launcher.remembered] == [(None, "relu", None, "split_k", None, False)]
+    assert [plan["options"] for plan in launcher.remembered] == [Request(activation="relu", kernel="split_k")]
 
 
 # What is refused.

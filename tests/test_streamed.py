@@ -207,7 +207,7 @@ def test_a_memmap_is_written_to_its_file(tmp_path, monkeypatch):
 def test_several_engines_divide_the_rows():
     a, b, c, bias = draw(700, 60), draw(60, 90, seed=1), draw(700, 90), draw(700, 1)
     engines = [NumPyEngine(None), NumPyEngine(None), NumPyEngine(None)]
-    request = calls.Request.of(None, None, None, None, None, engines[0])
+    request = calls.Request(engine=engines[0])
     arrays = {"a": a, "b": b, "c": c, "out": None, "bias": bias}
     call = calls.Call.read(request, arrays, tilewright.core.problem.Scalars(1.0, 2.0))
     check(on_host.multiply(call, engines, LIMIT), product(a, b) + 2 * c + bias)

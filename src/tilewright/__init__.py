@@ -22,8 +22,7 @@ from tilewright.version import __version__
 
 if TYPE_CHECKING:
     from tilewright.core.problem import Problem
-    from tilewright.front import ProductPlan, matmul, plan, prepare
-    from tilewright.grouped import grouped_matmul
+    from tilewright.front import ProductPlan, grouped_matmul, matmul, plan, prepare
     from tilewright.kernels.spec import Config, Kernel
     from tilewright.prepared import Prepared
 
@@ -52,8 +51,7 @@ __all__ = [
 
 
 _MODULES = {
-    **dict.fromkeys(("ProductPlan", "matmul", "plan", "prepare"), "front"),
-    "grouped_matmul": "grouped",
+    **dict.fromkeys(("ProductPlan", "grouped_matmul", "matmul", "plan", "prepare"), "front"),
     **dict.fromkeys(("Config", "Kernel"), "kernels.spec"),
     "Prepared": "prepared",
     "Problem": "core.problem",

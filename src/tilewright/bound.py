@@ -14,7 +14,7 @@ from tilewright.engines.plan import Plan
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
 from tilewright.select.selector import select
-from tilewright.shapes import Formulation, formulate
+from tilewright.shapes import Formulation, formulate, formulate_groups
 
 _MOST_PLANS = 4096
 """Calls of different kinds whose plans are kept; all are dropped when there are more."""
@@ -123,17 +123,21 @@ def _bind(call: Call, without_terms: bool) -> Bound:
     engine, rung = call.engine, call.request.rung
     assert engine is not None
     a, b, out, c = call.a, call.b, call.out, call.c if call.reads_c else None
-    form = formulate(
-        a.view,
-        b.view,
-        out and out.view,
-        c and c.view,
-        call.side,
-        call.arithmetic,
-        call.request.activation,
-        row_major=rung is not None and rung[0].takes.layouts == ("NN",),
-        scaling=call.scaling if call.scale_a or call.scale_b else UNSCALED,
-    )
+    scaling = call.scaling if call.scale_a or call.scale_b else UNSCALED
+    if call.offsets is not None:
+        form = formulate_groups(a.view, b.view, out and out.view, call.arithmetic, scaling)
+    else:
+        form = formulate(
+            a.view,
+            b.view,
+            out and out.view,
+            c and c.view,
+            call.side,
+            call.arithmetic,
+            call.request.activation,
+            row_major=rung is not None and rung[0].takes.layouts == ("NN",),
+            scaling=scaling,
+        )
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(form, a, b, out, c)
     kept = None

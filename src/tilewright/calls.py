@@ -1,10 +1,13 @@
-"""Call: the arrays of a call of `matmul` as they lie in memory, read and checked."""
+"""Call: the arrays of a call of `matmul` or `grouped_matmul` as they lie in memory, read and checked."""
 
 import math
 import numbers
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.arrays.libraries import library_of, number_of
 from tilewright.arrays.library import Library, type_name
@@ -28,6 +31,7 @@ from tilewright.core.problem import (
     Epilogue,
     Scalars,
     Scale,
+    ScaleKind,
     Scaling,
     Side,
     promise_of,
@@ -35,55 +39,68 @@ from tilewright.core.problem import (
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.kernels import resolve
+from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
 from tilewright.kernels.spec import Kernel, parse_overrides
 from tilewright.prepared import Prepared
-from tilewright.shapes import check_shapes
+from tilewright.shapes import check_shapes, result_shape, size
+
+Shape = tuple[int, ...]
 
 Rung = tuple[Kernel, tuple[tuple[str, int], ...]]
 """A kernel, and the parameters for which it is not to take its defaults."""
 
 
 class Request(NamedTuple):
-    """What a caller asks for besides the arrays."""
+    """What a caller asks for besides the arrays: as given, or checked. The compiled launcher finds plans by what was
+    given, as a tuple or as this, which is equal to it.
+    """
 
-    out_dtype: str | None
-    activation: str | None
-    precision: str | None
-    """As `Arithmetic` has it: None for float32's promise, 'fast' for fast_accumulate."""
-    rung: Rung | None
-    engine: str | Engine | None
+    out_dtype: Any = None
+    """Checked, a name or None."""
+    activation: str | None = None
+    precision: str | None = None
+    """Checked, as `Arithmetic` has it: None for float32's promise, 'fast' for fast_accumulate."""
+    kernel: Any = None
+    """Checked, a Kernel, or None."""
+    config: Any = None
+    """Checked, the parameters for which the kernel is not to take its defaults, each with its value."""
     batch_invariant: bool = False
+    fast_accumulate: bool = False
+    engine: str | Engine | None = None
 
-    @classmethod
-    def of(
-        cls,
-        out_dtype: Any,
-        activation: str | None,
-        precision: str | None,
-        kernel: str | int | Kernel | None,
-        config: str | Mapping[str, int] | None,
-        engine: str | Engine | None,
-        batch_invariant: bool = False,
-        fast_accumulate: bool = False,
-    ) -> "Request":
+    @property
+    def key(self) -> "Request | None":
+        """What the compiled launcher is to know calls by, besides the arrays: None where nothing is asked."""
+        return None if all(one is None or one is False for one in self) else self
+
+    @property
+    def rung(self) -> Rung | None:
+        """The kernel that is named, of what was checked."""
+        return None if self.kernel is None else (self.kernel, self.config)
+
+    def checked(self) -> "Request":
         """What a caller asks for, checked.
 
         Raises:
             DtypeError, ProblemError, KernelNotFoundError, ConfigError: there is no such type, precision, kernel or
                 config, or batch_invariant is no bool.
         """
-        if batch_invariant is not False:
-            check_batch_invariant(batch_invariant)
-        if out_dtype is precision is kernel is config is None and not fast_accumulate:
-            return cls(None, activation, None, None, engine, batch_invariant)
-        promise = promise_of(precision)
-        if fast_accumulate:
+        if self.batch_invariant is not False:
+            check_batch_invariant(self.batch_invariant)
+        if self.out_dtype is self.precision is self.kernel is self.config is None and not self.fast_accumulate:
+            return self
+        promise = promise_of(self.precision)
+        if self.fast_accumulate:
             if promise is not None:
                 raise ProblemError(
-                    f"fast_accumulate is for float8 factors and precision for float32, got precision={precision!r} too"
+                    "fast_accumulate is for float8 factors and precision for float32, "
+                    f"got precision={self.precision!r} too"
                 )
             promise = FAST
-        return cls(dtype_name(out_dtype), activation, promise, _rung(kernel, config), engine, batch_invariant)
+        result = dtype_name(self.out_dtype)
+        kernel, config = _rung(self.kernel, self.config) or (None, None)
+        settings = result, self.activation, promise, kernel, config
+        return Request(*settings, self.batch_invariant, self.fast_accumulate, self.engine)
 
 
 class Call(NamedTuple):
@@ -104,6 +121,8 @@ class Call(NamedTuple):
     """What keeps copies of b."""
     scale_a: Operand | None = None
     scale_b: Operand | None = None
+    offsets: Operand | None = None
+    """Where the groups of a grouped product end."""
 
     @classmethod
     def read(
@@ -111,8 +130,13 @@ class Call(NamedTuple):
     ) -> "Call":
         """Read and check the arrays of a call.
 
+        Args:
+            request, scalars, prepared: what is asked, checked; of a grouped product as given, and without a kernel.
+            arrays: a, b, c, out and bias; where they are given, scales, and offsets of a grouped product.
+
         Raises:
             ArrayError, DtypeError: they do not fit each other, or cannot be read.
+            ConfigError: the kernel of a grouped product has no such config.
         """
         a = arrays["a"]
         library = library_of("a", a)
@@ -122,17 +146,21 @@ class Call(NamedTuple):
             array = arrays[name]
             if type(array) is not type(a):
                 check_library(name, array, library, a)
-            return library.read(name, array, stream)
+            return library.read_offsets(array, stream) if name == "offsets" else library.read(name, array, stream)
 
         first, second = read("a"), read("b")
         c = None if arrays["c"] is None else read("c")
         out = None if arrays["out"] is None else read("out")
         bias = None if arrays["bias"] is None else read("bias")
-        scale_a = scale_b = None
+        scale_a = scale_b = offsets = None
         if "scale_a" in arrays:
             scale_a, scale_b = (None if arrays[name] is None else read(name) for name in ("scale_a", "scale_b"))
+        if "offsets" in arrays:
+            offsets = read("offsets")
+            request = _of_groups(request, first.dtype)
         engine = _host_engine(request) if first.device == HOST else gpu_engine(request.engine, first.device)
-        call = cls(request, library, engine, stream, first, second, c, out, bias, scalars, prepared, scale_a, scale_b)
+        operands = first, second, c, out, bias
+        call = cls(request, library, engine, stream, *operands, scalars, prepared, scale_a, scale_b, offsets)
         call.check()
         return call
 
@@ -143,6 +171,19 @@ class Call(NamedTuple):
         usual = "float32" if self.a.dtype in FLOAT8 else self.a.dtype  # `default_result`, in a call less
         result = given or (self.out.dtype if self.out else usual)
         return _arithmetic(self.a.dtype, result, self.request.precision, self.request.batch_invariant, self.b.dtype)
+
+    @property
+    def shape(self) -> Shape:
+        """Of the result."""
+        if self.offsets is not None:
+            return self.a.shape[0], self.b.shape[2]
+        return result_shape(self.a.shape, self.b.shape)[1]
+
+    @property
+    def ends(self) -> NDArray[np.int32]:
+        """The offsets, which lie on the host."""
+        assert self.offsets is not None and self.offsets.host is not None
+        return self.offsets.host.view(np.int32)
 
     @property
     def scales(self) -> list[Operand]:
@@ -156,8 +197,10 @@ class Call(NamedTuple):
         Raises:
             ArrayError: they do not fit the factors.
         """
-        of_a, of_b = self.a.shape, self.b.shape
-        return Scaling(_scale(self.scale_a, of_a[0], of_a[-1]), _scale(self.scale_b, of_b[-1], of_a[-1]))
+        of_a, of_b, groups = self.a.shape, self.b.shape, None if self.offsets is None else self.b.shape[0]
+        return Scaling(
+            _scale(self.scale_a, of_a[0], of_a[-1], groups), _scale(self.scale_b, of_b[-1], of_a[-1], groups)
+        )
 
     @property
     def side(self) -> Side | None:
@@ -187,6 +230,7 @@ class Call(NamedTuple):
             type(self.library),
             self.prepared is not None,
             self.scaling if self.scale_a or self.scale_b else UNSCALED,
+            self.offsets is not None,
         )
 
     def check(self) -> None:
@@ -198,16 +242,23 @@ class Call(NamedTuple):
                 f"b is prepared for the {name} engine of {self.prepared.engine.device_name}: "
                 + ("a must lie on that GPU" if name == "cuda" else f"pass engine={name!r}")
             )
+        if self.offsets is not None:
+            check_grouped(a.shape, b.shape, self.offsets.shape, out and out.shape)
+            check_types(a.dtype, b.dtype, grouped=True)
+            named, known = self.request.out_dtype or (out and out.dtype), kernel_for(a.dtype).takes.results
+            if named and named not in known:
+                raise DtypeError(f"out_dtype must be one of {', '.join(known)}, got {named} with factors of {a.dtype}")
         more = [operand for operand in (c, out, bias) if operand is not None] if c or out or bias else []
         scales = self.scales if self.scale_a or self.scale_b else []
-        for operand in (b, *more, *scales):
+        inputs = (b, *more, *scales) if self.offsets is None else (b, *more, *scales, self.offsets)
+        for operand in inputs:
             if operand.device != a.device:
                 raise ArrayError(
                     f"{operand.argument} must lie where a does: got {place_name(operand.device)}, "
                     f"and {place_name(a.device)} for a"
                 )
-        if a.dtype != b.dtype and not (a.dtype in FLOAT8 and b.dtype in FLOAT8):
-            raise DtypeError(f"b must have the element type of a: got {b.dtype}, and {a.dtype} for a")
+        if a.dtype != b.dtype:
+            check_types(a.dtype, b.dtype)
         result = self.arithmetic.result
         if self.request.activation is not None:
             Epilogue(activation=self.request.activation)  # refuses one that is unknown
@@ -216,13 +267,16 @@ class Call(NamedTuple):
                 raise DtypeError(
                     f"{operand.argument} must have the result's element type {result}: got {operand.dtype}"
                 )
-        shape = check_shapes(a.shape, b.shape, **{operand.argument: operand.shape for operand in more})
+        if self.offsets is None:
+            check_shapes(a.shape, b.shape, **{operand.argument: operand.shape for operand in more})
         if self.scalars.beta and c is None:
             raise missing_c(self.scalars.beta)
         for operand in scales:
-            _check_scale(operand, a, b)
+            _check_scale(operand, a, b, grouped=self.offsets is not None)
         if scales and (scaling := self.scaling).of_blocks and None in scaling:
             raise ArrayError("scale_a and scale_b must both be given where one differs along k")
+        if self.offsets is not None and self.offsets.host is not None:
+            _check_ends(self.ends, a.shape[0])
         if out is None:
             return
         if self.library.immutable:
@@ -231,9 +285,9 @@ class Call(NamedTuple):
             raise ArrayError("out must be an array that can be written, got a read-only one")
         if out.elements_overlap:
             raise ArrayError(
-                f"out must have memory for every element, got strides of {out.strides} bytes for shape {shape}"
+                f"out must have memory for every element, got strides of {out.strides} bytes for shape {out.shape}"
             )
-        for operand in (a, b, *more, *scales):
+        for operand in (a, *inputs):
             if operand is not out and out.overlaps(operand) and not (operand is c and out.is_same(operand)):
                 raise ArrayError(
                     f"out must not overlap {operand.argument} in memory" + ", unless it is c" * (operand is c)
@@ -257,8 +311,51 @@ def check_batch_invariant(given: Any) -> None:
         raise ProblemError(f"batch_invariant must be True or False, got {given!r}")
 
 
-def _scale(operand: Operand | None, sides: int, k: int) -> Scale | None:
+def check_types(a: str, b: str, *, grouped: bool = False) -> None:
+    """Raise DtypeError unless factors of these element types are multiplied."""
+    if grouped and a not in (known := (*KERNEL.takes.factors, *FP8.takes.factors)):
+        raise DtypeError(f"a has element type {a}; grouped_matmul takes {', '.join(known)}")
+    if a != b and not (a in FLOAT8 and b in FLOAT8):
+        raise DtypeError(f"b must have the element type of a: got {b}, and {a} for a")
+
+
+def check_grouped(a: Shape, b: Shape, offsets: Shape, out: Shape | None = None) -> None:
+    """Raise ArrayError unless arrays of these shapes fit each other, with offsets of groups."""
+    if len(a) != 2:
+        raise ArrayError(f"a must be a matrix of the rows of all groups, got shape {tuple(a)}")
+    if len(b) != 3:
+        raise ArrayError(f"b must be a batch of matrices, one for each group, got shape {tuple(b)}")
+    if a[1] != b[1]:
+        raise ArrayError(f"b must have {a[1]} rows in each matrix, as a has columns: got b of {size(b)}")
+    if tuple(offsets) != (b[0],):
+        raise ArrayError(f"offsets must be {b[0]} numbers, one for each matrix of b, got shape {tuple(offsets)}")
+    if out is not None and tuple(out) != (a[0], b[2]):
+        raise ArrayError(f"out must be {a[0]} x {b[2]}, got shape {tuple(out)}")
+
+
+def _check_ends(ends: NDArray[np.int32], rows: int) -> None:
+    """Raise ArrayError unless offsets on the host are ends of groups of this many rows."""
+    all_ends = np.concatenate(([0], ends, [rows]))
+    if (wrong := np.flatnonzero(np.diff(all_ends) < 0)).size:
+        number = int(wrong[0])
+        if number == len(ends):
+            raise ArrayError(f"offsets must be at most {rows}, the rows of a, got {ends[-1]} at the end")
+        raise ArrayError(f"offsets must not decrease from 0 on, got {ends[number]} after {all_ends[number]}")
+
+
+def _of_groups(request: Request, dtype: str) -> Request:
+    """What is asked of a grouped product, checked, with the kernel for factors of this type where a config is named."""
+    if request.config is None:
+        return request.checked()
+    asked = request._replace(kernel=kernel_for(dtype)).checked()
+    asked.kernel.config(dict(asked.config))  # refuses what it cannot run with
+    return asked
+
+
+def _scale(operand: Operand | None, sides: int, k: int, groups: int | None) -> Scale | None:
     """How the scales of a factor with this many rows of a, or columns of b, lie; None for none.
+
+    Of a grouped product, each of the groups has its own scales of b, and none are of blocks.
 
     Raises:
         ArrayError: their shape does not fit, or their strides are no whole numbers of elements.
@@ -268,33 +365,34 @@ def _scale(operand: Operand | None, sides: int, k: int) -> Scale | None:
     shape, strides = operand.view
     if math.prod(shape) == 1:
         return Scale("tensor")
-    of_a, deep = operand.argument == "scale_a", ceil_div(k, SCALED_BLOCK)
-    wide = ceil_div(sides, SCALED_BLOCK)
-    line, blocks = ((sides, 1), (wide, deep)) if of_a else ((1, sides), (deep, wide))
+    of_a, deep, wide = operand.argument == "scale_a", ceil_div(k, SCALED_BLOCK), ceil_div(sides, SCALED_BLOCK)
+    kinds: list[tuple[Shape, ScaleKind]]
+    if of_a:
+        kinds = [((sides, 1), "line"), ((sides, deep), "1x128"), ((wide, deep), "128x128")]
+        kinds = kinds if groups is None else kinds[:1]
+    elif groups is None:
+        kinds = [((1, sides), "line"), ((deep, wide), "128x128")]
+    else:
+        kinds = [((groups, sides), "line"), ((groups, 1), "line")]
     if strides is None or len(shape) > 2:
         raise ArrayError(f"{operand.argument} must be a matrix of whole elements, got shape {shape}")
-    if shape == (sides,):
+    if shape == (sides,) and (of_a or groups is None):
         return Scale("line", strides[0])
-    step, step_k = (strides if of_a else strides[::-1]) if len(shape) == 2 else (0, 0)
-    if shape == line:
-        return Scale("line", step)
-    if of_a and shape == (sides, deep):
-        return Scale("1x128", step, step_k)
-    if shape == blocks:
-        return Scale("128x128", step, step_k)
-    shapes = dict.fromkeys((line, *([(sides, deep)] if of_a else []), blocks))
-    known = " or ".join(f"{rows} x {cols}" for rows, cols in shapes)
+    for fits, kind in kinds:
+        if shape == fits:  # along an axis of one element, strides are 0
+            return Scale(kind, *(strides if of_a else strides[::-1]))
+    known = " or ".join(f"{rows} x {cols}" for rows, cols in dict.fromkeys(fits for fits, _ in kinds))
     raise ArrayError(f"{operand.argument} must have 1 element, or be of {known}, got shape {shape}")
 
 
-def _check_scale(operand: Operand, a: Operand, b: Operand) -> None:
+def _check_scale(operand: Operand, a: Operand, b: Operand, *, grouped: bool) -> None:
     """Raise where a scale does not fit the factors, whose shapes fit each other."""
     name = operand.argument
     if a.dtype not in FLOAT8:
         raise DtypeError(f"{name} is for factors of {' and '.join(FLOAT8)}, got {a.dtype}")
     if operand.dtype != "float32":
         raise DtypeError(f"{name} must have element type float32, got {operand.dtype}")
-    if math.prod(operand.shape) != 1 and (len(a.shape) != 2 or len(b.shape) != 2):
+    if not grouped and math.prod(operand.shape) != 1 and (len(a.shape) != 2 or len(b.shape) != 2):
         raise ArrayError(f"{name} must have 1 element where a and b are no matrices, got shape {operand.shape}")
 
 
@@ -317,7 +415,7 @@ _arithmetic = lru_cache(Arithmetic)
 
 def _host_engine(request: Request) -> Engine | None:
     """Where arrays on the host are multiplied; None for NumPy."""
-    if request.engine is None and request.rung is None and (missing := cuda_unavailable()):
+    if request.engine is None and request.kernel is None and (missing := cuda_unavailable()):
         if request.batch_invariant:
             raise EngineUnavailableError(
                 "batch_invariant needs a GPU, or engine='emulator': NumPy's BLAS, which multiplies arrays on the host "

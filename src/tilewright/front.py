@@ -1,4 +1,4 @@
-"""The front door: matmul(), prepare() and plan() on arrays of any library, where the data lies."""
+"""The front door: matmul(), grouped_matmul(), prepare() and plan() on arrays of any library, where the data lies."""
 
 import sys
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,6 +18,9 @@ from tilewright.engines.registry import gpus_named, resolve_engine
 from tilewright.kernels.spec import Kernel
 from tilewright.prepared import Prepared
 from tilewright.shapes import described, size
+
+_GROUPED = "grouped"
+"""What the compiled launcher knows grouped products by, next to the element type of the result."""
 
 
 def matmul(
@@ -124,44 +127,133 @@ def matmul(
             batch_invariant is asked of NumPy's BLAS.
         CompileError, LaunchError: the kernel does not compile, or cannot be launched.
     """
-    options: Hashable | None = None
-    if batch_invariant or not (out_dtype is activation is precision is kernel is config is None):
-        options = (out_dtype, activation, precision, kernel, config, batch_invariant)
-    if fast_accumulate:
-        options = ("fast_accumulate", options)
+    key: Hashable | None = None
+    if batch_invariant or fast_accumulate or not (out_dtype is activation is precision is kernel is config is None):
+        # A Request without its name: a call that the launcher knows makes no object.
+        key = (out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, None)
     prepared = None
     if type(b) is Prepared:
         prepared, b = b, b.array
-        options = (prepared.key, options)
+        key = (prepared.key, key)
     scaled = scale_a is not None or scale_b is not None
+    if engine is None and devices is None and memory_limit is None and on_gpu.fast is not None:
+        if scaled:
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key, scale_a, scale_b)
+        else:
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key)
+        if result is not on_gpu.miss:
+            return result
+    request = Request(out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, engine)
+    arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
     if devices is not None or memory_limit is not None:
         if scaled or fast_accumulate:
             raise ArrayError("devices and memory_limit are for products without scales and fast_accumulate")
-        arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-        request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant)
-        call = _read_unrecorded(request, arrays, scalars_of(alpha, beta), prepared, "devices and memory_limit")
+        checked, scalars = request.checked(), scalars_of(alpha, beta)
+        call = _read_unrecorded(checked, arrays, scalars, prepared, "devices and memory_limit")
         if call.a.dtype in FLOAT8:
             raise DtypeError(f"devices and memory_limit are for factors of {', '.join(RESULTS)}, got {call.a.dtype}")
-        settings = {"alpha": alpha, "beta": beta, "activation": activation, "precision": precision}
-        return _beyond(call, arrays, {**settings, "kernel": kernel, "config": config}, devices, memory_limit)
-    if engine is None and on_gpu.fast is not None:
-        scales = (scale_a, scale_b) if scaled else ()
-        result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options, *scales)
-        if result is not on_gpu.miss:
-            return result
-    alike = with_constants({"a": a, "b": b, "c": c, "out": out, "bias": bias})
+        return _beyond(call, arrays, devices, memory_limit)
+    alike = with_constants(arrays)
     if (recorded := library_of("a", alike["a"]).recorder(alike)) is not None:
         if prepared is not None:
             raise _prepared_and_recorded()
         if scaled or fast_accumulate:
             raise _scaled_and_recorded()
-        settings = {"alpha": alpha, "beta": beta, "out_dtype": out_dtype, "activation": activation}
-        settings |= {"precision": precision, "batch_invariant": batch_invariant}
-        return recorded(**alike, **settings, kernel=kernel, config=config, engine=engine)
-    request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant, fast_accumulate)
+        return recorded(alike, request, alpha, beta)
     if scaled:
         alike = {**alike, "scale_a": scale_a, "scale_b": scale_b}
-    return multiply(request, alike, scalars_of(alpha, beta), options, prepared)
+    return multiply(request.checked(), alike, scalars_of(alpha, beta), key, prepared)
+
+
+def grouped_matmul(
+    a: Any,
+    b: Any,
+    offsets: Any,
+    *,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    out: Any = None,
+    out_dtype: Any = None,
+    config: str | Mapping[str, int] | None = None,
+    engine: str | Engine | None = None,
+) -> Any:
+    """Rows of each group of a, multiplied with the group's own matrix of b: result[i:j] = a[i:j] @ b[g].
+
+    Group g begins at i = offsets[g - 1], the first one at 0, and ends at j = offsets[g]. The meaning is that of
+    `torch._grouped_mm` for a matrix and a batch, as mixtures of experts need it. Groups may have any number of rows,
+    also none; nothing need be aligned. On a GPU the kernel reads the offsets: the call returns before the work has
+    ended, the host never waits for it, and a CUDA graph that captured the call may be replayed with other offsets.
+
+    Factors of float8 may have scales, as those of `torch._scaled_grouped_mm`: a row of the result is multiplied by that
+    of its row of a, and an element by that of its group's column of b. Their sums are added up in float32 every 128 of
+    k.
+
+    Rows from the last offset on belong to no group. They are not written: `out` keeps what it has there, and a new
+    result has undefined elements there, as PyTorch's has.
+
+    Takes arrays of NumPy, PyTorch and CuPy, all of one library and on one device: a GPU of compute capability 9.0, on
+    the stream that is current there, or the host. Arrays on the host are copied to the GPU and back where there is one;
+    where there is none, NumPy multiplies, or the emulator where it is named. Where PyTorch records a call, for a
+    gradient or to compile it, it records the operator tilewright::grouped_matmul.
+
+    Args:
+        a: rows x k elements, float16, bfloat16, float8_e4m3fn or float8_e5m2; row-major, any distance from row to row.
+            Other orders are copied.
+        b: groups x k x n elements of the same type, or of either float8; each matrix row-major (k x n) or column-major
+            (n x k transposed), in place where rows, or columns, and matrices start at multiples of 16 bytes; row-major
+            float8 is copied.
+        offsets: groups int32 numbers, the row of a where each group ends; they do not decrease, and are at most the
+            rows of a. On a GPU this is not checked: rows of groups that overlap are undefined, but nothing outside of
+            the arrays is read or written.
+        scale_a, scale_b: float32 numbers that float8 factors are multiplied by: arrays of 1 element; of rows x 1, one
+            for each row of a; of groups x n, one for each column of each matrix of b, or groups x 1. Not where
+            PyTorch records the call.
+        out: rows x n elements, with rows of neighbours, to write the result to; it shares no memory with the others.
+        out_dtype: element type of the result: 'float32', 'float16' or 'bfloat16', of float8 factors 'float8_e4m3fn'
+            too, or the library's own object. None for that of out, or else of a, of float8 factors float32. Sums are
+            float32 in any case.
+        config: parameters of the kernel that differ from its defaults, {"BM": 64} or "BM=64,BN=64". None: the cost
+            model picks a config, by the mean number of rows of a group.
+        engine: 'cuda', 'emulator' or an Engine, as for `matmul`.
+
+    Returns:
+        `out` if given, else a new array of rows x n elements of the same library, on the same device.
+
+    Raises:
+        ArrayError: an array does not fit the others, lies on another device, or is an `out` that cannot be written; or
+            offsets on the host decrease or pass the rows of a.
+        ArrayError: PyTorch records the call, and it names a config or an engine, or an out for a gradient; or JAX does.
+        DtypeError: a has none of these element types, b is not like it, offsets are not int32, or scales not float32 or
+            of factors that are not float8.
+        ConfigError: config has an unknown parameter or breaks a constraint; the GPU is not of compute capability 9.0.
+        EngineUnavailableError: this machine lacks what the engine needs.
+        CompileError, LaunchError: the kernel does not compile, or cannot be launched.
+    """
+    scales = {} if scale_a is scale_b is None else {"scale_a": scale_a, "scale_b": scale_b}
+    plain = engine is None and config is None and not scales
+    if plain and (result := launched_groups(a, b, offsets, out, out_dtype)) is not None:
+        return result
+    arrays = {"a": a, "b": b, "c": None, "out": out, "bias": None, "offsets": offsets} | scales
+    if (recorded := library_of("a", a).recorder(arrays, grouped=True)) is not None:
+        if scales:
+            raise _scaled_groups_recorded()
+        return recorded(a, b, offsets, out=out, out_dtype=out_dtype, config=config, engine=engine)
+    return multiply_groups(Request(out_dtype, config=config, engine=engine), arrays)
+
+
+def launched_groups(a: Any, b: Any, offsets: Any, out: Any, out_dtype: Any) -> Any:
+    """The product by the compiled launcher; None where that does not know the call, or somebody records it."""
+    if on_gpu.fast is None:
+        return None
+    result = on_gpu.fast.call(a, b, None, out, offsets, 1.0, 0.0, (_GROUPED, out_dtype))
+    return None if result is on_gpu.miss else result
+
+
+def multiply_groups(request: Request, arrays: Mapping[str, Any]) -> Any:
+    """The grouped product of arrays that no library records, given what is asked, and all that `Call.read` takes."""
+    call = Call.read(request, arrays, Scalars())
+    launches = request.engine is request.config is None and not call.scales
+    return _multiply(call, arrays, (_GROUPED, request.out_dtype), launches)
 
 
 def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
@@ -238,7 +330,8 @@ def plan(
     Takes the arguments of `matmul`, and raises what it raises. No element of an array is read or written, and the plan
     keeps no array. Of a prepared b on a GPU the copy is made that the product needs, if no product has needed it yet.
     """
-    request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant, fast_accumulate)
+    asked = Request(out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, engine)
+    request = asked.checked()
     prepared, b = _prepared(b)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
     call = _read_unrecorded(request, arrays, scalars_of(alpha, beta), prepared)
@@ -258,7 +351,7 @@ def multiply(
     """The product of arrays that the compiled launcher did not know, and that no library records.
 
     Args:
-        request, arrays, scalars: what to compute, and of what.
+        request, arrays, scalars: what to compute, checked, and of what.
         key: what the compiled launcher is to know calls like this one by, besides the arrays.
         prepared: what keeps copies of b.
     """
@@ -269,7 +362,6 @@ def multiply(
 def _beyond(
     call: Call,
     arrays: dict[str, Any],
-    settings: dict[str, Any],
     devices: str | Sequence[int] | None,
     memory_limit: int | None,
 ) -> Any:
@@ -296,7 +388,7 @@ def _beyond(
         )
     from tilewright.torch import split  # noqa: PLC0415 - imports PyTorch, which a caller here has
 
-    return split.multiply(call, arrays, settings, numbers)
+    return split.multiply(call, arrays, numbers)
 
 
 def _prepared(b: Any) -> tuple[Prepared | None, Any]:
@@ -355,25 +447,53 @@ def _multiply(
     return on_gpu.multiply(call, bound)
 
 
-def _recorded(*operands: Any, **arguments: Any) -> Any:
+def _recorded(
+    a: Any,
+    b: Any,
+    *,
+    alpha: Any = 1.0,
+    beta: Any = 0.0,
+    devices: Any = None,
+    memory_limit: Any = None,
+    **others: Any,
+) -> Any:
     """matmul, as torch.compile traces it."""
-    if any(type(one) is Prepared for one in (*operands, arguments.get("b"))):
+    if type(a) is Prepared or type(b) is Prepared:
         raise _prepared_and_recorded()
-    scales = [arguments.pop(name, None) for name in ("scale_a", "scale_b")]
-    if any(scale is not None for scale in scales) or arguments.pop("fast_accumulate", False):
+    arrays = {"a": a, "b": b} | {name: others.pop(name, None) for name in ("c", "out", "bias")}
+    scales = [others.pop(name, None) for name in ("scale_a", "scale_b")]
+    for name in others:
+        if name not in Request._fields:
+            raise TypeError(f"matmul() got an unexpected keyword argument {name!r}")
+    if any(scale is not None for scale in scales) or others.get("fast_accumulate", False):
         raise _scaled_and_recorded()
     from tilewright.torch.op import matmul as recorded  # noqa: PLC0415 - imports PyTorch, which a caller here has
+
+    return recorded(arrays, Request(**others), alpha, beta, devices, memory_limit)
+
+
+def _scaled_groups_recorded() -> ArrayError:
+    return ArrayError(
+        "scale_a and scale_b are for products that PyTorch does not record for a gradient or compile: "
+        "call grouped_matmul under torch.no_grad() outside of what is compiled"
+    )
+
+
+def _recorded_groups(*operands: Any, **arguments: Any) -> Any:
+    """grouped_matmul, as torch.compile traces it."""
+    if any(arguments.pop(name, None) is not None for name in ("scale_a", "scale_b")):
+        raise _scaled_groups_recorded()
+    from tilewright.torch.grouped import grouped_matmul as recorded  # noqa: PLC0415 - imports PyTorch, which is there
 
     return recorded(*operands, **arguments)
 
 
-# To torch.compile, matmul is a wrapper of _recorded, which it traces instead: a call of the compiled launcher would
-# break the graph. The first attribute is for calls of matmul in what is compiled, the others for matmul itself.
-vars(matmul).update(
-    _torchdynamo_inline=_recorded,
-    _torchdynamo_orig_callable=_recorded,
-    _torchdynamo_wrapper_id=id(matmul),
-)
+# To torch.compile, each is a wrapper of what it traces instead: a call of the compiled launcher would break the graph.
+# The first attribute is for calls in what is compiled, the others for the function itself.
+for _function, _traced in ((matmul, _recorded), (grouped_matmul, _recorded_groups)):
+    vars(_function).update(
+        _torchdynamo_inline=_traced, _torchdynamo_orig_callable=_traced, _torchdynamo_wrapper_id=id(_function)
+    )
 
 
 class ProductPlan:

@@ -4,12 +4,11 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from tilewright.arrays.library import Library, Maker
+from tilewright.arrays.library import Maker
 from tilewright.arrays.operand import Operand
 from tilewright.bound import Bound, bound_of, planner
 from tilewright.calls import Call
 from tilewright.engines import launcher
-from tilewright.engines.base import Engine
 from tilewright.engines.launcher import Launcher, Planned
 from tilewright.engines.plan import Plan, Pointers
 from tilewright.shapes import Formulation
@@ -45,34 +44,19 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
     if maker is None and call.out is None:
         return None
     others = _of_other_sizes(planner(call, bound), maker) if other_sizes and _has_others(call, bound) else None
-    operands = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
+    last = arrays["bias"] if call.offsets is None else arrays["offsets"]  # which the launcher takes for a bias
+    operands = arrays["a"], arrays["b"], arrays["c"], arrays["out"], last
     scales = [arrays[name] for name in ("scale_a", "scale_b")] if call.scale_a or call.scale_b else []
     how = dict(zip(("scale_a", "scale_b"), scales, strict=False))
-    how |= {"new": maker and maker(bound.form.shape), "swapped": bound.form.swapped, "kept": bound.kept(call)}
-    if not tell(known, operands, options, bound.plan, engine, scaled=call.scalars.beta != 0, plan=others, **how):
-        return None
-    result = known.call(*operands, call.scalars.alpha, call.scalars.beta, options, *scales)
-    return None if result is miss else result
-
-
-def tell(
-    known: Launcher,
-    operands: tuple[Any, Any, Any, Any, Any],
-    options: Hashable | None,
-    made: Plan,
-    engine: Any,
-    **how: Any,
-) -> bool:
-    """Have the launcher know calls like one with these operands by its plan; False where the options are no key.
-
-    how: what else `Launcher.remember` takes.
-    """
-    how |= {"steps": made.steps, "needs": made.needs, "lent": lends(made)}
+    made = bound.plan
+    how |= {"steps": made.steps, "needs": made.needs, "lent": lends(made), "plan": others, "kept": bound.kept(call)}
+    how |= {"new": maker and maker(bound.form.shape), "swapped": bound.form.swapped, "scaled": call.scalars.beta != 0}
     try:
         known.remember(*operands, options, context=engine.context, memory=engine.workspace, **how)
     except TypeError:
-        return False
-    return True
+        return None  # the options are no key
+    result = known.call(*operands, call.scalars.alpha, call.scalars.beta, options, *scales)
+    return None if result is miss else result
 
 
 def opened() -> Launcher | None:
@@ -85,8 +69,9 @@ def opened() -> Launcher | None:
 
 
 def _launches(plan: Plan) -> bool:
-    """Whether the launcher can: it has one plan for every alpha, and only the library's kernels look at it."""
-    return plan.kernel.takes.separate_c or not plan.steps
+    """Whether the launcher can: it has one plan for every alpha, which grouped products do not have, and of the others'
+    kernels only the library's look at it."""
+    return plan.kernel.takes.separate_c or plan.problem.grouped or not plan.steps
 
 
 def lends(plan: Plan) -> bool:
@@ -145,7 +130,10 @@ def _multiply(call: Call, bound: Bound) -> Any:
     if call.scale_a or call.scale_b:
         scales = bound.scales(call.scale_a, call.scale_b)
     first, second = (b, a) if form.swapped else (a, b)
-    lent = lent_memory(bound.plan, bound.engine, library, call.a, call.stream)
+    # Where the engine's own memory will do, nothing is lent; nor in a capture, of which the library may know nothing:
+    # what a graph uses must not be lent again.
+    lends_it = lends(bound.plan) and not bound.engine.capturing(call.stream)
+    lent = library.scratch(call.a, bound.plan.needs.scratch_bytes) if lends_it else None
     pointers = Pointers(
         first.pointer,
         second.pointer,
@@ -155,6 +143,7 @@ def _multiply(call: Call, bound: Bound) -> Any:
         bound.kept(call),
         **scales,
         scratch=lent[0] if lent else 0,
+        offsets=call.offsets.pointer if call.offsets else 0,
     )
     bound.engine.start(bound.plan, pointers, call.scalars, call.stream)
     if out is not None:
@@ -165,16 +154,6 @@ def _multiply(call: Call, bound: Bound) -> Any:
     if library.waits(call.a.array):
         bound.engine.synchronize()
     return out.array if out is not None else library.finish(target, call.a)
-
-
-def lent_memory(plan: Plan, engine: Engine, library: Library, like: Operand, stream: int) -> tuple[int, Any] | None:
-    """Memory for the sums and copies of a plan that a library lends for one call: see `Library.scratch`. None where the
-    engine's own will do, and in a capture, of which the library may know nothing: what a graph uses must not be lent
-    again.
-    """
-    if not lends(plan) or engine.capturing(stream):
-        return None
-    return library.scratch(like, plan.needs.scratch_bytes)
 
 
 def _in_place(call: Call, form: Formulation, operand: Operand | None) -> Operand | None:

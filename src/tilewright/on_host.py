@@ -46,11 +46,11 @@ def multiply(call: Call, engines: Sequence[Engine] = (), memory_limit: int | Non
     """
     target = call.out
     if target is None:
-        _, shape = result_shape(call.a.shape, call.b.shape)
-        target = call.library.new(call.a, shape, call.arithmetic.result)
+        target = call.library.new(call.a, call.shape, call.arithmetic.result)
+    whole = call.offsets is not None or call.prepared is not None or call.a.dtype in FLOAT8
     if call.engine is None:
-        _by_numpy(call, target)
-    elif call.prepared is not None or call.a.dtype in FLOAT8 or _is_small_batch(call, target, memory_limit):
+        _by_numpy(call, target) if call.offsets is None else _groups_by_numpy(call, target)
+    elif whole or _is_small_batch(call, target, memory_limit):
         _through_engine(call, call.engine, target)
     else:
         _in_tiles(call, engines or [call.engine], memory_limit, target)
@@ -169,6 +169,22 @@ def _by_numpy(call: Call, target: Operand) -> None:
     streamed.finish(sums, c, bias, activation, scalars, out)
 
 
+def _groups_by_numpy(call: Call, target: Operand) -> None:
+    """Multiply group by group with NumPy's BLAS in float32."""
+    a, b, out = call.a.host, call.b.host, target.host
+    assert a is not None and b is not None and out is not None
+    of_rows, of_columns = (None if one is None else one.host for one in (call.scale_a, call.scale_b))
+    begin = 0
+    for number, (matrix, end) in enumerate(zip(b, call.ends.tolist(), strict=True)):
+        product = np.matmul(a[begin:end].astype(np.float32), matrix.astype(np.float32))
+        if of_rows is not None:
+            product *= of_rows.reshape(-1, 1)[begin:end] if of_rows.size > 1 else of_rows.reshape(())
+        if of_columns is not None:
+            product *= of_columns[number] if of_columns.size > 1 else of_columns.reshape(())
+        streamed.finish(product, None, None, None, Scalars(), out[begin:end])
+        begin = end
+
+
 def _spread(scale: NDArray[Any], shape: tuple[int, ...], index: int) -> NDArray[Any]:
     """Scales of a (index 0) or b (1), which has this shape, as broadcast to its elements."""
     if scale.size == 1:
@@ -182,9 +198,13 @@ def _spread(scale: NDArray[Any], shape: tuple[int, ...], index: int) -> NDArray[
 
 
 def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
-    """Copy host arrays to the engine's memory, multiply there with what is kept of b, and copy the result back."""
-    batch, shape = result_shape(call.a.shape, call.b.shape)
-    if 0 in shape:
+    """Copy host arrays to the engine's memory, multiply there with what is kept of b, and copy the result back, of a
+    grouped product the rows of groups.
+    """
+    batch, _ = result_shape(call.a.shape, call.b.shape)
+    rows = ... if call.offsets is None else slice(int(call.ends.max(initial=0)))
+    assert target.host is not None
+    if 0 in target.host[rows].shape:
         return
     rung = call.request.rung
     columns = rung is None or "T" in "".join(rung[0].takes.layouts)
@@ -194,6 +214,7 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
     out = c or engine_operand("out", memory, target.shape, HOST)
     bias, scale_a, scale_b = (one and uploaded(engine, one, ()) for one in (call.bias, call.scale_a, call.scale_b))
     there = call._replace(a=a, b=b, bias=bias, c=c, out=out, scale_a=scale_a, scale_b=scale_b)
+    ends = None if call.offsets is None else engine.upload(call.ends.reshape(1, -1))
     bound = bound_of(there)
     first, second = (b, a) if bound.form.swapped else (a, b)
     pointers = Pointers(
@@ -204,12 +225,12 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
         bias.pointer if bias else 0,
         bound.kept(there),
         **bound.scales(scale_a, scale_b),
+        offsets=ends.pointer if ends else 0,
     )
     engine.start(bound.plan, pointers, call.scalars)
     result = np.empty((1, math.prod(target.shape)), target.dtype)
     engine.store(result, out.pointer, engine.mark())()
-    assert target.host is not None
-    np.copyto(target.host, result.reshape(target.shape))
+    np.copyto(target.host[rows], result.reshape(target.shape)[rows])
 
 
 def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: bool = False) -> Operand:

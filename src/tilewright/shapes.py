@@ -42,7 +42,7 @@ class Formulation(NamedTuple):
     """Arguments, of a, b, c and out, that no layout describes: they are row-major copies instead. A copy has the whole
     batch; that of out is written, and then copied to it."""
     batch: tuple[int, ...]
-    """The result's dimensions before those of a matrix."""
+    """The result's dimensions before those of a matrix; of a grouped product, b's."""
     shape: tuple[int, ...]
     """The result's."""
 
@@ -212,7 +212,7 @@ def formulate_groups(
         raise ArrayError(f"out must have rows whose elements are neighbours, got strides of {out and out.strides}")
     copied = frozenset(name for name, is_copied in (("a", copies_a), ("b", copies_b)) if is_copied)
     problem = Problem(m, n, k, arithmetic, groups, of_a, of_b, of_d, grouped=True, scaling=scaling)
-    return Formulation(problem, False, copied, (), (m, n))
+    return Formulation(problem, False, copied, (groups,), (m, n))
 
 
 def _tall(layouts: _Layouts, m: int, n: int, k: int) -> _Layouts | None:

@@ -17,7 +17,7 @@ from tilewright.bench.end_to_end import Call, Stopwatch, torch_on_gpu
 from tilewright.bench.verify import limit
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.engines.base import Engine
-from tilewright.grouped import grouped_matmul
+from tilewright.front import grouped_matmul
 from tilewright.kernels.library.grouped_sm90 import KERNEL
 
 OURS, THEIRS, LOOP = "tilewright.grouped_matmul", "torch._grouped_mm", "loop of torch.mm"

@@ -13,6 +13,7 @@ from launcher_products import CONTEXT, SLOTS, STEP  # noqa: E402
 
 import tilewright.torch  # noqa: E402
 from tilewright import on_gpu  # noqa: E402
+from tilewright.calls import Request  # noqa: E402
 from tilewright.engines.plan import Needs  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 from tilewright.torch import routing, shortcut  # noqa: E402
@@ -187,7 +188,7 @@ def test_gradients_are_launched_too(routed):
 def test_the_precision_of_a_call_finds_its_own_plan(routed, monkeypatch):
     a, b = torch.ones(M, K), torch.ones(K, N)
     routed.remember(a, b)
-    routed.remember(a, b, options=(None, None, "ieee", None, None, False), function=7)
+    routed.remember(a, b, options=Request(precision="ieee"), function=7)
     for _ in range(2):
         torch.mm(a, b)
     monkeypatch.setattr(routing, "_precision", lambda backend, operator: "ieee")
@@ -206,7 +207,7 @@ def test_the_precision_of_a_call_finds_its_own_plan(routed, monkeypatch):
 def test_a_batch_invariant_product_finds_its_own_plan(routed, dtype):
     a, b = torch.ones(M, K, dtype=dtype), torch.ones(K, N, dtype=dtype)
     routed.remember(a, b)
-    routed.remember(a, b, options=(None, None, None, None, None, True), function=7)
+    routed.remember(a, b, options=Request(batch_invariant=True), function=7)
     with tilewright.torch.enable(batch_invariant=True):
         torch.mm(a, b)
         assert python_calls(lambda: torch.mm(a, b))[0] == 0

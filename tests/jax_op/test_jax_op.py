@@ -461,7 +461,7 @@ def test_a_precision_is_that_of_derivatives_and_batches_too(precision):
         jax.make_jaxpr(jax.vmap(lambda bias: tilewright.matmul(a, b, bias=bias, precision=precision)))(draw(4, 3)),
         jax.make_jaxpr(lambda *t: jax.jvp(loss, (a, b, bias), t))(a, b, bias),
     ]
-    promised = [re.findall(r"precision=([^,]*), rung", str(program)) for program in programs]
+    promised = [re.findall(r"precision=([^,]*), kernel", str(program)) for program in programs]
     assert [len(one) >= least for one, least in zip(promised, (3, 1, 3), strict=True)] == [True] * 3
     assert {one for some in promised for one in some} == {"None" if precision == "float32" else f"'{precision}'"}
     for ours, expected in zip(

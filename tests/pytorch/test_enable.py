@@ -12,10 +12,10 @@ from products import draw, same  # noqa: E402
 
 import tilewright.torch  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError, front  # noqa: E402
+from tilewright.calls import Request  # noqa: E402
 from tilewright.core.errors import LibraryError  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 from tilewright.torch import routing  # noqa: E402
-from tilewright.torch.library import options_of  # noqa: E402
 
 enable, disable, report = tilewright.torch.enable, tilewright.torch.disable, tilewright.torch.report
 
@@ -277,7 +277,7 @@ def asked(monkeypatch):
 
     def noted(request, arrays, scalars, options):
         found.append(request.precision)
-        assert options == options_of(precision=request.precision)
+        assert options == Request(precision=request.precision).key
         return multiply(request, arrays, scalars, options)
 
     monkeypatch.setattr(front, "multiply", noted)

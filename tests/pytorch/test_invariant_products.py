@@ -11,9 +11,9 @@ from products import draw, same  # noqa: E402
 import tilewright.torch  # noqa: E402
 from small_gpt import Model  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError  # noqa: E402
+from tilewright.calls import Request  # noqa: E402
 from tilewright.engines.emulator.engine import EmulatorEngine  # noqa: E402
 from tilewright.torch import decisions, routing  # noqa: E402
-from tilewright.torch.library import invariant_by, options_of  # noqa: E402
 
 matmul, enable, report = tilewright.matmul, tilewright.torch.enable, tilewright.torch.report
 
@@ -80,10 +80,10 @@ def test_what_stays_with_pytorch(emulated):
 
 def test_tf32_is_followed_where_no_precision_is_given(emulated, monkeypatch):
     by = {asked: routing._options_by(asked, batch_invariant=True).by for asked in (None, "float32", "tf32")}
-    assert [by[None][said][2] for said in ("none", "ieee", "tf32")] == [None, "ieee", "tf32"]
-    assert by["float32"]["tf32"] == options_of(batch_invariant=True)
-    assert by["tf32"]["none"][2] == "tf32"
-    assert all(invariant_by(options) for options in [*by[None].values(), *by["float32"].values()])
+    assert [by[None][said].precision for said in ("none", "ieee", "tf32")] == [None, "ieee", "tf32"]
+    assert by["float32"]["tf32"] == Request(batch_invariant=True)
+    assert by["tf32"]["none"].precision == "tf32"
+    assert all(options.batch_invariant for options in [*by[None].values(), *by["float32"].values()])
 
 
 def test_what_cannot_be_is_raised_and_not_left_to_pytorch(monkeypatch):

@@ -41,7 +41,7 @@ def test_parts_make_the_product(side, with_c, transposed):
 
 def call_of(engine):
     a = torch.empty(8, 8)
-    request = Request.of(None, None, None, None, None, engine)
+    request = Request(engine=engine)
     return Call.read(request, {"a": a, "b": a, "c": None, "out": None, "bias": None}, Scalars())._replace(engine=engine)
 
 

@@ -47,8 +47,9 @@ class Library(ABC):
         """
 
     def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
-        """What multiplies instead, with the arguments of `matmul`, or of `grouped_matmul`, where the library records a
-        call of these arrays; None where it does not. A call is recorded for a gradient, or to be compiled.
+        """What multiplies instead where the library records a call of these arrays, given them, a Request as given,
+        alpha and beta, or the arguments of `grouped_matmul`; None where it records none. A call is recorded for a
+        gradient, or to be compiled.
 
         Raises:
             ArrayError: it would be recorded, and there is nothing that multiplies instead.

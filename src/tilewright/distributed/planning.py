@@ -82,7 +82,7 @@ def _bound(product: Product, kind: Kind) -> Bound:
         strides = [item * stride for stride in of.strides]
         return gpu_operand(argument, None, begin, (of.rows, of.cols), strides, kind.dtype, kind.engine.device.device_id)
 
-    request = Request.of(None, None, kind.precision, None, None, None)
+    request = Request(precision=kind.precision).checked()
     a, b, out = operand("a", product.a), operand("b", product.b), operand("out", product.out)
     c = None if product.c is None else operand("c", product.c)
     scalars = Scalars(product.alpha, float(c is not None))

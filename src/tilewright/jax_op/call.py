@@ -10,60 +10,40 @@ from tilewright.calls import Call, Request, check_library, scalars_of
 from tilewright.core.errors import ArrayError
 from tilewright.jax_op import lowering  # noqa: F401 - says how the primitive runs
 from tilewright.jax_op.product import Kind, finished, product
-from tilewright.kernels.spec import Kernel
 from tilewright.shapes import result_shape
 
 
-def matmul(
-    a: Any,
-    b: Any,
-    *,
-    out: Any = None,
-    out_dtype: Any = None,
-    c: Any = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias: Any = None,
-    activation: str | None = None,
-    precision: str | None = None,
-    kernel: str | int | Kernel | None = None,
-    config: str | Mapping[str, int] | None = None,
-    engine: Any = None,
-    batch_invariant: bool = False,
-) -> Any:
+def matmul(arrays: Mapping[str, Any], request: Request, alpha: Any, beta: Any) -> Any:
     """`tilewright.matmul` of arrays that are traced or lie on a GPU.
 
     alpha and beta are numbers, not traced values. A kernel that is named computes the product, and the best ones known
     its derivatives. c is added by XLA, after the product and in float32.
 
+    Args:
+        arrays: a, b, c, out and bias.
+        request: what is asked, as given; no fast_accumulate.
+        alpha, beta: as `tilewright.matmul` takes them.
+
     Raises:
         ArrayError: an engine is named, the arrays do not fit each other, or are of another library.
         DtypeError, ProblemError, ConfigError, KernelNotFoundError: as `tilewright.matmul`.
     """
-    if engine is not None:
+    if request.engine is not None:
         raise ArrayError(
             "engine must be left out for arrays of JAX that are traced or lie on a GPU: XLA runs the product"
         )
-    request = Request.of(out_dtype, activation, precision, kernel, config, None, batch_invariant)
+    request, a = request.checked(), arrays["a"]
     library = library_of("a", a)
     operands: dict[str, Any] = {}
-    for name, array in {"a": a, "b": b, "c": c, "out": out, "bias": bias}.items():
+    for name, array in arrays.items():
         given = array is not None or name in ("a", "b")
         if given:
             check_library(name, array, library, a)
         operands[name] = JAX.shown(name, array) if given else None
     call = Call(request, JAX, None, 0, **operands, scalars=scalars_of(alpha, beta))
     call.check()
-    kind = Kind(
-        call.arithmetic.result,
-        call.scalars.alpha,
-        call.side,
-        activation,
-        call.arithmetic.precision,
-        request.rung,
-        batch_invariant,
-    )
-    return _multiply(a, b, c if call.reads_c else None, bias, kind, call.scalars.beta)
+    kind = Kind(request._replace(out_dtype=call.arithmetic.result), call.scalars.alpha, call.side)
+    return _multiply(a, arrays["b"], arrays["c"] if call.reads_c else None, arrays["bias"], kind, call.scalars.beta)
 
 
 def _multiply(a: Any, b: Any, c: Any, bias: Any, kind: Kind, beta: float) -> Any:

@@ -15,7 +15,7 @@ from jax.interpreters import mlir
 from tilewright.arrays.libraries import JAX
 from tilewright.arrays.operand import Operand, gpu_operand
 from tilewright.bound import Bound, bound_of
-from tilewright.calls import Call, Request, gpu_engine
+from tilewright.calls import Call, gpu_engine
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Scalars
@@ -36,12 +36,12 @@ def by_xla(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
 
 
 def _lower_to_xla(ctx: Any, *operands: Any, kind: Kind) -> Any:
-    if kind.rung is not None:
+    if kind.request.kernel is not None:
         raise EngineUnavailableError(
-            f"traced values are multiplied by a kernel on a GPU alone: leave out kernel={kind.rung[0].name!r}, or "
-            "call matmul outside jit"
+            "traced values are multiplied by a kernel on a GPU alone: "
+            f"leave out kernel={kind.request.kernel.name!r}, or call matmul outside jit"
         )
-    if kind.batch_invariant:
+    if kind.request.batch_invariant:
         raise EngineUnavailableError(
             "batch_invariant needs a GPU and the compiled handler: XLA's own products add up a row in an order that "
             "depends on the others"
@@ -52,12 +52,12 @@ def _lower_to_xla(ctx: Any, *operands: Any, kind: Kind) -> Any:
 def _lower_to_handler(ctx: Any, *operands: Any, kind: Kind) -> Any:
     """On GPUs: XLA divides the product, unless it has done so, and what is left is a call of the handler."""
     if any(0 in aval.shape for aval in ctx.avals_in):
-        return _lower_to_xla(ctx, *operands, kind=kind._replace(rung=None, batch_invariant=False))
+        return _lower_to_xla(ctx, *operands, kind=kind.asking(kernel=None, config=None, batch_invariant=False))
     try:
         _check_sizes(ctx)
         xla_handler.load()
     except EngineUnavailableError as error:
-        if kind.rung is not None or kind.batch_invariant:
+        if kind.request.kernel is not None or kind.request.batch_invariant:
             raise
         warnings.warn(f"XLA multiplies in place of tilewright: {error}", RuntimeWarning, stacklevel=2)
         return _lower_to_xla(ctx, *operands, kind=kind)
@@ -113,7 +113,7 @@ class HandlerCall(NamedTuple):
         for i, axes in enumerate(self.axes):
             if axes == _row_major(self.shapes[i]):
                 given[i] = jnp.broadcast_to(given[i], self.shapes[i])
-        results = [jax.ShapeDtypeStruct(self.shape, self.kind.result)]
+        results = [jax.ShapeDtypeStruct(self.shape, self.kind.request.out_dtype)]
         if self.scratch_bytes:
             results.append(jax.ShapeDtypeStruct((self.scratch_bytes,), "uint8"))
         call = jax.ffi.ffi_call(xla_handler.TARGET, results)
@@ -158,8 +158,7 @@ def _bound(
     if kind.side is not None:
         shape = shapes[2] if kind.side == "row" else (*shapes[2], 1)
         bias = _operand("bias", shape, dtypes[2], tuple(range(len(shape))), gpu)
-    request = Request(kind.result, kind.activation, kind.precision, kind.rung, None, kind.batch_invariant)
-    return bound_of(Call(request, JAX, gpu_engine(None, gpu), 0, a, b, None, None, bias, Scalars(kind.alpha)))
+    return bound_of(Call(kind.request, JAX, gpu_engine(None, gpu), 0, a, b, None, None, bias, Scalars(kind.alpha)))
 
 
 def _operand(name: str, shape: tuple[int, ...], dtype: str, axes: _Axes, gpu: int) -> Operand:

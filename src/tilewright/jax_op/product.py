@@ -16,7 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 from jax.sharding import NamedSharding, PartitionSpec
 
-from tilewright.calls import Rung
+from tilewright.calls import Request
 from tilewright.core.errors import ArrayError
 from tilewright.core.problem import Side
 from tilewright.shapes import result_shape
@@ -25,24 +25,22 @@ from tilewright.shapes import result_shape
 class Kind(NamedTuple):
     """What is computed, besides shapes: the primitive's parameters."""
 
-    result: str
-    """Element type of the result, and of the bias."""
+    request: Request
+    """Checked. Its out_dtype is that of the result and of the bias; derivatives promise what it does, each batch
+    invariance for its own rows, and take the best kernel."""
     alpha: float = 1.0
     """Not 0."""
     side: Side | None = None
     """Of the result, that the bias belongs to; None where there is none."""
-    activation: str | None = None
-    precision: str | None = None
-    """What it and its derivatives promise, as `Arithmetic` has it."""
-    rung: Rung | None = None
-    """The kernel that a caller named. Derivatives take the best one."""
-    batch_invariant: bool = False
-    """As `precision`: each derivative is so for its own rows."""
+
+    def asking(self, **changed: Any) -> "Kind":
+        """The same with a request that differs."""
+        return self._replace(request=self.request._replace(**changed))
 
     @property
     def of_sums(self) -> "Kind":
         """What is left of it without the epilogue: float32 sums."""
-        return self._replace(result="float32", side=None, activation=None)
+        return self.asking(out_dtype="float32", activation=None)._replace(side=None)
 
 
 def product(a: Any, b: Any, bias: Any, kind: Kind) -> Any:
@@ -72,9 +70,9 @@ def finished(sums: Any, bias: Any, kind: Kind) -> Any:
     """The epilogue of float32 sums, by XLA. A bias may have dimensions of a batch, which broadcast."""
     if bias is not None:
         sums = sums + _along(bias, kind.side).astype(sums.dtype)
-    if kind.activation is not None:
-        sums = _ACTIVATIONS[kind.activation](sums)
-    return sums.astype(kind.result)
+    if kind.request.activation is not None:
+        sums = _ACTIVATIONS[kind.request.activation](sums)
+    return sums.astype(kind.request.out_dtype)
 
 
 _ACTIVATIONS = {
@@ -91,7 +89,7 @@ def _along(bias: Any, side: Side | None) -> Any:
 
 def _shape(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
     _, shape = result_shape(a.shape, b.shape)
-    return a.update(shape=shape, dtype=jnp.dtype(kind.result), weak_type=False, sharding=_sharding(a, b))
+    return a.update(shape=shape, dtype=jnp.dtype(kind.request.out_dtype), weak_type=False, sharding=_sharding(a, b))
 
 
 def _sharding(a: Any, b: Any) -> NamedSharding:
@@ -115,11 +113,11 @@ def _sharding(a: Any, b: Any) -> NamedSharding:
 
 
 def _jvp(primals: Any, tangents: Any, *, kind: Kind) -> Any:
-    if kind.activation is not None:
+    if kind.request.activation is not None:
         return _jvp_of(partial(_activated_apart, kind=kind), primals, tangents)
     a, b, *_ = primals
     result = product_p.bind(*primals, kind=kind)
-    linear = kind._replace(side=None, rung=None)
+    linear = kind.asking(kernel=None, config=None)._replace(side=None)
     terms = []
     for factors, tangent in (((tangents[0], b), tangents[0]), ((a, tangents[1]), tangents[1])):
         if type(tangent) is not ad.Zero:
@@ -134,7 +132,7 @@ def _jvp(primals: Any, tangents: Any, *, kind: Kind) -> Any:
 
 def _activated_apart(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
     """The same product with its activation by XLA, which can differentiate it."""
-    sums = kind._replace(result="float32", activation=None)
+    sums = kind.asking(out_dtype="float32", activation=None)
     values = product_p.bind(a, b, *(one.astype("float32") for one in bias), kind=sums)
     return finished(values, None, kind)
 
@@ -175,7 +173,7 @@ def _summed(a: Any, b: Any, like: Any, kind: Kind) -> Any:
     batch, shape = result_shape(a.shape, b.shape)
     whole = math.prod(batch) == math.prod(like.shape[:-2])
     result = str(like.dtype) if whole else "float32"
-    promised = Kind(result, kind.alpha, precision=kind.precision, batch_invariant=kind.batch_invariant)
+    promised = kind.of_sums.asking(out_dtype=result, kernel=None, config=None)
     values = product_p.bind(a, b, kind=promised)
     if not whole:
         sizes = (1,) * (len(shape) - len(like.shape)) + tuple(like.shape)

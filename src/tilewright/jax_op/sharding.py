@@ -33,7 +33,7 @@ class Division(NamedTuple):
     @property
     def of_k(self) -> bool:
         """Whether k may be divided. A named kernel makes the whole product; bits of a row are those of one sum."""
-        return self.kind.rung is None and not self.kind.batch_invariant
+        return self.kind.request.kernel is None and not self.kind.request.batch_invariant
 
     def names(self, shapes: Sequence[Sequence[int]]) -> list[_Names]:
         """Names of the dimensions of each operand as it is given, and of the result: equal ones are divided alike.

@@ -1,4 +1,10 @@
-"""The best kernel and config known for a problem: from tuned tables, and beyond them from the cost model."""
+"""The best kernel and config known for a problem: from tuned tables, and beyond them from the cost model.
+
+No table has grouped products, so the cost model alone picks their config. How many rows each group has is known on the
+GPU alone. A group of r rows takes r / H rows of tiles and, where it ends anywhere within one, half a row of them more,
+H being a row's height; at least one. So the product is taken for a tall one of that many rows of tiles, whose factor B
+is as large as the matrices of all groups.
+"""
 
 import math
 from collections.abc import Iterator
@@ -8,12 +14,13 @@ from operator import itemgetter
 import numpy as np
 
 from tilewright.analysis.cost import CostModel, Sizes
-from tilewright.core.dtypes import FLOAT8, RESULTS
+from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
 from tilewright.core.errors import DtypeError, TilewrightError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.hardware import ceil_div
-from tilewright.core.problem import Problem
+from tilewright.core.problem import Layout, Problem
 from tilewright.kernels import KERNELS, resolve
+from tilewright.kernels.library.grouped_sm90 import kernel_for
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.select import orders
@@ -45,6 +52,9 @@ _EMULATED = ("warptiled", "vectorized:fastcuda_v3")
 
 _SMALLEST = ("coalesced", "split_k:tiny")
 """For the emulator, where no such tile fits: one thread an element and nothing staged, or small tiles."""
+
+_EMULATED_GROUPS = {"BM": 64, "BN": 64, "STAGES": 2, "PINGPONG": 1}
+"""For the emulator, of grouped products: small tiles, of which most are used."""
 
 _ACTIVATION_NS = {"relu": 0.023, "gelu": 0.054, "gelu_tanh": 0.064, "silu": 0.059}
 """What an activation adds for each element that a multiprocessor has, with a bias: on an H100 at 1024x1024x1024 in
@@ -91,10 +101,14 @@ def select(
             run: the cost model says how much less time a run takes without.
 
     Raises:
+        ConfigError: the problem is grouped, and the kernel for its factors does not run on this GPU.
         DtypeError: no kernel multiplies this element type on this GPU.
         ProblemError: none takes the problem otherwise; the message says why the last one does not.
         ProblemError: the problem is batch-invariant, and the GPU has no kernel that is.
     """
+    if problem.grouped:
+        kernel = kernel_for(problem.dtype)
+        return kernel, _for_groups(kernel, problem, capability, device)
     if capability is None and problem.arithmetic.batch_invariant:
         return _invariant_for_emulator(problem, addresses)
     if capability is None:
@@ -316,6 +330,33 @@ def _no_kernel(problem: Problem, capability: tuple[int, int], addresses: Address
     reason = next((refusal for refusal in reversed(refusals) if not isinstance(refusal, DtypeError)), None)
     words = f"no kernel takes {problem.case} operands like these on compute capability {capability[0]}.{capability[1]}"
     return DtypeError(words) if reason is None else type(reason)(f"{words}: {reason}")
+
+
+def _for_groups(kernel: Kernel, problem: Problem, capability: tuple[int, int] | None, device: str) -> Config:
+    if capability is None:
+        return kernel.config(_EMULATED_GROUPS)
+    kernel.check_capability(capability, problem.dtype)
+    best, least = kernel.config(), float("inf")
+    for config, model in _own(kernel, find_gpu(device, capability)):
+        cost = model.predict(expected_of_groups(problem, config))
+        if cost is not None and cost.us < least:
+            best, least = config, cost.us
+    return best
+
+
+def expected_of_groups(problem: Problem, config: Config) -> Sizes:
+    """The tall product that a grouped one is taken for, with tiles of this config."""
+    m, n, k = problem.m, problem.n, problem.k
+    groups, height = min(problem.batch, m), config.BM * config.CLUSTER
+    rows = max(m + groups * height // 2, groups * height)
+    a, b = problem.a, Layout(problem.b.order, problem.b.ld, 0)
+    if a.order == "column":
+        a = a._replace(ld=max(a.ld, rows))
+    sizes = Sizes.of(Problem(rows, n, k, problem.arithmetic, 1, a, b, problem.d))
+    item = ITEM_BYTES[problem.dtype]
+    return sizes._replace(
+        a_bytes=item * m * k, b_bytes=item * groups * k * n, result_bytes=ITEM_BYTES[problem.result] * m * n
+    )
 
 
 def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:

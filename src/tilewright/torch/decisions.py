@@ -8,15 +8,16 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from tilewright.arrays.torch import numpy_name
+from tilewright.calls import Request
 from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import TilewrightError
 from tilewright.core.problem import Arithmetic, Problem, Side
 from tilewright.select.gain import Gain, expected_gain
 from tilewright.shapes import View, formulate
-from tilewright.torch.library import options_of, precision_of
 
 Asked = Callable[[], Any]
-"""Gives the options by which the launcher knows a float32 product now; False where PyTorch is to compute it."""
+"""Gives the Request by which the launcher knows a float32 product now, None where nothing is asked; False where PyTorch
+is to compute it."""
 
 
 class Options(NamedTuple):
@@ -24,8 +25,8 @@ class Options(NamedTuple):
 
     says: Callable[[], str]
     """What PyTorch says now."""
-    by: Mapping[str, Any]
-    """Options of the launcher, by that, 'none' for what is not there; False where PyTorch is to compute."""
+    by: Mapping[str, Request | Literal[False] | None]
+    """What the launcher knows them by, by that, 'none' for what is not there; False where PyTorch is to compute."""
     batch_invariant: bool = False
     """Whether all products are to be so: then none of these is False, and all that can run here does."""
 
@@ -216,7 +217,7 @@ def decide(product: Product, expected: Expect, options: Options) -> Decision:
     asks = name == "float32"
     now = options.says() if asks else _NONE
     usual = options.by.get(_NONE if now == TF32 else now, options.by[_NONE])
-    arithmetic = Arithmetic(name, name, precision_of(usual) if asks else None, options.batch_invariant)
+    arithmetic = Arithmetic(name, name, usual.precision if asks and usual else None, options.batch_invariant)
     try:
         target, third = (None if one is None else _view(one) for one in (out, c))
         form = formulate(_view(a), _view(b), target, third, side, arithmetic, None)
@@ -227,7 +228,7 @@ def decide(product: Product, expected: Expect, options: Options) -> Decision:
         return Decision("shapes that PyTorch refuses, or a result that it resizes", problem)
     role: Role = "expanded" if expands else "bias" if side else None if c is None else "c"
     if options.batch_invariant:
-        fixed = options_of(batch_invariant=True)
+        fixed = Request(batch_invariant=True)
         asked = options.asked(usual=True, rounded=True) if asks else lambda: fixed
         return Decision("", problem, expected(problem, a.device), role, asked)
     if form.copied:

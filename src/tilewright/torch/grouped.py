@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 
-from tilewright import grouped
+from tilewright import front
 from tilewright.arrays.torch import numpy_name
-from tilewright.calls import dtype_name
+from tilewright.calls import Request, check_grouped, check_types, dtype_name
 from tilewright.core.dtypes import default_result
 from tilewright.core.errors import ArrayError, DtypeError
-from tilewright.grouped_calls import check_grouped, check_types
 from tilewright.torch.library import LIBRARY, call_operator, check_devices, check_tensors, register
 
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
@@ -63,16 +62,17 @@ def _result(a: Any, out_dtype: Any) -> Any:
 def _multiply(a: Any, b: Any, offsets: Any, out_dtype: Any = None, zero_rest: bool = False) -> Any:
     result = _result(a, out_dtype)
     out = a.new_zeros(a.shape[0], b.shape[-1], dtype=result) if zero_rest else None
-    if (found := grouped.launched(a, b, offsets, out, result)) is not None:
+    if (found := front.launched_groups(a, b, offsets, out, result)) is not None:
         return found
-    return grouped.multiply({"a": a, "b": b, "offsets": offsets, "out": out}, result)
+    arrays = {"a": a, "b": b, "c": None, "out": out, "bias": None, "offsets": offsets}
+    return front.multiply_groups(Request(result), arrays)
 
 
 def _shape_of(a: Any, b: Any, offsets: Any, out_dtype: Any = None, zero_rest: bool = False) -> Any:
     """A new tensor as the result is, whose elements nobody knows."""
     check_devices(a, b=b, offsets=offsets)
     check_grouped(a.shape, b.shape, offsets.shape)
-    check_types(numpy_name(a.dtype), numpy_name(b.dtype))
+    check_types(numpy_name(a.dtype), numpy_name(b.dtype), grouped=True)
     if offsets.dtype != torch.int32:
         raise DtypeError(f"offsets must have element type int32, got {numpy_name(offsets.dtype)}")
     return a.new_empty((a.shape[0], b.shape[2]), dtype=_result(a, out_dtype))

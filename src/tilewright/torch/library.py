@@ -140,25 +140,8 @@ def launched(
     """The product by the compiled launcher; None where that does not know the call, or somebody records it."""
     if on_gpu.fast is None:
         return None
-    options = options_of(activation, out_dtype, precision, batch_invariant)
-    result = on_gpu.fast.call(a, b, c, None, bias, alpha, beta, options)
+    key: Any = None
+    if batch_invariant or not (activation is out_dtype is precision is None):
+        key = (out_dtype, activation, precision, None, None, batch_invariant, False, None)  # a Request's, see `matmul`
+    result = on_gpu.fast.call(a, b, c, None, bias, alpha, beta, key)
     return None if result is on_gpu.miss else result
-
-
-def options_of(
-    activation: str | None = None, out_dtype: Any = None, precision: str | None = None, batch_invariant: bool = False
-) -> Any:
-    """What the launcher is to know calls by, as `tilewright.matmul` has it."""
-    if activation is out_dtype is precision is None and not batch_invariant:
-        return None
-    return out_dtype, activation, precision, None, None, batch_invariant
-
-
-def precision_of(options: Any) -> str | None:
-    """The precision among options that `options_of` made."""
-    return options[2] if options else None
-
-
-def invariant_by(options: Any) -> bool:
-    """Whether such options ask for batch invariance."""
-    return bool(options and options[5])

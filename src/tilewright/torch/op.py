@@ -12,7 +12,7 @@
 It is defined by `Library.define` and `impl`: `torch.library.custom_op` costs the host more in every call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -35,52 +35,46 @@ from tilewright.torch.library import (
     check_tensors,
     launched,
     matmul_op,
-    options_of,
     register,
 )
 
 
 def matmul(
-    a: Any,
-    b: Any,
-    *,
-    out: Any = None,
-    out_dtype: Any = None,
-    c: Any = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    bias: Any = None,
-    activation: str | None = None,
-    precision: str | None = None,
-    kernel: Any = None,
-    config: Any = None,
-    engine: Any = None,
+    arrays: Mapping[str, Any],
+    request: Request,
+    alpha: Any,
+    beta: Any,
     devices: Any = None,
     memory_limit: Any = None,
-    batch_invariant: bool = False,
 ) -> Any:
     """`tilewright.matmul` through the operator.
+
+    Args:
+        arrays: a, b, c, out and bias.
+        request: what is asked, as given; no fast_accumulate.
+        alpha, beta, devices, memory_limit: as `tilewright.matmul` takes them.
 
     Raises:
         ArrayError: a kernel, config or engine is named, a gradient is wanted of what is written to `out`, or arrays do
             not fit.
         DtypeError, ProblemError: as `tilewright.matmul`.
     """
+    a, b, bias, c, out = (arrays[name] for name in ("a", "b", "bias", "c", "out"))
     check_tensors(a, b=b, bias=bias, c=c, out=out)
-    if not (kernel is None and config is None and engine is None and devices is None and memory_limit is None):
+    if not (request.kernel is request.config is request.engine is devices is memory_limit is None):
         raise ArrayError(
             "kernel, config, engine, devices and memory_limit cannot be named where PyTorch records a gradient or "
             "compiles, casts (autocast) or maps: leave them out, or call matmul outside of that, under torch.no_grad()"
         )
-    scalars, promise = scalars_of(alpha, beta), promise_of(precision)
+    scalars, promise = scalars_of(alpha, beta), promise_of(request.precision)
     sharding.register()
-    check_batch_invariant(batch_invariant)
-    dtype = dtype_name(out_dtype) or (None if out is None else dtype_name(out.dtype))
+    check_batch_invariant(request.batch_invariant)
+    dtype = dtype_name(request.out_dtype) or (None if out is None else dtype_name(out.dtype))
     typed = None if dtype is None else getattr(torch, dtype)
     wants = torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (out, a, b, bias, c))
     if wants and out is not None:
         raise ArrayError("out cannot be given where a gradient is recorded: leave it out, or use torch.no_grad()")
-    settings = (*scalars, activation, typed, promise, batch_invariant)
+    settings = (*scalars, request.activation, typed, promise, request.batch_invariant)
     result = call_operator(matmul_op, {"a": a, "b": b, "bias": bias, "c": c}, a, b, bias, c, *settings)
     if out is None:
         return result
@@ -100,9 +94,8 @@ def _multiply(*arguments: Any) -> Any:
         return result
     a, b, bias, c, alpha, beta, activation, out_dtype, precision, batch_invariant = Arguments(*arguments)
     arrays = {"a": a, "b": b, "c": c, "out": None, "bias": bias}
-    request = Request.of(out_dtype, activation, precision, None, None, None, batch_invariant)
-    options = options_of(activation, out_dtype, precision, batch_invariant)
-    return front.multiply(request, arrays, Scalars(alpha, beta), options)
+    request = Request(out_dtype, activation, precision, batch_invariant=batch_invariant)
+    return front.multiply(request.checked(), arrays, Scalars(alpha, beta), request.key)
 
 
 def _shape_of(*arguments: Any) -> Any:

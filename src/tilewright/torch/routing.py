@@ -27,7 +27,6 @@ from tilewright.core.problem import Scalars, promise_of
 from tilewright.engines import launcher
 from tilewright.engines.launcher import Launcher
 from tilewright.torch.decisions import TF32, Decision, Expect, Options, Product, Report, decide, expect
-from tilewright.torch.library import invariant_by, options_of, precision_of
 from tilewright.torch.shortcut import ADDENDS, Shortcut, ShortcutModule
 from tilewright.torch.shortcut import load as load_shortcut
 
@@ -138,7 +137,7 @@ def _options_by(precision: str | None, batch_invariant: bool) -> Options:
     precision was asked for. Batch-invariant ones then keep that.
     """
     own, ieee, tf32 = (
-        options_of(precision=one, batch_invariant=batch_invariant) for one in (promise_of(precision), "ieee", TF32)
+        Request(precision=one, batch_invariant=batch_invariant).key for one in (promise_of(precision), "ieee", TF32)
     )
     rounded = tf32 if precision in (None, TF32) else batch_invariant and own
     by = {"none": own, "ieee": ieee if precision is None else own, TF32: rounded}
@@ -197,8 +196,8 @@ def _ours(
     decision: Decision, decided: _Decided, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: Any, beta: Any
 ) -> Any:
     """The product by tilewright; None where PyTorch has to compute it after all."""
-    options = decision.asked() if decision.asks else None
-    if options is False:
+    request = decision.asked() if decision.asks else None
+    if request is False:
         return None
     # Autograd calls this with gradients enabled, and has recorded what it needs.
     records = torch.is_grad_enabled()
@@ -207,9 +206,9 @@ def _ours(
     try:
         result = on_gpu.miss
         if on_gpu.fast is not None:
-            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options)
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, request)
         if result is on_gpu.miss:
-            result = _first(decision, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, alpha, beta, options)
+            result = _first(decision, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, alpha, beta, request)
         else:
             decided(decision)
     finally:
@@ -219,9 +218,10 @@ def _ours(
     return result
 
 
-def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any, options: Any) -> Any:
+def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any, asked: Request | None) -> Any:
     """The product of a kind that the compiled launcher does not know."""
-    invariant = invariant_by(options)
+    request = asked or Request()
+    invariant = request.batch_invariant
     if not invariant and arrays["a"].is_cuda and torch.cuda.is_current_stream_capturing():
         return None  # its code may not be loaded yet, which cannot be done into a graph
     decision.miss()
@@ -230,8 +230,7 @@ def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any, op
     except ProblemError:
         return None  # a scalar that is no number
     try:
-        request = Request.of(None, None, precision_of(options), None, None, None, invariant)
-        return front.multiply(request, arrays, scalars, options)
+        return front.multiply(request.checked(), arrays, scalars, asked)
     except TilewrightError as error:
         if invariant:
             raise  # PyTorch's own product would break the promise

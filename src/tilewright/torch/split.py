@@ -30,12 +30,11 @@ LINK_BYTES_US = 3.5e5
 """Bytes a microsecond that are expected between two GPUs: nine tenths of what NVLink was measured to move."""
 
 
-def multiply(call: Call, arrays: dict[str, Any], settings: dict[str, Any], gpus: Sequence[int]) -> Any:
+def multiply(call: Call, arrays: dict[str, Any], gpus: Sequence[int]) -> Any:
     """The product of a call that was checked, on several GPUs; ordered in the current stream of that of its tensors.
 
     Args:
         call, arrays: what was checked, and the tensors of it.
-        settings: keywords for `matmul` of parts of the product.
         gpus: their numbers.
 
     Raises:
@@ -57,6 +56,10 @@ def multiply(call: Call, arrays: dict[str, Any], settings: dict[str, Any], gpus:
     operands = _SplitOperands(_dense(a, _by_columns(a)), _dense(b, _by_columns(b)), added, target, bias, call.side)
     if b.shape[1] > a.shape[0]:
         operands = operands.transposed
+    asked = call.request
+    settings = {**call.scalars._asdict(), "activation": asked.activation, "precision": asked.precision}
+    if asked.kernel is not None:
+        settings |= {"kernel": asked.kernel, "config": dict(asked.config)}
     division = division_of(call, operands, len(gpus))
     order = [home, *(one for one in gpus if one != home)]
     current = torch.cuda.current_stream(home)
