@@ -10,15 +10,15 @@ from setuptools.command.build_ext import build_ext
 from setuptools.modified import newer_group
 
 PACKAGE = Path("src/tilewright")
-PREBUILT = runpy.run_path(str(PACKAGE / "engines" / "prebuilt.py"))
-OPTIONS_LIE_IN = ("setup.py", str(PACKAGE / "engines" / "prebuilt.py"))
+PREBUILT = runpy.run_path(str(PACKAGE / "runtime" / "prebuilt.py"))
+OPTIONS_LIE_IN = ("setup.py", str(PACKAGE / "runtime" / "prebuilt.py"))
 """Files whose changes make options others."""
 
-RUNTIME = "tilewright.engines.emulator._runtime"
+RUNTIME = "tilewright.emulator._runtime"
 
 
 def module(name: str, source: str, *options: str) -> Extension:
-    """A Python extension, which says what it was compiled from: see `engines/extension.py`."""
+    """A Python extension, which says what it was compiled from: see `runtime/extension.py`."""
     path, headers = PACKAGE / source, PREBUILT["HEADERS"]
     digest = PREBUILT["digest"]((path, *headers))
     return Extension(
@@ -32,12 +32,12 @@ def module(name: str, source: str, *options: str) -> Extension:
 
 
 def runtime() -> Extension:
-    """The emulator's runtime, a library that Python does not import: see `engines/emulator/runtime_library.py`."""
+    """The emulator's runtime, a library that Python does not import: see `emulator/runtime_library.py`."""
     asked = [option for option in shlex.split(os.environ.get("CFLAGS", "")) if option.startswith("-O")]
     return Extension(
         RUNTIME,
         [],
-        depends=[*map(str, sorted((PACKAGE / "engines" / "emulator").glob("*/*.[ch]*"))), *OPTIONS_LIE_IN],
+        depends=[*map(str, sorted((PACKAGE / "emulator").glob("*/*.[ch]*"))), *OPTIONS_LIE_IN],
         extra_compile_args=[*PREBUILT["PREBUILT_OPTIONS"], "-g0", *asked],  # the last -O counts
         extra_link_args=["-pthread", "-fno-lto", f"-Wl,-soname,{PREBUILT['runtime_name']()}"],
         language="c++",
@@ -66,8 +66,8 @@ class Build(build_ext):
 setup(
     ext_modules=[
         runtime(),  # first, since it takes longest
-        module("tilewright.engines._launcher", "engines/launcher.cpp"),
-        module("tilewright.analysis._predicting", "analysis/predicting.cpp", "-ffp-contract=off"),
+        module("tilewright.runtime._launcher", "runtime/launcher.cpp"),
+        module("tilewright.select.cost._predicting", "select/cost/predicting.cpp", "-ffp-contract=off"),
     ],
     cmdclass={"build_ext": Build},
 )

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 from matplotlib.transforms import Bbox
 
-from tilewright.report.figures.palette import owner_color
-from tilewright.report.figures.svg import ALARM, FAINT, INK, ON_DARK, ON_LIGHT, PALE, PAPER, SOFT, dark_style
+from tilewright.tools.report.figures.palette import owner_color
+from tilewright.tools.report.figures.svg import ALARM, FAINT, INK, ON_DARK, ON_LIGHT, PALE, PAPER, SOFT, dark_style
 
 _WIDTH, _SIZE = 9.0, 17.0
 """Inches, and points of the letters: legible where a phone shows the chart 400 pixels wide."""

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from tilewright.bench.records import Facts, RunFile
+from tilewright.tools.bench.records import Facts, RunFile
 
 
 class Measurement(Facts):

@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from tilewright.bench.records import Run
 from tilewright.core.errors import RecordsError
+from tilewright.tools.bench.records import Run
 
 FOLDER = Path("results")
 H200 = FOLDER / "h200"

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import ParamSpec
 
 from studies.record import Measurement, Measurements
-from tilewright.bench.environment import environment
-from tilewright.bench.records import Record, Run
+from tilewright.api.engines import CHOICES, resolve_engine
 from tilewright.core.errors import LaunchError, TilewrightError
 from tilewright.core.files import Output, check_outputs
-from tilewright.engines.base import Engine
-from tilewright.engines.registry import CHOICES, resolve_engine
+from tilewright.runtime.base import Engine
+from tilewright.tools.bench.environment import environment
+from tilewright.tools.bench.records import Record, Run
 
 Measure = Callable[[Engine, argparse.Namespace], Iterable[Measurement | Record]]
 """Measures everything, on an engine and with the options of the command."""

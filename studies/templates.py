@@ -8,11 +8,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from studies.record import Measurements
 from studies.results import paths
-from tilewright.bench.records import Record, Run, RunFile
 from tilewright.core.gpus import capability_of
 from tilewright.kernels import recorded
-from tilewright.report.ratios import baseline_speed, quotient, ratio, share, speed
 from tilewright.select.selector import select
+from tilewright.tools.bench.records import Record, Run, RunFile
+from tilewright.tools.report.ratios import baseline_speed, quotient, ratio, share, speed
 
 
 def shown(value: float | None, form: str, scale: float = 1) -> str:

@@ -2,7 +2,7 @@
 
 import itertools
 
-from tilewright.bench.check_cases import stages
+from tilewright.tools.bench.check_cases import stages
 
 
 def own_cases(*arguments, **options):

@@ -3,9 +3,9 @@
 import numpy as np
 
 from tilewright.core.problem import Problem
-from tilewright.engines.base import run
 from tilewright.kernels.spec import RUNG_ARGUMENTS, Kernel, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
+from tilewright.runtime.base import run
 
 DUMP = """
 #include "tensor_map.cuh"

@@ -24,11 +24,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.engines import cache, machine_code_tools, nvrtc
-from tilewright.engines.base import CompileReport
-from tilewright.engines.included import included
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
+from tilewright.runtime import cache, machine_code_tools, nvrtc
+from tilewright.runtime.base import CompileReport
+from tilewright.runtime.included import included
 
 PATH = Path(__file__).with_suffix(".json")
 COMMAND = "python -m tests.compiled"

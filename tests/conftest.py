@@ -13,9 +13,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 
 from tiers import mark_further
-from tilewright.bench.records import Baseline, Error, Record, Times
 from tilewright.core.errors import EngineUnavailableError
-from tilewright.engines.emulator.runtime_library import find_runtime
+from tilewright.emulator.runtime_library import find_runtime
+from tilewright.tools.bench.records import Baseline, Error, Record, Times
 
 # Nearly all that collecting makes stays: to go through it would take a third of the time. Tests leave little in cycles.
 gc.disable()
@@ -91,7 +91,7 @@ def unasked_nvrtc(monkeypatch):
     def absent(*_):
         raise EngineUnavailableError("NVRTC is not asked")
 
-    monkeypatch.setattr("tilewright.engines.nvrtc.foreign_errors", absent)
+    monkeypatch.setattr("tilewright.runtime.nvrtc.foreign_errors", absent)
 
 
 @pytest.fixture(scope="session")

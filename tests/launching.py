@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from tilewright.engines.emulator.compiler import FAST, compile_kernel
-from tilewright.engines.emulator.program import UNWATCHED, load_compiled
+from tilewright.emulator.compiler import FAST, compile_kernel
+from tilewright.emulator.program import UNWATCHED, load_compiled
 
 
 def launch_source(

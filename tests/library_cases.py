@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
-from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import Checker, arrays_of
-from tilewright.engines.emulator.compiler import CHECKED
-from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.engines.emulator.program import Watch
-from tilewright.engines.plan import Pointers
+from tilewright.emulator.checker import Checker, arrays_of
+from tilewright.emulator.compiler import CHECKED
+from tilewright.emulator.engine import EmulatorEngine
+from tilewright.emulator.program import Watch
 from tilewright.kernels.takes import Addresses
+from tilewright.runtime.base import Matrix
+from tilewright.runtime.plan import Pointers
 
 # Primes, one, just under, at and just over the sides of tiles.
 SIZES = (1, 2, 3, 7, 8, 13, 31, 32, 33, 61, 63, 64, 65, 97, 127, 128, 129, 160)

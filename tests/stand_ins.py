@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from tilewright import activations
 from tilewright.core.problem import Layout, Problem, Scalars
-from tilewright.engines.base import Matrix, matrix_at, memory_lines
-from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import jobs, kept_as
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
+from tilewright.runtime.base import Matrix, matrix_at, memory_lines
+from tilewright.runtime.plan import Kept, Needs, Plan, Pointers, Step
+from tilewright.runtime.relayouts import jobs, kept_as
 
 _STEP = Step(None, (1, 1, 1), (1, 1, 1), 0, False, b"", (), ())
 """Stands for the launch of a product that has elements."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tilewright.core.problem import Scalars
-from tilewright.engines.plan import Pointers
+from tilewright.runtime.plan import Pointers
 
 
 def start(engine, plan, a, b, d, stream=None, scalars=Scalars()):

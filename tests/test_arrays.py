@@ -34,7 +34,7 @@ from tilewright import ArrayError, DtypeError, EngineUnavailableError, LaunchErr
 from tilewright.arrays.libraries import library_of
 from tilewright.arrays.operand import gpu_operand, host_operand
 from tilewright.core.problem import Arithmetic
-from tilewright.engines.plan import Needs
+from tilewright.runtime.plan import Needs
 from tilewright.shapes import View
 
 calls = import_module("tilewright.calls")

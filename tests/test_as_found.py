@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.analysis.explanation import explain
-from tilewright.analysis.launch_explanation import explain_launch
-from tilewright.bench.case import Case
-from tilewright.bench.checking import outcomes
-from tilewright.bench.measure import verify
-from tilewright.bench.references import Reference
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.kernels.launches import read_launch
-from tilewright.kernels.sources import from_source
+from tilewright.emulator.engine import EmulatorEngine
+from tilewright.emulator.launches import check_launch
+from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.products import from_source
+from tilewright.tools.bench.case import Case
+from tilewright.tools.bench.checking import outcomes
+from tilewright.tools.bench.measure import verify
+from tilewright.tools.bench.references import Reference
+from tilewright.tools.bench.verify import Operands, limit
+from tilewright.tools.explain.explanation import explain
+from tilewright.tools.explain.launch_explanation import explain_launch
 
 FOUND = Path(__file__).with_name("own_kernels") / "as_found"
 H200 = gpu_named("H200")
@@ -280,7 +280,7 @@ def test_bench_verifies_a_product(name):
 @pytest.mark.parametrize("name", ["sums of pairs", "softmax"])
 def test_a_launch_compiles_for_a_gpu(name):
     pytest.importorskip("cuda.core")
-    from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load
+    from tilewright.runtime import nvrtc  # noqa: PLC0415 it is slow to load
 
     launch = launch_of(name, FOUND)
     assert nvrtc.compile_foreign(launch.file, launch.entry, launch.macros, "sm_80").report.spill_bytes == 0

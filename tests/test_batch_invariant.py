@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 import tilewright
 from tilewright import EngineUnavailableError, ProblemError, calls, tiles
-from tilewright.bench.records import Result
-from tilewright.cli import main
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem
 from tilewright.kernels.takes import Addresses
 from tilewright.select.orders import order_of
 from tilewright.select.selector import select
-from tilewright.tables.cases import posed, timed_case
+from tilewright.select.tables.cases import posed, timed_case
+from tilewright.tools.bench.records import Result
+from tilewright.tools.cli import main
 
 M, N, K = 90, 40, 100
 RANDOM = np.random.default_rng(0)

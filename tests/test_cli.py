@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from tilewright import version
-from tilewright.bench.verify import Operands
-from tilewright.cli import bench, main, streams
-from tilewright.cli.main import COMMANDS
+from tilewright.api import engines as registry
 from tilewright.core.problem import Layout, Problem
-from tilewright.engines import registry
 from tilewright.kernels import KERNELS, find
-from tilewright.report import course, ratios
+from tilewright.tools.bench.verify import Operands
+from tilewright.tools.cli import bench, main, streams
+from tilewright.tools.cli.main import COMMANDS
+from tilewright.tools.report import course, ratios
 
 
 @pytest.fixture
@@ -353,7 +353,7 @@ def test_ctrl_c_stops_a_run_and_keeps_what_was_measured(tmp_path):
     command = [
         sys.executable,
         "-c",
-        "from tilewright.cli.main import main; main()",
+        "from tilewright.tools.cli.main import main; main()",
         "bench",
         "naive",
         "--engine",
@@ -374,7 +374,7 @@ def test_ctrl_c_stops_a_run_and_keeps_what_was_measured(tmp_path):
 
 
 def test_no_command_loads_cuda_before_it_needs_it():
-    named = "; ".join(f"import tilewright.cli.{name}" for name in COMMANDS)
+    named = "; ".join(f"import tilewright.tools.cli.{name}" for name in COMMANDS)
     check = f"import sys; {named}; assert not [name for name in sys.modules if name.split('.')[0] == 'cuda']"
     subprocess.run([sys.executable, "-c", check], check=True)
 
@@ -382,18 +382,18 @@ def test_no_command_loads_cuda_before_it_needs_it():
 @pytest.mark.further
 def test_a_command_is_imported_once_it_is_named():
     code = (
-        "import sys; from tilewright.cli.main import app; sys.argv[1:] = ['check', '--help']\n"
+        "import sys; from tilewright.tools.cli.main import app; sys.argv[1:] = ['check', '--help']\n"
         "try: app(prog_name='tilewright')\n"
-        "finally: print([name for name in sys.modules if name.startswith('tilewright.cli.')])"
+        "finally: print([name for name in sys.modules if name.startswith('tilewright.tools.cli.')])"
     )
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert "tilewright.cli.check'" in out
-    assert "tilewright.cli.tune'" not in out
+    assert "tilewright.tools.cli.check'" in out
+    assert "tilewright.tools.cli.tune'" not in out
 
 
 def test_names_are_imported_when_they_are_asked_for():
     code = (
-        "import sys, tilewright, tilewright.cli.main\n"
+        "import sys, tilewright, tilewright.tools.cli.main\n"
         "assert 'numpy' not in sys.modules and {*tilewright.__all__} <= {*dir(tilewright)}\n"
         "assert all(getattr(tilewright, name) is not None for name in tilewright.__all__)\n"
         "assert 'matmul' in vars(tilewright) and len(tilewright.list_kernels()) > 20\n"
@@ -410,7 +410,7 @@ def test_names_are_imported_when_they_are_asked_for():
 )
 def test_numpy_begins_with_one_thread_for_a_check(command, given, found):
     code = (
-        f"import gc, os, sys; from tilewright.cli.main import app; sys.argv[1:] = ['{command}', '--help']\n"
+        f"import gc, os, sys; from tilewright.tools.cli.main import app; sys.argv[1:] = ['{command}', '--help']\n"
         "assert 'numpy' not in sys.modules\n"
         "try: app(prog_name='tilewright')\n"
         "finally: assert gc.isenabled() and 'numpy' in sys.modules; print(os.environ.get('OPENBLAS_NUM_THREADS'))"

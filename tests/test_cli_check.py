@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from all_stages import own_cases
 from faulty import faulty
-from tilewright.bench import check_cases, checking
-from tilewright.cli import check, main
-from tilewright.cli.options import kernel_names
 from tilewright.core.problem import Scalars
 from tilewright.kernels import GROUPED, KERNELS, examples, find
-from tilewright.kernels.sources import START
+from tilewright.kernels.source.products import START
+from tilewright.tools.bench import check_cases, checking
+from tilewright.tools.cli import check, main
+from tilewright.tools.cli.options import kernel_names
 
 OWN_KERNELS = Path(__file__).with_name("own_kernels")
 

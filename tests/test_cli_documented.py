@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench import suites
-from tilewright.cli import bench, check, main, tune
 from tilewright.kernels import find
-from tilewright.kernels.sources import START
-from tilewright.tables import store
+from tilewright.kernels.source.products import START
+from tilewright.select.tables import store
+from tilewright.tools.bench import suites
+from tilewright.tools.cli import bench, check, main, tune
 
 ROOT = Path(__file__).parents[1]
 RECORD = "results/h200/best.json"

@@ -5,10 +5,6 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.analysis import block_counts
-from tilewright.bench import ncu
-from tilewright.cli import explain as command
-from tilewright.cli.main import app
 from tilewright.core.errors import (
     ConfigError,
     EngineUnavailableError,
@@ -20,7 +16,11 @@ from tilewright.core.errors import (
 from tilewright.core.gpus import find_gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.select.selector import select
-from tilewright.tables.store import device_of
+from tilewright.select.tables.store import device_of
+from tilewright.tools.bench import ncu
+from tilewright.tools.cli import explain as command
+from tilewright.tools.cli.main import app
+from tilewright.tools.explain import block_counts
 
 RUNNER = CliRunner()
 

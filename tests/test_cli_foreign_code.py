@@ -6,14 +6,14 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.analysis.foreign_code import is_code, read_code
-from tilewright.cli import explain as explain_command
-from tilewright.cli import main
 from tilewright.core.errors import CompileError, ConfigError, EngineUnavailableError, KernelNotFoundError
 from tilewright.core.problem import Problem
-from tilewright.engines import machine_code_tools
 from tilewright.kernels import find
-from tilewright.kernels.sources import START
+from tilewright.kernels.source.products import START
+from tilewright.runtime import machine_code_tools
+from tilewright.tools.cli import explain as explain_command
+from tilewright.tools.cli import main
+from tilewright.tools.explain.foreign_code import is_code, read_code
 
 # As Triton writes it: threads of a block, and shared memory that the launch gives.
 PTX = """.version 7.0
@@ -57,7 +57,7 @@ def no_gpu(monkeypatch):
 def cubins(tmp_path_factory):
     """The kernel of `tilewright new` as cubins for two architectures, and what the compiler reports of it."""
     pytest.importorskip("cuda.core")
-    from tilewright.engines import nvrtc  # noqa: PLC0415
+    from tilewright.runtime import nvrtc  # noqa: PLC0415
 
     kernel, folder, reports = find(str(START)), tmp_path_factory.mktemp("cubins"), {}
     config = kernel.config()

@@ -12,16 +12,16 @@ import pytest
 from rich.text import Text
 from typer.testing import CliRunner
 
-from tilewright.bench.records import Run
-from tilewright.cli import main
-from tilewright.cli.streams import remark
-from tilewright.kernels.sources import START
-from tilewright.report.fitted import Column, FittedTable
-from tilewright.report.visible import PlainConsole
+from tilewright.kernels.source.products import START
+from tilewright.tools.bench.records import Run
+from tilewright.tools.cli import main
+from tilewright.tools.cli.streams import remark
+from tilewright.tools.report.fitted import Column, FittedTable
+from tilewright.tools.report.visible import PlainConsole
 
 HOSTILE = "\x1b]0;title\x07 [red]x[/] \x9b31m \u202e \udcff"
 SHOWN = r"\x1b]0;title\x07 [red]x[/] \x9b31m \u202e \udcff"
-TILEWRIGHT = (sys.executable, "-c", "from tilewright.cli.main import main; main()")
+TILEWRIGHT = (sys.executable, "-c", "from tilewright.tools.cli.main import main; main()")
 
 
 def run(*arguments):

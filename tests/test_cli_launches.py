@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.analysis import launch_explanation
-from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
-from tilewright.bench.references import Reference
-from tilewright.cli import explain as explain_command
-from tilewright.cli import main
 from tilewright.core.errors import ConfigError, DtypeError, LaunchError
 from tilewright.core.gpus import gpu_named
-from tilewright.engines.emulator.compiler import FAST
-from tilewright.engines.emulator.launches import Placed, check_launch, compile_launch, draw
-from tilewright.kernels.launches import is_launch, read_launch
+from tilewright.emulator.compiler import FAST
+from tilewright.emulator.launches import Placed, check_launch, compile_launch, draw
+from tilewright.kernels.source.launches import is_launch, read_launch
+from tilewright.tools.bench.references import Reference
+from tilewright.tools.cli import explain as explain_command
+from tilewright.tools.cli import main
+from tilewright.tools.explain import launch_explanation
+from tilewright.tools.explain.launch_explanation import explain_launch, launch_json, launch_verdict
 
 OWN = Path(__file__).with_name("own_kernels")
 KERNELS = (

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.cli import explain as explain_command
-from tilewright.cli import main
 from tilewright.core.errors import ConfigError, KernelNotFoundError
+from tilewright.tools.cli import explain as explain_command
+from tilewright.tools.cli import main
 
 PRODUCT = """#include <iostream>
 template <typename T, int TS>

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cli import main, streams
+from tilewright.tools.cli import main, streams
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/tools.md"

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tilewright.cli import main, progress
-from tilewright.cli.progress import Steps, left_s
+from tilewright.tools.cli import main, progress
+from tilewright.tools.cli.progress import Steps, left_s
 
 EMULATED = ("--engine", "emulator")
 BENCH = ("bench", "naive", "coalesced", "--shape", "16", "--shape", "17", *EMULATED)
@@ -90,7 +90,7 @@ def test_steps_that_were_done_before_do_not_count(monkeypatch, capsys):
 def test_a_terminal_has_a_bar_which_is_gone_before_results_are_printed(command, tmp_path):
     ours, theirs = pty.openpty()
     arguments = COMMANDS[command][0] + (("--journal", str(tmp_path / "journal")) if command == "tune" else ())
-    code = "from tilewright.cli.main import main; main()"
+    code = "from tilewright.tools.cli.main import main; main()"
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from tilewright.cli import main, streams
-from tilewright.cli import sass as command
 from tilewright.core.errors import EngineUnavailableError
-from tilewright.engines import machine_code_tools
+from tilewright.runtime import machine_code_tools
+from tilewright.tools.cli import main, streams
+from tilewright.tools.cli import sass as command
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.cli import main
 from tilewright.core.errors import LaunchError
-from tilewright.kernels.sources import START
+from tilewright.kernels.source.products import START
+from tilewright.tools.cli import main
 
 
 @pytest.fixture

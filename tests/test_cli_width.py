@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from faulty import faulty
-from tilewright.cli import check, main, streams
+from tilewright.tools.cli import check, main, streams
 
 EMULATED = ("--engine", "emulator")
 COMMANDS = {

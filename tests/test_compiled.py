@@ -8,10 +8,10 @@ import pytest
 import compiled
 from compiled import Compiled, entries, report_of, sample
 from sass_cases import of_products, written_early
-from tilewright.engines import machine_code_tools, nvrtc
-from tilewright.engines.base import CompileReport
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
+from tilewright.runtime import machine_code_tools, nvrtc
+from tilewright.runtime.base import CompileReport
 
 NAIVE = find("naive")
 ASKED = NAIVE, NAIVE.config(), Variant(True, False), "sm_80"

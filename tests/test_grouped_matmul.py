@@ -12,7 +12,7 @@ from stand_ins import CuPyArray, Exporter, JaxArray, Tensor, cupy_module, torch_
 from tilewright import ArrayError, ConfigError, DtypeError, grouped_matmul, on_gpu
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL
 from tilewright.select.selector import expected_of_groups, select
 

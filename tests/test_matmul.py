@@ -581,7 +581,7 @@ def test_a_file_mapped_to_memory_is_an_array(tmp_path):
 
 
 def test_the_cuda_engine_says_why_it_is_not_there(monkeypatch):
-    registry = import_module("tilewright.engines.registry")
+    registry = import_module("tilewright.api.engines")
     monkeypatch.setattr(registry, "cuda_unavailable", lambda: "no driver is installed")
     registry._made.cache_clear()
     with pytest.raises(EngineUnavailableError, match="the cuda engine cannot run here: no driver is installed"):

@@ -18,8 +18,8 @@ from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import TilewrightError
 from tilewright.core.problem import PRECISIONS
 from tilewright.select.selector import select
-from tilewright.tables.cases import posed
-from tilewright.tables.store import shipped
+from tilewright.select.tables.cases import posed
+from tilewright.select.tables.store import shipped
 
 PATH = Path(__file__).with_name("pins.txt")
 DRAWN = 300

@@ -232,7 +232,7 @@ def test_what_does_not_fit_is_refused(monkeypatch):
         tilewright.matmul(a, b, memory_limit=10, engine=NumPyEngine(None))
     with pytest.raises(ArrayError, match="devices divides a product among GPUs: leave engine out"):
         tilewright.matmul(a, b, devices="all", engine="emulator")
-    registry = import_module("tilewright.engines.registry")
+    registry = import_module("tilewright.api.engines")
     monkeypatch.setattr(registry, "cuda_unavailable", lambda: "a test says so")
     with pytest.raises(EngineUnavailableError, match=r"devices=\[0, 1\] cannot be used: a test says so"):
         tilewright.matmul(a, b, devices=[0, 1])

@@ -12,21 +12,21 @@ from typer.testing import CliRunner
 from all_stages import own_cases
 from behind_pointers import behind_one_pointer
 from tilewright import matmul
-from tilewright.analysis.launch_explanation import explain_launch
-from tilewright.bench.checking import outcomes
-from tilewright.cli import main
 from tilewright.core.errors import ConfigError, DtypeError, ProblemError
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars
-from tilewright.engines import nvrtc
-from tilewright.engines.arguments import MAP_BYTES, shape_of
-from tilewright.engines.cuda_launch import MAP_WORDS, describe
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.engines.tensor_maps import layouts
-from tilewright.kernels.device_text import with_maps_by_value
-from tilewright.kernels.launches import read_launch
-from tilewright.kernels.sources import from_source
+from tilewright.emulator.launches import check_launch
+from tilewright.kernels.source.device_text import with_maps_by_value
+from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.products import from_source
 from tilewright.kernels.spec import Variant
+from tilewright.runtime import nvrtc
+from tilewright.runtime.arguments import MAP_BYTES, shape_of
+from tilewright.runtime.cuda_launch import MAP_WORDS, describe
+from tilewright.runtime.tensor_maps import layouts
+from tilewright.tools.bench.checking import outcomes
+from tilewright.tools.cli import main
+from tilewright.tools.explain.launch_explanation import explain_launch
 
 OWN = Path(__file__).with_name("own_kernels")
 PRODUCT = (OWN / "tile_product.cu").read_text()

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 OFFLINE = ("--no-deps", "--no-index")
-RUNTIME = Path("tilewright", "engines", "emulator", "runtime")
+RUNTIME = Path("tilewright", "emulator", "runtime")
 PRODUCT = """
 import numpy as np, tilewright
 a, b = np.ones((40, 60), np.float32), np.ones((60, 50), np.float32)
@@ -127,7 +127,7 @@ print(*files, sep="\\n")
 def test_what_is_compiled_for_it_is_used_whatever_compiler_is_there(compiled, tmp_path):
     """It is of the wheel's own sources, else every process would compile another."""
     program = """
-from tilewright.engines import _launcher, extension, launcher
+from tilewright.runtime import _launcher, extension, launcher
 print(_launcher.SOURCE == extension.digest(launcher._SOURCE), launcher.load() is _launcher)
 """
     assert compiled("-c", program).split() == ["True", "True"]
@@ -157,7 +157,7 @@ def test_without_its_runtime_another_is_compiled_at_first_use(installed, copy, t
 def test_when_its_runtime_is_used(installed, copy, tmp_path, why):
     """Shown with a compiler that compiles nothing, so that where the runtime is not used there is none."""
     (library,) = (copy / RUNTIME).parent.glob("_runtime*.so")
-    program = "from tilewright.engines.emulator.runtime_library import find_runtime; print(find_runtime().library)"
+    program = "from tilewright.emulator.runtime_library import find_runtime; print(find_runtime().library)"
     if why == "edited":
         with (copy / RUNTIME / "abi.hpp").open("a") as edited:
             edited.write("// edited\n")
@@ -166,7 +166,7 @@ def test_when_its_runtime_is_used(installed, copy, tmp_path, why):
     elif why == "does not load":
         library.write_bytes(b"no ELF" + library.read_bytes())
     elif why == "other processor":
-        program = f"from tilewright.engines import prebuilt; prebuilt.INSTRUCTIONS['none such'] = ''; {program}"
+        program = f"from tilewright.runtime import prebuilt; prebuilt.INSTRUCTIONS['none such'] = ''; {program}"
     script = tmp_path / "compiler"
     script.write_text('#!/bin/sh\ncase "$*" in *-E*) exec g++ "$@";; esac; echo cannot compile >&2; exit 1\n')
     script.chmod(0o755)

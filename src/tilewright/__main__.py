@@ -1,5 +1,5 @@
 """`python -m tilewright`: the command line."""
 
-from tilewright.cli.main import main
+from tilewright.tools.cli.main import main
 
 main()

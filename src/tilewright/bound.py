@@ -9,10 +9,10 @@ from tilewright.arrays.operand import HOST, Operand
 from tilewright.calls import Call, Rung
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import FAST, UNSCALED, Layout, Problem
-from tilewright.engines.base import Engine
-from tilewright.engines.plan import Plan
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
+from tilewright.runtime.base import Engine
+from tilewright.runtime.plan import Plan
 from tilewright.select.selector import select
 from tilewright.shapes import Formulation, formulate, formulate_groups
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.api.engines import cuda_unavailable, resolve_engine
 from tilewright.arrays.libraries import library_of, number_of
 from tilewright.arrays.library import Library, type_name
 from tilewright.arrays.operand import HOST, Operand
@@ -36,12 +37,11 @@ from tilewright.core.problem import (
     Side,
     promise_of,
 )
-from tilewright.engines.base import Engine
-from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.kernels import resolve
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
 from tilewright.kernels.spec import Kernel, parse_overrides
 from tilewright.prepared import Prepared
+from tilewright.runtime.base import Engine
 from tilewright.shapes import check_shapes, result_shape, size
 
 Shape = tuple[int, ...]
@@ -432,7 +432,7 @@ def gpu_engine(engine: str | Engine | None, device: int) -> Engine:
     resolved = resolve_engine(engine)
     if resolved.capability is None:
         raise ArrayError(f"a must lie on the host for the {resolved.name} engine, got {place_name(device)}")
-    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
+    from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
 
     if isinstance(resolved, CudaEngine) and resolved.device.device_id != device:
         raise ArrayError(
@@ -445,7 +445,7 @@ def gpu_engine(engine: str | Engine | None, device: int) -> Engine:
 def _gpu(device: int) -> Engine:
     if device == 0:
         return resolve_engine("cuda")
-    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
+    from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
 
     return CudaEngine(device)
 

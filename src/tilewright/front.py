@@ -5,6 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from tilewright import on_gpu, on_host
+from tilewright.api.engines import gpus_named, resolve_engine
 from tilewright.arrays.libraries import library_of, with_constants
 from tilewright.arrays.library import type_name
 from tilewright.arrays.operand import HOST
@@ -13,10 +14,9 @@ from tilewright.calls import Call, Request, difference, gpu_engine, scalars_of
 from tilewright.core.dtypes import FLOAT8, RESULTS
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.base import Engine
-from tilewright.engines.registry import gpus_named, resolve_engine
 from tilewright.kernels.spec import Kernel
 from tilewright.prepared import Prepared
+from tilewright.runtime.base import Engine
 from tilewright.shapes import described, size
 
 _GROUPED = "grouped"

@@ -8,9 +8,9 @@ from tilewright.arrays.library import Maker
 from tilewright.arrays.operand import Operand
 from tilewright.bound import Bound, bound_of, planner
 from tilewright.calls import Call
-from tilewright.engines import launcher
-from tilewright.engines.launcher import Launcher, Planned
-from tilewright.engines.plan import Plan, Pointers
+from tilewright.runtime import launcher
+from tilewright.runtime.launcher import Launcher, Planned
+from tilewright.runtime.plan import Plan, Pointers
 from tilewright.shapes import Formulation
 
 LENT_BYTES = 2**24

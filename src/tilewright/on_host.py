@@ -16,8 +16,8 @@ from tilewright.calls import Call
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import SCALED_BLOCK, Scalars
-from tilewright.engines.base import Engine
-from tilewright.engines.plan import Pointers
+from tilewright.runtime.base import Engine
+from tilewright.runtime.plan import Pointers
 from tilewright.shapes import result_shape
 from tilewright.streamed import Matrices, Progress, operand_of
 from tilewright.tiles import SMALL_BYTES

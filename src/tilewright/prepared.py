@@ -4,8 +4,8 @@ import threading
 from collections.abc import Hashable
 from typing import Any
 
-from tilewright.engines.base import Engine, Matrix
-from tilewright.engines.plan import Kept
+from tilewright.runtime.base import Engine, Matrix
+from tilewright.runtime.plan import Kept
 
 
 class Prepared:

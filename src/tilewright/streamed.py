@@ -23,8 +23,8 @@ from tilewright.calls import Call
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Scalars
-from tilewright.engines.base import Engine, Matrix
-from tilewright.engines.plan import Pointers
+from tilewright.runtime.base import Engine, Matrix
+from tilewright.runtime.plan import Pointers
 from tilewright.tiles import Load, Sizes, Step, Tiling, tiling
 
 SHOWN_S = 2.0

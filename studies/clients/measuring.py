@@ -21,9 +21,9 @@ import tilewright.torch
 from studies.frameworks.models import TASKS, Sizes, training
 from studies.precisions.ways import multiplying
 from studies.record import Measurement
-from tilewright.bench.end_to_end import exact
-from tilewright.engines.base import Engine
 from tilewright.front import matmul
+from tilewright.runtime.base import Engine
+from tilewright.tools.bench.end_to_end import exact
 
 _Product = Callable[[Any, Any], Any]
 _EXAMPLES = Path(__file__).parents[2] / "examples"

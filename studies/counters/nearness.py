@@ -16,15 +16,15 @@ from studies.record import Measurement, Measurements
 from studies.results import H200, every_run, path
 from studies.runner import run
 from studies.templates import block
-from tilewright.analysis.cost import predict
-from tilewright.analysis.explanation import explain
-from tilewright.bench.records import Record
 from tilewright.core.gpus import Gpu, gpu_named, limits
 from tilewright.core.problem import Problem
-from tilewright.engines.relayouts import as_read
 from tilewright.kernels import find, recorded
 from tilewright.kernels.families import Staging, Warpgroups
 from tilewright.kernels.spec import Config, Kernel
+from tilewright.runtime.relayouts import as_read
+from tilewright.select.cost.prediction import predict
+from tilewright.tools.bench.records import Record
+from tilewright.tools.explain.explanation import explain
 
 _SOURCES: tuple[tuple[str, str, str, Mapping[int, float], str], ...] = (
     ("the first worklog", "RTX A6000", "4092x4092x4092", published.A6000, "a6000"),
@@ -64,7 +64,7 @@ class Launch(NamedTuple):
 @cache  # a launch is in several files
 def predicted_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> float:
     """What `explain` says, in microseconds; counted and compiled only where the model takes counts and registers."""
-    from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+    from tilewright.runtime import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
     if isinstance(kernel.cost, Staging):
         cost = explain(kernel, config, problem, gpu).predicted

@@ -13,14 +13,14 @@ from studies.record import Measurement, Measurements
 from studies.results import path
 from studies.runner import run
 from studies.templates import block
-from tilewright.analysis.explanation import explain, to_json
-from tilewright.bench import ncu
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem
-from tilewright.engines.base import Engine
 from tilewright.kernels import LADDER, find
-from tilewright.report.explain_tables import difference
+from tilewright.runtime.base import Engine
+from tilewright.tools.bench import ncu
+from tilewright.tools.explain.explanation import explain, to_json
+from tilewright.tools.report.explain_tables import difference
 
 SHAPES = ("256x256x256", "197x131x67")
 """One that all tiles divide, one that nothing does."""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from studies.record import Measurement
-from tilewright.bench.end_to_end import Call, Tensors, TorchCalls, exact
-from tilewright.bench.ncu import posed
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Layout, Problem, Scalars
-from tilewright.engines.base import Engine
+from tilewright.runtime.base import Engine
+from tilewright.tools.bench.end_to_end import Call, Tensors, TorchCalls, exact
+from tilewright.tools.bench.ncu import posed
 
 STEP, SMALLEST, LARGEST = 8, 256, 4096
 """Sizes are multiples of STEP, so that all rows are aligned."""

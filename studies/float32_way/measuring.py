@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studies.record import Measurement
-from tilewright.bench.measure import OperandSet, operand_sets, work_on
-from tilewright.bench.run import pick
-from tilewright.bench.verify import Operands
 from tilewright.core.problem import Arithmetic, Problem, orders
-from tilewright.engines.base import Engine, Work
 from tilewright.kernels.spec import NON_FINITE, Choice
+from tilewright.runtime.base import Engine, Work
+from tilewright.tools.bench.measure import OperandSet, operand_sets, work_on
+from tilewright.tools.bench.run import pick
+from tilewright.tools.bench.verify import Operands
 
 SIZES = (1024, 2048, 4095, 4096, 8192)
 LAYOUTS = ("NN", "NT")

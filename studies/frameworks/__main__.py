@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from studies.record import Measurement
 from studies.runner import in_a_process, run
-from tilewright.engines.base import Engine
+from tilewright.runtime.base import Engine
 
 RUNS = {
     "torch": ("of_torch", "comparisons"),

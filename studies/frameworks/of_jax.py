@@ -10,8 +10,8 @@ import numpy as np
 
 from studies.frameworks.comparisons import CALL, PROGRAM, check_same, compared
 from studies.record import Measurement
-from tilewright.bench.end_to_end import Stopwatch
 from tilewright.front import matmul
+from tilewright.tools.bench.end_to_end import Stopwatch
 
 NAME = f"JAX {jax.__version__}"
 

@@ -16,8 +16,8 @@ from studies.frameworks.comparisons import check_difference, check_same, compare
 from studies.frameworks.models import TASKS, Sizes, training
 from studies.record import Measurement
 from tilewright.arrays.torch import numpy_name
-from tilewright.bench.end_to_end import WALL_SAMPLES, Context, Stopwatch, exact
 from tilewright.front import matmul
+from tilewright.tools.bench.end_to_end import WALL_SAMPLES, Context, Stopwatch, exact
 
 NAME = f"PyTorch {torch.__version__}"
 

@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from studies.record import Measurement
-from tilewright.bench.end_to_end import Call, Stopwatch, torch_on_gpu
-from tilewright.bench.verify import limit
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.engines.base import Engine
 from tilewright.front import grouped_matmul
 from tilewright.kernels.library.grouped_sm90 import KERNEL
+from tilewright.runtime.base import Engine
+from tilewright.tools.bench.end_to_end import Call, Stopwatch, torch_on_gpu
+from tilewright.tools.bench.verify import limit
 
 OURS, THEIRS, LOOP = "tilewright.grouped_matmul", "torch._grouped_mm", "loop of torch.mm"
 SAMPLES = 15

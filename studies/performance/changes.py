@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from studies.results import change
 from studies.templates import block
-from tilewright.bench.records import Record, Run
-from tilewright.report.ratios import ratio
+from tilewright.tools.bench.records import Record, Run
+from tilewright.tools.report.ratios import ratio
 
 CHANGES = (
     ("maps of 128 bytes", "h200_maps_of_256_bytes", "h200_maps_of_128_bytes"),

@@ -24,16 +24,16 @@ from studies.profiles import tables as profiles
 from studies.record import Measurements
 from studies.results import H200, every_run, path, paths, runs
 from studies.templates import block, is_stale, section
-from tilewright.bench.records import Record, Result, Run
-from tilewright.bench.suites import shapes
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.kernels import KERNELS, recorded
-from tilewright.report import course
-from tilewright.report.calls import CAPTION, FORMS, HEADS, Row, rows
-from tilewright.report.ratios import baseline_speed, quotient
-from tilewright.report.tables import bench_table
-from tilewright.report.verified import count, course_table
+from tilewright.tools.bench.records import Record, Result, Run
+from tilewright.tools.bench.suites import shapes
+from tilewright.tools.report import course
+from tilewright.tools.report.calls import CAPTION, FORMS, HEADS, Row, rows
+from tilewright.tools.report.ratios import baseline_speed, quotient
+from tilewright.tools.report.tables import bench_table
+from tilewright.tools.report.verified import count, course_table
 
 PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/emulator.md", "docs/counters.md", "docs/tools.md")))
 PLOT = Path("docs/ladder.svg")

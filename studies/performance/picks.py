@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from studies.templates import block
-from tilewright.bench.records import Record, Run
-from tilewright.bench.suites import Shape, shapes
-from tilewright.report.ratios import ratio
+from tilewright.tools.bench.records import Record, Run
+from tilewright.tools.bench.suites import Shape, shapes
+from tilewright.tools.report.ratios import ratio
 
 SLOWEST = 3
 """Problems of a case that are listed because cuBLAS does best there."""

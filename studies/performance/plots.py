@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from studies import charts
 from studies.charts import Curve, Panel
-from tilewright.bench.records import Record
+from tilewright.tools.bench.records import Record
 
 _PUBLISHED_AT = 4096
 """The size that the sources measured at."""

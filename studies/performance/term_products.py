@@ -9,9 +9,9 @@ from typing import NamedTuple
 from studies.performance.picks import in_order
 from studies.results import runs
 from studies.templates import block, is_stale, places
-from tilewright.bench.records import Record
 from tilewright.core.gpus import Gpu
-from tilewright.report.ratios import ratio
+from tilewright.tools.bench.records import Record
+from tilewright.tools.report.ratios import ratio
 
 PRECISIONS = ("float32", "fp16x3", "bf16x3")
 """Those of the committed runs, in their order."""

@@ -17,9 +17,9 @@ import torch
 from studies.precisions import hostile
 from studies.precisions.ways import Round, Way, of_tilewright, of_torch
 from studies.record import Measurement
-from tilewright.bench.end_to_end import Stopwatch
-from tilewright.bench.suites import Shape
-from tilewright.engines.base import Engine
+from tilewright.runtime.base import Engine
+from tilewright.tools.bench.end_to_end import Stopwatch
+from tilewright.tools.bench.suites import Shape
 
 PARTS = ("speeds", "hostile")
 _OTHERS = {"jax": "of_jax", "triton": "of_triton"}

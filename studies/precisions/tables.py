@@ -9,7 +9,7 @@ from studies.precisions import BASELINE, OWN
 from studies.record import Measurement, Measurements
 from studies.templates import block
 from tilewright.core.files import write_whole
-from tilewright.report.figures.palette import owner_color
+from tilewright.tools.report.figures.palette import owner_color
 
 CHART = Path("docs/precisions.svg")
 CHARTED = "4096x4096x4096"

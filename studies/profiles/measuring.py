@@ -8,12 +8,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 
 from studies.record import Measurement
-from tilewright.bench import ncu
-from tilewright.bench.profile import Profile, of_launch
 from tilewright.core.problem import Problem
-from tilewright.engines.base import Engine
 from tilewright.kernels import LADDER, find
+from tilewright.runtime.base import Engine
 from tilewright.select.selector import select
+from tilewright.tools.bench import ncu
+from tilewright.tools.bench.profile import Profile, of_launch
 
 SHAPE = "4096x4096x4096"
 """The sizes at which a rung is looked at."""

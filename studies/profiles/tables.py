@@ -3,8 +3,8 @@
 from studies.profiles.measuring import profile_of
 from studies.record import Measurements
 from studies.templates import block
-from tilewright.bench.ncu import CUBLAS
-from tilewright.bench.profile import Profile
+from tilewright.tools.bench.ncu import CUBLAS
+from tilewright.tools.bench.profile import Profile
 
 _TEMPLATE = "profiles/tables.md.j2"
 _STALLS_SHOWN = 3

@@ -14,7 +14,7 @@ from pathlib import Path
 from studies.record import Measurement, Measurements
 from studies.runner import each, in_processes, reporting, run
 from tilewright.core.errors import LaunchError
-from tilewright.engines.base import Engine
+from tilewright.runtime.base import Engine
 
 TIMEOUT_S = 240
 """Of a case, with the start of its processes."""
@@ -66,7 +66,7 @@ def measure(name: str, engine: str, devices: str, out: str) -> int:
     import torch.distributed as dist  # noqa: PLC0415
 
     from studies.scaling.measuring import SCALES, cases  # noqa: PLC0415
-    from tilewright.bench.end_to_end import exact  # noqa: PLC0415
+    from tilewright.tools.bench.end_to_end import exact  # noqa: PLC0415
 
     rank, size, scale = int(os.environ[_RANK]), int(devices), SCALES[engine]
     case = next(case for case in cases(scale, size) if case.name == name)

@@ -15,10 +15,10 @@ import numpy as np
 from studies.record import Measurement
 from studies.scaling import records
 from studies.scaling.records import OURS, OUT_OF_CORE, PRODUCT
-from tilewright.bench.records import Times
 from tilewright.core.errors import LaunchError
 from tilewright.front import matmul
 from tilewright.tiles import Sizes, tiling
+from tilewright.tools.bench.records import Times
 
 SAMPLES = 3
 LIMIT = 8 * 10**9

@@ -8,14 +8,14 @@ from studies.record import Measurement, Measurements, Row
 from studies.results import paths
 from studies.scaling.records import OURS, PRODUCT, is_peer
 from studies.templates import block, where
-from tilewright.analysis.cost import Cost, predict
-from tilewright.analysis.dividing import Work, divide, timeline
-from tilewright.analysis.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.report.explain_tables import scaling_cells
+from tilewright.select.cost.dividing import Work, divide, timeline
+from tilewright.select.cost.prediction import Cost, predict
 from tilewright.select.selector import select
+from tilewright.tools.explain.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
+from tilewright.tools.report.explain_tables import scaling_cells
 
 PAGE = Path("docs/scaling.md")
 _TEMPLATE = "scaling/page.md.j2"

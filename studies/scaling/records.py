@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from studies.record import Measurement
-from tilewright.bench.records import Times
+from tilewright.tools.bench.records import Times
 
 ALL_GATHER, REDUCE_SCATTER = "all_gather_matmul", "matmul_reduce_scatter"
 SPLIT, OUT_OF_CORE, BLOCK = "split", "out_of_core", "block"

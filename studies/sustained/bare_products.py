@@ -8,12 +8,12 @@ import ml_dtypes  # noqa: F401 - teaches NumPy the names of bfloat16 and float8
 import numpy as np
 
 from tilewright.core.dtypes import ELEMENT_TYPES, ITEM_BYTES
-from tilewright.engines.base import Work
 from tilewright.kernels import warpgroups
+from tilewright.runtime.base import Work
 
 if TYPE_CHECKING:
-    from tilewright.engines.cuda import CudaEngine
-    from tilewright.engines.nvrtc import Cubin
+    from tilewright.runtime.cuda import CudaEngine
+    from tilewright.runtime.nvrtc import Cubin
 
 SOURCE = Path(__file__).with_suffix(".cu")
 REPEATS = 2000
@@ -45,7 +45,7 @@ class Bare:
         Raises:
             EngineUnavailableError: NVRTC is not installed.
         """
-        from tilewright.engines import nvrtc  # noqa: PLC0415 it loads CUDA's bindings
+        from tilewright.runtime import nvrtc  # noqa: PLC0415 it loads CUDA's bindings
 
         macros: dict[str, int | str] = {
             "FACTOR": ELEMENT_TYPES[self.dtype].cpp,
@@ -75,7 +75,7 @@ class Bare:
         from cuda.bindings.driver import CUfunction_attribute, cuKernelSetAttribute  # noqa: PLC0415 need a GPU's driver
         from cuda.core import LaunchConfig, ObjectCode, launch  # noqa: PLC0415
 
-        from tilewright.engines.driver import check  # noqa: PLC0415
+        from tilewright.runtime.driver import check  # noqa: PLC0415
 
         code = self.compile()
         count = self.stage_bytes // ITEM_BYTES[self.dtype]

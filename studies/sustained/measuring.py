@@ -18,14 +18,14 @@ import numpy as np
 
 from studies.record import Measurement
 from studies.sustained.bare_products import Bare
-from tilewright.bench.environment import gpu_state
-from tilewright.bench.measure import BaselineLibrary, operand_sets, work_on
-from tilewright.bench.ncu import posed
-from tilewright.bench.run import baseline_library, pick
-from tilewright.bench.verify import Operands
 from tilewright.core.problem import Problem
-from tilewright.engines.base import Engine, Work
 from tilewright.kernels.spec import Choice
+from tilewright.runtime.base import Engine, Work
+from tilewright.tools.bench.environment import gpu_state
+from tilewright.tools.bench.measure import BaselineLibrary, operand_sets, work_on
+from tilewright.tools.bench.ncu import posed
+from tilewright.tools.bench.run import baseline_library, pick
+from tilewright.tools.bench.verify import Operands
 
 SECONDS = 2.0
 """How long each runs at a time, of which the second half is timed."""
@@ -124,7 +124,7 @@ def of_products(
 
 def of_bare(engine: Engine, seconds: float = SECONDS, forms: Sequence[Bare] = BARE) -> Iterator[Measurement]:
     """The tensor cores' instructions by themselves, on every multiprocessor; nothing where it is not Hopper's GPU."""
-    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 only where there is a GPU
+    from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415 only where there is a GPU
 
     if not isinstance(engine, CudaEngine) or engine.capability != (9, 0):
         return

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from studies.runner import reporting
-from tilewright.bench.records import Record, Run
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import Output, check_outputs
 from tilewright.core.gpus import capability_of
 from tilewright.core.problem import Scalars
 from tilewright.kernels import find
 from tilewright.select.measured import factors
-from tilewright.tables.entry import Entry
-from tilewright.tables.store import SHIPPED
-from tilewright.tables.table import KIND, Table, file_name
-from tilewright.tuning.entries import is_promising, of_records
-from tilewright.tuning.journal import Trial, read, source_digest
+from tilewright.select.tables.entry import Entry
+from tilewright.select.tables.store import SHIPPED
+from tilewright.select.tables.table import KIND, Table, file_name
+from tilewright.tools.bench.records import Record, Run
+from tilewright.tools.tune.entries import is_promising, of_records
+from tilewright.tools.tune.journal import Trial, read, source_digest
 
 _OF_A_JOURNAL = 6
 """Configs that a table takes of a journal for a problem: its fastest. The fastest of every kernel come in addition."""

@@ -15,16 +15,16 @@ from studies.pages import redraw
 from studies.results import paths
 from studies.templates import block
 from studies.tuning.regret import Regret, load, words
-from tilewright.bench.suites import shapes
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.core.gpus import capability_of
 from tilewright.kernels.spec import Choice
 from tilewright.select.selector import select
-from tilewright.tables.entry import Entry, best_by_problem
-from tilewright.tables.store import SHIPPED
-from tilewright.tables.table import Table, file_name
-from tilewright.tuning.journal import Trial, read
+from tilewright.select.tables.entry import Entry, best_by_problem
+from tilewright.select.tables.store import SHIPPED
+from tilewright.select.tables.table import Table, file_name
+from tilewright.tools.bench.suites import shapes
+from tilewright.tools.tune.journal import Trial, read
 
 TABLE = SHIPPED / file_name("NVIDIA H200")
 TABLE_16_BITS = SHIPPED / file_name("NVIDIA H100 80GB HBM3")

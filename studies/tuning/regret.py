@@ -15,24 +15,24 @@ from typing import Any, NamedTuple
 
 from studies.record import Measurement, Measurements
 from studies.runner import run
-from tilewright.bench.environment import environment
-from tilewright.bench.measure import BaselineLibrary, measure
-from tilewright.bench.records import Record, Run
-from tilewright.bench.run import baseline_library, pick
 from tilewright.core.dtypes import DTYPES, default_result
 from tilewright.core.errors import TilewrightError
 from tilewright.core.files import Output, check_outputs
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, orders
-from tilewright.engines.base import Engine
 from tilewright.kernels import KERNELS, recorded
 from tilewright.kernels.spec import Choice
-from tilewright.tables import store
-from tilewright.tables.cases import posed
-from tilewright.tables.merging import KEEP_WITHIN
-from tilewright.tables.table import Table
-from tilewright.tuning.compiling import CompilePool
-from tilewright.tuning.search import searchable
-from tilewright.tuning.space import distinct
+from tilewright.runtime.base import Engine
+from tilewright.select.tables import store
+from tilewright.select.tables.cases import posed
+from tilewright.select.tables.merging import KEEP_WITHIN
+from tilewright.select.tables.table import Table
+from tilewright.tools.bench.environment import environment
+from tilewright.tools.bench.measure import BaselineLibrary, measure
+from tilewright.tools.bench.records import Record, Run
+from tilewright.tools.bench.run import baseline_library, pick
+from tilewright.tools.tune.compiling import CompilePool
+from tilewright.tools.tune.search import searchable
+from tilewright.tools.tune.space import distinct
 
 _NEARLY_BEST = 1.1
 """Known are the configs that come so near to the fastest on some tabled problem, and the kernels' defaults."""

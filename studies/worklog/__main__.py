@@ -17,9 +17,9 @@ from studies.worklog.facts import Facts, problem_of
 from studies.worklog.pages import Worklog
 from studies.worklog.speeds import speeds
 from tilewright.core.files import save_json, write_whole
-from tilewright.report import course
+from tilewright.tools.report import course
 
-COURSE = Path("src/tilewright/report/course.json")
+COURSE = Path("src/tilewright/tools/report/course.json")
 
 
 def write() -> None:

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from studies.templates import block
-from tilewright.analysis import traffic
-from tilewright.bench.records import Facts
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
+from tilewright.tools.bench.records import Facts
+from tilewright.tools.explain import traffic
 
 _TEMPLATE = "worklog/tables.md.j2"
 _SHAPE = "512x256x384"

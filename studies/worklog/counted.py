@@ -1,14 +1,14 @@
 """What the worklog says of each rung that needs no GPU: counts of the emulator, and the compiler's own report."""
 
-from tilewright.analysis import instruction_mix
-from tilewright.analysis.explanation import explain
-from tilewright.analysis.machine_code import machine_code
-from tilewright.analysis.roofline import ARITHMETIC
-from tilewright.bench.records import Facts, RunFile
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Problem
 from tilewright.kernels.spec import Config, Kernel
+from tilewright.tools.bench.records import Facts, RunFile
+from tilewright.tools.explain import instruction_mix
+from tilewright.tools.explain.explanation import explain
+from tilewright.tools.explain.machine_code import machine_code
+from tilewright.tools.explain.roofline import ARITHMETIC
 
 GPU: Gpu = find_gpu("NVIDIA H200", (9, 0))
 """Whose records the worklog shows, and for which it compiles."""

@@ -1,5 +1,5 @@
 """How much ways to multiply float32 matrices err, and how that grows with k: kernels run on the emulator, whose tensor
-cores add as Hopper's do (`engines/emulator/runtime/tensor_cores.hpp`)."""
+cores add as Hopper's do (`emulator/runtime/tensor_cores.hpp`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from studies.charts import Curve, Panel, curves
 from studies.record import Measurement, Measurements
 from studies.templates import block
-from tilewright.analysis.accuracy import error_in_order, predicted_error
 from tilewright.core.errors import RecordsError, nearest
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.engines.base import run
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.report.figures.palette import owner_color
+from tilewright.runtime.base import run
+from tilewright.tools.explain.accuracy import error_in_order, predicted_error
+from tilewright.tools.report.figures.palette import owner_color
 
 FLOAT32, TF32, NEVER = "float32, one after the other", "TF32", "bf16x6, never promoted"
 FP16X3, BF16X3 = "fp16x3 (gemm_fp16x3)", "bf16x3 (gemm_bf16x3)"

@@ -9,19 +9,19 @@ from studies.results import runs
 from studies.templates import block, places
 from studies.worklog.counted import GPU, Counted
 from studies.worklog.metrics import METRICS, cell
-from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
-from tilewright.analysis.traffic import WAVEFRONT_BYTES
-from tilewright.bench.ncu import CUBLAS
-from tilewright.bench.profile import Profile
-from tilewright.bench.records import Record, Run
 from tilewright.core.errors import RecordsError, nearest
 from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find, recorded
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.report.figures import roofline
-from tilewright.report.figures.kernel_figure import Roofline
-from tilewright.report.figures.roofline import Point
-from tilewright.report.ratios import quotient, share, speed
+from tilewright.tools.bench.ncu import CUBLAS
+from tilewright.tools.bench.profile import Profile
+from tilewright.tools.bench.records import Record, Run
+from tilewright.tools.explain.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
+from tilewright.tools.explain.traffic import WAVEFRONT_BYTES
+from tilewright.tools.report.figures import roofline
+from tilewright.tools.report.figures.kernel_figure import Roofline
+from tilewright.tools.report.figures.roofline import Point
+from tilewright.tools.report.ratios import quotient, share, speed
 
 _TEMPLATE = "worklog/tables.md.j2"
 _LIMITS = {

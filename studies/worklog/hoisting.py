@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from studies.templates import block
-from tilewright.analysis import instruction_mix
-from tilewright.analysis.machine_code import MachineCode, machine_code
-from tilewright.bench.records import Facts
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
+from tilewright.tools.bench.records import Facts
+from tilewright.tools.explain import instruction_mix
+from tilewright.tools.explain.machine_code import MachineCode, machine_code
 
 _RUNG = "thread_tiled_1d"
 _SHAPE = "4096x4096x4096"

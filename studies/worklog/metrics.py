@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from studies.worklog.counted import Counted, Group
-from tilewright.analysis.instruction_mix import MULTIPLY_ADD, TENSOR
+from tilewright.tools.explain.instruction_mix import MULTIPLY_ADD, TENSOR
 
 _LOADS = ("global_load", "async_copy")
 _STORES, _SHARED_LOADS = ("global_store",), ("shared_load",)

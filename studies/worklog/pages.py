@@ -20,12 +20,12 @@ from studies.worklog.quantisation import quantisation
 from studies.worklog.rungs import FOLDER, TEXTS, page_name, with_page
 from studies.worklog.template import Fill, excerpt, fill
 from tilewright import kernels
-from tilewright.bench.records import Run
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
-from tilewright.report.figures.kernel_figure import KernelFigure
-from tilewright.report.figures.roofline import roofline_panel
-from tilewright.report.ratios import speed
+from tilewright.tools.bench.records import Run
+from tilewright.tools.report.figures.kernel_figure import KernelFigure
+from tilewright.tools.report.figures.roofline import roofline_panel
+from tilewright.tools.report.ratios import speed
 
 FIGURES = FOLDER / "figures"
 INDEX = "README.md"

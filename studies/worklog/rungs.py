@@ -7,7 +7,7 @@ from studies.results import path
 from studies.worklog.facts import shape_of
 from tilewright.kernels import LADDER
 from tilewright.kernels.spec import Kernel
-from tilewright.report import course
+from tilewright.tools.report import course
 
 FOLDER = Path("docs/worklog")
 TEXTS = FOLDER / "text"

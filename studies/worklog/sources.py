@@ -13,12 +13,12 @@ from studies.worklog.facts import Facts, problem_of
 from studies.worklog.hoisting import Loops
 from studies.worklog.metrics import METRICS, cell
 from studies.worklog.varying import swept
-from tilewright.bench.records import Record, Run, RunFile
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import LAYOUTS
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Config
+from tilewright.tools.bench.records import Record, Run, RunFile
 
 _TEMPLATE = "worklog/sources.md.j2"
 _SWEPT_GPU: Gpu = gpu_named("RTX 3060")

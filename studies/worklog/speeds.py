@@ -5,7 +5,7 @@ from studies.worklog import rungs
 from studies.worklog.facts import Facts, shape_of
 from tilewright.core.errors import RecordsError
 from tilewright.kernels import LADDER
-from tilewright.report.course import Course, RungSpeed
+from tilewright.tools.report.course import Course, RungSpeed
 
 
 def speeds(facts: Facts) -> Course:

@@ -7,9 +7,9 @@ from studies import published
 from studies.charts import Curve, Panel, curves, style
 from studies.templates import block
 from studies.worklog.varying import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
-from tilewright.bench.records import Record, Run
 from tilewright.kernels.spec import Choice
-from tilewright.report.ratios import quotient
+from tilewright.tools.bench.records import Record, Run
+from tilewright.tools.report.ratios import quotient
 
 _TEMPLATE = "worklog/variations.md.j2"
 _RASTER_SHAPE = "4096x4096x4096"

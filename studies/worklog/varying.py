@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from studies.runner import run
-from tilewright.bench.measure import measure
-from tilewright.bench.records import Record, Run
-from tilewright.bench.run import baseline_library
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.engines.base import Engine
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Choice, Kernel, valid_configs
+from tilewright.runtime.base import Engine
+from tilewright.tools.bench.measure import measure
+from tilewright.tools.bench.records import Record, Run
+from tilewright.tools.bench.run import baseline_library
 
 SAMPLES = 15
 SWEPT_SHAPES = ("8192x8192x4096", "4096x4096x8192")

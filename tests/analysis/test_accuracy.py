@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from tilewright.analysis.accuracy import error_in_order, predicted_error
-from tilewright.bench.measure import verify
-from tilewright.bench.verify import Operands
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, find
+from tilewright.tools.bench.measure import verify
+from tilewright.tools.bench.verify import Operands
+from tilewright.tools.explain.accuracy import error_in_order, predicted_error
 
 ENGINE = EmulatorEngine()
 KINDS = [

@@ -7,18 +7,19 @@ from array import array
 
 import pytest
 
-from tilewright.analysis import comparing, cost
-from tilewright.analysis.comparing import CostModels
-from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Arithmetic, Problem, orders
-from tilewright.engines.host_compiler import find_compiler
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.families import Streaming
+from tilewright.runtime.host_compiler import find_compiler
+from tilewright.select.cost import comparing
+from tilewright.select.cost import prediction as cost
+from tilewright.select.cost.comparing import CostModels
+from tilewright.select.cost.prediction import CostModel, Sizes
 from tilewright.select.measured import measured
 from tilewright.select.selector import _own
-from tilewright.tables import store
-from tilewright.tables.cases import Case
+from tilewright.select.tables import store
+from tilewright.select.tables.cases import Case
 
 GPUS = [("NVIDIA H200", (9, 0)), ("NVIDIA A100-SXM4-80GB", (8, 0)), ("NVIDIA GeForce RTX 3060", (8, 6))]
 

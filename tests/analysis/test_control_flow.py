@@ -3,8 +3,8 @@
 import pytest
 from listings import listing
 
-from tilewright.analysis.control_flow import loops, main_loop
-from tilewright.analysis.sass import parse
+from tilewright.tools.explain.control_flow import loops, main_loop
+from tilewright.tools.explain.sass import parse
 
 
 def read(text):

@@ -5,15 +5,15 @@ import statistics
 
 import pytest
 
-from tilewright.analysis.cost import predict
-from tilewright.analysis.footprint import footprint
-from tilewright.bench.records import Run
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, orders
-from tilewright.engines.base import CompileReport
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
-from tilewright.tables import store
+from tilewright.runtime.base import CompileReport
+from tilewright.select.cost.footprint import footprint
+from tilewright.select.cost.prediction import predict
+from tilewright.select.tables import store
+from tilewright.tools.bench.records import Run
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 WARPTILED = find("warptiled")

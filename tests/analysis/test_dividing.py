@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from tilewright.analysis import dividing
-from tilewright.analysis.dividing import LANE_STEP_US, STEP_US, Cuts, Work, divide, pieces, share_us
+from tilewright.select.cost import dividing
+from tilewright.select.cost.dividing import LANE_STEP_US, STEP_US, Cuts, Work, divide, pieces, share_us
 
 LINK = 3.5e5
 

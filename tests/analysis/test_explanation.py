@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from tilewright.analysis.explanation import Measured, Waves, explain, idle_words, time_words, to_json, verdict
 from tilewright.core.errors import ConfigError, DtypeError, EngineUnavailableError
 from tilewright.core.gpus import GPUS, gpu_named
 from tilewright.core.problem import Arithmetic, Problem, Scalars
-from tilewright.engines import machine_code_tools
 from tilewright.kernels import find
-from tilewright.report.explain_tables import roofline_words
+from tilewright.runtime import machine_code_tools
+from tilewright.tools.explain.explanation import Measured, Waves, explain, idle_words, time_words, to_json, verdict
+from tilewright.tools.report.explain_tables import roofline_words
 
 H200 = gpu_named("H200")
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.analysis.footprint import footprint
-from tilewright.analysis.models.block import fragment
-from tilewright.analysis.models.staging import wide
-from tilewright.analysis.traffic import count
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
+from tilewright.select.cost.footprint import footprint
+from tilewright.select.cost.models.block import fragment
+from tilewright.select.cost.models.staging import wide
+from tilewright.tools.explain.traffic import count
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 PLAIN = Variant(edges=False, aligned=True)

@@ -3,9 +3,9 @@
 import pytest
 from listings import listing
 
-from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count, group, multiply_adds
-from tilewright.analysis.sass import parse
-from tilewright.engines.emulator.symbols import SourceLine
+from tilewright.emulator.symbols import SourceLine
+from tilewright.tools.explain.instruction_mix import access_widths, access_widths_by_line, count, group, multiply_adds
+from tilewright.tools.explain.sass import parse
 
 
 def read(*lines):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tilewright.analysis.control_flow import main_loop
-from tilewright.analysis.demand import issue
-from tilewright.analysis.machine_code import MachineCode
-from tilewright.analysis.sass import Instruction
 from tilewright.core.gpus import gpu_named
-from tilewright.engines.base import CompileReport
-from tilewright.engines.emulator.counting import Operations
+from tilewright.emulator.counting import Operations
+from tilewright.runtime.base import CompileReport
+from tilewright.tools.explain.control_flow import main_loop
+from tilewright.tools.explain.demand import issue
+from tilewright.tools.explain.machine_code import MachineCode
+from tilewright.tools.explain.sass import Instruction
 
 H200, B200 = gpu_named("H200"), gpu_named("B200")
 OPERATIONS = Operations(ffma=32 * 8_000_000, fmul=0, fadd=0)

@@ -2,7 +2,12 @@
 
 import pytest
 
-from tilewright.analysis.instruction_mix import (
+from tilewright.core.errors import CompileError
+from tilewright.core.gpus import COMPUTE_CAPABILITIES
+from tilewright.kernels import find
+from tilewright.kernels.takes import Variant
+from tilewright.runtime import nvrtc
+from tilewright.tools.explain.instruction_mix import (
     OTHER,
     access_widths,
     access_widths_by_line,
@@ -10,12 +15,7 @@ from tilewright.analysis.instruction_mix import (
     multiply_adds,
     warpgroup_products,
 )
-from tilewright.analysis.machine_code import machine_code, remarks
-from tilewright.core.errors import CompileError
-from tilewright.core.gpus import COMPUTE_CAPABILITIES
-from tilewright.engines import nvrtc
-from tilewright.kernels import find
-from tilewright.kernels.takes import Variant
+from tilewright.tools.explain.machine_code import machine_code, remarks
 
 HOPPER = "sm_90a"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tilewright.analysis.occupancy import occupancy
 from tilewright.core.gpus import MULTIPROCESSORS
+from tilewright.select.cost.occupancy import occupancy
 
 
 def test_the_worklogs_example_rung_3_on_an_a6000():

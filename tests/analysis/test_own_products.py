@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.analysis.explanation import Explanation, explain
-from tilewright.analysis.roofline import L2
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.kernels.sources import from_source
+from tilewright.kernels.source.products import from_source
+from tilewright.tools.explain.explanation import Explanation, explain
+from tilewright.tools.explain.roofline import L2
 
 pytestmark = pytest.mark.further
 

@@ -3,12 +3,12 @@
 import pytest
 from listings import listing
 
-from tilewright.analysis.control_flow import main_loop
-from tilewright.analysis.machine_code import machine_code
-from tilewright.analysis.register_banks import BankReads, bank_reads
-from tilewright.analysis.sass import parse
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
+from tilewright.tools.explain.control_flow import main_loop
+from tilewright.tools.explain.machine_code import machine_code
+from tilewright.tools.explain.register_banks import BankReads, bank_reads
+from tilewright.tools.explain.sass import parse
 
 
 def reads(text):

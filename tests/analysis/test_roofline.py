@@ -2,11 +2,21 @@
 
 import pytest
 
-from tilewright.analysis.roofline import ARITHMETIC, L1, MEMORY, SHARED, Bytes, Through, least_bytes, moved, roofline
-from tilewright.analysis.traffic import count
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars
 from tilewright.kernels import find
+from tilewright.tools.explain.roofline import (
+    ARITHMETIC,
+    L1,
+    MEMORY,
+    SHARED,
+    Bytes,
+    Through,
+    least_bytes,
+    moved,
+    roofline,
+)
+from tilewright.tools.explain.traffic import count
 
 H200 = gpu_named("H200")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tilewright.analysis.sampling import plan
 from tilewright.core.problem import Layout, Problem
 from tilewright.kernels import find
+from tilewright.tools.explain.sampling import plan
 
 
 def planned(name, problem, overrides=None):

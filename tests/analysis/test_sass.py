@@ -3,9 +3,9 @@
 import pytest
 from listings import listing
 
-from tilewright.analysis.sass import parse
 from tilewright.core.errors import CompileError
-from tilewright.engines.emulator.symbols import SourceLine
+from tilewright.emulator.symbols import SourceLine
+from tilewright.tools.explain.sass import parse
 
 LOOP = """
     //## File "/some/where/kernel.cu", line 12

@@ -6,13 +6,13 @@ from functools import partial
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.analysis.cost import predict
-from tilewright.analysis.scaling import ALL_GATHER, DEVICES, REDUCE_SCATTER, SPLIT, Links, scaling
-from tilewright.cli.main import app
 from tilewright.core.errors import ProblemError
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import resolve
+from tilewright.select.cost.prediction import predict
+from tilewright.tools.cli.main import app
+from tilewright.tools.explain.scaling import ALL_GATHER, DEVICES, REDUCE_SCATTER, SPLIT, Links, scaling
 
 H200 = gpu_named("H200")
 LINKS = Links(450.0, 50.0, 8)

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from tilewright.analysis import traffic
-from tilewright.analysis.instruction_mix import shared_widths
-from tilewright.analysis.machine_code import machine_code
-from tilewright.analysis.traffic import count
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars, orders
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
+from tilewright.tools.explain import traffic
+from tilewright.tools.explain.instruction_mix import shared_widths
+from tilewright.tools.explain.machine_code import machine_code
+from tilewright.tools.explain.traffic import count
 
 PROFILED = {
     "6-vectorized": ("vectorized", {}),

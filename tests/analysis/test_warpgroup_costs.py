@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import pytest
 
-from tilewright.analysis.cost import CostModel, Sizes, predict
-from tilewright.analysis.footprint import footprint
 from tilewright.core.gpus import clusters, find_gpu
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config, parse_overrides
 from tilewright.kernels.takes import Variant
+from tilewright.select.cost.footprint import footprint
+from tilewright.select.cost.prediction import CostModel, Sizes, predict
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 GEMM = find("gemm_sm90")

@@ -1,11 +1,11 @@
 """How wide machine code accesses shared memory."""
 
-from tilewright.analysis.instruction_mix import shared_widths
-from tilewright.analysis.machine_code import machine_code
-from tilewright.analysis.sass import Instruction
-from tilewright.engines.emulator.symbols import SourceLine
+from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
+from tilewright.tools.explain.instruction_mix import shared_widths
+from tilewright.tools.explain.machine_code import machine_code
+from tilewright.tools.explain.sass import Instruction
 
 HERE, THERE = SourceLine("kernel.cu", 3), SourceLine("kernel.cu", 4)
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.analysis.occupancy import occupancy
-from tilewright.analysis.roofline import Bytes, Through, least_bytes, roofline
-from tilewright.analysis.traffic import count
 from tilewright.core.errors import ConfigError
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.emulator.counting import Operations
+from tilewright.emulator.counting import Operations
 from tilewright.kernels import find
+from tilewright.select.cost.occupancy import occupancy
+from tilewright.tools.explain.roofline import Bytes, Through, least_bytes, roofline
+from tilewright.tools.explain.traffic import count
 
 A6000 = replace(gpu_named("RTX A6000"), clock_mhz=1395)
 """At 30 TFLOP/s, as the worklog takes it."""

@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from tilewright.bench.records import Run
-from tilewright.bench.run import bench
-from tilewright.cli import bench as cli_bench
-from tilewright.cli import main
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import BEST, find
 from tilewright.kernels.spec import Choice
 from tilewright.select.selector import select
+from tilewright.tools.bench.records import Run
+from tilewright.tools.bench.run import bench
+from tilewright.tools.cli import bench as cli_bench
+from tilewright.tools.cli import main
 
 ENGINE = EmulatorEngine()
 

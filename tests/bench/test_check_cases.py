@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 import tilewright
-from tilewright.bench.case import VALUES, Case, problem_of
-from tilewright.bench.check_cases import stages
-from tilewright.bench.checking import outcomes
-from tilewright.bench.feature_cases import cover, feature_cases
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.problem import ACTIVATIONS, Problem, Scalars
-from tilewright.engines.included import included
-from tilewright.engines.relayouts import jobs
 from tilewright.kernels import GROUPED, KERNELS, find
 from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import SCALED_K
 from tilewright.kernels.takes import Addresses
+from tilewright.runtime.included import included
+from tilewright.runtime.relayouts import jobs
+from tilewright.tools.bench.case import VALUES, Case, problem_of
+from tilewright.tools.bench.check_cases import stages
+from tilewright.tools.bench.checking import outcomes
+from tilewright.tools.bench.feature_cases import cover, feature_cases
 
 PACKAGE = Path(tilewright.__file__).parent
 INCLUDE = PACKAGE / "kernels" / "include"

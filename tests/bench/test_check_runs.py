@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilewright.bench.case import Case
-from tilewright.bench.check_runs import Job, run_jobs
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
+from tilewright.tools.bench.case import Case
+from tilewright.tools.bench.check_runs import Job, run_jobs
 
 NAIVE, TILED = find("naive"), find("shared_tiled")
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.bench.case import INFINITY, NAN, TINY, Case
-from tilewright.bench.check_cases import stages
-from tilewright.bench.checking import outcomes
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.problem import Arithmetic, Epilogue, Layout, Problem, Scalars, Scale, Scaling
-from tilewright.engines.included import included
 from tilewright.kernels import find
+from tilewright.runtime.included import included
+from tilewright.tools.bench.case import INFINITY, NAN, TINY, Case
+from tilewright.tools.bench.check_cases import stages
+from tilewright.tools.bench.checking import outcomes
 
 SCALARS = Scalars(1.5, 0.5)
 

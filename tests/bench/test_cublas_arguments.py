@@ -6,11 +6,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.bench import cublas
-from tilewright.bench.measure import operand_sets
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
+from tilewright.tools.bench import cublas
+from tilewright.tools.bench.measure import operand_sets
+from tilewright.tools.bench.verify import Operands, limit
 
 ENGINE = EmulatorEngine()
 TYPES = {0: np.float32, 2: np.float16, 14: ml_dtypes.bfloat16}  # cudaDataType

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from tilewright import version
-from tilewright.bench import environment as module
-from tilewright.bench.environment import environment, gpu_state
-from tilewright.bench.records import GpuState
-from tilewright.engines.cuda import CudaEngine
+from tilewright.runtime.cuda import CudaEngine
+from tilewright.tools.bench import environment as module
+from tilewright.tools.bench.environment import environment, gpu_state
+from tilewright.tools.bench.records import GpuState
 
 EMULATOR = SimpleNamespace(name="emulator", device_name="a CPU", capability=None, cache_bytes=0)
 

@@ -8,17 +8,17 @@ import pytest
 from tests.stand_ins import NumPyEngine
 
 from tilewright import activations
-from tilewright.bench.measure import measure, operand_sets
-from tilewright.bench.records import LaunchedKernel
-from tilewright.bench.run import NumpyBaseline, baseline_library, bench, verify
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.errors import DtypeError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
-from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.engines.plan import Pointers
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
 from tilewright.kernels.takes import Takes
+from tilewright.runtime.plan import Pointers
+from tilewright.tools.bench.measure import measure, operand_sets
+from tilewright.tools.bench.records import LaunchedKernel
+from tilewright.tools.bench.run import NumpyBaseline, baseline_library, bench, verify
+from tilewright.tools.bench.verify import Operands, limit
 
 ENGINE = EmulatorEngine()
 CHOICES = [Choice(find(name), find(name).config()) for name in ("coalesced", "vectorized")]

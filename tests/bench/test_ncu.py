@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from tilewright.bench import ncu
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Problem, Scalars, orders
 from tilewright.kernels import KERNELS, find
+from tilewright.tools.bench import ncu
 
 PRINTED = """==PROF== Connected to process 661
 ==PROF== Profiling "naive" - 0: 0%....50%....100% - 5 passes

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tilewright.bench.records import FORMAT, EndToEnd, GpuState, LaunchedKernel, PerCall, Run, Times
 from tilewright.core.errors import RecordsError
 from tilewright.core.problem import Arithmetic, Problem
+from tilewright.tools.bench.records import FORMAT, EndToEnd, GpuState, LaunchedKernel, PerCall, Run, Times
 
 
 def test_times_are_minimum_median_and_spread():

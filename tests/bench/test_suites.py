@@ -2,9 +2,9 @@
 
 import pytest
 
-from tilewright.bench.suites import problems, shapes
 from tilewright.core.errors import ProblemError, SuiteNotFoundError
 from tilewright.core.problem import Arithmetic, Epilogue, Problem
+from tilewright.tools.bench.suites import problems, shapes
 
 
 def test_suites_are_shipped_by_name():

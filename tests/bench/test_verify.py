@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tilewright import activations
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars, orders
+from tilewright.tools.bench.verify import Operands, limit
 
 
 @pytest.mark.parametrize("k", [1, 16, 1024, 20000])

@@ -6,8 +6,8 @@ import pytest
 from exchange import StandInDriver, set_stream
 from launcher_products import Product
 
-from tilewright.engines import launcher
-from tilewright.engines.host_compiler import find_compiler
+from tilewright.runtime import launcher
+from tilewright.runtime.host_compiler import find_compiler
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,11 @@ import numpy as np
 
 from launching import launch_source
 from tilewright.core.errors import LaunchError
-from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import Checker
-from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
-from tilewright.engines.emulator.engine import Array
-from tilewright.engines.emulator.program import Watch, load
+from tilewright.emulator.checker import Checker
+from tilewright.emulator.compiler import CHECKED, compile_kernel
+from tilewright.emulator.engine import Array
+from tilewright.emulator.program import Watch, load
+from tilewright.runtime.base import Matrix
 
 
 def launch(source, *arguments, entry="kernel", grid=(1, 1, 1), block=(1, 1, 1), **options):

@@ -4,7 +4,7 @@ import threading
 
 from exchange import Array
 
-from tilewright.engines.plan import Memory, Needs, Slot, Step
+from tilewright.runtime.plan import Memory, Needs, Slot, Step
 
 CONTEXT = 0xC0
 MEMORY = Memory(0x1000, 1 << 20, 0x2000, 1 << 10, 0x3000, 1 << 20)

@@ -17,9 +17,9 @@ from jax.sharding import PartitionSpec as P
 from xla_on_host import NEEDS, LaunchedEngine, build
 
 import tilewright
-from tilewright.engines import xla_handler
 from tilewright.jax_op import lowering
 from tilewright.jax_op.product import local_p, product_p
+from tilewright.runtime import xla_handler
 
 calls = import_module("tilewright.calls")
 MESHES = {"explicit": AxisType.Explicit, "auto": AxisType.Auto}

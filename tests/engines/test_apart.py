@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.errors import LaunchError
-from tilewright.engines.apart import Apart, LostError, call_apart
+from tilewright.runtime.apart import Apart, LostError, call_apart
 
 NAME = "TILEWRIGHT_TEST_OF_APART"
 

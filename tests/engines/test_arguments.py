@@ -6,9 +6,6 @@ from dataclasses import replace
 import pytest
 
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scale, Scaling
-from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
-from tilewright.engines.plan import Slot
-from tilewright.engines.relayouts import Copy, copying, jobs, numbers
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library import grouped_sm90, relayout
 from tilewright.kernels.spec import (
@@ -24,6 +21,9 @@ from tilewright.kernels.spec import (
     scale_run,
 )
 from tilewright.kernels.takes import Addresses
+from tilewright.runtime.arguments import MAP_BYTES, Source, pack, shape_of
+from tilewright.runtime.plan import Slot
+from tilewright.runtime.relayouts import Copy, copying, jobs, numbers
 
 NAIVE, SPLIT_K = find("naive"), find("split_k")
 INT, LONG, FLOAT, POINTER = ctypes.c_int, ctypes.c_longlong, ctypes.c_float, ctypes.c_void_p

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.errors import CompileError
-from tilewright.engines import cache
-from tilewright.engines.host_compiler import find_compiler
+from tilewright.runtime import cache
+from tilewright.runtime.host_compiler import find_compiler
 
 KILLED = """
 import os, signal
-from tilewright.engines import cache
+from tilewright.runtime import cache
 with cache.scratch() as folder:
     (folder / "output").write_text("half")
     print(folder, flush=True)

@@ -6,8 +6,8 @@ import pytest
 from cuda.bindings import driver
 
 from tilewright.core.errors import LaunchError
-from tilewright.engines import captured_kernels as module
-from tilewright.engines.captured_kernels import CapturedKernel, captured_kernels, demangle, short_name
+from tilewright.runtime import captured_kernels as module
+from tilewright.runtime.captured_kernels import CapturedKernel, captured_kernels, demangle, short_name
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 KERNEL, MEMSET = (
@@ -117,7 +117,7 @@ def test_a_failing_work_ends_the_capture(use):
 def test_a_work_that_cannot_be_captured_is_the_drivers_error(use, monkeypatch):
     error = driver.CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
     stand_in = use(Driver(end=error))
-    monkeypatch.setattr("tilewright.engines.driver._words", lambda status: status.name)
+    monkeypatch.setattr("tilewright.runtime.driver._words", lambda status: status.name)
     with pytest.raises(LaunchError, match="CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"):
         captured_kernels(lambda index, stream: None, STREAM)
     assert ("destroy", "graph") not in stand_in.calls

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.engines.host_compiler import run_watched
+from tilewright.runtime.host_compiler import run_watched
 
 COMPILES = """
 import sys
-from tilewright.engines.host_compiler import run_watched
+from tilewright.runtime.host_compiler import run_watched
 run_watched(["/bin/sh", "-c", 'sleep 60 & echo $! > "$0"; wait', sys.argv[1]])
 """
 """Runs a program that starts another, as compilers do, and writes down its number."""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilewright.engines import cuda
+from tilewright.runtime import cuda
 
 
 def test_a_run_that_was_held_up_does_not_make_a_replay_of_few_launches(monkeypatch):

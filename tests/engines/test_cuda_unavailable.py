@@ -6,7 +6,7 @@ import pytest
 from cuda.bindings.driver import CUresult
 
 from tilewright.core.errors import EngineUnavailableError, LaunchError
-from tilewright.engines import cuda, driver
+from tilewright.runtime import cuda, driver
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from cuda.bindings.driver import CUresult
 from async_kernels import dump_kernel
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Layout, Problem, Scalars, orders
-from tilewright.engines import cuda, cuda_executable, cuda_launch, nvrtc
-from tilewright.engines.base import CompileReport, Matrix, run
-from tilewright.engines.plan import Memory, Pointers
-from tilewright.engines.relayouts import jobs
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
 from tilewright.kernels.takes import Addresses, lines_aligned
+from tilewright.runtime import cuda, cuda_executable, cuda_launch, nvrtc
+from tilewright.runtime.base import CompileReport, Matrix, run
+from tilewright.runtime.plan import Memory, Pointers
+from tilewright.runtime.relayouts import jobs
 
 OK = CUresult.CUDA_SUCCESS
 KERNEL = tma_packed.KERNEL

@@ -5,12 +5,12 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.cli import main
 from tilewright.core.errors import CompileError
-from tilewright.engines import nvrtc
-from tilewright.engines.device_errors import check_for_gpu
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.kernels.launches import read_launch
+from tilewright.emulator.launches import check_launch
+from tilewright.kernels.source.launches import read_launch
+from tilewright.runtime import nvrtc
+from tilewright.runtime.device_errors import check_for_gpu
+from tilewright.tools.cli import main
 
 KERNEL = """
 // tilewright: grid=1 block=32 x=float32[32] y=out:float32[32]

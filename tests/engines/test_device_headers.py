@@ -6,8 +6,8 @@ import re
 import pytest
 
 from tilewright.core.errors import CompileError
-from tilewright.engines import nvrtc
-from tilewright.engines.emulator import compiler
+from tilewright.emulator import compiler
+from tilewright.runtime import nvrtc
 
 MODELS = compiler._HERE / "include"
 

@@ -8,8 +8,8 @@ import stat
 import pytest
 
 from tilewright.core.errors import EngineUnavailableError
-from tilewright.engines import machine_code_tools, nvrtc
-from tilewright.engines.machine_code_tools import disassemble, find
+from tilewright.runtime import machine_code_tools, nvrtc
+from tilewright.runtime.machine_code_tools import disassemble, find
 
 SOURCE = 'extern "C" __global__ void f(float* x) { x[threadIdx.x] *= 2; }'
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tilewright.bench.checking import Case, outcomes
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.kernels.launches import read_launch
-from tilewright.kernels.sources import from_source
+from tilewright.emulator.launches import check_launch
+from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.products import from_source
+from tilewright.tools.bench.checking import Case, outcomes
 
 SOURCE = """
 // tilewright: grid=1 x=float32[48] y=zeros:float32[48]

@@ -7,7 +7,7 @@ import pytest
 from emulator_helpers import kinds_found, launch
 
 from tilewright.core.errors import CompileError
-from tilewright.engines.emulator.compiler import CHECKED, FAST
+from tilewright.emulator.compiler import CHECKED, FAST
 
 BUILDS = pytest.mark.parametrize("build", [FAST, CHECKED], ids=["fast", "checked"])
 

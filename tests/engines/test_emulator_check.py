@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from faulty import PLANTED, STORING, TENSOR_MAPS, faulty, marks
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scalars, orders
-from tilewright.engines.emulator.check import check, telling_shapes
-from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
-from tilewright.engines.emulator.program import Program, load
-from tilewright.engines.emulator.symbols import SourceLine
-from tilewright.engines.nvrtc import INCLUDE
+from tilewright.emulator.check import check, telling_shapes
+from tilewright.emulator.compiler import CHECKED, compile_kernel
+from tilewright.emulator.program import Program, load
+from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels import KERNELS, find
+from tilewright.runtime.nvrtc import INCLUDE
+from tilewright.tools.bench.verify import Operands, limit
 
 
 def run(kernel, problem, overrides=None, scalars=Scalars()):

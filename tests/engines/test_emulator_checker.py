@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tilewright.core.errors import LaunchError
-from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import Checker, padded
-from tilewright.engines.emulator.compiler import CHECKED, OPTIMIZE_VARIABLE, compile_kernel
-from tilewright.engines.emulator.engine import Array
-from tilewright.engines.emulator.program import Watch, load
+from tilewright.emulator.checker import Checker, padded
+from tilewright.emulator.compiler import CHECKED, OPTIMIZE_VARIABLE, compile_kernel
+from tilewright.emulator.engine import Array
+from tilewright.emulator.program import Watch, load
+from tilewright.runtime.base import Matrix
 
 FIRST = 8
 """Line of a kernel's first statement."""

@@ -12,13 +12,13 @@ from emulator_helpers import launch
 from faulty import faulty
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.base import run
-from tilewright.engines.emulator.counting import BlockCounter, Operands
-from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.engines.emulator.program import Watch
-from tilewright.kernels.launches import read_launch
+from tilewright.emulator.counting import BlockCounter, Operands
+from tilewright.emulator.engine import EmulatorEngine
+from tilewright.emulator.launches import check_launch
+from tilewright.emulator.program import Watch
+from tilewright.kernels.source.launches import read_launch
 from tilewright.kernels.takes import Variant
+from tilewright.runtime.base import run
 
 pytestmark = pytest.mark.usefixtures("unasked_nvrtc")
 

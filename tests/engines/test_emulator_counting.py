@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.emulator.counting import BlockCounter, Operands, Tally
-from tilewright.kernels.sources import from_source
+from tilewright.emulator.counting import BlockCounter, Operands, Tally
+from tilewright.kernels.source.products import from_source
 from tilewright.kernels.spec import Kernel, Parameter, Tile
 from tilewright.kernels.takes import Variant
 

@@ -5,8 +5,8 @@ import pytest
 from emulator_helpers import kinds_found, launch
 
 from tilewright.core.errors import CompileError
-from tilewright.engines.emulator.compiler import CHECKED, FAST
-from tilewright.engines.emulator.dynamic_shared import with_pointers
+from tilewright.emulator.compiler import CHECKED, FAST
+from tilewright.emulator.dynamic_shared import with_pointers
 
 BUILDS = pytest.mark.parametrize("build", [FAST, CHECKED], ids=["fast", "checked"])
 

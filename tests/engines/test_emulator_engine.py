@@ -12,12 +12,12 @@ from starting import poisoned
 from tilewright.core.dtypes import DTYPES
 from tilewright.core.errors import ArrayError, CompileError, LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
-from tilewright.engines.base import Matrix, run
-from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.engines.plan import Pointers
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
+from tilewright.runtime.base import Matrix, run
+from tilewright.runtime.plan import Pointers
 
 NAIVE, VECTORIZED = find("naive"), find("vectorized")
 
@@ -202,7 +202,7 @@ def test_columns_lie_one_after_the_other_in_memory(engine):
 
 def test_timing_takes_turns_and_counts_on(engine, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("tilewright.engines.emulator.engine.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("tilewright.emulator.engine.time.perf_counter", lambda: clock[0])
     runs, sampled = [], []
 
     def work(name, seconds):

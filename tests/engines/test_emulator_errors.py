@@ -14,8 +14,8 @@ import pytest
 from emulator_helpers import launch
 
 from tilewright.core.errors import LaunchError, MemoryFullError
-from tilewright.engines.emulator.compiler import compile_kernel
-from tilewright.engines.emulator.program import THREADS_VARIABLE, load
+from tilewright.emulator.compiler import compile_kernel
+from tilewright.emulator.program import THREADS_VARIABLE, load
 
 DOUBLE = """
 extern "C" __global__ void kernel(int* cells) {

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
-from tilewright.analysis.launch_explanation import explain_launch
 from tilewright.core.errors import LaunchError
 from tilewright.core.gpus import gpu_named
-from tilewright.engines import nvrtc
-from tilewright.engines.emulator.compiler import CHECKED, FAST
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.kernels.launches import read_launch
+from tilewright.emulator.compiler import CHECKED, FAST
+from tilewright.emulator.launches import check_launch
+from tilewright.kernels.source.launches import read_launch
+from tilewright.runtime import nvrtc
+from tilewright.tools.explain.launch_explanation import explain_launch
 
 pytestmark = pytest.mark.usefixtures("unasked_nvrtc")
 

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 from emulator_helpers import kinds_found, launch
 
-from tilewright.engines import nvrtc
+from tilewright.runtime import nvrtc
 
 PATTERNS = np.arange(65536, dtype=np.uint32).astype(np.uint16)
 

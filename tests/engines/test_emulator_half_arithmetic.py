@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
-from tilewright.engines import nvrtc
+from tilewright.runtime import nvrtc
 
 SOURCE = Path(__file__).with_name("half_arithmetic.cu")
 DTYPES = {"half": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tilewright.analysis.launch_explanation import explain_launch
 from tilewright.core.gpus import STATIC_SHARED_LIMIT, gpu_named
-from tilewright.engines import nvrtc
-from tilewright.engines.emulator.compiler import CHECKED, FAST
-from tilewright.engines.emulator.launches import check_launch, compile_launch
-from tilewright.engines.emulator.symbols import shared_variables
-from tilewright.kernels.launches import read_launch
+from tilewright.emulator.compiler import CHECKED, FAST
+from tilewright.emulator.launches import check_launch, compile_launch
+from tilewright.emulator.symbols import shared_variables
+from tilewright.kernels.source.launches import read_launch
+from tilewright.runtime import nvrtc
+from tilewright.tools.explain.launch_explanation import explain_launch
 
 SOURCE = """
 // tilewright: grid=64 block=32 a=float32[32] b=out:float32[64,32]

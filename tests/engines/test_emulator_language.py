@@ -7,8 +7,8 @@ import pytest
 from emulator_helpers import launch
 
 from tilewright.core.errors import CompileError, LaunchError
-from tilewright.engines.emulator.compiler import CHECKED, FAST
-from tilewright.engines.emulator.counting import COUNTED
+from tilewright.emulator.compiler import CHECKED, FAST
+from tilewright.emulator.counting import COUNTED
 
 BUILDS = pytest.mark.parametrize("build", [FAST, CHECKED], ids=["fast", "checked"])
 

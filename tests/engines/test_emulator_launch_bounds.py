@@ -7,7 +7,7 @@ import pytest
 
 from launching import launch_source
 from tilewright.core.errors import LaunchError
-from tilewright.engines import nvrtc
+from tilewright.runtime import nvrtc
 
 SOURCE = """
 #define HALF 32

@@ -9,8 +9,8 @@ from test_emulator_check import SM90, file_of, run
 
 from left_out import HEAD, VARIABLE, guarded
 from tilewright.core.problem import Problem
-from tilewright.engines.nvrtc import INCLUDE
 from tilewright.kernels import KERNELS, find
+from tilewright.runtime.nvrtc import INCLUDE
 
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 

@@ -6,7 +6,7 @@ from emulator_helpers import launch
 
 from async_kernels import load_matrices, matrices_as_the_manual_has_them
 from tilewright.core.errors import LaunchError
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 
 SOURCE = """
 #include "load_matrix.cuh"

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.errors import CompileError
-from tilewright.engines import nvrtc
-from tilewright.engines.emulator import compiler
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.engines.emulator.own_names import as_written, renamed
-from tilewright.kernels.launches import read_launch
+from tilewright.emulator import compiler
+from tilewright.emulator.launches import check_launch
+from tilewright.emulator.own_names import as_written, renamed
+from tilewright.kernels.source.launches import read_launch
+from tilewright.runtime import nvrtc
 
 HEADERS = Path(compiler.__file__).parent
 IN_C = {"HUGE_VAL", "M_PI", "M_SQRT1_2", "M_SQRT2"}

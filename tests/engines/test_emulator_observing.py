@@ -11,13 +11,13 @@ from async_kernels import split_k_kernel
 from launching import launch_source
 from tilewright.core.errors import EngineUnavailableError, LaunchError
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.base import run
-from tilewright.engines.emulator import symbols
-from tilewright.engines.emulator.checker import Checker
-from tilewright.engines.emulator.compiler import CHECKED, FAST, compile_kernel
-from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.engines.emulator.program import Watch
+from tilewright.emulator import symbols
+from tilewright.emulator.checker import Checker
+from tilewright.emulator.compiler import CHECKED, FAST, compile_kernel
+from tilewright.emulator.engine import EmulatorEngine
+from tilewright.emulator.program import Watch
 from tilewright.kernels import find
+from tilewright.runtime.base import run
 
 ORDER = """extern "C" __global__ void kernel(int* order, int* count) {
     order[atomicAdd(count, 1)] = blockIdx.x * blockDim.x + threadIdx.x;

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.engines.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
+from tilewright.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
 from tilewright.kernels import KERNELS, find
 
 MACROS = {"BM": 64, "BN": 128, "FACTOR": "__nv_bfloat16"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
-from tilewright.engines.emulator.program import Watch
+from tilewright.emulator.program import Watch
 
 GEOMETRY = """
 extern "C" __global__ void kernel(unsigned* out) {

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.engines.emulator.subscripts import with_arrays
-from tilewright.engines.host_compiler import find_compiler
-from tilewright.kernels.launches import read_launch
+from tilewright.emulator.launches import check_launch
+from tilewright.emulator.subscripts import with_arrays
+from tilewright.kernels.source.launches import read_launch
+from tilewright.runtime.host_compiler import find_compiler
 
 pytestmark = pytest.mark.skipif(find_compiler().gcc < 12, reason="of GCC, from 12 on")
 

@@ -10,11 +10,11 @@ from emulator_helpers import launch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import Problem
-from tilewright.engines.base import run
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
+from tilewright.runtime.base import run
+from tilewright.tools.bench.verify import Operands, limit
 
 COLUMNS = 8
 SOURCE = """

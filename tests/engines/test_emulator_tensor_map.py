@@ -10,10 +10,10 @@ from async_kernels import BOXES, LOAD_STARTS, STARTS, box_as_it_lies, dump, dump
 from launching import launch_source
 from tilewright.core.errors import ConfigError, LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem
-from tilewright.engines.emulator.engine import EmulatorEngine, tensor_map
-from tilewright.engines.tensor_maps import TensorLayout, layouts
+from tilewright.emulator.engine import EmulatorEngine, tensor_map
 from tilewright.kernels.spec import TensorBox
 from tilewright.kernels.takes import Addresses
+from tilewright.runtime.tensor_maps import TensorLayout, layouts
 
 ENGINE = EmulatorEngine()
 MATRIX = np.arange(1, 50 * 44 + 1, dtype=np.float32).reshape(50, 44)

@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator.trace import Event, instructions, trace
+from tilewright.emulator.trace import Event, instructions, trace
 from tilewright.kernels import find
 
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.bench.verify import Operands
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator.check import check as check_product
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.engines.nvrtc import INCLUDE
+from tilewright.emulator.check import check as check_product
+from tilewright.emulator.launches import check_launch
 from tilewright.kernels import find
-from tilewright.kernels.launches import read_launch
+from tilewright.kernels.source.launches import read_launch
+from tilewright.runtime.nvrtc import INCLUDE
+from tilewright.tools.bench.verify import Operands
 
 TURNS = "when threads run in turns at atomic operations and fences"
 

@@ -12,23 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from all_stages import own_cases
-from tilewright.bench import check_cases
-from tilewright.bench.case import Case
-from tilewright.bench.check_cases import vast_cases
-from tilewright.bench.checking import outcomes
-from tilewright.bench.vast import REACH, vast_problems, with_far_lines
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ConfigError, MemoryFullError, ProblemError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
-from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import Checker
-from tilewright.engines.emulator.compiler import OVERFLOWS, compile_kernel
-from tilewright.engines.emulator.engine import Array
-from tilewright.engines.emulator.program import GRID_LIMITS, Watch, load
-from tilewright.engines.emulator.repeating import Repeating, zeros
-from tilewright.engines.emulator.sampled import chosen_blocks
+from tilewright.emulator.checker import Checker
+from tilewright.emulator.compiler import OVERFLOWS, compile_kernel
+from tilewright.emulator.engine import Array
+from tilewright.emulator.program import GRID_LIMITS, Watch, load
+from tilewright.emulator.repeating import Repeating, zeros
+from tilewright.emulator.sampled import chosen_blocks
 from tilewright.kernels import find
-from tilewright.kernels.sources import from_source
+from tilewright.kernels.source.products import from_source
+from tilewright.runtime.base import Matrix
+from tilewright.tools.bench import check_cases
+from tilewright.tools.bench.case import Case
+from tilewright.tools.bench.check_cases import vast_cases
+from tilewright.tools.bench.checking import outcomes
+from tilewright.tools.bench.vast import REACH, vast_problems, with_far_lines
 
 WIDE = {"A": "size_t", "B": "size_t", "C": "size_t"}
 """The type of each array's indices."""

@@ -6,7 +6,7 @@ from emulator_helpers import launch
 
 from async_kernels import warpgroup_product
 from tilewright.core.errors import LaunchError
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 
 ENGINE = EmulatorEngine()
 

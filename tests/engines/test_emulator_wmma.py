@@ -7,7 +7,7 @@ import pytest
 from emulator_helpers import launch
 
 from tilewright.core.errors import CompileError, LaunchError
-from tilewright.engines import nvrtc
+from tilewright.runtime import nvrtc
 
 SOURCE = Path(__file__).with_name("wmma_product.cu")
 

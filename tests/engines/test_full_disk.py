@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from tilewright.core.errors import EngineUnavailableError
-from tilewright.engines import cache
+from tilewright.runtime import cache
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import ctypes
 import numpy as np
 
 from launching import launch_source
-from tilewright.engines import nvrtc
-from tilewright.engines.included import included
+from tilewright.runtime import nvrtc
+from tilewright.runtime.included import included
 
 SOURCE = '#include "deep/a.cuh"\n  #  include "no.cuh"\n#include <half.cuh>\n// #include "b.cuh"\nint x;\n'
 

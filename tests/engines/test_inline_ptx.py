@@ -7,8 +7,8 @@ import pytest
 from emulator_helpers import kinds_found, launch
 
 from tilewright.core.errors import CompileError, LaunchError
-from tilewright.engines import nvrtc
-from tilewright.engines.emulator.ptx import translated
+from tilewright.emulator.ptx import translated
+from tilewright.runtime import nvrtc
 
 COUNT = 64
 RNG = np.random.default_rng(0)

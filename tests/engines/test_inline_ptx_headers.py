@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from faulty import STORING, TENSOR_MAPS, faulty
-from tilewright.bench.verify import Operands
 from tilewright.core.errors import CompileError
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator.check import check
-from tilewright.engines.emulator.ptx import translated
-from tilewright.engines.nvrtc import INCLUDE
+from tilewright.emulator.check import check
+from tilewright.emulator.ptx import translated
 from tilewright.kernels import find
+from tilewright.runtime.nvrtc import INCLUDE
+from tilewright.tools.bench.verify import Operands
 
 PTX = {path.name: path.read_text() for path in sorted(INCLUDE.glob("*.cuh")) if "asm" in path.read_text()}
 MADE_BY_MACROS = {"wgmma_instructions.cuh"}

@@ -6,7 +6,7 @@ import pytest
 from emulator_helpers import kinds_found, launch
 
 from tilewright.core.errors import CompileError, LaunchError
-from tilewright.engines import nvrtc
+from tilewright.runtime import nvrtc
 
 RNG = np.random.default_rng(2)
 

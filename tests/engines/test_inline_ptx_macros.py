@@ -8,12 +8,12 @@ import pytest
 from emulator_helpers import launch
 
 from tilewright.core.errors import CompileError, LaunchError
-from tilewright.engines import nvrtc
-from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import Checker
-from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
-from tilewright.engines.emulator.engine import Array
-from tilewright.engines.emulator.program import Watch, load
+from tilewright.emulator.checker import Checker
+from tilewright.emulator.compiler import CHECKED, compile_kernel
+from tilewright.emulator.engine import Array
+from tilewright.emulator.program import Watch, load
+from tilewright.runtime import nvrtc
+from tilewright.runtime.base import Matrix
 
 HEADER = """#pragma once
 #define TYPE "u32"

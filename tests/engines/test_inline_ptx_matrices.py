@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
-from tilewright.analysis.launch_explanation import explain_launch
 from tilewright.core.errors import CompileError, LaunchError
 from tilewright.core.gpus import gpu_named
-from tilewright.engines import nvrtc
-from tilewright.kernels.launches import read_launch
+from tilewright.kernels.source.launches import read_launch
+from tilewright.runtime import nvrtc
+from tilewright.tools.explain.launch_explanation import explain_launch
 
 RNG = np.random.default_rng(1)
 LANES = np.arange(32)

@@ -5,9 +5,9 @@ import pytest
 from emulator_helpers import kinds_found, launch
 
 from tilewright.core.errors import CompileError
-from tilewright.engines import nvrtc
-from tilewright.engines.emulator.ptx import made_text, translated
-from tilewright.engines.emulator.ptx.parse import parse
+from tilewright.emulator.ptx import made_text, translated
+from tilewright.emulator.ptx.parse import parse
+from tilewright.runtime import nvrtc
 
 SOURCE = r"""
 enum class Sign { plus, minus };

@@ -8,11 +8,11 @@ from launcher_products import CONTEXT, STEP, factors
 
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Scalars
-from tilewright.engines import cuda_launch
-from tilewright.engines.cuda_launch import MAP_WORDS, describe
-from tilewright.engines.plan import COOPERATIVE, OVERLAPS, Needs, Slot, Step
-from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.kernels.spec import TensorBox
+from tilewright.runtime import cuda_launch
+from tilewright.runtime.cuda_launch import MAP_WORDS, describe
+from tilewright.runtime.plan import COOPERATIVE, OVERLAPS, Needs, Slot, Step
+from tilewright.runtime.tensor_maps import TensorLayout
 
 # What is launched.
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilewright.engines import extension, launcher, prebuilt
-from tilewright.engines.host_compiler import find_compiler
-from tilewright.engines.plan import COOPERATIVE, OVERLAPS
+from tilewright.runtime import extension, launcher, prebuilt
+from tilewright.runtime.host_compiler import find_compiler
+from tilewright.runtime.plan import COOPERATIVE, OVERLAPS
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def empty_cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def not_built(monkeypatch):
-    monkeypatch.setattr(launcher, "_MODULE", "tilewright.engines._no_such_launcher")
+    monkeypatch.setattr(launcher, "_MODULE", "tilewright.runtime._no_such_launcher")
 
 
 @pytest.mark.usefixtures("not_loaded", "empty_cache", "not_built")

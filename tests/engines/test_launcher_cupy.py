@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from launcher_products import factors
 
-from tilewright.engines.plan import Needs
+from tilewright.runtime.plan import Needs
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from exchange import BFLOAT16, Array, set_stream
 from launcher_products import STEP, factors
 
-from tilewright.engines.plan import Needs
+from tilewright.runtime.plan import Needs
 
 NOTHING = Needs()
 C, OUT, BIAS = 0x30000000, 0x40000000, 0x50000000

@@ -11,7 +11,7 @@ from exchange import Array, set_stream
 from launcher_products import MEMORY, Product, factors, in_threads
 
 from tilewright.core.errors import LaunchError
-from tilewright.engines.plan import Needs
+from tilewright.runtime.plan import Needs
 
 # Memory besides the operands.
 

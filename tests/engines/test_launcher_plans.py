@@ -9,7 +9,7 @@ from exchange import BFLOAT16, FLOAT16, Array, capsule, older_api
 from launcher_products import STEP, factors
 
 from tilewright.core.errors import LaunchError
-from tilewright.engines.plan import Slot
+from tilewright.runtime.plan import Slot
 
 INT32 = (0, 32, 1)
 

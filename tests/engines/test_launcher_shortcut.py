@@ -14,7 +14,7 @@ from launcher_products import CONTEXT, SLOTS, STEP  # noqa: E402
 import tilewright.torch  # noqa: E402
 from tilewright import on_gpu  # noqa: E402
 from tilewright.calls import Request  # noqa: E402
-from tilewright.engines.plan import Needs  # noqa: E402
+from tilewright.runtime.plan import Needs  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 from tilewright.torch import routing, shortcut  # noqa: E402
 

@@ -7,13 +7,13 @@ from exchange import Array, set_stream
 from launcher_products import MEMORY
 
 from tilewright.core.problem import Problem
-from tilewright.engines import relayouts, tensor_maps
-from tilewright.engines.arguments import pack, shape_of
-from tilewright.engines.cuda_launch import describe
-from tilewright.engines.plan import OVERLAPS, Memory, Step
 from tilewright.kernels import find
 from tilewright.kernels.spec import RANGE_WORDS, SPLIT_COUNTERS
 from tilewright.kernels.takes import Addresses
+from tilewright.runtime import relayouts, tensor_maps
+from tilewright.runtime.arguments import pack, shape_of
+from tilewright.runtime.cuda_launch import describe
+from tilewright.runtime.plan import OVERLAPS, Memory, Step
 
 M, N, K = 70, 52, 130
 MULTIPROCESSORS = 4

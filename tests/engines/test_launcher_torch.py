@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 import tilewright.torch  # noqa: E402
 from tilewright import on_gpu  # noqa: E402
 from tilewright.core.errors import LaunchError  # noqa: E402
-from tilewright.engines.plan import Memory, Needs, Slot, Step  # noqa: E402
+from tilewright.runtime.plan import Memory, Needs, Slot, Step  # noqa: E402
 
 ON_HOST = 1  # DLPack's number
 

@@ -10,9 +10,9 @@ import pytest
 from cuda.bindings import nvrtc as bindings
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
-from tilewright.engines import cache, nvrtc
 from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
 from tilewright.kernels.takes import Variant
+from tilewright.runtime import cache, nvrtc
 
 ARCHS = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_120")
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from tilewright.api import engines as registry
 from tilewright.core.errors import EngineNotFoundError, EngineUnavailableError
-from tilewright.engines import registry
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_auto_is_the_emulator_where_there_is_no_gpu(reason):
 def test_auto_is_cuda_where_there_is_a_gpu(reason, monkeypatch):
     reason(None)
     gpu = object()
-    monkeypatch.setattr("tilewright.engines.cuda.CudaEngine", lambda: gpu)
+    monkeypatch.setattr("tilewright.runtime.cuda.CudaEngine", lambda: gpu)
     assert registry.resolve_engine("auto") is gpu
     assert registry.resolve_engine("cuda") is gpu
 
@@ -69,7 +69,7 @@ def test_without_the_cuda_bindings_the_emulator_is_left():
     program = """
 import sys
 sys.modules["cuda"] = None
-from tilewright.engines.registry import cuda_unavailable, resolve_engine
+from tilewright.api.engines import cuda_unavailable, resolve_engine
 print(resolve_engine().name)
 print(cuda_unavailable())
 """

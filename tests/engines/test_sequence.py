@@ -4,11 +4,11 @@ import pytest
 from launcher_products import CONTEXT, STEP
 
 from tilewright.core.errors import LaunchError
-from tilewright.engines import cuda_launch, launcher, sequence
-from tilewright.engines import driver as engines_driver
-from tilewright.engines.cuda_launch import MAP_WORDS
-from tilewright.engines.plan import Slot
-from tilewright.engines.sequence import ABSOLUTE, Await, Copy, Launch, Place, Record, Signal, Wait
+from tilewright.runtime import cuda_launch, launcher, sequence
+from tilewright.runtime import driver as engines_driver
+from tilewright.runtime.cuda_launch import MAP_WORDS
+from tilewright.runtime.plan import Slot
+from tilewright.runtime.sequence import ABSOLUTE, Await, Copy, Launch, Place, Record, Signal, Wait
 
 NAMES = ("A", "B", "here", "there")
 BASES = (0, 0xA000, 0xB000, 0x10000, 0x20000)

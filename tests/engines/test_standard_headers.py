@@ -7,7 +7,7 @@ import pytest
 from emulator_helpers import launch
 
 from tilewright.core.errors import CompileError
-from tilewright.engines import nvrtc
+from tilewright.runtime import nvrtc
 
 OWN = (nvrtc.BEFORE, "integer_types.h")
 """No headers of that library."""

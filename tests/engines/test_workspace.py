@@ -7,14 +7,14 @@ import pytest
 from emulator_helpers import launch
 
 from async_kernels import split_k_kernel
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.errors import ConfigError, LaunchError
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.base import run
-from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine
-from tilewright.engines.plan import Needs
+from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Workspace
+from tilewright.runtime.base import run
+from tilewright.runtime.plan import Needs
+from tilewright.tools.bench.verify import Operands, limit
 
 ENGINE = EmulatorEngine()
 

@@ -9,9 +9,9 @@ import pytest
 from cuda.bindings.driver import CUstreamCaptureMode, CUstreamCaptureStatus
 
 from tilewright.core.errors import LaunchError
-from tilewright.engines import workspaces
-from tilewright.engines.plan import Memory, Needs
-from tilewright.engines.workspaces import Workspaces
+from tilewright.runtime import workspaces
+from tilewright.runtime.plan import Memory, Needs
+from tilewright.runtime.workspaces import Workspaces
 
 NONE = CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 ACTIVE = CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
@@ -87,7 +87,7 @@ def driver(monkeypatch):
     }.items():
         monkeypatch.setattr(workspaces.driver if name.startswith("cu") else workspaces, name, function)
     monkeypatch.setattr("cuda.bindings.driver.cuThreadExchangeStreamCaptureMode", driver.exchange)
-    monkeypatch.setattr("tilewright.engines.driver.check", check)
+    monkeypatch.setattr("tilewright.runtime.driver.check", check)
     return driver
 
 

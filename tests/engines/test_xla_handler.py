@@ -20,11 +20,11 @@ from xla_on_host import NEEDS, STREAM, LaunchedEngine, build  # noqa: E402
 import tilewright  # noqa: E402
 from stand_ins import NumPyEngine  # noqa: E402
 from tilewright.core.errors import EngineUnavailableError  # noqa: E402
-from tilewright.engines import extension, xla_handler  # noqa: E402
-from tilewright.engines.host_compiler import find_compiler  # noqa: E402
-from tilewright.engines.plan import OVERLAPS, Needs, Slot  # noqa: E402
 from tilewright.jax_op import lowering  # noqa: E402
 from tilewright.jax_op.product import Kind, local_p, product_p  # noqa: E402
+from tilewright.runtime import extension, xla_handler  # noqa: E402
+from tilewright.runtime.host_compiler import find_compiler  # noqa: E402
+from tilewright.runtime.plan import OVERLAPS, Needs, Slot  # noqa: E402
 
 calls = import_module("tilewright.calls")
 on_gpu = False

@@ -9,8 +9,8 @@ from launcher_products import CONTEXT, SLOTS, STEP
 
 from stand_ins import NumPyEngine
 from tilewright.core.problem import Scalars
-from tilewright.engines import extension, xla_handler
-from tilewright.engines.plan import Needs, Pointers, Slot
+from tilewright.runtime import extension, xla_handler
+from tilewright.runtime.plan import Needs, Pointers, Slot
 
 STREAM = 0x5EA
 NEEDS = Needs(workspace_bytes=100, tickets=3, relayout_bytes=1000)
@@ -29,7 +29,7 @@ def build():
     include = [f"-isystem{jax.ffi.include_dir()}", f"-I{included.parent}"]
     versions = [jax.__version__, included.read_text(encoding="utf-8")]
     options = [*include, "-O1", "-fvisibility=default"]
-    handler = extension.built("tilewright.engines._xla_handler", source, options, versions)
+    handler = extension.built("tilewright.runtime._xla_handler", source, options, versions)
     target = jax.ffi.pycapsule(ctypes.CDLL(handler.__file__).on_host)
     jax.ffi.register_ffi_target(xla_handler.TARGET, target, platform="cpu")
     return handler

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.engines.registry import cuda_unavailable, resolve_engine
+from tilewright.api.engines import cuda_unavailable, resolve_engine
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of the GPU's memory from the others
 

@@ -12,7 +12,7 @@ os.environ.setdefault("NCCL_NVLS_ENABLE", "0")  # before PyTorch looks: no multi
 
 import tilewright
 from tilewright.distributed import all_gather_matmul, collectives, exchange, matmul_reduce_scatter
-from tilewright.engines import launcher
+from tilewright.runtime import launcher
 
 GROUP_S = 8
 

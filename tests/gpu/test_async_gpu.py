@@ -22,12 +22,12 @@ from async_kernels import (
 from faulty import faulty
 from starting import start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.errors import ConfigError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
-from tilewright.engines.base import run
 from tilewright.kernels.spec import Kernel, Parameter, Tile
 from tilewright.kernels.takes import Addresses, Takes
+from tilewright.runtime.base import run
+from tilewright.tools.bench.verify import Operands, limit
 
 HAS_ASYNC_COPIES = [()] if CAPABILITY >= (8, 0) else []
 

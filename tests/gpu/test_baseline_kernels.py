@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from starting import start
-from tilewright.bench.cublas import CublasBaseline
-from tilewright.cli import main
 from tilewright.core.problem import Problem
-from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.kernels import find
+from tilewright.runtime.captured_kernels import captured_kernels
+from tilewright.tools.bench.cublas import CublasBaseline
+from tilewright.tools.cli import main
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from tilewright.kernels import find
 from tilewright.kernels.spec import Config
 from tilewright.select.orders import keeping
 from tilewright.select.selector import select
-from tilewright.tables import store
+from tilewright.select.tables import store
 
 BATCHES = (1, 2, 3, 5, 8, 16, 24, 33, 48, 64)
 PLACES = ((1, 77), (2, 2998), (7, 0), (16, 40), (33, 11), (64, 128), (100, 1), (257, 300), (1024, 5), (2047, 1))

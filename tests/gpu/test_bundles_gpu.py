@@ -4,10 +4,10 @@ import pytest
 
 from starting import poisoned
 from this_gpu import HAS_TENSOR_MAPS
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import Problem, Scalars
-from tilewright.engines.base import run
 from tilewright.kernels.library import tma_transposed
+from tilewright.runtime.base import run
+from tilewright.tools.bench.verify import Operands, limit
 
 SMALL = {"BM": 32, "BN": 64, "BK": 64, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 16}
 LARGE = {"BM": 64, "BN": 128, "BK": 48, "K_SLICES": 1, "A_BUFFERS": 1, "UNROLL": 16}

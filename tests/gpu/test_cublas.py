@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from starting import poisoned
-from tilewright.bench.cublas import BEST, DEFAULT, CublasBaseline
-from tilewright.bench.measure import operand_sets
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
-from tilewright.engines.base import Matrix
+from tilewright.runtime.base import Matrix
+from tilewright.tools.bench.cublas import BEST, DEFAULT, CublasBaseline
+from tilewright.tools.bench.measure import operand_sets
+from tilewright.tools.bench.verify import Operands, limit
 
 CASES = [
     (Problem(512, 512, 512), Scalars()),

@@ -11,15 +11,15 @@ import pytest
 from cuda.bindings import driver
 
 from starting import poisoned, start
-from tilewright.bench.measure import measure
 from tilewright.core.dtypes import DTYPES
 from tilewright.core.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
-from tilewright.engines.base import Matrix, run
-from tilewright.engines.cuda import CudaEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice, Kernel, Tile
 from tilewright.kernels.takes import Variant
+from tilewright.runtime.base import Matrix, run
+from tilewright.runtime.cuda import CudaEngine
+from tilewright.tools.bench.measure import measure
 
 SIGNATURE = """(
   int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C, int ldc
@@ -319,9 +319,9 @@ def test_the_code_has_the_guards_that_the_operands_need(engine):
 
 def test_a_kernel_that_fails_shows_later():
     program = """
-from tilewright.bench.measure import measure
-from tilewright.engines.base import Matrix, run
-from tilewright.engines.cuda import CudaEngine
+from tilewright.tools.bench.measure import measure
+from tilewright.runtime.base import Matrix, run
+from tilewright.runtime.cuda import CudaEngine
 from tilewright.core.errors import LaunchError
 from tilewright.kernels import find
 from tilewright.core.problem import Problem

@@ -3,9 +3,9 @@
 import pytest
 
 from studies.first_calls.measuring import measure
-from tilewright.bench.end_to_end import TorchCalls
+from tilewright.api.engines import resolve_engine
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
-from tilewright.engines.registry import resolve_engine
+from tilewright.tools.bench.end_to_end import TorchCalls
 
 
 @pytest.fixture(scope="module")

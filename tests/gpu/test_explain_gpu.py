@@ -2,12 +2,12 @@
 
 import pytest
 
-from tilewright.analysis.explanation import explain, to_json
-from tilewright.bench import ncu
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
+from tilewright.tools.bench import ncu
+from tilewright.tools.explain.explanation import explain, to_json
 
 LAUNCHES = [
     ("naive", Problem(100, 60, 64), Scalars()),

@@ -13,8 +13,8 @@ from cuda.bindings import driver
 import tilewright
 from tilewright import ArrayError, DtypeError, on_gpu
 from tilewright.core.dtypes import FLOAT8
-from tilewright.engines.driver import check as check_driver
 from tilewright.kernels import KERNELS
+from tilewright.runtime.driver import check as check_driver
 
 pytestmark = pytest.mark.gpu
 

@@ -8,7 +8,7 @@ import tilewright
 from this_gpu import CAPABILITY
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import LAYOUTS
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 
 pytestmark = pytest.mark.skipif(CAPABILITY < (8, 0), reason="mma.sync of these is Ampere's and newer")

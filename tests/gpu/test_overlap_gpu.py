@@ -9,14 +9,14 @@ from cuda.bindings import driver
 
 from starting import poisoned, start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
-from tilewright.bench.measure import verify
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
-from tilewright.engines.base import run
-from tilewright.engines.driver import check
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library.tma_packed import KERNEL
 from tilewright.kernels.spec import Kernel, Parameter, Tile
+from tilewright.runtime.base import run
+from tilewright.runtime.driver import check
+from tilewright.tools.bench.measure import verify
+from tilewright.tools.bench.verify import Operands, limit
 
 OVERLAPPING = [
     kernel

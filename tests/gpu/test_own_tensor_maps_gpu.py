@@ -7,12 +7,12 @@ from typer.testing import CliRunner
 
 from behind_pointers import behind_one_pointer
 from this_gpu import CAPABILITY
-from tilewright.bench.measure import verify
-from tilewright.bench.records import Run
-from tilewright.bench.verify import Operands, limit
-from tilewright.cli import main
 from tilewright.core.problem import Layout, Problem
-from tilewright.kernels.sources import from_source
+from tilewright.kernels.source.products import from_source
+from tilewright.tools.bench.measure import verify
+from tilewright.tools.bench.records import Run
+from tilewright.tools.bench.verify import Operands, limit
+from tilewright.tools.cli import main
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="of Hopper")
 

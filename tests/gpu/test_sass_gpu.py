@@ -2,8 +2,8 @@
 
 import sys
 
-from tilewright.cli import main
 from tilewright.core.gpus import limits
+from tilewright.tools.cli import main
 
 
 def test_the_present_gpu_is_what_code_is_made_for(engine, monkeypatch, capsys):

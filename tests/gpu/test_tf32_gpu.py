@@ -6,7 +6,7 @@ import pytest
 import tilewright
 from this_gpu import CAPABILITY
 from tilewright.core.problem import LAYOUTS
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 

@@ -8,11 +8,11 @@ from tilewright.core.gpus import GPUS, find_gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.select.selector import select
-from tilewright.tables import store
-from tilewright.tuning import space
-from tilewright.tuning.journal import Journal
-from tilewright.tuning.search import Search, Settings
-from tilewright.tuning.worker import Worker
+from tilewright.select.tables import store
+from tilewright.tools.tune import space
+from tilewright.tools.tune.journal import Journal
+from tilewright.tools.tune.search import Search, Settings
+from tilewright.tools.tune.worker import Worker
 
 
 def test_one_bad_config_never_ends_the_run(engine, tmp_path):

@@ -9,11 +9,11 @@ import library_cases
 from async_kernels import warpgroup_product
 from library_cases import Case, check, check_specials, multiply
 from this_gpu import CAPABILITY
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars
-from tilewright.engines.base import run
 from tilewright.kernels import LADDER, find
-from tilewright.tuning.space import configs
+from tilewright.runtime.base import run
+from tilewright.tools.bench.verify import Operands, limit
+from tilewright.tools.tune.space import configs
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 

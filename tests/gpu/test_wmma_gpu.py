@@ -5,15 +5,15 @@ import pytest
 
 import tilewright
 from this_gpu import CAPABILITY
-from tilewright.bench.cublas import BEST, DEFAULT, CublasBaseline
-from tilewright.bench.run import bench
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.errors import DtypeError
 from tilewright.core.problem import Layout, Problem, Scalars
-from tilewright.engines.base import run
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice, Kernel, Tile
+from tilewright.runtime.base import run
+from tilewright.tools.bench.cublas import BEST, DEFAULT, CublasBaseline
+from tilewright.tools.bench.run import bench
+from tilewright.tools.bench.verify import Operands, limit
 
 RUNGS = [
     (kernel, dtype, preset)

@@ -7,14 +7,14 @@ import pytest
 from typer.testing import CliRunner
 
 import tilewright
-from tilewright.cli import main
 from tilewright.core.errors import CompileError, ConfigError
-from tilewright.engines.emulator.launches import check_launch
-from tilewright.kernels.device_text import device_text
-from tilewright.kernels.host_code import without_host_code
-from tilewright.kernels.launches import read_launch
-from tilewright.kernels.source_lines import Known
-from tilewright.kernels.sources import START, from_source
+from tilewright.emulator.launches import check_launch
+from tilewright.kernels.source.device_text import device_text
+from tilewright.kernels.source.host_code import without_host_code
+from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.lines import Known
+from tilewright.kernels.source.products import START, from_source
+from tilewright.tools.cli import main
 
 KERNEL = "__global__ void own(float* x) { x[threadIdx.x] = twice(x[threadIdx.x]); }\n"
 TWICE = "__device__ float twice(float v) { return 2 * v; }\n"
@@ -210,7 +210,7 @@ def test_a_whole_program_runs_and_compiles(tmp_path):
 )
 def test_a_source_may_define_uint_itself(own):
     pytest.importorskip("cuda.core")
-    from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load
+    from tilewright.runtime import nvrtc  # noqa: PLC0415 it is slow to load
 
     arguments = "float* C, float* A, float* B, uint M, uint N, uint K"
     text = f"#include <cstdint>\n{own}\n__global__ void f({arguments}) {{ C[0] = M; }}"

@@ -5,10 +5,10 @@ import pytest
 
 from tilewright.core.errors import ConfigError, DtypeError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
-from tilewright.engines.base import run
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.takes import Variant
+from tilewright.runtime.base import run
 from tilewright.select.selector import select
 
 HALVES = ("float16", "bfloat16")

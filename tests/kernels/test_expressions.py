@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.core.errors import ConfigError
-from tilewright.kernels.expressions import Expression
+from tilewright.kernels.source.expressions import Expression
 
 NUMBERS = {"M": 100, "N": 33, "BN": 32}
 

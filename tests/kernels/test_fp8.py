@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.bench.verify import limit
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 from tilewright.core.problem import FAST, LAYOUTS, Arithmetic, Problem, Scaling, orders
-from tilewright.engines import relayouts
-from tilewright.engines.emulator.checker import Checker, arrays_of
-from tilewright.engines.emulator.compiler import CHECKED
-from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.engines.emulator.program import Watch
+from tilewright.emulator.checker import Checker, arrays_of
+from tilewright.emulator.compiler import CHECKED
+from tilewright.emulator.engine import EmulatorEngine
+from tilewright.emulator.program import Watch
 from tilewright.kernels import find
+from tilewright.runtime import relayouts
 from tilewright.select.selector import select
+from tilewright.tools.bench.verify import limit
 
 ENGINE = EmulatorEngine()
 E4M3, E5M2 = FLOAT8

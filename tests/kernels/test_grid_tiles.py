@@ -3,13 +3,13 @@
 import pytest
 
 from all_stages import own_cases
-from tilewright.analysis.explanation import explain
-from tilewright.analysis.traffic import count
 from tilewright.core.errors import ConfigError
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem, Scalars
-from tilewright.kernels.sources import from_source
+from tilewright.kernels.source.products import from_source
 from tilewright.kernels.spec import Tile
+from tilewright.tools.explain.explanation import explain
+from tilewright.tools.explain.traffic import count
 
 SOURCE = """
 __global__ void own(const float* A, const float* B, float* C, int M, int N, int K) {

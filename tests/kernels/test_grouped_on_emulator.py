@@ -12,14 +12,14 @@ from library_cases import place
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import ConfigError, LaunchError, ProblemError
 from tilewright.core.problem import UNSCALED, Arithmetic, Layout, Problem, Scale, Scaling
-from tilewright.engines.emulator.checker import Checker, arrays_of
-from tilewright.engines.emulator.compiler import CHECKED
-from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.engines.emulator.program import Watch
-from tilewright.engines.plan import Pointers
+from tilewright.emulator.checker import Checker, arrays_of
+from tilewright.emulator.compiler import CHECKED
+from tilewright.emulator.engine import EmulatorEngine
+from tilewright.emulator.program import Watch
 from tilewright.kernels import find
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, most_tiles
 from tilewright.kernels.takes import Addresses
+from tilewright.runtime.plan import Pointers
 
 ENGINE = EmulatorEngine()
 UNTOUCHED = -77.0

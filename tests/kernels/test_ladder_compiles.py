@@ -8,11 +8,11 @@ from dataclasses import astuple
 
 import pytest
 
-from tilewright.analysis.machine_code import machine_code
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
-from tilewright.engines import nvrtc
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.takes import Variant
+from tilewright.runtime import nvrtc
+from tilewright.tools.explain.machine_code import machine_code
 
 RUNGS = [kernel for kernel in KERNELS if kernel.source.parent.name == "ladder"]
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tilewright.bench.verify import Operands, limit
 from tilewright.core.problem import Layout, Problem, Scalars
-from tilewright.engines.base import run
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import LADDER, find
+from tilewright.runtime.base import run
+from tilewright.tools.bench.verify import Operands, limit
 
 ENGINE = EmulatorEngine()
 RUNGS = [kernel for kernel in LADDER if kernel.source.parent.name == "ladder"]

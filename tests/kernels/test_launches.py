@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.core.errors import ConfigError, DtypeError
-from tilewright.kernels.launches import Buffer, Number, Range, is_launch, read_launch
+from tilewright.kernels.source.launches import Buffer, Number, Range, is_launch, read_launch
 
 HEAD = (
     "// tilewright: grid=ceil(n/T) block=T T=64 x=float32[rows,cols] y=out:float32[n] n=rows*cols rows=4 cols=5 s=2\n"

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from library_cases import DEPTHS, Case, cases, check, check_specials, findings, kinds
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
-from tilewright.engines.emulator.engine import EmulatorEngine
-from tilewright.engines.tensor_maps import layouts
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config
-from tilewright.tuning.space import distinct
+from tilewright.runtime.tensor_maps import layouts
+from tilewright.tools.tune.space import distinct
 
 ENGINE = EmulatorEngine()
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launching import launch_source
-from tilewright.engines.relayouts import together
 from tilewright.kernels.library import relayout
+from tilewright.runtime.relayouts import together
 
 KERNEL = relayout.KERNEL
 UNTOUCHED = 7

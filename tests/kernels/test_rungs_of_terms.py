@@ -7,9 +7,9 @@ import pytest
 
 from studies.precisions.hostile import EXACT, ORDINARY
 from tilewright.core.problem import Problem
-from tilewright.engines.base import run
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
+from tilewright.runtime.base import run
 
 ENGINE = EmulatorEngine()
 UNIT = 2.0**-24

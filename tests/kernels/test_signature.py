@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.kernels import LADDER
-from tilewright.kernels.signature import Argument, signatures, without_comments
+from tilewright.kernels.source.signature import Argument, signatures, without_comments
 
 
 def test_every_rung_declares_one_kernel_with_as_many_parameters_as_it_is_called_with():

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright
-from tilewright.bench.check_cases import other_configs
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, ProblemError
 from tilewright.core.problem import Arithmetic, Layout, Problem
 from tilewright.kernels import find, resolve
-from tilewright.kernels.source_lines import is_source
-from tilewright.kernels.sources import START, from_source
+from tilewright.kernels.source.lines import is_source
+from tilewright.kernels.source.products import START, from_source
 from tilewright.kernels.spec import Tile
-from tilewright.tuning import space
-from tilewright.tuning.journal import source_digest
+from tilewright.tools.bench.check_cases import other_configs
+from tilewright.tools.tune import space
+from tilewright.tools.tune.journal import source_digest
 
 LAUNCH = "// tilewright: block=(16,8) grid=(ceil(N/16),ceil(M/8))\n"
 BODY = """{
@@ -224,7 +224,7 @@ def test_a_column_major_c_is_the_product_of_the_transposes(tmp_path, own):
 
 
 def test_findings_of_a_column_major_kernel_have_its_own_names(tmp_path):
-    from tilewright.engines.emulator.check import check  # noqa: PLC0415
+    from tilewright.emulator.check import check  # noqa: PLC0415
 
     text = COLUMN_MAJOR.replace("LAYOUT", "TT").replace("OF_A", "k * lda + row + M").replace("OF_B", "col * ldb + k")
     kernel, problem = find(written(tmp_path, text)), Problem(8, 16, 4)
@@ -302,7 +302,7 @@ def test_an_unknown_entry_names_the_nearest(tmp_path):
 
 
 def test_a_kernel_that_reads_past_the_end_is_seen(tmp_path):
-    from tilewright.engines.emulator.check import check  # noqa: PLC0415
+    from tilewright.emulator.check import check  # noqa: PLC0415
 
     kernel = find(written(tmp_path, source(PLAIN).replace("k < K", "k <= K")))
     problem = Problem(24, 39, 35)
@@ -312,7 +312,7 @@ def test_a_kernel_that_reads_past_the_end_is_seen(tmp_path):
 
 def test_a_grid_that_no_gpu_takes_is_refused(tmp_path):
     pytest.importorskip("cuda.core")
-    from tilewright.engines.cuda_executable import CudaExecutable, _DynamicShared  # noqa: PLC0415
+    from tilewright.runtime.cuda_executable import CudaExecutable, _DynamicShared  # noqa: PLC0415
 
     executable = CudaExecutable.__new__(CudaExecutable)
     executable.kernel = kernel = find(written(tmp_path, source(PLAIN)))

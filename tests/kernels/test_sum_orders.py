@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from library_cases import Case, Operands, multiply
 from tilewright import ProblemError
 from tilewright.core.problem import Arithmetic, Epilogue, Layout, Problem, Scalars
-from tilewright.engines.emulator.check import check_rows
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.check import check_rows
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.spec import Config
 from tilewright.kernels.takes import Variant
 from tilewright.select.orders import CONFIGS, keeping, order_of, own
-from tilewright.tables import store
+from tilewright.select.tables import store
 
 ENGINE = EmulatorEngine()
 ROWS, N = 300, 51

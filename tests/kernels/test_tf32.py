@@ -15,9 +15,9 @@ from library_cases import Case, Operands, cases, check, check_specials, findings
 from sass_cases import of_loop
 from tilewright.core.errors import CompileError
 from tilewright.core.problem import LAYOUTS, Epilogue, Layout, Problem, Scalars, orders
-from tilewright.engines import nvrtc, relayouts
 from tilewright.kernels import find
 from tilewright.kernels.takes import Addresses, Variant
+from tilewright.runtime import nvrtc, relayouts
 
 KERNEL, ROW_MAJOR, COLUMN_MAJOR = map(find, ("gemm_tf32", "gemm_tf32_nn", "gemm_tf32_tt"))
 CONFIG, OF_ROWS, OF_COLUMNS = (

@@ -14,12 +14,12 @@ from all_stages import own_cases
 from left_out import VARIABLE, switchable
 from library_cases import Operands, findings, multiply
 from sass_cases import of_products
-from tilewright.bench import checking
-from tilewright.bench.case import UNFIT
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Scalars
-from tilewright.engines.emulator.check import is_vast
+from tilewright.emulator.check import is_vast
 from tilewright.kernels import find
+from tilewright.tools.bench import checking
+from tilewright.tools.bench.case import UNFIT
 
 KERNEL = find("thin_bf16x6")
 KERNELS = KERNEL, find("thin_fp16x3")

@@ -17,10 +17,10 @@ from left_out import VARIABLE, switchable
 from library_cases import Case, Operands, cases, findings, multiply, place, reference
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Layout, Problem, Scalars, orders
-from tilewright.engines.plan import Pointers
 from tilewright.kernels import find
 from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, SPLIT_COUNTERS
 from tilewright.kernels.takes import Addresses
+from tilewright.runtime.plan import Pointers
 
 INCLUDE = find("gemm_sm90").source.parents[1] / "include"
 MOST = float(np.finfo(np.float32).max)

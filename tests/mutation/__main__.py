@@ -18,8 +18,8 @@ import time
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("TILEWRIGHT_EMULATOR_OPTIMIZE", "1")
 
-from tilewright.engines.cache import FOLDER_VARIABLE
-from tilewright.engines.emulator.program import load_runtime
+from tilewright.emulator.program import load_runtime
+from tilewright.runtime.cache import FOLDER_VARIABLE
 
 from . import host, record
 from .judge import SURVIVED, judge

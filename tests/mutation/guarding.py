@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from tilewright.engines import cache
+from tilewright.runtime import cache
 
 from .faults import Fault
 from .planting import Sources, copy_checkout

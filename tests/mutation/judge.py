@@ -9,14 +9,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.bench.case import Case, in_words, posed
-from tilewright.bench.check_cases import stages
-from tilewright.bench.checking import outcomes
-from tilewright.cli.check import DEFAULT_ALPHA, DEFAULT_BETAS
 from tilewright.core.errors import CompileError, TilewrightError
 from tilewright.core.problem import Scalars
-from tilewright.engines.emulator.check import telling_shapes
+from tilewright.emulator.check import telling_shapes
 from tilewright.kernels.spec import Config, Kernel, valid_configs
+from tilewright.tools.bench.case import Case, in_words, posed
+from tilewright.tools.bench.check_cases import stages
+from tilewright.tools.bench.checking import outcomes
+from tilewright.tools.cli.check import DEFAULT_ALPHA, DEFAULT_BETAS
 
 from .operators import Mutant
 from .subjects import Subject, mutated

@@ -4,8 +4,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from tilewright.bench.environment import environment
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
+from tilewright.tools.bench.environment import environment
 
 from .equivalent import REASONS
 from .judge import CHECK, LOST, MORE, REFUSED, SURVIVED, Verdict

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.engines.included import included
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
+from tilewright.runtime.included import included
 
 from .operators import Mutant, mutants_of
 
@@ -69,7 +69,7 @@ SUBJECTS = (*RUNGS, *HEADERS)
 
 _KERNELS = find("naive").source.parents[1]
 INCLUDE = _KERNELS / "include"
-STAND_INS = _KERNELS.parent / "engines" / "emulator" / "include"
+STAND_INS = _KERNELS.parent / "emulator" / "include"
 
 
 class Subject(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.engines.registry import cuda_unavailable
+from tilewright.api.engines import cuda_unavailable
 
 pytestmark = pytest.mark.further
 

@@ -15,9 +15,9 @@ from tilewright.core.errors import LaunchError  # noqa: E402
 from tilewright.distributed import exchange, failing, overlapped, products  # noqa: E402
 from tilewright.distributed.planning import Kind, planned  # noqa: E402
 from tilewright.distributed.sequences import LANE, MAIN, Product, Sequence, all_gather, reduce_scatter, tight  # noqa: E402
-from tilewright.engines import driver, nvrtc  # noqa: E402
-from tilewright.engines.plan import Memory, Needs, Plan, Slot, Step  # noqa: E402
-from tilewright.engines.sequence import ABSOLUTE, Launch, Place  # noqa: E402
+from tilewright.runtime import driver, nvrtc  # noqa: E402
+from tilewright.runtime.plan import Memory, Needs, Plan, Slot, Step  # noqa: E402
+from tilewright.runtime.sequence import ABSOLUTE, Launch, Place  # noqa: E402
 
 CHECK = Launch(0, (Step(0xBAD, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), (Slot(0, "pointer", "A"),)),), ())
 

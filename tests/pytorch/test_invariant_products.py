@@ -12,7 +12,7 @@ import tilewright.torch  # noqa: E402
 from small_gpt import Model  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError  # noqa: E402
 from tilewright.calls import Request  # noqa: E402
-from tilewright.engines.emulator.engine import EmulatorEngine  # noqa: E402
+from tilewright.emulator.engine import EmulatorEngine  # noqa: E402
 from tilewright.torch import decisions, routing  # noqa: E402
 
 matmul, enable, report = tilewright.matmul, tilewright.torch.enable, tilewright.torch.report

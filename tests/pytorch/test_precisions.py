@@ -10,10 +10,10 @@ from studies import runner
 from studies.precisions import BASELINE, OWN, hostile, measuring, ways
 from studies.precisions.measuring import Scale
 from studies.record import Measurements
-from tilewright.bench import end_to_end
-from tilewright.bench.suites import Shape
 from tilewright.core.problem import PRECISIONS
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
+from tilewright.tools.bench import end_to_end
+from tilewright.tools.bench.suites import Shape
 
 pytestmark = pytest.mark.further
 

@@ -27,7 +27,7 @@ from tilewright.distributed.sequences import (
     reduce_scatter,
     tight,
 )
-from tilewright.engines.sequence import Await, Copy, Record, Signal, Wait
+from tilewright.runtime.sequence import Await, Copy, Record, Signal, Wait
 
 ITEM = 2
 HALF = 1 << 40

@@ -9,13 +9,13 @@ torch = pytest.importorskip("torch")
 
 import tilewright  # noqa: E402
 from stand_ins import NumPyEngine  # noqa: E402
-from tilewright.analysis.dividing import Cuts  # noqa: E402
 from tilewright.calls import Call, Request  # noqa: E402
 from tilewright.core.errors import EngineUnavailableError, ProblemError  # noqa: E402
 from tilewright.core.problem import Scalars  # noqa: E402
+from tilewright.select.cost.dividing import Cuts  # noqa: E402
 from tilewright.torch import split  # noqa: E402
 
-registry = import_module("tilewright.engines.registry")
+registry = import_module("tilewright.api.engines")
 SETTINGS = {"alpha": 1.0, "beta": 2.0, "activation": None, "precision": None, "kernel": None, "config": None}
 
 
@@ -120,7 +120,7 @@ def test_what_names_no_gpus_is_said_before_it_is_said_that_there_are_none(monkey
 
 def test_gpus_that_cannot_be_reached_are_named(monkeypatch):
     monkeypatch.setattr(registry, "cuda_unavailable", lambda: None)
-    driver = pytest.importorskip("tilewright.engines.driver")
+    driver = pytest.importorskip("tilewright.runtime.driver")
     monkeypatch.setattr(driver, "unavailable", lambda one=0: None if one < 2 else f"there is no GPU {one}")
     monkeypatch.setattr(driver, "gpu_count", lambda: 2)
     assert registry.gpus_named("all") == (0, 1)

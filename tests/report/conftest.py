@@ -9,8 +9,8 @@ import shutil
 import pytest
 from playwright.sync_api import sync_playwright
 
-from tilewright.bench.records import Baseline, Run, Times
-from tilewright.tuning.journal import Journal, Trial
+from tilewright.tools.bench.records import Baseline, Run, Times
+from tilewright.tools.tune.journal import Journal, Trial
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 

@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from tilewright.bench.records import EndToEnd, PerCall
-from tilewright.report.calls import calls_table
+from tilewright.tools.bench.records import EndToEnd, PerCall
+from tilewright.tools.report.calls import calls_table
 
 
 def times(host, wall, framework="PyTorch 2.11"):

@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.analysis.explanation import explain
-from tilewright.analysis.traffic import count
 from tilewright.core.errors import FigureError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator.trace import Access, Request, trace
+from tilewright.emulator.trace import Access, Request, trace
 from tilewright.kernels import LADDER, find
-from tilewright.report.figures import explained
-from tilewright.report.figures import roofline as roofline_figure
-from tilewright.report.figures.banks import bank_panel, wavefronts
-from tilewright.report.figures.coalescing import coalescing_panel
-from tilewright.report.figures.kernel_figure import KernelFigure, Roofline, bank_legend, excerpt, lane_legend
-from tilewright.report.figures.palette import ink_on, lane_color, spans
-from tilewright.report.figures.roofline import Point, roofline_panel
-from tilewright.report.figures.svg import Drawing, flow, paragraph
-from tilewright.report.figures.tiling import patches
-from tilewright.report.measured import find_measured
+from tilewright.tools.explain.explanation import explain
+from tilewright.tools.explain.traffic import count
+from tilewright.tools.report.figures import explained
+from tilewright.tools.report.figures import roofline as roofline_figure
+from tilewright.tools.report.figures.banks import bank_panel, wavefronts
+from tilewright.tools.report.figures.coalescing import coalescing_panel
+from tilewright.tools.report.figures.kernel_figure import KernelFigure, Roofline, bank_legend, excerpt, lane_legend
+from tilewright.tools.report.figures.palette import ink_on, lane_color, spans
+from tilewright.tools.report.figures.roofline import Point, roofline_panel
+from tilewright.tools.report.figures.svg import Drawing, flow, paragraph
+from tilewright.tools.report.figures.tiling import patches
+from tilewright.tools.report.measured import find_measured
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 

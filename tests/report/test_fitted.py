@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from tilewright.report.fitted import Column, FittedTable, wrapped
+from tilewright.tools.report.fitted import Column, FittedTable, wrapped
 
 
 def lines(table, columns):

@@ -9,9 +9,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tilewright.report.html import page
-from tilewright.report.html.sources import Inputs, Source
-from tilewright.tuning.journal import read
+from tilewright.tools.report.html import page
+from tilewright.tools.report.html.sources import Inputs, Source
+from tilewright.tools.tune.journal import read
 
 pytestmark = pytest.mark.browser
 

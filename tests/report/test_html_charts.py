@@ -5,13 +5,13 @@ import math
 import plotly.graph_objects as go
 import pytest
 
-from tilewright.bench.records import Baseline, LaunchedKernel, Run, Times
-from tilewright.report.html import charts
-from tilewright.report.html.comparison import compare
-from tilewright.report.html.page import colours, searches
-from tilewright.report.html.series import baselines, points, series_of, words
-from tilewright.report.html.sources import Source
-from tilewright.tuning.journal import read
+from tilewright.tools.bench.records import Baseline, LaunchedKernel, Run, Times
+from tilewright.tools.report.html import charts
+from tilewright.tools.report.html.comparison import compare
+from tilewright.tools.report.html.page import colours, searches
+from tilewright.tools.report.html.series import baselines, points, series_of, words
+from tilewright.tools.report.html.sources import Source
+from tilewright.tools.tune.journal import read
 
 
 def traces(figure, name):

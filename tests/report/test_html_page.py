@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.records import Error, Result, Run
-from tilewright.cli import main, report
 from tilewright.core.errors import LibraryError, RecordsError
-from tilewright.report.html import charts, page
-from tilewright.report.html.sources import Inputs, Source, load
+from tilewright.tools.bench.records import Error, Result, Run
+from tilewright.tools.cli import main, report
+from tilewright.tools.report.html import charts, page
+from tilewright.tools.report.html.sources import Inputs, Source, load
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&amp;\"'"
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.records import Error, Run, Times
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import find_gpu
-from tilewright.report.html.sources import Source, load
+from tilewright.tools.bench.records import Error, Run, Times
+from tilewright.tools.report.html.sources import Source, load
 
 
 @pytest.fixture

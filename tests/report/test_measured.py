@@ -7,10 +7,10 @@ import pytest
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem
 from tilewright.kernels import find, recorded
-from tilewright.report import course
-from tilewright.report.measured import find_measured
-from tilewright.tables import store
-from tilewright.tables.cases import posed
+from tilewright.select.tables import store
+from tilewright.select.tables.cases import posed
+from tilewright.tools.report import course
+from tilewright.tools.report.measured import find_measured
 
 H200 = gpu_named("H200")
 

@@ -6,7 +6,7 @@ from itertools import groupby
 import pytest
 
 from tilewright.core.errors import RecordsError
-from tilewright.report import ratios
+from tilewright.tools.report import ratios
 
 WORKLOG = (*(f"docs/worklog/{n:02}_*.md" for n in range(1, 24)), "docs/worklog/sources.md")
 PAGES = ("README.md", "docs/performance.md", "docs/tuning.md", *WORKLOG)

@@ -5,10 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
-from tilewright.analysis.machine_code import MachineCode
-from tilewright.analysis.sass import Instruction
-from tilewright.engines.base import CompileReport
-from tilewright.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
+from tilewright.runtime.base import CompileReport
+from tilewright.tools.explain.machine_code import MachineCode
+from tilewright.tools.explain.sass import Instruction
+from tilewright.tools.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
 
 OPCODES = ("LDC", "LDG.E.128", "LDS.128", "FFMA", "FFMA", "FFMA", "STL", "BRA", "STG.E", "EXIT")
 CODE = tuple(Instruction(16 * i, "", opcode, "R0", None, None) for i, opcode in enumerate(OPCODES))

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from tilewright.bench.records import Baseline, Error, LaunchedKernel, Times
-from tilewright.report.tables import baseline_kernels_table, bench_table
+from tilewright.tools.bench.records import Baseline, Error, LaunchedKernel, Times
+from tilewright.tools.report.tables import baseline_kernels_table, bench_table
 
 
 def printed(*records):

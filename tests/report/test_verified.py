@@ -6,11 +6,11 @@ import re
 import pytest
 from rich.console import Console
 
-from tilewright.bench.records import Error, Result
 from tilewright.kernels import LADDER
-from tilewright.report import course
-from tilewright.report.ratios import speed
-from tilewright.report.verified import count, course_table, fastest, results_table
+from tilewright.tools.bench.records import Error, Result
+from tilewright.tools.report import course
+from tilewright.tools.report.ratios import speed
+from tilewright.tools.report.verified import count, course_table, fastest, results_table
 
 
 @pytest.fixture

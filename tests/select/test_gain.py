@@ -7,8 +7,8 @@ import pytest
 from tilewright.core.problem import Arithmetic, Layout, Problem, orders
 from tilewright.kernels import find
 from tilewright.select.gain import expected_gain
-from tilewright.tables import store
-from tilewright.tables.entry import Entry
+from tilewright.select.tables import store
+from tilewright.select.tables.entry import Entry
 
 H200 = (9, 0), "NVIDIA H200"
 

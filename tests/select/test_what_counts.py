@@ -6,9 +6,9 @@ import pytest
 
 from tilewright.kernels import find
 from tilewright.select.counted import that_count
-from tilewright.tables.cases import Case
-from tilewright.tables.entry import Entry
-from tilewright.tables.table import Table
+from tilewright.select.tables.cases import Case
+from tilewright.select.tables.entry import Entry
+from tilewright.select.tables.table import Table
 
 H200, H100 = "NVIDIA H200", "NVIDIA H100 80GB HBM3"
 CONFIG = dict(find("gemm_sm90").config())

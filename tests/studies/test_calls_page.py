@@ -3,7 +3,7 @@
 import pytest
 
 from studies.performance import page
-from tilewright.bench.records import EndToEnd, PerCall, Run
+from tilewright.tools.bench.records import EndToEnd, PerCall, Run
 
 
 def markdown(records):

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from studies import charts
 from studies.charts import Curve, Map, Panel, Point, curves, maps, points
-from tilewright.report.figures.svg import INK, PAPER, SOFT
+from tilewright.tools.report.figures.svg import INK, PAPER, SOFT
 
 RUNGS = [
     Curve(f"{rung} rung", [(64, 10.0 + rung), (128, 100.0 + rung)], charts.style(rung - 1)) for rung in range(1, 28)

@@ -14,9 +14,9 @@ from studies.record import Measurements
 from studies.scaling import __main__ as command
 from studies.scaling import measuring, out_of_core, page, records
 from studies.scaling.records import OURS, PRODUCT, SCHEMES
-from tilewright.bench.records import Times
 from tilewright.core.errors import LaunchError
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
+from tilewright.tools.bench.records import Times
 
 
 def ways(scheme="all_gather_matmul", work="64x64x64", memory="", **us):

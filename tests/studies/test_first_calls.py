@@ -6,8 +6,8 @@ from studies.first_calls import measuring as first_calls
 from studies.first_calls.measuring import measure
 from studies.record import Measurements
 from studies.templates import render
-from tilewright.bench.end_to_end import TorchCalls
 from tilewright.core.errors import LaunchError
+from tilewright.tools.bench.end_to_end import TorchCalls
 
 
 class Timed(TorchCalls):

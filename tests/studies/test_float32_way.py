@@ -5,7 +5,7 @@ import pytest
 from studies.float32_way.measuring import CASES, IEEE, TERMS, measure
 from studies.record import Measurement, Measurements
 from studies.templates import render
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
 

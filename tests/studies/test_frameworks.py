@@ -8,8 +8,8 @@ import pytest
 from studies.frameworks import __main__ as measuring
 from studies.frameworks import comparisons as kinds
 from studies.frameworks import of_cupy
-from tilewright.bench import end_to_end
 from tilewright.core.errors import LaunchError
+from tilewright.tools.bench import end_to_end
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,11 @@ import pytest
 
 from studies.results import path
 from studies.worklog import hoisting, sources
-from tilewright.bench.measure import verify
-from tilewright.bench.verify import Operands, limit
+from tilewright.api.engines import resolve_engine
 from tilewright.core.problem import Problem
-from tilewright.engines.registry import resolve_engine
 from tilewright.kernels import find
+from tilewright.tools.bench.measure import verify
+from tilewright.tools.bench.verify import Operands, limit
 
 
 def test_the_other_loop_computes_the_same_product(tmp_path):

@@ -3,10 +3,10 @@
 import pytest
 
 from studies.tuning import merge
-from tilewright.bench.records import Baseline, Error, Run, Times
 from tilewright.kernels import find
-from tilewright.tables.table import Table
-from tilewright.tuning.journal import Journal, Trial, source_digest
+from tilewright.select.tables.table import Table
+from tilewright.tools.bench.records import Baseline, Error, Run, Times
+from tilewright.tools.tune.journal import Journal, Trial, source_digest
 
 GPU = {"name": "NVIDIA X", "compute_capability": "8.6"}
 CONFIG = {"BLOCK": 32}

@@ -11,11 +11,11 @@ from studies.pages import fill
 from studies.record import Measurements
 from studies.results import path
 from studies.worklog.rungs import is_measured
-from tilewright.analysis.cost import CostModel, Sizes
-from tilewright.analysis.explanation import explain
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find
+from tilewright.select.cost.prediction import CostModel, Sizes
+from tilewright.tools.explain.explanation import explain
 
 H200 = gpu_named("H200")
 OTHER_CODE = {("padded", "4092x4092x4092")}

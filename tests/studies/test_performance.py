@@ -11,8 +11,8 @@ from studies.performance import changes, picks
 from studies.performance import page as performance
 from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.templates import block
-from tilewright.bench.records import Baseline, Run, Times
 from tilewright.core.errors import RecordsError
+from tilewright.tools.bench.records import Baseline, Run, Times
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 
 from studies import templates
 from studies.performance import picks
-from tilewright.bench.records import Baseline, Run, Times
 from tilewright.core.errors import RecordsError
 from tilewright.kernels import find
+from tilewright.tools.bench.records import Baseline, Run, Times
 
 GPU = {
     "gpu": {"name": "NVIDIA H200", "compute_capability": "9.0"},

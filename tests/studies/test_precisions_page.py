@@ -8,7 +8,7 @@ from studies.performance import page as performance
 from studies.precisions import BASELINE
 from studies.precisions import tables as precisions
 from studies.record import Measurement, Measurements
-from tilewright.bench.records import Run
+from tilewright.tools.bench.records import Run
 
 WAYS = {
     "PyTorch float32": ("PyTorch 2", 2680.0, 1.15e-6),

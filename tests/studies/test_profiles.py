@@ -5,10 +5,10 @@ import pytest
 from studies.profiles import measuring as profiles
 from studies.profiles import tables as page
 from studies.record import Measurements
-from tilewright.bench import ncu
-from tilewright.bench.profile import Profile
 from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find
+from tilewright.tools.bench import ncu
+from tilewright.tools.bench.profile import Profile
 
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld"
 COUNTERS = {

@@ -7,14 +7,14 @@ import pytest
 
 from studies.scaling import page as scaling
 from studies.scaling.out_of_core import LIMIT
-from tilewright.analysis.dividing import LANE_STEP_US, STEP_US
-from tilewright.bench.end_to_end import WALL_S
 from tilewright.distributed.watch import GRACE_S
-from tilewright.engines.cuda import REPLAY_MS
 from tilewright.on_gpu import LENT_BYTES
+from tilewright.runtime.cuda import REPLAY_MS
+from tilewright.select.cost.dividing import LANE_STEP_US, STEP_US
 from tilewright.select.selector import LEAST_VOTES
-from tilewright.tables.entry import ACCURATE_WITHIN
-from tilewright.tables.merging import KEEP_NEAR, NEAR
+from tilewright.select.tables.entry import ACCURATE_WITHIN
+from tilewright.select.tables.merging import KEEP_NEAR, NEAR
+from tilewright.tools.bench.end_to_end import WALL_S
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md", "docs/worklog/text/*.md", "examples/*.md")

@@ -10,8 +10,8 @@ from studies.record import Measurement, Measurements
 from studies.results import RECORDS, paths
 from studies.runner import in_a_process, run
 from studies.templates import section
+from tilewright.api.engines import cuda_unavailable
 from tilewright.core.errors import LaunchError, RecordsError
-from tilewright.engines.registry import cuda_unavailable
 
 FOUND = [
     Measurement(what={"size": size, "layout": layout}, way=way, us=us, error=1e-7, limit=1e-6)

@@ -6,14 +6,14 @@ from studies.record import Measurements
 from studies.runner import run
 from studies.tuning import regret
 from studies.tuning.regret import Choice, draw, known, regrets, words
-from tilewright.bench.records import Run
-from tilewright.bench.run import NumpyBaseline
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.tables.entry import Entry
-from tilewright.tables.merging import KEEP_WITHIN
-from tilewright.tables.table import Table
+from tilewright.select.tables.entry import Entry
+from tilewright.select.tables.merging import KEEP_WITHIN
+from tilewright.select.tables.table import Table
+from tilewright.tools.bench.records import Run
+from tilewright.tools.bench.run import NumpyBaseline
 
 ENGINE = EmulatorEngine()
 

@@ -5,7 +5,7 @@ import pytest
 
 from studies.worklog import rounds
 from tilewright.core.problem import Problem
-from tilewright.engines.emulator.trace import trace
+from tilewright.emulator.trace import trace
 from tilewright.kernels import find
 
 CLUSTERS, RASTERIZED = find("clusters"), find("rasterized")

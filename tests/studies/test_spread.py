@@ -1,7 +1,7 @@
 """cuBLAS from run to run."""
 
 from studies.performance import page
-from tilewright.bench.records import Baseline, Run, Times
+from tilewright.tools.bench.records import Baseline, Run, Times
 
 
 def run(make_record, *speeds, **changes):

@@ -10,8 +10,8 @@ from studies.performance import picks, term_products
 from studies.results import paths, runs
 from studies.worklog import sources
 from studies.worklog.facts import Facts
-from tilewright.bench.records import Run
 from tilewright.kernels import find
+from tilewright.tools.bench.records import Run
 
 NAIVE = find("naive")
 

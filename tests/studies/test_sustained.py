@@ -7,7 +7,7 @@ from studies.sustained import measuring as sustained
 from studies.sustained.bare_products import REPEATS, Bare
 from studies.sustained.measuring import BARE, OURS, State, _mean, of_bare, of_products, sustain
 from studies.templates import render
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
 

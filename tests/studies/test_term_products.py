@@ -6,9 +6,9 @@ import pytest
 
 from studies.performance import term_products
 from studies.performance.term_products import Found
-from tilewright.bench.records import Baseline, Times
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import find_gpu
+from tilewright.tools.bench.records import Baseline, Times
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 TIME = Times(min=1.0, median=1.0)

@@ -11,9 +11,9 @@ from studies.tuning.regret import Regret, load
 from tilewright.core.errors import RecordsError
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import find
-from tilewright.tables.entry import Entry
-from tilewright.tables.table import Table
-from tilewright.tuning.journal import Journal, Trial
+from tilewright.select.tables.entry import Entry
+from tilewright.select.tables.table import Table
+from tilewright.tools.tune.journal import Journal, Trial
 
 
 def trial(at_s, gflops, outcome="timed", **config):

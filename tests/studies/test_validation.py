@@ -7,9 +7,9 @@ import pytest
 from studies.counters import validation
 from studies.record import Measurement, Measurements
 from studies.results import path
-from tilewright.bench import ncu
 from tilewright.core.errors import EngineUnavailableError
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
+from tilewright.tools.bench import ncu
 
 COALESCED = {
     "launch": {

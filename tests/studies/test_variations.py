@@ -8,11 +8,11 @@ from studies.runner import run
 from studies.worklog import variations as tables
 from studies.worklog import varying as variations
 from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, swept, tasks
-from tilewright.bench.records import Baseline, LaunchedKernel, Run, Times
-from tilewright.bench.run import NumpyBaseline
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
+from tilewright.tools.bench.records import Baseline, LaunchedKernel, Run, Times
+from tilewright.tools.bench.run import NumpyBaseline
 
 H100 = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0"}
 H200 = {"name": "NVIDIA H200", "compute_capability": "9.0"}

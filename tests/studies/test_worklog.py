@@ -19,13 +19,13 @@ from studies.worklog.facts import Facts, problem_of
 from studies.worklog.metrics import METRICS
 from studies.worklog.sources import SourceCounts
 from studies.worklog.speeds import speeds
-from tilewright.bench.ncu import CUBLAS
-from tilewright.bench.profile import Profile
-from tilewright.bench.records import Baseline, Run, Times
 from tilewright.core.errors import RecordsError
 from tilewright.kernels import LADDER, find, resolve
-from tilewright.report import course, ratios
-from tilewright.report.figures.roofline import DRAM, L2, SHARED
+from tilewright.tools.bench.ncu import CUBLAS
+from tilewright.tools.bench.profile import Profile
+from tilewright.tools.bench.records import Baseline, Run, Times
+from tilewright.tools.report import course, ratios
+from tilewright.tools.report.figures.roofline import DRAM, L2, SHARED
 
 TEXTS = {pages.page_name(kernel): kernel for kernel in LADDER}
 

@@ -7,7 +7,7 @@ import pytest
 from tilewright.core.dtypes import DTYPES, FLOAT8, RESULTS
 from tilewright.core.errors import DtypeError, ProblemError
 from tilewright.core.problem import ACTIVATIONS, FAST, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Problem, orders
-from tilewright.tables.cases import posed, timed_case
+from tilewright.select.tables.cases import posed, timed_case
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

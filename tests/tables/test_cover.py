@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from tilewright.tables.merging import fewest
+from tilewright.select.tables.merging import fewest
 
 
 def test_the_most_useful_come_first_and_what_they_cover_needs_no_other():

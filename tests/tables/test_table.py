@@ -9,10 +9,10 @@ from tilewright.core.problem import PRECISIONS, Arithmetic, Layout, Problem
 from tilewright.kernels import find
 from tilewright.kernels.spec import PROMISES
 from tilewright.select.measured import factors
-from tilewright.tables import store
-from tilewright.tables.cases import posed
-from tilewright.tables.entry import Entry
-from tilewright.tables.table import Table, file_name
+from tilewright.select.tables import store
+from tilewright.select.tables.cases import posed
+from tilewright.select.tables.entry import Entry
+from tilewright.select.tables.table import Table, file_name
 
 
 def entry(gflops=100.0, **changes):

@@ -9,14 +9,14 @@ import time
 
 import pytest
 
-from tilewright.cli import main
-from tilewright.cli import tune as command
 from tilewright.core.problem import LAYOUTS, Problem, orders
 from tilewright.kernels import find
-from tilewright.tables import store
-from tilewright.tuning.journal import read
+from tilewright.select.tables import store
+from tilewright.tools.cli import main
+from tilewright.tools.cli import tune as command
+from tilewright.tools.tune.journal import read
 
-COMMAND = [sys.executable, "-c", "from tilewright.cli.main import main; main()", "tune"]
+COMMAND = [sys.executable, "-c", "from tilewright.tools.cli.main import main; main()", "tune"]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from tilewright.core.errors import RecordsError
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.tuning.journal import Journal, Trial, read, source_digest
+from tilewright.tools.tune.journal import Journal, Trial, read, source_digest
 
 KERNEL = find("coalesced")
 PROBLEM = Problem(64, 64, 64)

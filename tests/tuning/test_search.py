@@ -14,17 +14,17 @@ from types import SimpleNamespace
 import pytest
 
 import planted
-from tilewright.bench.end_to_end import Stopwatch
 from tilewright.core.errors import EngineUnavailableError, TilewrightError
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
-from tilewright.engines.apart import Apart
-from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, LADDER, find
-from tilewright.tuning import space
-from tilewright.tuning import worker as worker_module
-from tilewright.tuning.journal import Journal, read
-from tilewright.tuning.search import Search, Settings, searchable
-from tilewright.tuning.worker import Prepare, Worker, _Bench, serve
+from tilewright.runtime.apart import Apart
+from tilewright.tools.bench.end_to_end import Stopwatch
+from tilewright.tools.tune import space
+from tilewright.tools.tune import worker as worker_module
+from tilewright.tools.tune.journal import Journal, read
+from tilewright.tools.tune.search import Search, Settings, searchable
+from tilewright.tools.tune.worker import Prepare, Worker, _Bench, serve
 
 PROBLEM = Problem(64, 64, 64)
 ENGINE = EmulatorEngine()
@@ -33,8 +33,8 @@ HANGING = """
 import multiprocessing, threading, time, planted
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.kernels.spec import Choice
-from tilewright.tuning.worker import Worker
-from tilewright.tuning.worker import Job
+from tilewright.tools.tune.worker import Worker
+from tilewright.tools.tune.worker import Job
 
 if __name__ == "__main__":
     with Worker("emulator", deadline_s=600.0) as worker:

@@ -3,9 +3,9 @@
 import pytest
 
 from tilewright.core.gpus import find_gpu
-from tilewright.engines.base import CompileReport
 from tilewright.kernels import LADDER, find
-from tilewright.tuning.space import configs, distinct, unfit
+from tilewright.runtime.base import CompileReport
+from tilewright.tools.tune.space import configs, distinct, unfit
 
 A6000 = find_gpu("NVIDIA RTX A6000", (8, 6))
 H200 = find_gpu("NVIDIA H200", (9, 0))

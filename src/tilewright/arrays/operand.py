@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tilewright.core.dtypes import DTYPES, ITEM_BYTES
 from tilewright.core.errors import DtypeError
-from tilewright.engines.base import Matrix
 from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.runtime.base import Matrix
 from tilewright.shapes import View
 
 HOST = -1

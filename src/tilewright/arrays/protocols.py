@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.api.engines import resolve_engine
 from tilewright.arrays.library import LEGACY_STREAM, Library, type_name
 from tilewright.arrays.operand import HOST, ArrayInterface, Operand, gpu_operand, host_operand, supported
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ArrayError
-from tilewright.engines.registry import resolve_engine
 from tilewright.shapes import View
 
 DLPACK_HOST = (1, 3)  # kDLCPU and kDLCUDAHost, which is pinned but ordinary host memory

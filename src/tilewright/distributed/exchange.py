@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tilewright.api.engines import cuda_unavailable
 from tilewright.arrays.torch import numpy_name
 from tilewright.calls import gpu_engine
 from tilewright.core.errors import LaunchError, TilewrightError
@@ -30,10 +31,9 @@ from tilewright.distributed.planning import Kind, planned
 from tilewright.distributed.sequences import COUNTER_BYTES, LANE, LANES, MAIN, OTHER_SIDE, SIDE, rounded
 from tilewright.distributed.sequences import Sequence as CallAsData
 from tilewright.distributed.watch import Watched, watch
-from tilewright.engines import sequence
-from tilewright.engines.registry import cuda_unavailable
-from tilewright.engines.sequence import ABSOLUTE, Place
 from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.runtime import sequence
+from tilewright.runtime.sequence import ABSOLUTE, Place
 
 _COUNTERS_BYTES = 4096
 """Before the two halves: a counter for each lane of each rank."""
@@ -281,7 +281,7 @@ class Exchange:
         watch(Watched(partial(self._has_ended, number), self._timeout, late, self._release, failed))
 
     def _has_ended(self, number: int) -> bool:
-        from tilewright.engines.driver import outside_of_captures  # noqa: PLC0415 - needs the CUDA bindings
+        from tilewright.runtime.driver import outside_of_captures  # noqa: PLC0415 - needs the CUDA bindings
 
         with outside_of_captures():
             ended = self._events[number % _MOST_CALLS].query()
@@ -318,7 +318,7 @@ def _stream_of_its_own(device: Any) -> Any:
     """A stream that nothing else runs in: PyTorch's come from a pool, and one of that could be the one that waits."""
     from cuda.bindings import driver  # noqa: PLC0415 - slow to import
 
-    from tilewright.engines.driver import check  # noqa: PLC0415 - needs the CUDA bindings
+    from tilewright.runtime.driver import check  # noqa: PLC0415 - needs the CUDA bindings
 
     with torch.cuda.device(device):
         made = check(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
-from tilewright.engines.plan import Slot, Step
+from tilewright.runtime.plan import Slot, Step
 
 SOURCE = """
 extern "C" __global__ void fail_unless(const volatile int* ok) {
@@ -25,8 +25,8 @@ def _code(engine: Any) -> tuple[int, Any]:
     from cuda.bindings import driver  # noqa: PLC0415 - slow to import
     from cuda.core import ObjectCode  # noqa: PLC0415
 
-    from tilewright.engines import nvrtc  # noqa: PLC0415
-    from tilewright.engines.driver import check  # noqa: PLC0415
+    from tilewright.runtime import nvrtc  # noqa: PLC0415
+    from tilewright.runtime.driver import check  # noqa: PLC0415
 
     cubin = nvrtc.compile_source(SOURCE, f"{_NAME}.cu", _NAME, {}, engine.arch)
     with engine.current:

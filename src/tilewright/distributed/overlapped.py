@@ -12,8 +12,8 @@ import torch
 from tilewright.distributed.exchange import Exchange, Work
 from tilewright.distributed.sequences import Matrix, all_gather, reduce_scatter
 from tilewright.distributed.sequences import Sequence as CallAsData
-from tilewright.engines.sequence import Place
 from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.runtime.sequence import Place
 
 
 def all_gather_matmul(

@@ -11,7 +11,7 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Scalars
 from tilewright.distributed.sequences import LANE, MAIN, Check, Matrix, Product, Sequence, rounded
-from tilewright.engines.sequence import ABSOLUTE, Launch, Place, Started
+from tilewright.runtime.sequence import ABSOLUTE, Launch, Place, Started
 
 
 class Kind(NamedTuple):

@@ -19,10 +19,10 @@ from tilewright.calls import Call, gpu_engine
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Scalars
-from tilewright.engines import cache, xla_handler
-from tilewright.engines.xla_handler import XlaHandler
 from tilewright.jax_op.product import Kind, finished, local_p, product_p
 from tilewright.jax_op.sharding import Division, divided
+from tilewright.runtime import cache, xla_handler
+from tilewright.runtime.xla_handler import XlaHandler
 from tilewright.shapes import result_shape
 
 _Axes = tuple[int, ...]

@@ -23,8 +23,8 @@ from tilewright.kernels.library import (
     tma_packed,
     tma_transposed,
 )
-from tilewright.kernels.source_lines import SUFFIX, is_source
-from tilewright.kernels.sources import from_source
+from tilewright.kernels.source.lines import SUFFIX, is_source
+from tilewright.kernels.source.products import from_source
 from tilewright.kernels.spec import Config, Kernel, Origin
 
 LADDER: tuple[Kernel, ...] = tuple(

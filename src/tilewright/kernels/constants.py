@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tilewright.core.errors import ConfigError
-from tilewright.kernels.expressions import Expression
+from tilewright.kernels.source.expressions import Expression
 
 _KINDS = r"(?:unsigned|signed|short|int|long|uint|u?int\d+_t|size_t|bool|float|double|auto)"
 _CONSTANT = re.compile(

@@ -359,7 +359,7 @@ class Kernel:
     takes: Takes = Takes()
     """The problems and GPUs that it takes."""
     arguments: tuple[str, ...] = RUNG_ARGUMENTS
-    """Its parameters, by the names that engines/arguments.py lays out."""
+    """Its parameters, by the names that runtime/arguments.py lays out."""
     precision: str | None = None
     """What factors are rounded to before they are multiplied, as 'tf32', or what products are made of, as 'bf16x6'.
     None where factors are taken as they come. See `keeps`."""
@@ -455,7 +455,7 @@ class Kernel:
             ConfigError: nothing says how the kernel is launched, or what a parameter is; or a word is not understood.
             DtypeError: A, B and C have element types that there are no products of.
         """
-        from tilewright.kernels.sources import from_source  # noqa: PLC0415 which is made of this module
+        from tilewright.kernels.source.products import from_source  # noqa: PLC0415 which is made of this module
 
         return from_source(source, entry, defines, **words)
 

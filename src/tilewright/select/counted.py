@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from tilewright.kernels import find
 from tilewright.select.places import Flags, Floats, Numbers
-from tilewright.tables.cases import Case, same_speed_text
-from tilewright.tables.entry import ACCURATE_WITHIN, kept_by
-from tilewright.tables.table import Cells, Choice, Table, config_of
+from tilewright.select.tables.cases import Case, same_speed_text
+from tilewright.select.tables.entry import ACCURATE_WITHIN, kept_by
+from tilewright.select.tables.table import Cells, Choice, Table, config_of
 
 _Part = tuple[int, str, Cells, bool]
 """The number of a table, a case's text, its measurements there, and whether it is the case that is asked for, not the

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tilewright.analysis.cost import Sizes
 from tilewright.core.problem import Problem
 from tilewright.kernels.takes import Addresses
+from tilewright.select.cost.prediction import Sizes
 from tilewright.select.counted import Counted, that_count
 from tilewright.select.measured import tables_of
 from tilewright.select.orders import order_of
 from tilewright.select.places import FAR, LENGTH, Places
-from tilewright.tables.cases import Case
+from tilewright.select.tables.cases import Case
 
 _NEIGHBOURS = 8
 """Tabled problems that are asked."""

@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.analysis.comparing import CostModels
-from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.spec import PROMISES, Config
+from tilewright.select.cost.comparing import CostModels
+from tilewright.select.cost.prediction import CostModel, Sizes
 from tilewright.select.counted import Counted, that_count
 from tilewright.select.places import Flags, Floats, Numbers, Places
-from tilewright.tables import store
-from tilewright.tables.cases import Case
-from tilewright.tables.merging import NEAR, fewest
-from tilewright.tables.table import Table, config_of
+from tilewright.select.tables import store
+from tilewright.select.tables.cases import Case
+from tilewright.select.tables.merging import NEAR, fewest
+from tilewright.select.tables.table import Table, config_of
 
 _FALL = 0.02
 """A config has 1/e of the vote of the fastest on a problem where the logarithm of its time is larger by this much."""

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.analysis.cost import Sizes
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.tables.cases import Case, posed
+from tilewright.select.cost.prediction import Sizes
+from tilewright.select.tables.cases import Case, posed
 
 _OTHER_ALIGNMENT = 1 / 3
 """How far apart aligned and unaligned lines put two problems."""

@@ -13,7 +13,6 @@ from operator import itemgetter
 
 import numpy as np
 
-from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
 from tilewright.core.errors import DtypeError, TilewrightError
 from tilewright.core.gpus import Gpu, find_gpu
@@ -24,9 +23,10 @@ from tilewright.kernels.library.grouped_sm90 import kernel_for
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.select import orders
+from tilewright.select.cost.prediction import CostModel, Sizes
 from tilewright.select.measured import Measured, nearest_measured, shipped_factors
 from tilewright.select.places import FAR, LENGTH
-from tilewright.tables.cases import Case
+from tilewright.select.tables.cases import Case
 
 _NEIGHBOURS = 16
 """Tabled problems that are asked."""

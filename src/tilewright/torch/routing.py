@@ -24,8 +24,8 @@ from tilewright import front, on_gpu
 from tilewright.calls import Request, check_batch_invariant
 from tilewright.core.errors import LibraryError, ProblemError, TilewrightError
 from tilewright.core.problem import Scalars, promise_of
-from tilewright.engines import launcher
-from tilewright.engines.launcher import Launcher
+from tilewright.runtime import launcher
+from tilewright.runtime.launcher import Launcher
 from tilewright.torch.decisions import TF32, Decision, Expect, Options, Product, Report, decide, expect
 from tilewright.torch.shortcut import ADDENDS, Shortcut, ShortcutModule
 from tilewright.torch.shortcut import load as load_shortcut

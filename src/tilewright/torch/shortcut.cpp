@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "../engines/arrays.h"
+#include "../runtime/arrays.h"
 
 namespace {
 

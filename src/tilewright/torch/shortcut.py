@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 import torch
 
 from tilewright.core.errors import CompileError, EngineUnavailableError, MemoryFullError
-from tilewright.engines import extension
+from tilewright.runtime import extension
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
 

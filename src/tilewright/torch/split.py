@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tilewright.analysis.cost import predict
-from tilewright.analysis.dividing import Cuts, Division, Work, divide, pieces
 from tilewright.calls import Call, Rung, gpu_engine
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ArrayError, TilewrightError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.front import matmul
+from tilewright.select.cost.dividing import Cuts, Division, Work, divide, pieces
+from tilewright.select.cost.prediction import predict
 from tilewright.select.selector import select
 from tilewright.shapes import size
 
@@ -206,7 +206,7 @@ def _by_columns(tensor: Any) -> bool:
 
 def _copy(target: Any, source: Any, to: int, of: int, stream: Any) -> None:
     """Start to copy a matrix between two GPUs, in a stream."""
-    from tilewright.engines.peers import copy_lines  # noqa: PLC0415 - needs the CUDA bindings
+    from tilewright.runtime.peers import copy_lines  # noqa: PLC0415 - needs the CUDA bindings
 
     if _by_columns(target):
         target, source = target.T, source.T

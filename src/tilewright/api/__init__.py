@@ -1,0 +1,1 @@
+"""matmul, plan, prepare, grouped_matmul: from arrays to a plan and its launch."""

@@ -1,0 +1,225 @@
+"""Writes C++ for one PTX instruction: what the instructions' own modules have in common."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tilewright.emulator.ptx.parse import (
+    Address,
+    Group,
+    Instruction,
+    Name,
+    Not,
+    Number,
+    Operand,
+    Parameter,
+    Special,
+    UnknownError,
+)
+
+TYPES = {
+    "pred": "bool",
+    **dict.fromkeys(("b8", "u8"), "unsigned char"),
+    "s8": "signed char",
+    **dict.fromkeys(("b16", "u16"), "unsigned short"),
+    "s16": "short",
+    **dict.fromkeys(("b32", "u32"), "unsigned"),
+    "s32": "int",
+    **dict.fromkeys(("b64", "u64"), "unsigned long long"),
+    "s64": "long long",
+    "f32": "float",
+    "f64": "double",
+    "f16": "__half",
+    "f16x2": "__half2",
+    "bf16": "__nv_bfloat16",
+    "bf16x2": "__nv_bfloat162",
+}
+"""In C++, by their names in PTX."""
+
+SPECIAL = {
+    **{
+        f"{name}.{axis}": f"{whole}.{axis}"
+        for name, whole in (("tid", "threadIdx"), ("ntid", "blockDim"), ("ctaid", "blockIdx"), ("nctaid", "gridDim"))
+        for axis in "xyz"
+    },
+    "laneid": "simt_thread()->lane",
+    "warpid": "simt::ptx::warp()",
+    "nwarpid": "(simt::ptx::block_threads() + 31) / 32",
+    "lanemask_eq": "(1u << simt_thread()->lane)",
+    "lanemask_lt": "((1u << simt_thread()->lane) - 1)",
+    "lanemask_le": "((2u << simt_thread()->lane) - 1)",
+    "lanemask_gt": "~((2u << simt_thread()->lane) - 1)",
+    "lanemask_ge": "~((1u << simt_thread()->lane) - 1)",
+    "cluster_ctarank": "simt_thread()->block->rank",
+    "clock": "unsigned(clock())",
+    "clock64": "clock64()",
+    "globaltimer": "clock64()",
+}
+"""Registers of the machine, in C++."""
+
+
+@dataclass
+class Writer:
+    """An instruction whose C++ is being written."""
+
+    instruction: Instruction
+    modifiers: list[str]
+    """The parts of its name that nobody has understood so far."""
+    written: Sequence[bool]
+    """Of the statement's operands, which are outputs."""
+    kinds: Mapping[str, str]
+    """Types of the registers that the statement declares."""
+    by_place: set[int]
+    """Those of the statement's inputs that are needed where they lie, to be added to."""
+    operands: tuple[Operand, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.operands = self.instruction.operands
+
+    @property
+    def place(self) -> str:
+        """Where it is called, for messages."""
+        return f'SIMT_PTX_PLACE("{self.instruction.opcode}")'
+
+    def unknown(self, what: str = "") -> UnknownError:
+        """For a form of the instruction that is not there."""
+        return UnknownError(f"{self.instruction.opcode}{what and f' {what}'}")
+
+    def take(self, *names: str) -> str:
+        """The modifier that the instruction has of these, or ''."""
+        found = next((one for one in self.modifiers if one in names), "")
+        if found:
+            self.modifiers.remove(found)
+        return found
+
+    def ignore(self, *names: str) -> None:
+        """Modifiers that change nothing here."""
+        self.modifiers = [one for one in self.modifiers if one not in names and not one.startswith("L1::")]
+
+    def types(self) -> list[str]:
+        """Its types, in their order."""
+        found = [one for one in self.modifiers if one in TYPES]
+        self.modifiers = [one for one in self.modifiers if one not in TYPES]
+        return found
+
+    def done(self, least: int, most: int = 0) -> None:
+        """That all modifiers are understood, and there are this many operands."""
+        if self.modifiers:
+            raise self.unknown(f"(its .{self.modifiers[0]})")
+        if not least <= len(self.operands) <= max(least, most):
+            raise self.unknown(f"with {len(self.operands)} operands")
+
+    def value(self, operand: Operand, kind: str = "u32") -> str:
+        """An operand's value as this type."""
+        of = TYPES[kind]
+        if isinstance(operand, Not):
+            return f"!{self.value(operand.of, 'pred')}"
+        if isinstance(operand, Number):
+            return _number(operand.text, of)
+        if isinstance(operand, Special):
+            if operand.name not in SPECIAL:
+                raise UnknownError(f"%{operand.name}")
+            return f"simt::ptx::get<{of}>({SPECIAL[operand.name]})"
+        return f"simt::ptx::get<{of}>({self.register(operand)})"
+
+    def register(self, operand: Operand) -> str:
+        """The C++ variable that is a register."""
+        if isinstance(operand, Parameter):
+            if operand.number >= len(self.written):
+                raise self.unknown(f"with %{operand.number}, which the statement has not")
+            return f"simt_ptx_{operand.number}"
+        if isinstance(operand, Name) and operand.name.startswith("simt_ptx_"):
+            return operand.name
+        raise self.unknown(f"with {operand.name if isinstance(operand, Name) else 'an operand'} that is no register")
+
+    def put(self, operand: Operand, value: str) -> str:
+        """An assignment."""
+        if isinstance(operand, Name) and operand.name == "_":
+            return f"(void)({value});"
+        if isinstance(operand, Parameter) and not (operand.number < len(self.written) and self.written[operand.number]):
+            raise self.unknown(f"that writes %{operand.number}, which is no output")
+        return f"simt::ptx::set({self.register(operand)}, {value});"
+
+    def parts(self, operand: Operand, count: int = 0) -> tuple[Operand, ...]:
+        """The registers of a vector, of which there are this many if that is not 0."""
+        parts = operand.parts if isinstance(operand, Group) else (operand,)
+        if count and len(parts) != count:
+            raise self.unknown(f"with {len(parts)} registers where it takes {count}")
+        return parts
+
+    def address(self, operand: Operand) -> Address:
+        """An operand in brackets."""
+        if not isinstance(operand, Address):
+            raise self.unknown("with no address in brackets")
+        return operand
+
+    def generic(self, operand: Operand) -> str:
+        """A pointer to global memory, or a generic one."""
+        return f"simt::ptx::at({self._sum(operand, 'u64')})"
+
+    def shared(self, operand: Operand) -> str:
+        """A pointer to shared memory."""
+        return f"simt::ptx::at_shared({self.place}, {self.shared_number(operand)})"
+
+    def shared_number(self, operand: Operand) -> str:
+        """An address in shared memory, of 32 bits."""
+        return self._sum(operand, "u32")
+
+    def _sum(self, operand: Operand, kind: str) -> str:
+        """An address as a number of this type."""
+        address = self.address(operand)
+        numbers = [self.value(one, kind) for one in (address.base, *address.added)]
+        return " + ".join([*numbers, *([str(address.offset)] if address.offset else [])])
+
+
+Handler = Callable[[Writer], str]
+
+HANDLERS: dict[str, Handler] = {}
+"""What writes an instruction, by the beginning of its name."""
+
+
+def instruction(*names: str) -> Callable[[Handler], Handler]:
+    """Enter a function that writes the C++ of instructions."""
+
+    def enter(handler: Handler) -> Handler:
+        HANDLERS.update(dict.fromkeys(names, handler))
+        return handler
+
+    return enter
+
+
+class _Given(NamedTuple):
+    """An operand in a text: as `{0}` its value, as `{0:shared}` a pointer to shared memory."""
+
+    writer: Writer
+    operand: Operand
+
+    def __format__(self, kind: str) -> str:
+        return self.writer.shared(self.operand) if kind == "shared" else self.writer.value(self.operand)
+
+
+def call(name: str, operands: int, text: str, *ignored: str) -> None:
+    """Enter an instruction that has one form.
+
+    Args:
+        name: the beginning of its name.
+        operands: how many it has.
+        text: its C++, in which `{0}` is the first operand, and `{place}` where it is called.
+        ignored: modifiers that change nothing.
+    """
+
+    def write(w: Writer) -> str:
+        if ignored:
+            w.ignore(*ignored)
+        w.done(operands)
+        return text.format(*(_Given(w, one) for one in w.operands), place=w.place)
+
+    HANDLERS[name] = write
+
+
+def _number(text: str, of: str) -> str:
+    digits = text.rstrip("U")
+    if text[:2].lower() in ("0f", "0d"):
+        host, bits = ("simt::HostFloat", f"0x{text[2:]}u") if text[1] in "fF" else ("double", f"0x{text[2:]}ull")
+        return f"simt::ptx::get<{of}>(simt::bit_cast<{host}>({bits}))"
+    return f"{of}({digits})" if " " not in of else f"static_cast<{of}>({digits})"

@@ -1,0 +1,302 @@
+"""Compiled code on disk, shared by the engines: safe under several processes, against damaged entries, and against code
+that others could have written (own_folders.py)."""
+
+import atexit
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+import platformdirs
+
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.files import put
+from tilewright.runtime.own_folders import OwnFolder, UnsafeError, make, open_own, writable_by_others
+
+FOLDER_VARIABLE = "TILEWRIGHT_CACHE"
+"""Environment variable that names another cache folder."""
+
+_SPARE_VARIABLE = "_TILEWRIGHT_SPARE_CACHE"
+"""Environment variable by which processes that this one starts know of the folder that serves for the cache's."""
+
+_SCRATCH = "tilewright-build-"
+"""How the names of temporary folders begin."""
+
+_State = tuple[int, ...]
+
+T = TypeVar("T")
+
+_ABANDONED_S = 24 * 3600.0
+"""Temporary files and folders that are older belong to processes that were killed: no compiler takes so long."""
+
+_SETTLED_NS = 60 * 10**9
+"""A file that is older has been loaded by a process that found it."""
+
+
+def key(*parts: object) -> str:
+    """A name for what these parts (source text, options, versions) compile to."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(repr(part).encode() + b"\0")
+    return digest.hexdigest()[:32]
+
+
+def texts_key(place: Path, *suffixes: str) -> str:
+    """A name for the files in a folder and below that end so: their names and contents. Files are read again only
+    where the system says that they have changed."""
+    return _key_of(tuple(_states(str(place), "", suffixes or ("",))))
+
+
+def _states(place: str, within: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, str, _State]]:
+    """Path, name within the folder, and state of each of these files, in the order of names."""
+    with os.scandir(place) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_dir():
+                yield from _states(entry.path, f"{within}{entry.name}/", suffixes)
+            elif entry.name.endswith(suffixes):
+                yield entry.path, within + entry.name, _state(entry.stat())
+
+
+@lru_cache(maxsize=64)
+def _key_of(files: tuple[tuple[str, str, _State], ...]) -> str:
+    return key(*((name, Path(path).read_bytes()) for path, name, _ in files))
+
+
+def _state(of: os.stat_result) -> _State:
+    """What changes with a file's content."""
+    return of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns
+
+
+def folder() -> Path:
+    """The cache folder: $TILEWRIGHT_CACHE, or the user's cache folder; it need not exist yet."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return Path(named) if named else platformdirs.user_cache_path("tilewright")
+
+
+def find(name: str, suffix: str) -> Path | None:
+    """The file of an entry, or None where there is none that is whole and this user's own.
+
+    The path leads through the open folder, so that nobody can put another file in its place.
+    """
+    for place in _readable(folder()):
+        with contextlib.suppress(OSError):
+            if found := _found(place, name, suffix):
+                return found
+    return None
+
+
+def store(name: str, suffix: str, data: bytes) -> Path:
+    """Write an entry and return its file; where another process was faster, that one's.
+
+    The file's name carries a digest of its content, and it appears under that name only once it is
+    whole: a reader never sees half an entry, and a damaged one is not taken for a good one.
+
+    Raises:
+        EngineUnavailableError: neither the cache folder nor that of temporary files can be written, or both are full.
+    """
+    file = _file_name(name, data, suffix)
+    try:
+        place = _writable(folder())
+        _sweep(place.path)
+        try:
+            return _put(place, name, suffix, file, data)
+        except OSError as error:
+            return _put(_spare(folder(), error), name, suffix, file, data)
+    except OSError as error:
+        raise EngineUnavailableError(
+            f"cannot write compiled code: {error.strerror}. Set {FOLDER_VARIABLE} or TMPDIR to a folder with room."
+        ) from error
+
+
+def drop(entry: Path) -> None:
+    """Remove an entry that is of no use here, as code that does not load. What is no entry stays."""
+    if any(entry.parent.parent == place.path for place in _readable(folder())):
+        with contextlib.suppress(OSError):
+            entry.unlink()
+
+
+def loaded(make: Callable[[], Path], load: Callable[[Path], T], refused: type[Exception]) -> T:
+    """What an entry holds. One that does not load, as that of another kind of machine, is removed, and made anew.
+
+    Args:
+        make: makes the entry, or finds it.
+        load: loads it.
+        refused: what `load` raises where it cannot.
+    """
+    entry = make()
+    try:
+        return load(entry)
+    except refused:
+        drop(entry)
+    return load(make())
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """In a `with` block: a temporary folder. If this process is killed in it, a later one removes the folder."""
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH) as temporary:
+        yield Path(temporary)
+
+
+@lru_cache
+def _sweep(place: Path) -> None:
+    """Remove what processes of this user that were killed left behind, once in a process."""
+    oldest = time.time() - _ABANDONED_S
+    for path in (*place.glob("*/.*.part"), *Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*")):
+        with contextlib.suppress(OSError):
+            state = path.lstat()
+            if state.st_mtime < oldest and state.st_uid == os.geteuid():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _shelf(name: str) -> str:
+    """The folder, one of many, that holds an entry: looking into one with thousands of files takes milliseconds."""
+    return name[-2:]
+
+
+def _found(place: OwnFolder, name: str, suffix: str) -> Path | None:
+    """The file of an entry in a cache folder; what is there under its name and is not whole is removed.
+
+    Raises:
+        OSError: there is no folder for it.
+        UnsafeError: others could have written what lies in that.
+    """
+    shelf = f"{place.path}/{_shelf(name)}"
+    with os.scandir(shelf) as entries:
+        files = [one for one in entries if one.name.endswith(suffix) and one.name.startswith(f"{name}-")]
+    if files and (why := writable_by_others(os.lstat(shelf))):
+        raise UnsafeError(f"{place.place / _shelf(name)}: {why}")
+    found: list[tuple[int, str]] = []
+    for file in files:
+        with contextlib.suppress(OSError):
+            state = file.stat(follow_symlinks=False)
+            if _is_own(file, state, place) and _is_whole(file.path, name, suffix, _state(state)):
+                found.append((state.st_mtime_ns, file.path))
+            else:
+                Path(file.path).unlink()
+    if len(found) > 1:
+        _remove_doubles(found)
+    return Path(min(found)[1]) if found else None
+
+
+def _is_own(file: os.DirEntry[str], state: os.stat_result, place: OwnFolder) -> bool:
+    """Whether nobody else can have written a file; where somebody can, that is said once."""
+    why = writable_by_others(state) if stat.S_ISREG(state.st_mode) else "it is a link, or no file"
+    if why and not _planted:
+        _planted.append(file.name)
+        warnings.warn(
+            f"the cache {place.place} had {file.name}, which is not loaded but compiled anew: {why}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return not why
+
+
+def _remove_doubles(found: list[tuple[int, str]]) -> None:
+    """Leave the oldest of several files of an entry, which processes compiled at the same time."""
+    settled = time.time_ns() - _SETTLED_NS
+    for changed, path in sorted(found)[1:]:
+        if changed < settled:
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
+
+
+def _put(place: OwnFolder, name: str, suffix: str, file: str, data: bytes) -> Path:
+    """Write an entry into a cache folder, if it is not there by now."""
+    shelf = place.path / _shelf(name)
+    with contextlib.suppress(FileExistsError):
+        shelf.mkdir(0o700)
+    if found := _found(place, name, suffix):
+        return found
+    put(shelf / file, data)
+    return shelf / file
+
+
+@lru_cache(maxsize=1024)
+def _is_whole(path: str, name: str, suffix: str, _of: _State) -> bool:
+    return Path(path).name == _file_name(name, Path(path).read_bytes(), suffix)
+
+
+def _file_name(name: str, data: bytes, suffix: str) -> str:
+    return f"{name}-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
+
+
+_planted: list[str] = []
+"""The first file that somebody else could have written, once that has been said."""
+
+_opened: dict[Path, OwnFolder] = {}
+"""Cache folders that this process reads."""
+
+_spares: dict[Path, OwnFolder] = {}
+"""For cache folders that cannot be used, the folder that entries are written to in this process."""
+
+
+def _forget() -> None:
+    """In a process that was forked: paths of open folders are the parent's, which may end."""
+    for known in (_opened, _spares):
+        known.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _own(place: Path) -> OwnFolder | None:
+    """The folder itself; None where it is missing, and, with a warning, where it cannot be used."""
+    opened = _opened.get(place)
+    if opened is None or not opened.is_there():
+        try:
+            opened = _opened[place] = open_own(place)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            _spare(place, error)
+            return None
+    return opened
+
+
+def _readable(place: Path) -> list[OwnFolder]:
+    """The folders that entries are looked for in."""
+    return [one for one in (_own(place), _spares.get(place)) if one]
+
+
+def _writable(place: Path) -> OwnFolder:
+    """The folder itself where it can be made and used, else one for this process alone, with a warning."""
+    if place not in _spares:
+        try:
+            make(place)
+        except OSError as error:
+            return _spare(place, error)
+        if own := _own(place):
+            return own
+    return _spare(place)
+
+
+def _spare(place: Path, error: OSError | None = None) -> OwnFolder:
+    """Have a folder of this process serve for one that cannot be used, with a warning, and return it."""
+    if place in _spares and _spares[place].is_there():
+        return _spares[place]
+    of, _, inherited = os.environ.get(_SPARE_VARIABLE, "").partition("\n")
+    if of == str(place):
+        with contextlib.suppress(OSError):
+            _spares[place] = open_own(Path(inherited))
+            return _spares[place]
+    if error:
+        warnings.warn(
+            f"cannot use the cache folder {place} ({error.strerror}); compiled kernels will not outlive this process. "
+            f"Set {FOLDER_VARIABLE} to a folder that is yours alone and can be written.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    spare = Path(tempfile.mkdtemp(prefix=_SCRATCH))
+    atexit.register(shutil.rmtree, spare, ignore_errors=True)
+    _spares[place] = open_own(spare)
+    os.environ[_SPARE_VARIABLE] = f"{place}\n{spare}"
+    return _spares[place]

@@ -1,0 +1,46 @@
+"""What a block of a kernel asks of a multiprocessor: room, and cycles for one step along k, whatever the problem."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.core.gpus import Gpu
+from tilewright.kernels.families import Copying, Staging, Streaming, Thin, Warpgroups, Warps
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Variant
+from tilewright.runtime.base import CompileReport
+from tilewright.select.cost.models import copying, staging, streaming, thin, warpgroups, warps
+from tilewright.select.cost.models.block import Asked, Demand, Footprint, Needs
+from tilewright.select.cost.occupancy import occupancy
+
+_MODELS: Mapping[type, Any] = {
+    Staging: staging, Copying: copying, Streaming: streaming, Thin: thin, Warpgroups: warpgroups, Warps: warps,
+}  # fmt: skip
+"""By family, the module with its `needs` and its `footprint`."""
+
+
+def footprint(
+    kernel: Kernel,
+    config: Config,
+    gpu: Gpu,
+    variant: Variant,
+    report: CompileReport | None = None,
+    starts: tuple[int, int] = warpgroups.WHOLE_LINES,
+    demand: Demand | None = None,
+) -> Footprint:
+    """What a kernel with a config asks of a GPU, by its family; registers are estimated where there is no report.
+
+    starts: the bytes at multiples of which rows (or columns) of A and of B start, at most a line's.
+    demand: what was counted of a kernel of the family `Staging`; without, it is estimated.
+    """
+    sm, family, bundle = gpu.multiprocessor, kernel.cost, kernel.bundle(config)
+    model = _MODELS[type(family)]
+    if report is not None and report.registers is not None:
+        needs = Needs(report.registers, report.spill_bytes or 0, report.shared_bytes or 0)
+    else:
+        needs = model.needs(kernel, family, config, sm, variant.layout)
+    shared_bytes = bundle * kernel.shared_bytes(config, variant.layout) + needs.static_shared_bytes
+    room = occupancy(sm, kernel.threads(config), needs.registers, shared_bytes, bundle)
+    found: Footprint = model.footprint(
+        Asked(kernel, config, sm, variant, room, needs.spill_bytes, starts, demand), family
+    )
+    return found

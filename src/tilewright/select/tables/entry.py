@@ -1,0 +1,126 @@
+"""Entries of tuned tables: one kernel with one config, measured on one problem."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.core.errors import KernelNotFoundError
+from tilewright.core.problem import Shaped
+from tilewright.kernels import find, recorded
+from tilewright.kernels.spec import PROMISES, Kernel
+from tilewright.select.tables.cases import Case
+
+ACCURATE_WITHIN = 1.5
+"""How many times cuBLAS's error a kernel may err, to be preferred. Where cuBLAS splits k, its sums are shorter ones."""
+
+Shape = tuple[int, int, int, int, str]
+"""m, n, k, batch and case of a problem."""
+
+Choice = tuple[str, tuple[tuple[str, int], ...]]
+"""A kernel's name, and its parameters in the order of their names."""
+
+
+@dataclass(frozen=True)
+class Entry(Shaped):
+    """One kernel with one config, measured on one problem."""
+
+    m: int
+    n: int
+    k: int
+    case: str
+    """Orders, element types and epilogue, as `timed_case` has them."""
+    kernel: str
+    config: Mapping[str, int]
+    gflops: float
+    """By `Timed.usual_us`: of runs back to back and of runs after other work, where both were measured."""
+    baseline_gflops: float | None = None
+    """cuBLAS's speed in the same run: in TF32 next to kernels that round to it."""
+    error_ratio: float | None = None
+    """Its error over cuBLAS's, against float64 on the same operands."""
+    revision: str | None = None
+    """Revision of the source that was measured."""
+    apart: bool = False
+    """Whether runs after other work were measured."""
+    batch: int = 1
+
+    @property
+    def problem(self) -> Shape:
+        """What was computed: m, n, k, batch and case."""
+        return self.m, self.n, self.k, self.batch, self.case
+
+    @property
+    def dtype(self) -> str:
+        """Element type of the factors."""
+        return Case.parse(self.case).factors
+
+    @property
+    def work(self) -> int:
+        """Multiply-adds."""
+        return self.batch * self.m * self.n * self.k
+
+    @property
+    def accurate(self) -> bool:
+        """Whether its error is known to be at most `ACCURATE_WITHIN` times cuBLAS's, or not known at all.
+
+        A kernel that keeps less than float32's promise counts as accurate: it is picked only where that is asked for.
+        """
+        return self.error_ratio is None or self.error_ratio <= ACCURATE_WITHIN or not self.keeps(None)
+
+    def keeps(self, promise: str | None) -> bool:
+        """Whether its kernel keeps what a problem promises: `Kernel.keeps`. One that no longer exists does."""
+        return promise in kept_by(self.kernel)
+
+    def adds_in(self, order: str | None) -> bool:
+        """Whether its config has an order of sums, `Kernel.sum_order`; every one has where that is None."""
+        return order is None or order_of(self.kernel, tuple(self.config.items())) == order
+
+    @property
+    def time_us(self) -> float:
+        """Microseconds of a run."""
+        return 2 * self.work / self.gflops / 1e3
+
+    @property
+    def choice(self) -> Choice:
+        """Kernel and config."""
+        return self.kernel, tuple(sorted(self.config.items()))
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What a newer entry replaces: problem, kernel and config."""
+        return (*self.problem, *self.choice)
+
+
+def rank(entry: Entry) -> tuple[bool, float]:
+    """The smallest is the best: what errs little comes before what errs much, then the fastest."""
+    return not entry.accurate, -entry.gflops
+
+
+def best_by_problem(entries: Iterable[Entry]) -> dict[Shape, Entry]:
+    """The fastest entry of each problem, of those that err little if some do."""
+    best: dict[Shape, Entry] = {}
+    for entry in sorted(entries, key=rank):
+        best.setdefault(entry.problem, entry)
+    return best
+
+
+@lru_cache
+def kept_by(kernel: str) -> tuple[str | None, ...]:
+    """The promises that a kernel keeps; all of them where there is no such kernel any more."""
+    found = found_kernel(kernel)
+    return tuple(promise for promise in PROMISES if found is None or found.keeps(promise))
+
+
+@lru_cache(maxsize=4096)
+def order_of(kernel: str, config: tuple[tuple[str, int], ...]) -> str | None:
+    """A config's order of sums; None where it has none, or there is no such kernel or config any more."""
+    now, found = recorded(kernel, dict(config)), found_kernel(kernel)
+    return None if now is None or found is None else found.sum_order(now)
+
+
+@lru_cache
+def found_kernel(name: str) -> Kernel | None:
+    """The kernel of this name; None where there is none any more."""
+    try:
+        return find(name)
+    except KernelNotFoundError:
+        return None

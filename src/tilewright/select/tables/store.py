@@ -1,0 +1,92 @@
+"""Where tables lie: those that ship with the package, and the user's own, which come first."""
+
+import os
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import platformdirs
+
+from tilewright.core.errors import RecordsError
+from tilewright.core.gpus import Gpu, find_gpu
+from tilewright.kernels.spec import Config, Kernel, valid_configs
+from tilewright.select.tables.entry import Entry
+from tilewright.select.tables.table import Table, config_of, file_name
+
+FOLDER_VARIABLE = "TILEWRIGHT_TABLES"
+"""Environment variable that names another folder for the user's tables."""
+
+SHIPPED = Path(__file__).parent
+
+
+def user_folder() -> Path:
+    """The folder of the user's tables: $TILEWRIGHT_TABLES, or one in the user's data folder; it need not exist yet."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return Path(named) if named else platformdirs.user_data_path("tilewright") / "tables"
+
+
+@lru_cache
+def load(gpu: str) -> tuple[Table, ...]:
+    """The tables of a GPU, the user's before the shipped one; read once in a process.
+
+    A user's table is given in today's parameters. One that cannot be read is warned of and left out.
+    """
+    found = [table for table in shipped() if table.gpu == gpu]
+    path = user_folder() / file_name(gpu)
+    if path.is_file():
+        try:
+            found.insert(0, Table.load(path).of_today())
+        except RecordsError as error:
+            warnings.warn(f"a table is left out: {error}", RuntimeWarning, stacklevel=2)
+    return tuple(found)
+
+
+@lru_cache
+def shipped() -> tuple[Table, ...]:
+    """Every table that ships with the package."""
+    return tuple(Table.load(path) for path in sorted(path for path in SHIPPED.iterdir() if path.suffix == ".json"))
+
+
+def device_of(gpu: Gpu) -> str:
+    """What the driver calls a GPU: its name in the table of it that ships, if one does, and else its name here."""
+    return next((table.gpu for table in shipped() if find_gpu(table.gpu, table.capability) == gpu), gpu.name)
+
+
+def save(gpu: str, capability: tuple[int, int], entries: Sequence[Entry]) -> Path:
+    """Add entries to the user's table of a GPU, and return its file. A damaged table is set aside, with a warning.
+
+    Raises:
+        RecordsError: the file cannot be written.
+    """
+    path = user_folder() / file_name(gpu)
+    table = Table(gpu, capability)
+    if path.exists():
+        try:
+            table = Table.load(path)
+        except RecordsError as error:
+            aside = path.with_suffix(".damaged")
+            path.replace(aside)
+            warnings.warn(f"the table is begun anew, the old one is now {aside}: {error}", RuntimeWarning, stacklevel=2)
+    table.merged(entries).save(path)
+    load.cache_clear()
+    return path
+
+
+def shipped_configs(kernel: Kernel) -> list[Config]:
+    """Configs of a kernel that ship, each once: its default, its presets, what was tuned for GPUs, and those of shipped
+    tables. Of a kernel from a source file the default and presets."""
+    own = list(valid_configs(kernel, ({}, *kernel.presets.values(), *kernel.tuned.values())))
+    tabled = () if kernel.foreign else _tabled().get(kernel.name, ())
+    return list(dict.fromkeys((*own, *tabled)))
+
+
+@lru_cache
+def _tabled() -> Mapping[str, Sequence[Config]]:
+    """Configs that shipped tables name, by the kernel's name."""
+    found = defaultdict(list)
+    for table in shipped():
+        for choice in table.choices:
+            found[choice[0]].append(config_of(choice))
+    return found

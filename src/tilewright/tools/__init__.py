@@ -1,0 +1,1 @@
+"""What the commands do, and the command line above that."""

@@ -1,0 +1,129 @@
+"""A case of a check: a problem, its scalars and values, and the config that it runs with."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.hardware import round_up
+from tilewright.core.problem import UNSCALED, Layout, Problem, Scalars, orders
+from tilewright.emulator.check import is_vast
+from tilewright.emulator.engine import MULTIPROCESSORS
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import VECTOR_BYTES
+
+MANY = 12
+"""Multiprocessors that share two tiles: more than the emulator has, so that partial sums are added in several steps."""
+
+_GROUPS = 4
+"""Groups of a grouped product."""
+
+NAN, INFINITY, TINY = "NaN", "infinity", "tiny"
+VALUES = {
+    NAN: "NaN in A and in C",
+    INFINITY: "infinities in A and in B",
+    TINY: "products that float32 holds with fewer bits",
+}
+"""Values of elements besides random numbers, in words."""
+
+INFINITE, NEAR_OVERFLOW, FAR_ABOVE = 128, 126, 60
+UNFIT = {
+    INFINITE: "an infinity in each factor",
+    NEAR_OVERFLOW: "an element near overflow",
+    FAR_ABOVE: "an element far above all others",
+}
+"""By exponent. Kernels of terms put the first on a list. No term holds the second: they multiply in float32. Next to
+the last, scaled terms lose bits of all others, so that they look for small sums and find them."""
+
+
+class Case(NamedTuple):
+    """One run of a check."""
+
+    problem: Problem
+    scalars: Scalars
+    config: Mapping[str, int]
+    multiprocessors: int = MULTIPROCESSORS
+    """For how many of them the launch is made."""
+    sampled: bool = False
+    """Whether some of the blocks run, on matrices that no memory holds (`check_sample`)."""
+    unfit: int | None = None
+    """The exponent of an element that terms may not hold, one of `UNFIT`."""
+    kept: str | None = None
+    """The operand, A or B, whose copy is made by a launch of its own."""
+    values: str = ""
+    """One of `VALUES`, which some elements have; if empty, all are random numbers."""
+
+
+def in_words(case: Case, kernel: Kernel, config: Config) -> str:
+    """A case in words, for messages; its config and what else all cases of a kernel may share only where it differs."""
+    problem, usual = case.problem, kernel.takes.arithmetic()
+    words = [problem.shape, *([problem.layout] if problem.layout != "NN" else []), f"beta {case.scalars.beta:g}"]
+    if problem.dtype != usual.factors or problem.dtype_b != problem.dtype:
+        words.append(f"factors of {' and '.join(dict.fromkeys((problem.dtype, problem.dtype_b)))}")
+    if problem.result != kernel.takes.arithmetic(problem.dtype).result:
+        words.append(f"results of {problem.result}")
+    words += filter(None, (str(problem.epilogue).replace("+", " and "),))
+    if problem.scaling != kernel.takes.scaled(replace(problem, scaling=UNSCALED)).scaling:
+        words.append(str(problem.scaling))
+    if problem.batch > 1 and not problem.grouped:
+        sides = {"A": problem.a, "B": problem.b, "C": problem.addend}
+        words += [f"one {name} for all" for name, layout in sides.items() if not layout.batch_stride]
+    gaps = problem.d.ld != problem.n
+    said = (
+        (gaps and is_vast(problem), f"{problem.d.ld} elements from row to row"),
+        (gaps and not is_vast(problem), "aligned rows"),
+        (problem.addend != problem.d, "C apart from D"),
+        (case.unfit is not None, UNFIT.get(case.unfit or 0, "")),
+        (case.values, VALUES.get(case.values, "")),
+        (case.kept, f"a copy of {case.kept} that is kept"),
+        (case.multiprocessors != MULTIPROCESSORS, f"{case.multiprocessors} multiprocessors"),
+        (case.scalars.alpha == 0, "alpha 0"),
+    )
+    words += [text for holds, text in said if holds]
+    words += [f"{name}={value}" for name, value in case.config.items() if config[name] != value]
+    return ", ".join(words)
+
+
+def problem_of(kernel: Kernel, problem: Problem, dtype: str = "") -> Problem:
+    """A problem of which sizes and orders are given, as a kernel takes it: its element types, scales and groups, and
+    a B for each group."""
+    takes = kernel.takes
+    count = _GROUPS if takes.grouped else problem.batch
+    arithmetic, b = takes.arithmetic(dtype), problem.b._replace(batch_stride=None)
+    return takes.scaled(replace(problem, arithmetic=arithmetic, batch=count, b=b, grouped=takes.grouped))
+
+
+def posed(
+    kernel: Kernel,
+    shape: tuple[int, int, int],
+    dtype: str,
+    layout: str,
+    aligned: bool = False,
+    batch: int = 1,
+) -> Problem:
+    """A problem of these sizes and orders, as a kernel takes it: the element types (of the factors, if any is given),
+    scales and groups that it has; aligned: with lines that begin at multiples of 16 bytes."""
+    a, b = orders(layout)
+    problem = problem_of(kernel, Problem(*shape, batch=batch, a=a, b=b), dtype)
+    if aligned:
+        a, b = aligned_lines(problem.a, problem.dtype), aligned_lines(problem.b, problem.dtype_b)
+        problem = replace(problem, a=a, b=b, c=None, d=aligned_lines(problem.d, problem.result))
+    return problem
+
+
+def aligned_lines(layout: Layout, dtype: str) -> Layout:
+    """A layout with lines that begin at multiples of 16 bytes."""
+    vector = VECTOR_BYTES // ITEM_BYTES[dtype]
+    return layout._replace(ld=round_up(layout.ld, vector), batch_stride=None)
+
+
+def shares_tiles(kernel: Kernel, config: Config) -> bool:
+    """Whether `MANY` multiprocessors share two tiles."""
+    shared = posed(kernel, shared_sizes(kernel, config), "", "NN")
+    return bool(kernel.workspace_bytes and kernel.workspace_bytes(shared, config, MANY))
+
+
+def shared_sizes(kernel: Kernel, config: Config) -> tuple[int, int, int]:
+    """Sizes of two tiles, neither of which is whole, with a step for each of many blocks."""
+    tile = kernel.tile(config)
+    return tile.m + tile.m // 2 + 1, max(tile.n - 3, 1), (MANY + 1) * tile.k - 5

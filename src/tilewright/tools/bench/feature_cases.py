@@ -1,0 +1,271 @@
+"""Cases that together have all that a kernel takes, and each value of a parameter that ships, in few launches."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
+from tilewright.core.hardware import ceil_div, round_up
+from tilewright.core.problem import (
+    ACTIVATIONS,
+    SCALED_BLOCK,
+    UNSCALED,
+    Arithmetic,
+    Epilogue,
+    Layout,
+    Problem,
+    Scalars,
+    Scale,
+    Scaling,
+)
+from tilewright.emulator.check import steps_in_flight
+from tilewright.emulator.engine import MULTIPROCESSORS
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.tools.bench.case import MANY, TINY, VALUES, Case, aligned_lines, posed, shared_sizes, shares_tiles
+
+Combination = Mapping[str, Any]
+"""A value of each axis, by the axis's name; of some axes while it is being made."""
+
+_NARROW_BYTES = 2
+"""Bytes of an element of results that the copy engine stores."""
+
+
+def feature_cases(
+    kernel: Kernel,
+    configs: Sequence[Config],
+    scalars: Sequence[Scalars],
+    factors: Sequence[str],
+    layouts: Sequence[str],
+) -> list[Case]:
+    """Cases that together have all that a kernel takes, in few launches (`cover`): each value of a parameter that
+    some config has, each element type, order, alignment, kind of scales, way of a batch, scalars, bias and activation,
+    C in place and apart from D, and elements of `VALUES`. Results that the copy engine stores come with each epilogue.
+    """
+    axes: dict[str, Sequence[Any]] = {
+        "config": _few(configs),
+        "factors": _factors(factors),
+        "result": kernel.takes.results[::-1],
+        # Finite ones alone where terms hold no others and nothing looks for them.
+        "values": ["", *VALUES] if kernel.notices or not kernel.multiplies_terms else ["", TINY],
+        "lines": _lines(kernel),
+        "layout": [layout for layout in layouts if layout in kernel.takes.layouts],
+        "scaling": _scalings(kernel),
+        "batch": _BATCHES if kernel.takes.batches and not kernel.takes.grouped else _BATCHES[:1],
+        "multiprocessors": (MULTIPROCESSORS, MANY) if kernel.workspace_bytes else (MULTIPROCESSORS,),
+        "apart": (False, True) if kernel.takes.separate_c else (False,),
+        "kept": (None, "A", "B") if _copies(kernel, configs) else (None,),
+        "scalars": scalars,
+        "activation": (None, *ACTIVATIONS) if kernel.takes.epilogue else (None,),
+        "bias": (None, "row", "column") if kernel.takes.epilogue else (None,),
+    }
+    stores = [by_engine for by_engine in (False, True) if any(_has_box(kernel, one) == by_engine for one in configs)]
+    axes = {"stored": stores, **axes}
+    of_epilogue = ("result", "apart", "scalars", "batch", "activation", "bias")
+    pairs = [("lines", axis) for axis in ("result", "apart", "scalars", "bias")] + [("result", "bias")]
+    pairs += [("multiprocessors", "lines")]
+    pairs += [("stored", axis) for axis in of_epilogue] if len(stores) > 1 else []
+    rows = cover(axes, partial(_fits, kernel, frozenset(axes)), pairs)
+    return [
+        Case(
+            _combined(kernel, row),
+            row["scalars"],
+            row["config"],
+            row["multiprocessors"],
+            kept=row["kept"],
+            values=row["values"],
+        )
+        for row in rows
+    ]
+
+
+_BATCHES = "one", "each", "one A", "one B", "one C"
+"""One product; a batch, of which every matrix is its own, or one serves all."""
+
+
+_ANYWHERE, _ALIGNED, _WHOLE, _DIVIDED = "anywhere", "aligned", "whole", "divided"
+"""Where lines of A, B, C and D begin: anywhere; at multiples of 16 bytes; and those of D are whole pieces of these; and
+tiles divide all sizes."""
+
+
+def _lines(kernel: Kernel) -> Sequence[str]:
+    takes = kernel.takes
+    if takes.aligned_result:
+        return (_WHOLE, _DIVIDED)
+    if takes.aligned:
+        return (_ALIGNED, _WHOLE, _DIVIDED)
+    return (_ANYWHERE, _ALIGNED, _WHOLE, _DIVIDED) if takes.gaps else (_ANYWHERE, _DIVIDED)
+
+
+def _few(configs: Sequence[Config]) -> list[Config]:
+    """Configs that together have each value of each parameter that some of them have; the first is the first given."""
+    left = {item for config in configs for item in config.items()}
+    found: list[Config] = []
+    while left:
+        best = max(configs, key=lambda config: len(left & set(config.items()))) if found else configs[0]
+        found.append(best)
+        left -= set(best.items())
+    return found
+
+
+def _factors(types: Sequence[str]) -> list[tuple[str, str]]:
+    """Element types of A and of B."""
+    found = [(one, one) for one in types]
+    return found + ([(FLOAT8[0], FLOAT8[1]), (FLOAT8[1], FLOAT8[0])] if set(FLOAT8) <= set(types) else [])
+
+
+def _scalings(kernel: Kernel) -> list[Scaling]:
+    tensor, line, deep, square = (Scale(kind) for kind in ("tensor", "line", "1x128", "128x128"))
+    if not set(kernel.takes.factors) & set(FLOAT8):
+        return [UNSCALED]
+    if kernel.takes.block_scales:
+        return [Scaling(deep, square), Scaling(square, square), Scaling(deep, tensor), Scaling(tensor, square)]
+    return [UNSCALED, Scaling(tensor, tensor), Scaling(line, line), Scaling(line, tensor), Scaling(tensor, line)]
+
+
+def _copies(kernel: Kernel, configs: Sequence[Config]) -> bool:
+    """Whether some config reads copies of A and B, which callers may keep."""
+    return not kernel.takes.grouped and any(kernel.relayouts(config) is not None for config in configs)
+
+
+def _has_box(kernel: Kernel, config: Config) -> bool:
+    """Whether the copy engine stores results of 16 bits, whose rows are whole pieces of 16 bytes."""
+    return bool(kernel.stored_box and kernel.stored_box(config, _NARROW_BYTES))
+
+
+def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
+    """Whether values of some axes can come together."""
+    result, (factors, _) = row.get("result"), row.get("factors", (None, None))
+    narrow = result is not None and ITEM_BYTES[result] == _NARROW_BYTES
+    has_box = "config" in row and _has_box(kernel, row["config"])
+    if row.get("stored"):
+        fits = (
+            (has_box or "config" not in row)
+            and (narrow or result is None)
+            and row.get("lines", _WHOLE) in (_WHOLE, _DIVIDED)
+        )
+    else:
+        fits = "stored" not in row or not (has_box and narrow and row.get("lines") in (_WHOLE, _DIVIDED))
+    if row.get("batch") == _BATCHES[-1]:
+        fits &= row.get("apart", True)
+    if row.get("multiprocessors") == MANY:
+        fits &= row.get("batch", _BATCHES[0]) == _BATCHES[0]
+        if "config" in row:
+            fits &= shares_tiles(kernel, row["config"])
+            fits &= row.get("lines") != _WHOLE or shared_sizes(kernel, row["config"])[1] >= VECTOR_BYTES
+        fits &= row.get("lines") != _DIVIDED
+    if row.get("values"):
+        fits &= result not in FLOAT8
+        if kernel.multiplies_terms:  # the way of float32 takes long
+            fits &= row.get("batch", _BATCHES[0]) == _BATCHES[0]
+    if row.get("values") == TINY:
+        fits &= factors in (None, "float32", "bfloat16") and result in (None, "float32")
+        fits &= row.get("bias") is None and row.get("activation") is None
+    if not fits:
+        return False
+    return axes > set(row) or kernel.refusal(_combined(kernel, row)) is None
+
+
+def _combined(kernel: Kernel, row: Combination) -> Problem:
+    """The problem of a combination of features: of a few tiles, with parts of tiles at the ends, and k that fills every
+    stage of a pipeline and begins anew. Where blocks go on from tile to tile, each has two, but for products of parts
+    of factors, which take several times as long."""
+    config, lines, batch, result = row["config"], row["lines"], row["batch"], row["result"]
+    factors, of_b = row["factors"]
+    tile, steps = kernel.tile(config), steps_in_flight(kernel, config) + 1
+    rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] and not kernel.multiplies_terms else tile.m
+    beyond = VECTOR_BYTES if lines == _WHOLE else 5
+    columns = tile.n if batch == _BATCHES[0] or kernel.cluster(config) > 1 else 0
+    m, n = rows + tile.m // 2 + 3, columns + round_up(ceil_div(tile.n, 2), VECTOR_BYTES) + beyond
+    k = max(steps * tile.k + tile.k // 2, SCALED_BLOCK if factors in FLOAT8 else 0) + 5
+    if lines == _DIVIDED:
+        m, n, k = rows + tile.m, columns or tile.n, round_up(steps, 2) * tile.k
+    count = 1 if batch == _BATCHES[0] else 2
+    if row["multiprocessors"] == MANY:
+        m, n, k = shared_sizes(kernel, config)
+        n = n // VECTOR_BYTES * VECTOR_BYTES if lines == _WHOLE else n
+    problem = replace(
+        posed(kernel, (m, n, k), factors, row["layout"], batch=count),
+        arithmetic=Arithmetic(factors, result, of_b=of_b),
+        epilogue=Epilogue(row["bias"], row["activation"]),
+        scaling=row["scaling"],
+        d=Layout(),
+        c=None,
+    )
+    a, b, c, d = problem.a, problem.b, problem.d, problem.d
+    if lines != _ANYWHERE:
+        a, b, c = aligned_lines(a, factors), aligned_lines(b, of_b), aligned_lines(d, result)
+        d = c
+    if row["apart"]:
+        c = d._replace(ld=d.ld + 2 * VECTOR_BYTES + (lines == _ANYWHERE), batch_stride=None)
+    a, b, c = (
+        one._replace(batch_stride=0) if batch == serves_all else one
+        for one, serves_all in zip((a, b, c), _BATCHES[2:], strict=True)
+    )
+    return replace(problem, a=a, b=b, d=d, c=c if row["apart"] else None)
+
+
+def cover(
+    axes: Mapping[str, Sequence[Any]], fits: Callable[[Combination], bool], pairs: Iterable[tuple[str, str]] = ()
+) -> list[dict[str, Any]]:
+    """Rows that together have every value of every axis, and every pair of values of some pairs of axes.
+
+    A row begins with something that none has yet. Of each other axis, in their order, it then takes the value that
+    makes the most new pairs with what it has, and of such the one that fewest rows have: so pairs of all other axes are
+    met too, as far as the rows last. The same arguments give the same rows.
+
+    Args:
+        axes: values of each, by its name; those that come first decide which values of the others fit.
+        fits: whether values may come together; also asked of rows that have values of some axes alone.
+        pairs: axes of which all pairs of values that fit are wanted.
+    """
+    order = {axis: place for place, axis in enumerate(axes)}
+    wanted = [{axis: value} for axis, values in axes.items() for value in values]
+    for one, other in pairs:
+        first, second = sorted((one, other), key=order.__getitem__)
+        wanted += [{first: a, second: b} for a in axes[first] for b in axes[second]]
+    met: Counter[Any] = Counter()
+    rows: list[dict[str, Any]] = []
+    for begin in wanted:
+        if _key_of(begin) in met or not fits(begin):
+            continue
+        row = _completed(begin, axes, fits, met, [_key_of(one) for one in wanted])
+        if row is not None:
+            rows.append(row)
+            met.update(_key_of({axis: value}) for axis, value in row.items())
+            met.update(map(frozenset, itertools.combinations(row.items(), 2)))
+    return rows
+
+
+def _completed(
+    begin: Combination,
+    axes: Mapping[str, Sequence[Any]],
+    fits: Callable[[Combination], bool],
+    met: Counter[Any],
+    wanted: Sequence[Any],
+) -> dict[str, Any] | None:
+    """The row that begins so; None where some axis has no value that fits."""
+    left = {one for one in wanted if one not in met}
+    row = dict(begin)
+    for axis, values in axes.items():
+        if axis in row:
+            continue
+
+        def new(value: Any, axis: str = axis) -> tuple[int, int, int]:
+            single = frozenset(((axis, value),))
+            made = [frozenset(((axis, value), (other, had))) for other, had in row.items()]
+            wanted = (single in left) + sum(pair in left for pair in made)
+            return wanted, sum(pair not in met for pair in made), -met[single]
+
+        possible = [value for value in values if fits({**row, axis: value})]
+        if not possible:
+            return None
+        row[axis] = max(possible, key=new)
+    return {axis: row[axis] for axis in axes}
+
+
+def _key_of(some: Combination) -> frozenset[tuple[str, Any]]:
+    return frozenset(some.items())

@@ -1,0 +1,239 @@
+"""The roofline: how fast each rung ran, over the operations that it makes of each byte, at each level of memory."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.core.gpus import Gpu
+from tilewright.core.hardware import ceil_div
+from tilewright.kernels.spec import numbered
+from tilewright.tools.report.figures.palette import ink_on, lane_color
+from tilewright.tools.report.figures.svg import ALARM, FAINT, INK, PALE, PAPER, SOFT, Drawing
+
+_WIDTH, _HEIGHT = 600.0, 420.0
+_RADIUS = 6.5
+_LEFT, _TOP = 58.0, 12.0
+_L1_BYTES_PER_CLOCK = 128
+"""Of a multiprocessor's L1 cache, on every GPU since compute capability 7.0 (NVIDIA's architecture white papers)."""
+_ROOFS = {"L1": "L1 and shared memory", "L2": "L2", "DRAM": "DRAM"}
+_LEGEND_GAP = 30.0
+_COLUMNS = (190.0, 250.0)
+"""Where the numbers of a column of the legend end, from its left edge."""
+_SECOND = 300.0
+"""Where the second column begins."""
+_INSET = (0.54, 0.50, 0.40, 0.40)
+"""Corner and extent of the enlarged part, as shares of the plot."""
+SHARED, L2, DRAM = "shared memory", "L2, measured", "DRAM, measured"
+"""Levels of memory, apart from what is asked of global memory."""
+_MARK = 3.4
+"""Half of the extent of a level's mark."""
+_CROWDED = 2.5
+"""Points at most this many times slower than the fastest are enlarged."""
+
+
+@dataclass(frozen=True)
+class LogScale:
+    """Both axes' ends, the plot's corner and extent in pixels, and where a value lies."""
+
+    low_x: float
+    high_x: float
+    low_y: float
+    high_y: float
+    left: float
+    top: float
+    width: float
+    height: float
+
+    def x(self, value: float) -> float:
+        """Pixels from the left."""
+        return self.left + self.width * math.log(value / self.low_x) / math.log(self.high_x / self.low_x)
+
+    def y(self, value: float) -> float:
+        """Pixels from the top."""
+        return self.top + self.height * (1 - math.log(value / self.low_y) / math.log(self.high_y / self.low_y))
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measured kernel."""
+
+    rung: int
+    name: str
+    intensity: float
+    """Operations for each byte of the sectors that its loads and stores ask of global memory."""
+    gflops: float
+    note: str = ""
+    """What else to say, as that it is predicted."""
+    levels: Mapping[str, float] = field(default_factory=dict)
+    """Operations for each byte of SHARED, L2 and DRAM, as far as that was counted."""
+
+
+def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str = "", baseline: float = 0.0) -> Drawing:
+    """Points under the roofs of a GPU: its float32 arithmetic, and what L1, L2 and DRAM deliver.
+
+    Args:
+        points: what was measured.
+        gpu: where.
+        least: operations a byte if each element of A, B and C were moved once.
+        marked: name of the kernel to point out.
+        baseline: GFLOP/s of cuBLAS, where what it moves was not counted; 0 for none.
+    """
+    roofs = {
+        "L1": _L1_BYTES_PER_CLOCK * gpu.multiprocessors * gpu.clock_mhz / 1e3,
+        "L2": gpu.l2_bytes_per_clock * gpu.clock_mhz / 1e3,
+        "DRAM": gpu.dram_gbs,
+    }
+    peak = gpu.tflops * 1e3
+    at_levels = [intensity for point in points for intensity in point.levels.values()]
+    xs = [least, peak / max(roofs.values()) / 2, *(point.intensity for point in points), *at_levels]
+    ys = [peak * 1.5, peak / 20, *(point.gflops for point in points)]
+    ends = (decade_below(min(xs)), decade_above(max(xs)), decade_below(min(ys)), max(ys))
+    scale = LogScale(*ends, _LEFT, _TOP, _WIDTH, _HEIGHT)
+    drawing = Drawing()
+    _draw_axes(drawing, scale)
+    for number, (name, gbs) in enumerate(roofs.items()):
+        ridge = peak / gbs
+        start = max(scale.low_x, scale.low_y / gbs)
+        drawing.line(scale.x(start), scale.y(start * gbs), scale.x(ridge), scale.y(peak), SOFT, 1.3)
+        slope = math.degrees(math.atan2(scale.y(start) - scale.y(10 * start), scale.x(10 * start) - scale.x(start)))
+        at = ridge / 8
+        aside = 16 if number == 2 else -6  # L2 and DRAM are often alike: one above its roof, one below
+        drawing.text(
+            scale.x(at), scale.y(at * gbs) + aside, f"{_ROOFS[name]} {gbs / 1e3:.1f} TB/s", 10, fill=SOFT, rotate=-slope
+        )
+    flat = peak / roofs["L1"]
+    drawing.line(scale.x(flat), scale.y(peak), _LEFT + _WIDTH, scale.y(peak), INK, 1.6)
+    peak_text = f"{gpu.name}, float32: {gpu.tflops:.0f} TFLOP/s"
+    drawing.text(_LEFT + _WIDTH - 8, scale.y(peak) - 6, peak_text, 10.5, anchor="end")
+    drawing.line(scale.x(least), _TOP, scale.x(least), _TOP + _HEIGHT, FAINT, 1.4, "2 3")
+    drawing.text(scale.x(least) - 4, _TOP + _HEIGHT - 8, "each element moved once", 10, fill=SOFT, rotate=-90)
+    if baseline:
+        drawing.line(_LEFT, scale.y(baseline), _LEFT + _WIDTH, scale.y(baseline), INK, 1.2, "6 4")
+        drawing.text(_LEFT + 6, scale.y(baseline) - 5, f"cuBLAS {baseline:,.0f}", 10.5, bold=True)
+    last = max((point.rung for point in points), default=1)
+    _draw_levels(drawing, points, scale, last)
+    _draw_points(drawing, points, scale, marked, last)
+    crowd = [point for point in points if point.gflops * _CROWDED >= max(one.gflops for one in points)]
+    if len(crowd) > 2 and not any(_in_inset(scale, point) for point in points):
+        _draw_inset(drawing, crowd, scale, marked, last)
+    _draw_legend(drawing, points, marked, last)
+    return drawing
+
+
+def _draw_points(drawing: Drawing, points: Sequence[Point], scale: LogScale, marked: str, last: int) -> None:
+    for point in sorted(points, key=lambda one: (one.name == marked, one.rung)):
+        color = _color(point, last)
+        x, y = scale.x(point.intensity), scale.y(point.gflops)
+        speed = f"{point.gflops:,.0f} GFLOP/s, {point.intensity:.2f} FLOP/byte {point.note}"
+        title = f"{numbered(point.rung, point.name)}: {speed}"
+        if point.name == marked:
+            drawing.circle(x, y, _RADIUS + 2.5, ALARM)
+        drawing.circle(x, y, _RADIUS, color, title.strip())
+        drawing.text(x, y + 2.8, str(point.rung or ""), 8, fill=ink_on(color), anchor="middle", bold=True)
+
+
+def _draw_levels(drawing: Drawing, points: Sequence[Point], scale: LogScale, last: int) -> None:
+    """Marks of the levels of memory, on a line through their point."""
+    for point in points:
+        color, y = _color(point, last), scale.y(point.gflops)
+        places = [scale.x(one) for one in (point.intensity, *point.levels.values())]
+        if len(places) > 1:
+            drawing.line(min(places), y, max(places), y, color, 0.8)
+        for level, intensity in point.levels.items():
+            title = f"{numbered(point.rung, point.name)}, {level}: {intensity:.3g} FLOP/byte"
+            _draw_mark(drawing, level, scale.x(intensity), y, color, title)
+
+
+def _draw_mark(drawing: Drawing, level: str, x: float, y: float, color: str, title: str = "") -> None:
+    """The mark of a level: a square, a triangle or a diamond."""
+    r = _MARK
+    if level == SHARED:
+        drawing.rect(x - r, y - r, 2 * r, 2 * r, color, stroke=PAPER, stroke_width=0.6, title=title or None)
+    elif level == L2:
+        drawing.polygon([(x, y - r - 1), (x + r + 1, y + r), (x - r - 1, y + r)], color, title)
+    else:
+        drawing.polygon([(x, y - r - 1), (x + r + 1, y), (x, y + r + 1), (x - r - 1, y)], color, title)
+
+
+def _color(point: Point, last: int) -> str:
+    """A rung's colour; ink of what is no rung."""
+    return lane_color(point.rung - 1, last) if point.rung else SOFT
+
+
+def _in_inset(scale: LogScale, point: Point) -> bool:
+    """Whether the enlarged part would hide a point."""
+    x = (scale.x(point.intensity) - _LEFT) / _WIDTH - _INSET[0]
+    y = (scale.y(point.gflops) - _TOP) / _HEIGHT - _INSET[1]
+    return -0.05 < x < _INSET[2] + 0.05 and -0.05 < y < _INSET[3] + 0.05
+
+
+def _draw_inset(drawing: Drawing, crowd: Sequence[Point], scale: LogScale, marked: str, last: int) -> None:
+    """The fastest points again, enlarged."""
+    left, top = _LEFT + _INSET[0] * _WIDTH, _TOP + _INSET[1] * _HEIGHT
+    width, height = _INSET[2] * _WIDTH, _INSET[3] * _HEIGHT
+    xs, ys = [point.intensity for point in crowd], [point.gflops for point in crowd]
+    low_x, high_x, low_y, high_y = min(xs) / 1.2, max(xs) * 1.2, min(ys) / 1.1, max(ys) * 1.1
+    inset = LogScale(low_x, high_x, low_y, high_y, left, top, width, height)
+    x, y = scale.x(low_x), scale.y(high_y)
+    drawing.rect(x, y, scale.x(high_x) - x, scale.y(low_y) - y, stroke=SOFT, stroke_width=0.7)
+    drawing.line(x, scale.y(low_y), left, top, SOFT, 0.7, "3 3")
+    drawing.line(scale.x(high_x), scale.y(low_y), left + width, top, SOFT, 0.7, "3 3")
+    drawing.rect(left, top, width, height, PAPER, stroke=SOFT, stroke_width=0.7)
+    _draw_points(drawing, crowd, inset, marked, last)
+
+
+def _draw_legend(drawing: Drawing, points: Sequence[Point], marked: str, last: int) -> None:
+    """Below the plot, in two columns: the points, then the marks of levels."""
+    top = _TOP + _HEIGHT + _LEGEND_GAP + 42
+    half = ceil_div(len(points), 2)
+    for line, point in enumerate(sorted(points, key=lambda one: one.rung)):
+        left, y = 14 + _SECOND * (line // half), top + line % half * 18
+        if line % half == 0:
+            for end, head in zip(_COLUMNS, ("FLOP/byte", "GFLOP/s"), strict=True):
+                drawing.text(left + end, top - 17, head, 9.5, fill=SOFT, anchor="end")
+        bold = point.name == marked
+        drawing.circle(left, y, 6, _color(point, last))
+        name = numbered(point.rung, point.name) + (f", {point.note}" if point.note else "")
+        drawing.text(left + 12, y + 4, name, 11, bold=bold)
+        numbers = (f"{point.intensity:.3g}", f"{point.gflops:,.0f}")
+        for end, number in zip(_COLUMNS, numbers, strict=True):
+            drawing.text(left + end, y + 4, number, 10.5, anchor="end", bold=bold)
+    levels = dict.fromkeys(level for point in points for level in point.levels)
+    x, y = 14.0, top + half * 18 + 6
+    if levels:
+        drawing.circle(x, y, 4.5, SOFT)
+        drawing.text(x + 12, y + 4, "asked of global memory", 10.5, fill=SOFT)
+    for level in levels:
+        x += 150
+        _draw_mark(drawing, level, x, y, SOFT)
+        drawing.text(x + 12, y + 4, level, 10.5, fill=SOFT)
+    drawing.width = max(drawing.width, 14 + _SECOND + _COLUMNS[-1])
+
+
+def _draw_axes(drawing: Drawing, scale: LogScale) -> None:
+    bottom = _TOP + _HEIGHT
+    for value in decades(scale.low_x, scale.high_x):
+        drawing.line(scale.x(value), _TOP, scale.x(value), bottom, PALE, 1)
+        drawing.text(scale.x(value), bottom + 15, f"{value:g}", 10, fill=SOFT, anchor="middle")
+    for value in decades(scale.low_y, scale.high_y):
+        drawing.line(_LEFT, scale.y(value), _LEFT + _WIDTH, scale.y(value), PALE, 1)
+        drawing.text(_LEFT - 6, scale.y(value) + 4, f"{value:,.0f}", 10, fill=SOFT, anchor="end")
+    drawing.rect(_LEFT, _TOP, _WIDTH, _HEIGHT, stroke=FAINT)
+    caption = "FLOP for each byte at a level of memory"
+    drawing.text(_LEFT + _WIDTH / 2, bottom + 34, caption, 11, fill=SOFT, anchor="middle")
+    drawing.text(12, _TOP + _HEIGHT / 2, "GFLOP/s", 11, fill=SOFT, anchor="middle", rotate=-90)
+
+
+def decades(low: float, high: float) -> list[float]:
+    """The powers of ten from low to high."""
+    return [10.0**power for power in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)]
+
+
+def decade_below(value: float) -> float:
+    """The largest power of ten that is not above a value."""
+    return 10.0 ** math.floor(math.log10(value))
+
+
+def decade_above(value: float) -> float:
+    """The least power of ten that is not below a value."""
+    return 10.0 ** math.ceil(math.log10(value))

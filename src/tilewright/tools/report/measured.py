@@ -1,0 +1,43 @@
+"""What was measured of a launch: of the rungs of the course, and what the tables that ship have."""
+
+import itertools
+from collections.abc import Iterator
+
+from tilewright.core.gpus import Gpu, find_gpu
+from tilewright.core.problem import Problem
+from tilewright.kernels import recorded
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.select.tables import store
+from tilewright.select.tables.cases import timed_case
+from tilewright.tools.explain.explanation import Measured
+from tilewright.tools.report import course
+
+
+def find_measured(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> Measured | None:
+    """The speed of a launch on a GPU of this product; None where it was not measured.
+
+    Alpha, beta and what the problem promises are not compared: they make no difference that shows next to a product.
+    """
+    found = itertools.chain(_of_course(kernel, config, problem, gpu), _of_tables(kernel, config, problem, gpu))
+    return next(found, None)
+
+
+def _of_course(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> Iterator[Measured]:
+    measured = course.measured()
+    if find_gpu(measured.gpu, measured.capability).name != gpu.name:
+        return
+    case = f"NN {kernel.takes.arithmetic()}"
+    launch = kernel.name, problem.shape, timed_case(problem)
+    for one in measured.rungs:
+        if (one.kernel, one.shape, case) == launch and recorded(kernel.name, one.config) == config:
+            yield Measured(one.gflops, f"the bench of {one.date} on an {measured.gpu}")
+
+
+def _of_tables(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> Iterator[Measured]:
+    posed = problem.m, problem.n, problem.k, problem.batch, timed_case(problem)
+    for table in store.shipped():
+        if find_gpu(table.gpu, table.capability).name != gpu.name:
+            continue
+        for entry in table.entries:
+            if entry.kernel == kernel.name and entry.problem == posed and entry.config == dict(config):
+                yield Measured(entry.gflops, f"the tuned table of an {table.gpu}")
