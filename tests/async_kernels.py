@@ -3,8 +3,9 @@
 import numpy as np
 
 from tilewright.core.problem import Problem
-from tilewright.kernels.spec import RUNG_ARGUMENTS, Kernel, Parameter, TensorBox, Tile
+from tilewright.kernels.spec import RUNG_ARGUMENTS, Kernel, Parameter, Tile
 from tilewright.kernels.takes import Takes
+from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.base import run
 
 DUMP = """

@@ -24,10 +24,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.runtime import cache, machine_code_tools, nvrtc
-from tilewright.runtime.base import CompileReport
+from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.included import included
 
 PATH = Path(__file__).with_suffix(".json")

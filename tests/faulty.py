@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-from tilewright.kernels.spec import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, TensorBox, Tile
+from tilewright.kernels.spec import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, Tile
 from tilewright.kernels.takes import Takes
+from tilewright.kernels.tensor_box import TensorBox
 
 PLANTED = Path(__file__).with_name("planted_faults")
 TENSOR_MAPS = ("wrong_phase", "right_cluster")

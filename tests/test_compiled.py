@@ -11,7 +11,7 @@ from sass_cases import of_products, written_early
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
 from tilewright.runtime import machine_code_tools, nvrtc
-from tilewright.runtime.base import CompileReport
+from tilewright.runtime.executable import CompileReport
 
 NAIVE = find("naive")
 ASKED = NAIVE, NAIVE.config(), Variant(True, False), "sm_80"

@@ -23,7 +23,8 @@ from tilewright.version import __version__
 if TYPE_CHECKING:
     from tilewright.core.problem import Problem
     from tilewright.front import ProductPlan, grouped_matmul, matmul, plan, prepare
-    from tilewright.kernels.spec import Config, Kernel
+    from tilewright.kernels.config import Config
+    from tilewright.kernels.spec import Kernel
     from tilewright.prepared import Prepared
 
 __all__ = [

@@ -9,7 +9,8 @@ from tilewright.arrays.operand import HOST, Operand
 from tilewright.calls import Call, Rung
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import FAST, UNSCALED, Layout, Problem
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
 from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Plan

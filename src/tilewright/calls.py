@@ -38,8 +38,9 @@ from tilewright.core.problem import (
     promise_of,
 )
 from tilewright.kernels import resolve
+from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
-from tilewright.kernels.spec import Kernel, parse_overrides
+from tilewright.kernels.spec import Kernel
 from tilewright.prepared import Prepared
 from tilewright.runtime.base import Engine
 from tilewright.shapes import check_shapes, result_shape, size

@@ -19,8 +19,9 @@ from studies.templates import block
 from tilewright.core.gpus import Gpu, gpu_named, limits
 from tilewright.core.problem import Problem
 from tilewright.kernels import find, recorded
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Staging, Warpgroups
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 from tilewright.runtime.relayouts import as_read
 from tilewright.select.cost.prediction import predict
 from tilewright.tools.bench.records import Record

@@ -12,7 +12,8 @@ from studies.worklog.metrics import METRICS, cell
 from tilewright.core.errors import RecordsError, nearest
 from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find, recorded
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.tools.bench.ncu import CUBLAS
 from tilewright.tools.bench.profile import Profile
 from tilewright.tools.bench.records import Record, Run

@@ -7,8 +7,9 @@ from studies.worklog.counted import GPU
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 
 
 def first_round(kernel: Kernel, config: Config, problem: Problem) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,7 @@ from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import LAYOUTS
 from tilewright.kernels import LADDER, find, resolve
-from tilewright.kernels.spec import Config
+from tilewright.kernels.config import Config
 from tilewright.tools.bench.records import Record, Run, RunFile
 
 _TEMPLATE = "worklog/sources.md.j2"

@@ -4,7 +4,7 @@ import pytest
 
 from tilewright.core.gpus import gpu_named
 from tilewright.emulator.counting import Operations
-from tilewright.runtime.base import CompileReport
+from tilewright.runtime.executable import CompileReport
 from tilewright.tools.explain.control_flow import main_loop
 from tilewright.tools.explain.demand import issue
 from tilewright.tools.explain.machine_code import MachineCode

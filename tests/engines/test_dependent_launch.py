@@ -18,7 +18,8 @@ from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
 from tilewright.kernels.takes import Addresses, lines_aligned
 from tilewright.runtime import cuda, cuda_executable, cuda_launch, nvrtc
-from tilewright.runtime.base import CompileReport, Matrix, run
+from tilewright.runtime.base import Matrix, run
+from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.plan import Memory, Pointers
 from tilewright.runtime.relayouts import jobs
 

@@ -11,8 +11,8 @@ from launching import launch_source
 from tilewright.core.errors import ConfigError, LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem
 from tilewright.emulator.engine import EmulatorEngine, tensor_map
-from tilewright.kernels.spec import TensorBox
 from tilewright.kernels.takes import Addresses
+from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.tensor_maps import TensorLayout, layouts
 
 ENGINE = EmulatorEngine()

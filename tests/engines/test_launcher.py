@@ -8,7 +8,7 @@ from launcher_products import CONTEXT, STEP, factors
 
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Scalars
-from tilewright.kernels.spec import TensorBox
+from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime import cuda_launch
 from tilewright.runtime.cuda_launch import MAP_WORDS, describe
 from tilewright.runtime.plan import COOPERATIVE, OVERLAPS, Needs, Slot, Step

@@ -10,7 +10,8 @@ import pytest
 from cuda.bindings import nvrtc as bindings
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
-from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel, Parameter, Tile
 from tilewright.kernels.takes import Variant
 from tilewright.runtime import cache, nvrtc
 

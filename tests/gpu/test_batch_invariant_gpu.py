@@ -5,7 +5,7 @@ import pytest
 
 import tilewright
 from tilewright.kernels import find
-from tilewright.kernels.spec import Config
+from tilewright.kernels.config import Config
 from tilewright.select.orders import keeping
 from tilewright.select.selector import select
 from tilewright.select.tables import store

@@ -11,7 +11,7 @@ from library_cases import DEPTHS, Case, cases, check, check_specials, findings, 
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Config
+from tilewright.kernels.config import Config
 from tilewright.runtime.tensor_maps import layouts
 from tilewright.tools.tune.space import distinct
 

@@ -8,7 +8,8 @@ import pytest
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError
 from tilewright.core.problem import FAST, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Layout, Problem
 from tilewright.kernels import LADDER, find
-from tilewright.kernels.spec import PROMISES, Config, Launch, parse_overrides
+from tilewright.kernels.config import Config, parse_overrides
+from tilewright.kernels.spec import PROMISES, Launch
 from tilewright.kernels.takes import Addresses, Takes, Variant
 from tilewright.runtime.cuda_executable import CudaExecutable
 

@@ -13,7 +13,7 @@ from tilewright.core.problem import Arithmetic, Epilogue, Layout, Problem, Scala
 from tilewright.emulator.check import check_rows
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.spec import Config
+from tilewright.kernels.config import Config
 from tilewright.kernels.takes import Variant
 from tilewright.select.orders import CONFIGS, keeping, order_of, own
 from tilewright.select.tables import store

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from tilewright.runtime.base import CompileReport
+from tilewright.runtime.executable import CompileReport
 from tilewright.tools.explain.machine_code import MachineCode
 from tilewright.tools.explain.sass import Instruction
 from tilewright.tools.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table

@@ -4,7 +4,7 @@ import pytest
 
 from tilewright.core.gpus import find_gpu
 from tilewright.kernels import LADDER, find
-from tilewright.runtime.base import CompileReport
+from tilewright.runtime.executable import CompileReport
 from tilewright.tools.tune.space import configs, distinct, unfit
 
 A6000 = find_gpu("NVIDIA RTX A6000", (8, 6))

@@ -17,8 +17,9 @@ from tilewright.emulator.compiler import CHECKED, OVERFLOWS
 from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine, Executables, LaunchFacts, Watcher
 from tilewright.emulator.program import Program, Watch
 from tilewright.emulator.schedules import Seen, first_run, orders, run_again
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Copying, Warpgroups, Warps
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.runtime.base import run
 

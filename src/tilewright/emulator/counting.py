@@ -14,8 +14,9 @@ from tilewright.emulator.compiler import TRACED, Build
 from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine
 from tilewright.emulator.launches import Placed, compile_launch, draw
 from tilewright.emulator.program import UNWATCHED, Observer, WaitsForBlocksError, Watch, load_runtime
+from tilewright.kernels.config import Config
 from tilewright.kernels.source.launches import Launch
-from tilewright.kernels.spec import RANGE_WORDS, Config, Kernel, scale_count
+from tilewright.kernels.spec import RANGE_WORDS, Kernel, scale_count
 from tilewright.kernels.takes import Variant
 from tilewright.runtime.arguments import Source
 from tilewright.runtime.base import Matrix

@@ -17,7 +17,8 @@ from tilewright.emulator.compiler import OVERFLOWS
 from tilewright.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.emulator.program import Extents, Watch
 from tilewright.emulator.repeating import Repeating
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.runtime.base import Matrix, run
 
 _AT = (0.0, 0.55, 0.8, 1.0)

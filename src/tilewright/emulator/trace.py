@@ -22,7 +22,8 @@ from tilewright.emulator import symbols
 from tilewright.emulator.compiler import TRACED
 from tilewright.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.emulator.program import UNWATCHED, Observer, Watch, load_runtime
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.runtime.base import Matrix, run
 
 BANKS = 32

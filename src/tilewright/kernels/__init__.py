@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import ConfigError, KernelNotFoundError, nearest
+from tilewright.kernels.config import Config
 from tilewright.kernels.ladder import RUNGS
 from tilewright.kernels.library import (
     gemm_fp8,
@@ -25,7 +26,7 @@ from tilewright.kernels.library import (
 )
 from tilewright.kernels.source.lines import SUFFIX, is_source
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.spec import Config, Kernel, Origin
+from tilewright.kernels.spec import Kernel, Origin
 
 LADDER: tuple[Kernel, ...] = tuple(
     sorted((*RUNGS, tma_packed.KERNEL, split_k.KERNEL, skinny.KERNEL, tma_transposed.KERNEL), key=lambda one: one.rung)

@@ -6,10 +6,9 @@ kernel's tile, threads and shared memory.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from tilewright.kernels.spec import Config
+from tilewright.kernels.config import Config
 
 Count = Callable[["Config"], int]
 

@@ -2,12 +2,11 @@
 
 import math
 import numbers
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from tilewright.core.dtypes import ELEMENT_TYPES, ITEM_BYTES
 from tilewright.core.errors import (
@@ -22,8 +21,10 @@ from tilewright.core.errors import (
 from tilewright.core.gpus import CLUSTER_LIMIT
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import FAST, PRECISIONS, Order, Problem, Scalars
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import PLAIN, CostFamily
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
+from tilewright.kernels.tensor_box import TensorBox
 
 RENAMED = {"SLICES": "K_SLICES", "BLOCKS": "MIN_BLOCKS", "PLACES": "A_BUFFERS"}
 """By its former name, a parameter's name now: users' configs, tables, journals and records may have either."""
@@ -63,50 +64,6 @@ PROMISES = tuple(_KEPT_BY)
 _BIASES = {None: "no_bias", "row": "row_bias", "column": "column_bias"}
 
 
-class Config(Mapping[str, int]):
-    """One assignment of a kernel's parameters: an immutable mapping, also read as attributes (config.BM)."""
-
-    def __init__(self, values: Mapping[str, int]) -> None:
-        self._values = dict(values)
-        self.__dict__ |= self._values  # so that config.BM is as quick as an attribute
-
-    def __getitem__(self, name: str) -> int:
-        return self._values[name]
-
-    def __getattr__(self, name: str) -> int:
-        raise AttributeError(f"config has no parameter {name}")
-
-    def __reduce__(self) -> tuple[type["Config"], tuple[dict[str, int]]]:  # hashes of names are others in each process
-        return Config, (self._values,)
-
-    def __contains__(self, name: object) -> bool:  # Mapping's own takes an exception to find that it is not
-        return name in self._values
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(frozenset(self._values.items()))
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is Config:
-            return self._values == other._values
-        return isinstance(other, Mapping) and dict(other) == self._values
-
-    def __str__(self) -> str:
-        return ",".join(f"{name}={value}" for name, value in self._values.items())
-
-    def __repr__(self) -> str:
-        return f"Config({self})"
-
-
 def valid_configs(kernel: "Kernel", overrides: Iterable[Mapping[str, int]]) -> Iterator[Config]:
     """The configs of a kernel that some overrides make, without those that it refuses: see `Kernel.config`."""
     for one in overrides:
@@ -114,28 +71,6 @@ def valid_configs(kernel: "Kernel", overrides: Iterable[Mapping[str, int]]) -> I
             yield kernel.config(one)
         except ConfigError:
             continue
-
-
-def named_configs(parameters: str, rows: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, int]]:
-    """Overrides by name, from the values of these parameters, as in 'BM BN', that each has."""
-    return {name: dict(zip(parameters.split(), values, strict=True)) for name, values in rows.items()}
-
-
-def parse_overrides(text: str) -> dict[str, int]:
-    """Read 'BM=64,BN=64' into parameter values.
-
-    Raises:
-        ConfigError: a part is not NAME=INTEGER, or names what another does.
-    """
-    overrides = {}
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        name, equals, value = (word.strip() for word in part.partition("="))
-        if not equals or not re.fullmatch(r"[+-]?[0-9]{1,99}", value):
-            raise ConfigError(f"config must read NAME=INTEGER,..., as in BM=64,BN=64; got {part!r}")
-        if name in overrides:
-            raise ConfigError(f"config must give each parameter once, got {name} twice in {text!r}")
-        overrides[name] = int(value)
-    return overrides
 
 
 @dataclass(frozen=True)
@@ -162,72 +97,6 @@ class Tile(NamedTuple):
     m: int
     n: int
     k: int
-
-
-BOX_SIDE = 256
-"""The most elements of a tensor box along a dimension."""
-DIMENSIONS = 5
-"""The most that a tensor map has."""
-
-
-class TensorBox(NamedTuple):
-    """The part of a matrix, or of another array, that one load or store through a tensor map moves.
-
-    It says how that lies in shared memory, too.
-
-    Limits: CUDA driver API, cuTensorMapEncodeTiled.
-
-    rows, cols: its extents in elements, 1 to `BOX_SIDE` each; a row is a multiple of 16 bytes. Of a map with one
-        dimension there are 0 rows.
-    swizzle: 0, or 32, 64 or 128, the bytes of a row, whose 16-byte pieces are then exchanged from row to row.
-    panel: where it is not 0, the box is of panels of this many columns, which lie one after the other in shared memory,
-        each as a box of its own; the map's third dimension counts them.
-    outer: extents along the map's further dimensions: by default one matrix of a batch.
-    """
-
-    rows: int
-    cols: int
-    swizzle: int = 0
-    panel: int = 0
-    outer: tuple[int, ...] = (1,)
-
-    @property
-    def line(self) -> int:
-        """Elements of a row in shared memory."""
-        return self.panel or self.cols
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """Along the map's dimensions, from that of elements next to each other on."""
-        rows = (self.rows,) if self.rows else ()
-        return (self.line, *rows, *((self.cols // self.panel,) if self.panel else ()), *self.outer)
-
-    @property
-    def of_array(self) -> tuple[int, ...]:
-        """The extents along an array's dimensions, whose panels lie in one line."""
-        return (*reversed(self.outer), *((self.rows,) if self.rows else ()), self.cols)
-
-    @property
-    def dimensions(self) -> int:
-        """Of the map, which the instructions name."""
-        return len(self.extents)
-
-    def check(self, item_bytes: int) -> None:
-        """Raise ConfigError where the box is none that a GPU takes for elements of this size."""
-        said, row = " x ".join(map(str, self.of_array)), self.line * item_bytes
-        must_hold = {
-            f" must have 1 to {BOX_SIDE} elements along each dimension, got {said}": (
-                all(1 <= extent <= BOX_SIDE for extent in self.of_array)
-            ),
-            f"'s columns must be a multiple of its panel of {self.panel}, got {self.cols}": (
-                self.cols % max(self.line, 1) == 0
-            ),
-            f"'s row must be a multiple of {VECTOR_BYTES} bytes, got {row}": row % VECTOR_BYTES == 0,
-            f"'s swizzle must be 0, 32, 64 or 128 bytes, got {self.swizzle}": self.swizzle in (0, 32, 64, 128),
-            f"'s row must be as long as its swizzle of {self.swizzle} bytes, got {row}": self.swizzle in (0, row),
-        }
-        if broken := [sentence for sentence, holds in must_hold.items() if not holds]:
-            raise ConfigError(f"a tensor box{broken[0]}")
 
 
 SCALED_K = 64
@@ -430,6 +299,9 @@ class Kernel:
             own = (Path(__file__).parent / folder / f"{self.name}.cu" for folder in ("ladder", "library"))
             object.__setattr__(self, "source", next(filter(Path.is_file, own)))
 
+    reader: ClassVar[Callable[..., "Kernel"]]
+    """Reads sources, see `from_source`: `kernels.source`, which stands above, says how."""
+
     @staticmethod
     def from_source(
         source: "str | Path",
@@ -455,9 +327,7 @@ class Kernel:
             ConfigError: nothing says how the kernel is launched, or what a parameter is; or a word is not understood.
             DtypeError: A, B and C have element types that there are no products of.
         """
-        from tilewright.kernels.source.products import from_source  # noqa: PLC0415 which is made of this module
-
-        return from_source(source, entry, defines, **words)
+        return Kernel.reader(source, entry, defines, **words)
 
     @cached_property
     def foreign(self) -> bool:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.core.hardware import round_up
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Config, Constraints, Parameter, TensorBox, Tile
+from tilewright.kernels.spec import Constraints, Parameter, Tile
 from tilewright.kernels.takes import Takes
+from tilewright.kernels.tensor_box import TensorBox
 
 TAKES = Takes(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
 """Of the rungs for bfloat16."""

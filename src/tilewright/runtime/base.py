@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from tilewright.core.errors import ArrayError, ProblemError
 from tilewright.core.problem import Order, Problem, Scalars
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Addresses, Variant
+from tilewright.runtime.executable import Executable
 from tilewright.runtime.plan import Kept, Needs, Plan, Pointers, Step
 from tilewright.runtime.relayouts import Job, jobs, kept_as, needs
 
@@ -41,27 +43,6 @@ class Matrix:
         """Rows (columns, by the order) of all matrices together, and the elements of one."""
         count, length = (self.rows, self.cols) if self.order == "row" else (self.cols, self.rows)
         return count * (1 if self.batch is None else self.batch), length
-
-
-@dataclass(frozen=True)
-class CompileReport:
-    """What the compiler says of a kernel's needs. None where an engine has no such thing."""
-
-    registers: int | None
-    """Registers a thread."""
-    spill_bytes: int | None
-    """Bytes of registers a thread spills to memory: stores plus loads."""
-    shared_bytes: int | None
-    """Statically declared shared memory of a block, in bytes."""
-
-
-class Executable(Protocol):
-    """A kernel compiled with one config for one engine."""
-
-    kernel: Kernel
-    config: Config
-    variant: Variant
-    report: CompileReport
 
 
 Work = Callable[[int, Any], None]

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from tilewright.core import gpus
 from tilewright.core.errors import EngineUnavailableError, LaunchError
 from tilewright.core.problem import Order, Scalars
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.runtime import nvrtc, tensor_maps
 from tilewright.runtime.arguments import pack, shape_of

@@ -12,7 +12,8 @@ from tilewright.core import gpus
 from tilewright.core.errors import LaunchError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
-from tilewright.kernels.spec import Config, Kernel, Launch
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel, Launch
 from tilewright.kernels.takes import Variant
 from tilewright.runtime import nvrtc
 from tilewright.runtime.driver import check

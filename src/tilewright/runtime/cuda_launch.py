@@ -12,7 +12,7 @@ from cuda.bindings.driver import CUresult, CUtensorMapDataType, CUtensorMapL2pro
 
 from tilewright.core.dtypes import ELEMENT_TYPES
 from tilewright.core.problem import Scalars
-from tilewright.kernels.spec import TensorBox
+from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.driver import check
 from tilewright.runtime.launcher import DRIVER
 from tilewright.runtime.plan import Step

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
+from tilewright.kernels.config import Config
 from tilewright.kernels.source.host_code import DeviceCode, device_code
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.runtime.included import included
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.runtime import cache
-from tilewright.runtime.base import CompileReport
+from tilewright.runtime.executable import CompileReport
 
 WHEEL = "nvidia-cuda-nvdisasm"
 """The package that contains nvdisasm and nothing else."""

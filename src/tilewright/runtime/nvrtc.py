@@ -16,11 +16,12 @@ from cuda.core import ProgramOptions
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.kernels import spec
+from tilewright.kernels.config import Config
 from tilewright.kernels.source.device_text import device_text
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.runtime import cache
-from tilewright.runtime.base import CompileReport
+from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.included import included
 from tilewright.runtime.machine_code_tools import parse_report, toolkit
 

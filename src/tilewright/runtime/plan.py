@@ -1,14 +1,12 @@
 """Plan: everything that is decided of a product before its pointers are known."""
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.core.problem import Problem
-from tilewright.kernels.spec import Config, Kernel
-
-if TYPE_CHECKING:
-    from tilewright.runtime.base import Executable
-
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
+from tilewright.runtime.executable import Executable
 
 _BOUNDARY = 256
 """Bytes: what memory of a call begins with lies on a multiple of it."""
@@ -88,7 +86,7 @@ class Plan(NamedTuple):
     problem: Problem
     kernel: Kernel
     config: Config
-    executable: "Executable | None"
+    executable: Executable | None
     """The compiled kernel; None where D has no elements, so that nothing is launched."""
     steps: tuple[Step, ...]
     needs: Needs

@@ -9,8 +9,10 @@ import numpy as np
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import Layout, Problem
-from tilewright.kernels.spec import BOX_SIDE, DIMENSIONS, Config, Kernel, TensorBox
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.tensor_box import BOX_SIDE, DIMENSIONS, TensorBox
 
 _ADDRESS = 1 << 32
 """What a template holds for an address: any multiple of 16 but 0."""

@@ -19,8 +19,9 @@ from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Layout, Problem
 from tilewright.kernels import KERNELS, resolve
+from tilewright.kernels.config import Config
 from tilewright.kernels.library.grouped_sm90 import kernel_for
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.select import orders
 from tilewright.select.cost.prediction import CostModel, Sizes

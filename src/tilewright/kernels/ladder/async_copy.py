@@ -5,9 +5,10 @@ Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is t
 
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Copying
 from tilewright.kernels.ladder import warptiled
-from tilewright.kernels.spec import Config, Kernel, Parameter
+from tilewright.kernels.spec import Kernel, Parameter
 from tilewright.kernels.takes import Takes
 
 _MOST_SHARED = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())

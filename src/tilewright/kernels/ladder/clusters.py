@@ -9,8 +9,10 @@ from dataclasses import replace
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
+from tilewright.kernels.config import Config
 from tilewright.kernels.ladder import persistent
-from tilewright.kernels.spec import BY_NAME, Config, Constraints, Kernel, Parameter, TensorBox
+from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter
+from tilewright.kernels.tensor_box import TensorBox
 
 
 def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:

@@ -6,8 +6,9 @@ Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, for the roles; rung 28's for 
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
+from tilewright.kernels.config import Config
 from tilewright.kernels.ladder import persistent, promoted, split
-from tilewright.kernels.spec import BY_NAME, Config, Kernel, Parameter
+from tilewright.kernels.spec import BY_NAME, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:

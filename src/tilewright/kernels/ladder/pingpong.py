@@ -6,8 +6,9 @@ Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, for the name and the turns.
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
+from tilewright.kernels.config import Config
 from tilewright.kernels.ladder import clusters, rasterized
-from tilewright.kernels.spec import BY_NAME, Config, Constraints, Kernel, Parameter
+from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter
 
 CONSUMERS = 2
 _SUMS = 192

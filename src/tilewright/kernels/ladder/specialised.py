@@ -6,8 +6,9 @@ Source: "CudaDMA: Optimizing GPU Memory Bandwidth via Warp Specialization", Baue
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
+from tilewright.kernels.config import Config
 from tilewright.kernels.ladder import wgmma_tma
-from tilewright.kernels.spec import BY_NAME, Config, Kernel, Parameter
+from tilewright.kernels.spec import BY_NAME, Kernel, Parameter
 
 
 def shared_bytes(config: Config) -> int:

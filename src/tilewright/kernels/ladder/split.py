@@ -7,8 +7,9 @@ Heinecke, 2019.
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
+from tilewright.kernels.config import Config
 from tilewright.kernels.ladder import wgmma_tma
-from tilewright.kernels.spec import BY_NAME, Config, Constraints, Kernel, Parameter, Split, Sums
+from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter, Split, Sums
 
 SPLIT = Split("bfloat16", 3)
 

@@ -6,8 +6,9 @@ Source: NVIDIA's PTX ISA manual, "cp.async.bulk.tensor", for stores.
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
+from tilewright.kernels.config import Config
 from tilewright.kernels.ladder import pingpong
-from tilewright.kernels.spec import BY_NAME, TMA_STORE_RUNG_ARGUMENTS, Config, Kernel, Parameter
+from tilewright.kernels.spec import BY_NAME, TMA_STORE_RUNG_ARGUMENTS, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:

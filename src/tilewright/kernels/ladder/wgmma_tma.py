@@ -4,7 +4,8 @@ Source: the CUDA C++ Programming Guide, "Asynchronous Data Copies using the Tens
 """
 
 from tilewright.kernels import warpgroups
-from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Kernel, Parameter
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:

@@ -11,9 +11,10 @@ from pathlib import Path
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
 from tilewright.core.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
 from tilewright.core.problem import FAST, SCALED_BLOCK
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warps
 from tilewright.kernels.library import gemm_terms, splitting
-from tilewright.kernels.spec import Config, Kernel, Parameter, Split, Sums
+from tilewright.kernels.spec import Kernel, Parameter, Split, Sums
 from tilewright.kernels.takes import EVERYTHING, VECTOR_BYTES
 from tilewright.kernels.tiling import block_of_warps, threads_of_warps
 

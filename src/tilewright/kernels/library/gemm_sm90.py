@@ -12,20 +12,11 @@ from tilewright.core.gpus import clusters
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
 from tilewright.kernels import warpgroups
+from tilewright.kernels.config import Config
 from tilewright.kernels.library import splitting
-from tilewright.kernels.spec import (
-    BOX_SIDE,
-    SCALED_K,
-    Config,
-    Constraints,
-    Kernel,
-    Parameter,
-    Split,
-    Sums,
-    TensorBox,
-    Tile,
-)
+from tilewright.kernels.spec import SCALED_K, Constraints, Kernel, Parameter, Split, Sums, Tile
 from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.tensor_box import BOX_SIDE, TensorBox
 
 _T = TypeVar("_T")
 

@@ -9,9 +9,10 @@ from tilewright.core.gpus import clusters
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import LAYOUTS, Order, Problem
 from tilewright.kernels import warpgroups
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.library import gemm_fp8, gemm_sm90
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Takes
 
 _CONSUMERS = 2

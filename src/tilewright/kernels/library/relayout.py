@@ -1,7 +1,8 @@
 """Relayout: copies of A and B that run before a kernel that wants them in another layout. No rung of its own."""
 
 from tilewright.core.hardware import ceil_div
-from tilewright.kernels.spec import SCALED_K, Config, Kernel, Parameter, Tile
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import SCALED_K, Kernel, Parameter, Tile
 
 
 def squares(config: Config, lines: int, length: int, matrices: int) -> int:

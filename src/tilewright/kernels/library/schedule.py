@@ -9,7 +9,8 @@ from functools import lru_cache
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Config, Division, Parameter
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Division, Parameter
 
 
 def parameter(default: int, values: tuple[int, ...]) -> Parameter:

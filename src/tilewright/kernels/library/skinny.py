@@ -11,8 +11,9 @@ from tilewright.core.dtypes import FLOAT8, RESULTS
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
+from tilewright.kernels.config import Config, named_configs
 from tilewright.kernels.families import Fragment, Streaming
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Kernel, Parameter, Tile, named_configs
+from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Kernel, Parameter, Tile
 from tilewright.kernels.takes import EVERYTHING
 
 _NAMES = "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS"

@@ -5,9 +5,10 @@ Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `sc
 
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
+from tilewright.kernels.config import Config, named_configs
 from tilewright.kernels.families import Copying
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Kernel, Parameter, named_configs
+from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.takes import EVERYTHING
 
 _VECTOR = 4  # floats of a 16-byte copy

@@ -14,10 +14,12 @@ from tilewright.core.gpus import MULTIPROCESSORS
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Thin
 from tilewright.kernels.library import gemm_terms, splitting
-from tilewright.kernels.spec import RANGE_WORDS, Config, Kernel, Parameter, Split, Sums, TensorBox
+from tilewright.kernels.spec import RANGE_WORDS, Kernel, Parameter, Split, Sums
 from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.tensor_box import TensorBox
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 _SM = MULTIPROCESSORS[9, 0]

@@ -12,10 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.kernels import tiling
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Copying
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Constraints, Kernel, Parameter, TensorBox
+from tilewright.kernels.spec import TMA_ARGUMENTS, Constraints, Kernel, Parameter
 from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.tensor_box import TensorBox
 
 COST = Copying(
     copies="tensor maps",

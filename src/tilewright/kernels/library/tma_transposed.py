@@ -7,8 +7,9 @@ every block that reads it, copying a factor once.
 from dataclasses import replace
 
 from tilewright.kernels import tiling
+from tilewright.kernels.config import Config, named_configs
 from tilewright.kernels.library import schedule, tma_packed
-from tilewright.kernels.spec import Config, Kernel, Parameter, named_configs
+from tilewright.kernels.spec import Kernel, Parameter
 
 
 def _run(config: Config) -> int:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from tilewright.core.errors import ConfigError, nearest
 from tilewright.kernels.source.expressions import Expression
 from tilewright.kernels.source.signature import Signature, split
-from tilewright.kernels.spec import DIMENSIONS, TensorBox
+from tilewright.kernels.tensor_box import DIMENSIONS, TensorBox
 
 TYPE = "CUtensorMap"
 """Of the parameters, in C++."""

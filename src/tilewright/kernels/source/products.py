@@ -38,6 +38,7 @@ from pathlib import Path
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ConfigError, DtypeError, nearest
 from tilewright.core.problem import LAYOUTS, PRECISIONS, Problem
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import PLAIN, CostFamily, Count, Staging, Warpgroups
 from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
 from tilewright.kernels.source.host_code import reached
@@ -56,8 +57,9 @@ from tilewright.kernels.source.lines import (
 )
 from tilewright.kernels.source.map_words import TYPE, MapWord, counts, map_words, maps_behind
 from tilewright.kernels.source.signature import IN_C, Argument, Signature
-from tilewright.kernels.spec import Config, Kernel, Origin, Parameter, TensorBox, Tile
+from tilewright.kernels.spec import Kernel, Origin, Parameter, Tile
 from tilewright.kernels.takes import Takes
+from tilewright.kernels.tensor_box import TensorBox
 
 START = Path(__file__).parents[1] / "start.cu"
 """A kernel to begin with, of this name."""
@@ -136,6 +138,9 @@ def from_source(
         split_words(f"{word}={value}", word)
     given = tuple((name, f"{value}") for name, value in (defines or {}).items())
     return _made(file, text, Origin(str(place), entry or named, tuple(said.items()), given))
+
+
+Kernel.reader = from_source
 
 
 @lru_cache

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.core.gpus import Gpu
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Copying, Staging, Streaming, Thin, Warpgroups, Warps
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
-from tilewright.runtime.base import CompileReport
+from tilewright.runtime.executable import CompileReport
 from tilewright.select.cost.models import copying, staging, streaming, thin, warpgroups, warps
 from tilewright.select.cost.models.block import Asked, Demand, Footprint, Needs
 from tilewright.select.cost.occupancy import occupancy

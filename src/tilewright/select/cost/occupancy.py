@@ -5,7 +5,7 @@ from functools import cached_property
 
 from tilewright.core.gpus import Gpu, Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div, round_up
-from tilewright.runtime.base import CompileReport
+from tilewright.runtime.executable import CompileReport
 
 
 @dataclass(frozen=True)

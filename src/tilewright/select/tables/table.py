@@ -25,7 +25,7 @@ from tilewright.core.errors import RecordsError
 from tilewright.core.files import json_kind, save
 from tilewright.core.problem import Problem
 from tilewright.kernels import recorded
-from tilewright.kernels.spec import Config
+from tilewright.kernels.config import Config
 from tilewright.select.tables.cases import timed_case
 from tilewright.select.tables.entry import Entry
 from tilewright.select.tables.merging import merged

@@ -9,7 +9,8 @@ from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Layout, Problem, Scalars, orders
 from tilewright.emulator.check import is_vast
 from tilewright.emulator.engine import MULTIPROCESSORS
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 
 MANY = 12

@@ -10,8 +10,9 @@ from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.emulator.check import steps_in_flight, telling_shapes
 from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.emulator.repeating import has_room
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Config, Kernel, valid_configs
+from tilewright.kernels.spec import Kernel, valid_configs
 from tilewright.select.tables.store import shipped_configs
 from tilewright.tools.bench.case import (
     FAR_ABOVE,

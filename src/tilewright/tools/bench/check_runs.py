@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from queue import PriorityQueue
 from typing import Any
 
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.runtime.side_by_side import Workers
 from tilewright.tools.bench.case import Case
 from tilewright.tools.bench.checking import Outcome

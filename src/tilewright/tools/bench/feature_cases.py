@@ -23,7 +23,8 @@ from tilewright.core.problem import (
 )
 from tilewright.emulator.check import steps_in_flight
 from tilewright.emulator.engine import MULTIPROCESSORS
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.tools.bench.case import MANY, TINY, VALUES, Case, aligned_lines, posed, shared_sizes, shares_tiles
 

@@ -14,7 +14,8 @@ from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.emulator.check import telling_shapes
 from tilewright.emulator.program import GRID_LIMITS
 from tilewright.emulator.sampled import Sample
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.tools.bench.verify import limit
 

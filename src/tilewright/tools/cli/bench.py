@@ -17,7 +17,8 @@ from tilewright.core.errors import ConfigError, EngineUnavailableError, ProblemE
 from tilewright.core.files import check_outputs
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Problem, Scalars
 from tilewright.kernels import BEST, KERNELS
-from tilewright.kernels.spec import Choice, Kernel, parse_overrides
+from tilewright.kernels.config import parse_overrides
+from tilewright.kernels.spec import Choice, Kernel
 from tilewright.kernels.takes import Takes
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench import suites

@@ -18,7 +18,8 @@ from tilewright.core.problem import Scalars
 from tilewright.emulator.check import Checked, telling_shapes
 from tilewright.emulator.program import load_runtime, worker_count
 from tilewright.kernels import GROUPED, KERNELS, examples
-from tilewright.kernels.spec import Kernel, parse_overrides
+from tilewright.kernels.config import parse_overrides
+from tilewright.kernels.spec import Kernel
 from tilewright.runtime.device_errors import check_kernel_for_gpu
 from tilewright.tools.bench import suites
 from tilewright.tools.bench.case import Case, in_words, problem_of

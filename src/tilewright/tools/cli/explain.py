@@ -17,9 +17,9 @@ from tilewright.core.files import Output, check_outputs, json_kind
 from tilewright.core.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import BEST
+from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.source.launches import Launch
 from tilewright.kernels.source.lines import Extents
-from tilewright.kernels.spec import parse_overrides
 from tilewright.select.cost.occupancy import held
 from tilewright.select.cost.prediction import predict
 from tilewright.select.selector import select

@@ -13,7 +13,8 @@ from tilewright.core.errors import ConfigError
 from tilewright.core.files import check_outputs, json_kind
 from tilewright.core.gpus import limits
 from tilewright.core.problem import Problem, orders
-from tilewright.kernels.spec import Kernel, parse_overrides
+from tilewright.kernels.config import parse_overrides
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.runtime.relayouts import as_read
 from tilewright.tools.cli import launches, options

@@ -14,7 +14,8 @@ from tilewright.core.errors import ConfigError, DtypeError, EngineUnavailableErr
 from tilewright.core.files import Output, check_outputs
 from tilewright.core.problem import Arithmetic, Problem, Scalars
 from tilewright.kernels import KERNELS
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Takes
 from tilewright.runtime.base import Engine
 from tilewright.select import orders

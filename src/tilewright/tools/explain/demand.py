@@ -12,8 +12,9 @@ from tilewright.core.gpus import Gpu, Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.emulator.counting import Operations
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 from tilewright.select.cost.models.block import Demand
 from tilewright.select.cost.models.staging import BARRIERS, GENERIC_LOAD, LOAD, UNSTAGED_LOADS, tensor_rate
 from tilewright.tools.explain.control_flow import loops

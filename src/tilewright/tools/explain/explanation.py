@@ -9,7 +9,8 @@ from tilewright.core.gpus import OLDEST, Gpu, limits
 from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.symbols import SourceLine
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.runtime.relayouts import as_read
 from tilewright.select.cost.models.block import Demand

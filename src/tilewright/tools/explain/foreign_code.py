@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.core.errors import CompileError, ConfigError, KernelNotFoundError, nearest
-from tilewright.runtime.base import CompileReport
+from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.machine_code_tools import assemble, disassemble, parse_report
 from tilewright.tools.explain import sass
 from tilewright.tools.explain.control_flow import main_loop

@@ -4,10 +4,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.runtime import machine_code_tools
-from tilewright.runtime.base import CompileReport
+from tilewright.runtime.executable import CompileReport
 from tilewright.tools.explain import sass
 from tilewright.tools.explain.control_flow import main_loop
 from tilewright.tools.explain.sass import Instruction

@@ -14,8 +14,9 @@ from functools import cached_property
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import SECTOR_BYTES, ceil_div
 from tilewright.core.problem import Problem
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Config, Kernel, Tile
+from tilewright.kernels.spec import Kernel, Tile
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.counting import Operations
 from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.emulator.symbols import SourceLine
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Streaming
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import Config, Division, Kernel
+from tilewright.kernels.spec import Division, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.runtime.relayouts import jobs
 from tilewright.tools.explain.block_counts import OPERATIONS, TILES, BlockCounts, Counts, add

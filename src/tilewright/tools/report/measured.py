@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels import recorded
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import timed_case
 from tilewright.tools.explain.explanation import Measured

@@ -8,7 +8,8 @@ from tilewright.core.errors import CompileError
 from tilewright.core.problem import Problem
 from tilewright.emulator.host import cores
 from tilewright.kernels.spec import Choice
-from tilewright.runtime.base import CompileReport, Engine
+from tilewright.runtime.base import Engine
+from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.relayouts import as_read
 
 _AHEAD = 4

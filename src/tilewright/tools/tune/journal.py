@@ -13,7 +13,8 @@ from tilewright.core.errors import RecordsError, WriteError
 from tilewright.core.files import Kind
 from tilewright.core.problem import Problem, Scalars, Shaped
 from tilewright.kernels import spec
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
 from tilewright.select.tables.cases import timed_case
 
 FORMAT = 2

@@ -11,9 +11,11 @@ from typing import Any
 from tilewright.core.errors import TilewrightError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem, Scalars
-from tilewright.kernels.spec import Choice, Config, Kernel
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Choice, Kernel
 from tilewright.runtime.apart import LostError
-from tilewright.runtime.base import CompileReport, Engine
+from tilewright.runtime.base import Engine
+from tilewright.runtime.executable import CompileReport
 from tilewright.select.cost.prediction import predict
 from tilewright.select.tables.cases import timed_case
 from tilewright.tools.bench.records import Record

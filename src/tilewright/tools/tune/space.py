@@ -5,8 +5,9 @@ from collections.abc import Iterable
 
 from tilewright.core import gpus
 from tilewright.core.gpus import Gpu
-from tilewright.kernels.spec import Config, Kernel
-from tilewright.runtime.base import CompileReport
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
+from tilewright.runtime.executable import CompileReport
 from tilewright.select.cost.occupancy import occupancy
 
 

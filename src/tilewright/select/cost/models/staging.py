@@ -16,8 +16,9 @@ from functools import lru_cache
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.select.cost.models.block import (
     FRAGMENT_WIDTH,

@@ -27,8 +27,9 @@ from typing import NamedTuple
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import SECTOR_BYTES, round_up
+from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Config, Kernel, Tile
+from tilewright.kernels.spec import Kernel, Tile
 from tilewright.kernels.takes import VECTOR_BYTES, Variant
 from tilewright.select.cost.models.block import Asked, Footprint, Needs, granted, join
 

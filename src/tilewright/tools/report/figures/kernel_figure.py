@@ -13,7 +13,8 @@ from tilewright.core.gpus import Gpu
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Layout, Problem
 from tilewright.emulator.trace import Request, Trace, trace
-from tilewright.kernels.spec import Config, Kernel, numbered
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel, numbered
 from tilewright.tools.report.figures.banks import bank_panel
 from tilewright.tools.report.figures.coalescing import coalescing_panel
 from tilewright.tools.report.figures.palette import SEVERAL, ink_on, lane_color

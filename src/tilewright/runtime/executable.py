@@ -1,0 +1,29 @@
+"""What a kernel compiled for an engine is, and how it compiled."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
+from tilewright.kernels.takes import Variant
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """What the compiler says of a kernel's needs. None where an engine has no such thing."""
+
+    registers: int | None
+    """Registers a thread."""
+    spill_bytes: int | None
+    """Bytes of registers a thread spills to memory: stores plus loads."""
+    shared_bytes: int | None
+    """Statically declared shared memory of a block, in bytes."""
+
+
+class Executable(Protocol):
+    """A kernel compiled with one config for one engine."""
+
+    kernel: Kernel
+    config: Config
+    variant: Variant
+    report: CompileReport
