@@ -44,7 +44,7 @@ def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch, report_of
     turn = RUNGS.index(kernel) + list(CAPABILITIES).index(arch)
     if arch != "sm_90a":  # one: architectures take turns
         variants = [variants[turn % len(variants)]]
-    elif not kernel.takes.architectures:  # that whose main loop tests/analysis/test_machine_code.py reads
+    elif not kernel.takes.architectures:  # that whose main loop tests/tools/explain/test_machine_code.py reads
         variants = [variants[kernel.rung % 2]]
     elif kernel.vectorized:
         del variants[1 + turn % 2]  # one with bounds checks: kernels take turns

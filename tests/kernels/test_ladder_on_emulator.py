@@ -89,7 +89,7 @@ def test_a_drawn_problem_is_right(kernel, overrides, arithmetic, m, n, k, alpha,
     assert multiply(kernel, overrides, problem, Scalars(alpha, beta)) <= limit(problem, kernel.precision)
 
 
-# Of default configs tests/engines/test_emulator_check.py runs such problems; of the others every second rung does.
+# Of default configs tests/emulator/test_emulator_check.py runs such problems; of the others every second rung does.
 @pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("kernel", "overrides", "arithmetic"),

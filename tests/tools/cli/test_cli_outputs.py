@@ -11,7 +11,7 @@ import pytest
 
 from tilewright.tools.cli import main, streams
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/tools.md"
 WIDTH = 100
 SEARCHES = ("tune",)

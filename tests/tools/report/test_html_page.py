@@ -149,7 +149,7 @@ def test_a_page_a_figure_and_other_records_are_called_what_they_are(tilewright, 
         assert what in err
 
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[3] / "results"
 NO_RECORDS = {
     "h100/distributed.json": "a file of measurements",
     "h100/precisions.json": "a file of measurements",

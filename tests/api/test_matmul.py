@@ -704,7 +704,7 @@ print(pstats.Stats(profile).total_calls, "pydantic" in sys.modules)
 @pytest.mark.parametrize("shape", [("1024", "1024", "1024"), ("1000", "1004", "1008")], ids=["tabled", "unseen"])
 def test_the_first_product_of_a_process_is_planned_quickly(shape):
     """The first call of the process, which reads the H200's table; the engine's part is a stand-in's here."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.fspath, (Path(__file__).parent, *sys.path)))}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.fspath, (Path(__file__).parents[1], *sys.path)))}
     found = subprocess.run(
         [sys.executable, "-c", FIRST_PRODUCT, *shape], env=environment, check=True, capture_output=True, text=True
     )

@@ -7,10 +7,10 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from test_arrays import Remembers
 
 import tilewright
 from stand_ins import CuPyArray, NumPyEngine, Tensor, cupy_module, torch_module
-from test_arrays import Remembers
 from tilewright import ArrayError, DtypeError
 from tilewright.calls import Request
 from tilewright.core.problem import Arithmetic, Problem

@@ -12,7 +12,7 @@ from tilewright.api.engines import cuda_unavailable
 
 pytestmark = pytest.mark.further
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 PRINTED = {
     "torch_layer.py": [

@@ -11,7 +11,7 @@ from tilewright.api.engines import cuda_unavailable
 
 pytest.importorskip("jax")
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "jax_layer.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "jax_layer.py"
 
 
 @pytest.mark.further

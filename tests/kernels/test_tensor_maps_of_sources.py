@@ -28,7 +28,7 @@ from tilewright.tools.bench.checking import outcomes
 from tilewright.tools.cli import main
 from tilewright.tools.explain.launch_explanation import explain_launch
 
-OWN = Path(__file__).with_name("own_kernels")
+OWN = Path(__file__).parents[1] / "own_kernels"
 PRODUCT = (OWN / "tile_product.cu").read_text()
 TRANSPOSE = (OWN / "tile_transpose.cu").read_text()
 FENCE = '    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n'

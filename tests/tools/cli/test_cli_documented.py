@@ -17,7 +17,7 @@ from tilewright.select.tables import store
 from tilewright.tools.bench import suites
 from tilewright.tools.cli import bench, check, main, tune
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 RECORD = "results/h200/best.json"
 OWN_KERNELS = ROOT / "tests/own_kernels"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]

@@ -182,7 +182,7 @@ def test_tune_tries_its_values_and_saves_nothing_that_matmul_would_pick(run):
 
 
 def test_tune_takes_the_types_that_a_source_has(run, tmp_path):
-    shutil.copy(Path(__file__).with_name("own_kernels") / "tile_product.cu", tmp_path)
+    shutil.copy(Path(__file__).parents[2] / "own_kernels" / "tile_product.cu", tmp_path)
     tune = ("tune", "tile_product.cu", "--shape", 16, "--engine", "emulator", "--journal", "journal.jsonl")
     assert "1 of 1 configs tried: 1 timed" in run(*tune)
     result = CliRunner().invoke(main.app, [str(word) for word in (*tune, "--dtype", "float32")])

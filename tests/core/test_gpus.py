@@ -8,7 +8,7 @@ import pytest
 from tilewright.core.errors import GpuNotFoundError
 from tilewright.core.gpus import COMPUTE_CAPABILITIES, GPUS, MULTIPROCESSORS, find_gpu, gpu_named
 
-RECORDS = Path(__file__).parents[1] / "results"
+RECORDS = Path(__file__).parents[2] / "results"
 
 PUBLISHED_TFLOPS = {
     "V100": 15.7,

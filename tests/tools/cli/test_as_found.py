@@ -25,7 +25,7 @@ from tilewright.tools.bench.verify import Operands, limit
 from tilewright.tools.explain.explanation import explain
 from tilewright.tools.explain.launch_explanation import explain_launch
 
-FOUND = Path(__file__).with_name("own_kernels") / "as_found"
+FOUND = Path(__file__).parents[2] / "own_kernels" / "as_found"
 H200 = gpu_named("H200")
 
 

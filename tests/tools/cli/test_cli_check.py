@@ -19,7 +19,7 @@ from tilewright.tools.bench import check_cases, checking
 from tilewright.tools.cli import check, main
 from tilewright.tools.cli.options import kernel_names
 
-OWN_KERNELS = Path(__file__).with_name("own_kernels")
+OWN_KERNELS = Path(__file__).parents[2] / "own_kernels"
 
 
 def run(*arguments):

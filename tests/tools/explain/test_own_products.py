@@ -14,7 +14,7 @@ from tilewright.tools.explain.roofline import L2
 
 pytestmark = pytest.mark.further
 
-SOURCE = Path(__file__).parents[1] / "own_kernels" / "hgemm_async.cu"
+SOURCE = Path(__file__).parents[2] / "own_kernels" / "hgemm_async.cu"
 SIZE = 4096
 NAMES = ("BM", "BN", "BK", "WM", "WN", "STAGES")
 MEASURED_US = {
