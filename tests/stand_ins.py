@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright import activations
+from tilewright.api import activations
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.kernels.config import Config
 from tilewright.kernels.spec import Kernel

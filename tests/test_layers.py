@@ -1,4 +1,5 @@
-"""Imports run downward only, and no module has the name of a public function (docs/architecture.md)."""
+"""Imports run downward only, through eight rooms without a circle, and no module has the name of a public function
+(docs/architecture.md)."""
 
 import ast
 import importlib
@@ -7,7 +8,6 @@ import re
 from functools import lru_cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -17,121 +17,108 @@ import tilewright
 ROOT = Path(tilewright.__file__).parent
 STUDIES = Path(studies.__file__).parent
 
-LAYERS = (
-    *(
-        "__main__",
-        "cli",
-        "report",
-        "tuning",
-        "bench",
-        "distributed",
-        "torch",
-        "jax_op",
-        "__init__",
-        "front",
-        "on_gpu",
-        "on_host",
-        "streamed",
-        "bound",
-    ),
-    *(
-        "calls",
-        "arrays",
-        "prepared",
-        "select",
-        "tables",
-        "analysis",
-        "engines",
-        "kernels",
-        "shapes",
-        "tiles",
-        "activations",
-    ),
-    *("errors", "core", "version"),
-)
-"""Modules and packages of `tilewright`, from above."""
+ROOMS = ("core", "kernels", "runtime", "emulator", "select", "api", "frameworks", "tools")
+"""Folders of `tilewright`, from below."""
+FACADES = ("version", "errors", "torch", "distributed")
+"""Modules beside them that hand out what lies below, under public names."""
+MOST_ROOMS, MOST_FLOORS, LINES_OF_A_FACADE = 14, 8, 15
 
-WHERE_CALLS_ARE_RECORDED = {("arrays", "torch"), ("arrays", "jax_op"), ("front", "torch")}
-"""Upward, in functions: what a library records goes to its operator, which stands above all that a plain call needs."""
+LOADERS = ("import_module", "__import__", "resolve_name")
 
 
-class Import(NamedTuple):
-    """An import of one module of the package by another, each by its path from the package on."""
-
-    by: tuple[str, ...]
-    of: tuple[str, ...]
-    in_function: bool
-
-
-def names_imported(path):
-    """Dotted names that a module imports when it runs, not those for type checkers; and whether a function does so."""
+def imported_by(path):
+    """Dotted names that a module imports when it runs, those in functions and by text too, not those for type
+    checkers."""
     found = []
 
-    def visit(node, in_function):
+    def visit(node):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             return
-        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{one.name}" for one in node.names]
-        found.extend((name, in_function) for name in names)
+        if isinstance(node, ast.Import):
+            found.extend(one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.extend(f"{node.module}.{one.name}" for one in node.names)
+        elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rpartition(".")[2] in LOADERS:
+            text = node.args[0].values[0] if isinstance(node.args[0], ast.JoinedStr) else node.args[0]
+            found.append(str(getattr(text, "value", "")).rstrip("."))
         for child in ast.iter_child_nodes(node):
-            visit(child, in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+            visit(child)
 
-    visit(ast.parse(path.read_text()), False)
+    visit(ast.parse(path.read_text()))
     return found
 
 
-def imports_of(path):
-    """Imports of a module of the package that are of the package."""
-    by = path.relative_to(ROOT).with_suffix("").parts
-    names = [(name.split("."), in_function) for name, in_function in names_imported(path)]
-    return [
-        Import(by, module_of(parts), in_function) for (package, *parts), in_function in names if package == "tilewright"
-    ]
-
-
 def module_of(parts):
-    """The module that a dotted name names, or that what it names is in."""
+    """The module of the package that a dotted name names, or that what it names is in."""
     for length in range(len(parts), 0, -1):
         path = ROOT.joinpath(*parts[:length])
         if path.with_suffix(".py").is_file():
-            return tuple(parts[:length])
+            return ".".join(parts[:length])
         if path.is_dir():
-            return (*parts[:length], "__init__")
-    return ("__init__",)
+            return ".".join((*parts[:length], "__init__"))
+    return "__init__"
 
 
 @lru_cache
 def imports():
-    """All imports of the package's modules."""
-    return [one for path in ROOT.rglob("*.py") for one in imports_of(path)]
+    """Modules of the package, each by its path from the package on: what it imports of the package."""
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        by = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        names = [name.split(".") for name in imported_by(path)]
+        found[by] = {module_of(parts) for package, *parts in names if package == "tilewright"} - {by}
+    return found
 
 
-def test_every_part_has_a_layer():
-    parts = {path.stem for path in ROOT.glob("*.py")} | {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert sorted(parts) == sorted(LAYERS)
+def part(module):
+    """The room or root module that a module is in."""
+    return module.partition(".")[0]
 
 
-@pytest.mark.further
+def floors():
+    """Rooms and root modules, each with how many are in the longest chain that it stands on."""
+    needs = {part(by): set() for by in imports()}
+    for by, of in imports().items():
+        needs[part(by)] |= {part(one) for one in of} - {part(by)}
+    found = {}
+    for one in TopologicalSorter(needs).static_order():  # raises CycleError, which names them
+        found[one] = 1 + max((found[below] for below in needs[one]), default=0)
+    return found
+
+
+def test_the_house_has_eight_rooms_and_facades():
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert folders == set(ROOMS)
+    assert {path.stem for path in ROOT.glob("*.py")} == {"__init__", "__main__", *FACADES}
+    for name in FACADES:
+        text = (ROOT / f"{name}.py").read_text()
+        assert len(text.splitlines()) <= LINES_OF_A_FACADE, name
+
+
 def test_imports_run_downward():
-    assert len(imports()) > 500
-    upward = {one for one in imports() if LAYERS.index(one.of[0]) < LAYERS.index(one.by[0])}
-    assert {one for one in upward if not one.in_function} == set()
-    assert {(one.by[0], one.of[0]) for one in upward} == WHERE_CALLS_ARE_RECORDED
+    assert sum(map(len, imports().values())) > 500
+    height = {name: number for number, name in enumerate(ROOMS)}
+    upward = {
+        (by, one)
+        for by, of in imports().items()
+        for one in of
+        if part(by) in height and height.get(part(one), -1 if part(one) == "version" else len(ROOMS)) > height[part(by)]
+    }
+    assert upward == set()
 
 
-def test_no_modules_import_each_other():
-    needs = {}
-    for one in imports():
-        if not one.in_function and one.of != one.by:
-            needs.setdefault(one.by, set()).add(one.of)
-    TopologicalSorter(needs).prepare()  # raises CycleError, which names them
+def test_no_rooms_nor_modules_import_each_other():
+    TopologicalSorter({by: of for by, of in imports().items() if not by.endswith("__init__")}).prepare()
+    found = floors()
+    print(f"{len(found)} rooms and modules at the root on {max(found.values())} floors: {found}")
+    assert len(found) <= MOST_ROOMS
+    assert max(found.values()) <= MOST_FLOORS
 
 
 @pytest.mark.further
 def test_the_package_does_not_import_studies():
-    by_package = {name for path in ROOT.rglob("*.py") for name, _ in names_imported(path)}
-    by_studies = {name for path in STUDIES.rglob("*.py") for name, _ in names_imported(path)}
+    by_package = {name for path in ROOT.rglob("*.py") for name in imported_by(path)}
+    by_studies = {name for path in STUDIES.rglob("*.py") for name in imported_by(path)}
     assert "studies" not in {name.partition(".")[0] for name in by_package}
     assert {"studies", "tilewright"} <= {name.partition(".")[0] for name in by_studies}
 
@@ -144,10 +131,7 @@ def test_only_one_module_knows_where_records_are():
     assert [str(path) for path in modules if named.search(path.read_text())] == []
 
 
-@pytest.mark.parametrize("package", ["tilewright", "tilewright.torch"])
-def test_no_module_has_the_name_of_a_public_function(package):
-    if package.endswith("torch"):
-        pytest.importorskip("torch")
-    of = importlib.import_module(package)
+def test_no_module_has_the_name_of_a_public_function():
+    of = importlib.import_module("tilewright")
     assert of.__all__
     assert not {one.name for one in pkgutil.iter_modules(of.__path__)} & set(of.__all__)

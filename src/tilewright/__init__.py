@@ -4,9 +4,11 @@
 `grouped_matmul(a, b, offsets)` multiplies the rows of each group with a matrix of its own, as mixtures of experts do.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tilewright import api
 from tilewright.errors import (
     ArrayError,
     CompileError,
@@ -21,11 +23,12 @@ from tilewright.errors import (
 from tilewright.version import __version__
 
 if TYPE_CHECKING:
+    from tilewright.api.arrays.library import Library
+    from tilewright.api.front import ProductPlan, grouped_matmul, matmul, plan, prepare
+    from tilewright.api.prepared import Prepared
     from tilewright.core.problem import Problem
-    from tilewright.front import ProductPlan, grouped_matmul, matmul, plan, prepare
     from tilewright.kernels.config import Config
     from tilewright.kernels.spec import Kernel
-    from tilewright.prepared import Prepared
 
 __all__ = [
     "ArrayError",
@@ -52,18 +55,30 @@ __all__ = [
 
 
 _MODULES = {
-    **dict.fromkeys(("ProductPlan", "grouped_matmul", "matmul", "plan", "prepare"), "front"),
-    **dict.fromkeys(("Config", "Kernel"), "kernels.spec"),
-    "Prepared": "prepared",
+    **dict.fromkeys(("ProductPlan", "grouped_matmul", "matmul", "plan", "prepare"), "api.front"),
+    "Config": "kernels.config",
+    "Kernel": "kernels.spec",
+    "Prepared": "api.prepared",
     "Problem": "core.problem",
 }
 """Where names are that are imported when they are asked for: the command line says before how NumPy is to begin."""
+
+
+def _libraries() -> "Mapping[str, Library]":
+    from tilewright.frameworks.table import LIBRARIES  # noqa: PLC0415 as for the names above
+
+    return LIBRARIES
+
+
+api.libraries = _libraries
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"tilewright.{_MODULES[name]}"), name)
+    if _MODULES[name] == "api.front":
+        _libraries()  # of which PyTorch's says what torch.compile traces
     return found
 
 

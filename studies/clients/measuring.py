@@ -21,7 +21,7 @@ import tilewright.torch
 from studies.frameworks.models import TASKS, Sizes, training
 from studies.precisions.ways import multiplying
 from studies.record import Measurement
-from tilewright.front import matmul
+from tilewright.api.front import matmul
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench.end_to_end import exact
 

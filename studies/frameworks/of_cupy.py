@@ -8,7 +8,7 @@ import numpy as np
 
 from studies.frameworks.comparisons import HOST, WALL, check_same, compared
 from studies.record import Measurement
-from tilewright.front import matmul
+from tilewright.api.front import matmul
 from tilewright.tools.bench.end_to_end import Stopwatch
 
 SQUARES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)

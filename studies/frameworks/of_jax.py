@@ -10,7 +10,7 @@ import numpy as np
 
 from studies.frameworks.comparisons import CALL, PROGRAM, check_same, compared
 from studies.record import Measurement
-from tilewright.front import matmul
+from tilewright.api.front import matmul
 from tilewright.tools.bench.end_to_end import Stopwatch
 
 NAME = f"JAX {jax.__version__}"

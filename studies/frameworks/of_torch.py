@@ -15,8 +15,8 @@ from studies.frameworks import comparisons as kinds
 from studies.frameworks.comparisons import check_difference, check_same, compared
 from studies.frameworks.models import TASKS, Sizes, training
 from studies.record import Measurement
-from tilewright.arrays.torch import numpy_name
-from tilewright.front import matmul
+from tilewright.api.front import matmul
+from tilewright.frameworks.torch.arrays import numpy_name
 from tilewright.tools.bench.end_to_end import WALL_SAMPLES, Context, Stopwatch, exact
 
 NAME = f"PyTorch {torch.__version__}"

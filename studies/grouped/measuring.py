@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from studies.record import Measurement
+from tilewright.api.front import grouped_matmul
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.front import grouped_matmul
 from tilewright.kernels.library.grouped_sm90 import KERNEL
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench.end_to_end import Call, Stopwatch, torch_on_gpu

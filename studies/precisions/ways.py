@@ -9,8 +9,8 @@ import torch
 
 from studies.precisions import BASELINE, OWN
 from tilewright import version
+from tilewright.api.front import matmul
 from tilewright.core.problem import PRECISIONS
-from tilewright.front import matmul
 
 Pairs = Sequence[tuple[Any, Any]]
 """Factors of several products: matrices of float32, as tensors."""

@@ -15,9 +15,9 @@ from studies.record import Measurement
 from studies.scaling import out_of_core
 from studies.scaling.block import Block, BlockSizes, parallel
 from studies.scaling.records import ALL_GATHER, BLOCK, OURS, OUT_OF_CORE, PRODUCT, REDUCE_SCATTER, SPLIT, measurements
+from tilewright.api.front import matmul
 from tilewright.core.errors import LaunchError
 from tilewright.distributed import all_gather_matmul, matmul_reduce_scatter
-from tilewright.front import matmul
 from tilewright.tools.bench.end_to_end import Context
 from tilewright.tools.bench.records import Times
 

@@ -15,9 +15,9 @@ import numpy as np
 from studies.record import Measurement
 from studies.scaling import records
 from studies.scaling.records import OURS, OUT_OF_CORE, PRODUCT
+from tilewright.api.front import matmul
+from tilewright.api.out_of_core.tiles import Sizes, tiling
 from tilewright.core.errors import LaunchError
-from tilewright.front import matmul
-from tilewright.tiles import Sizes, tiling
 from tilewright.tools.bench.records import Times
 
 SAMPLES = 3

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tilewright.activations import apply, erf
+from tilewright.api.activations import apply, erf
 from tilewright.core.problem import ACTIVATIONS
 
 

@@ -31,14 +31,14 @@ from stand_ins import (
     torch_module,
 )
 from tilewright import ArrayError, DtypeError, EngineUnavailableError, LaunchError, ProblemError
-from tilewright.arrays.libraries import library_of
-from tilewright.arrays.operand import gpu_operand, host_operand
+from tilewright.api.arrays.libraries import library_of
+from tilewright.api.arrays.operand import gpu_operand, host_operand
+from tilewright.api.formulate import View
 from tilewright.core.problem import Arithmetic
 from tilewright.runtime.plan import Needs
-from tilewright.shapes import View
 
-calls = import_module("tilewright.calls")
-protocols = import_module("tilewright.arrays.protocols")
+calls = import_module("tilewright.api.call")
+protocols = import_module("tilewright.frameworks.dlpack")
 
 STREAM = 4096
 """Handle of the stream that the stand-ins say is current on GPU 0; on the others it is so much higher."""
@@ -331,7 +331,7 @@ def test_a_call_that_torch_records_goes_to_the_operator(monkeypatch):
     calls = []
     operator = SimpleNamespace(matmul=lambda *arguments: calls.append(arguments) or "recorded")
     monkeypatch.setitem(sys.modules, "tilewright.torch", SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "tilewright.torch.op", operator)
+    monkeypatch.setitem(sys.modules, "tilewright.frameworks.torch.op", operator)
     weights = Tensor(B, requires_grad=True)
     assert tilewright.matmul(Tensor(A), weights, alpha=2, activation="relu") == "recorded"
     arrays, request, *scalars = calls[0]
@@ -347,8 +347,8 @@ def test_gradients_are_no_matter_where_none_are_recorded(monkeypatch):
 def test_what_jax_traces_is_the_primitives_and_has_no_plan(monkeypatch):
     calls = []
     primitive = SimpleNamespace(matmul=lambda *arguments: calls.append(arguments) or "traced")
-    monkeypatch.setitem(sys.modules, "tilewright.jax_op", SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "tilewright.jax_op.call", primitive)
+    monkeypatch.setitem(sys.modules, "tilewright.frameworks.jax", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "tilewright.frameworks.jax.call", primitive)
     traced = DynamicJaxprTracer()
     assert tilewright.matmul(JaxArray(A), traced, alpha=2, activation="relu") == "traced"
     arrays, request, *scalars = calls[0]
@@ -512,7 +512,7 @@ def test_where_there_is_no_room_for_terms_a_kernel_for_ieee_is_taken(gpus, monke
 def compiled_launcher(gpus, monkeypatch):
     """A launcher in use, and an engine that calls itself cuda."""
     gpus[0].name, gpus[0].context, gpus[0].workspace = "cuda", 5, None
-    module = import_module("tilewright.on_gpu")
+    module = import_module("tilewright.api.gpu")
     known = Remembers(object())
     monkeypatch.setattr(module, "fast", known)
     monkeypatch.setattr(module, "miss", known.miss)

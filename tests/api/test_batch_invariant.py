@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright
-from tilewright import EngineUnavailableError, ProblemError, calls, tiles
+from tilewright import EngineUnavailableError, ProblemError
+from tilewright.api import call as calls
+from tilewright.api.out_of_core import tiles
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem
 from tilewright.kernels.takes import Addresses
 from tilewright.select.orders import order_of

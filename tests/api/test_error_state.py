@@ -10,7 +10,7 @@ import pytest
 import tilewright
 from stand_ins import NumPyEngine
 
-calls = import_module("tilewright.calls")
+calls = import_module("tilewright.api.call")
 
 
 @pytest.fixture(autouse=True)
@@ -76,12 +76,12 @@ def test_nothing_is_said_of_overflow_and_nan(arguments, expected):
 
 
 def test_nothing_is_said_of_tiles_that_threads_finish(monkeypatch):
-    monkeypatch.setattr(import_module("tilewright.tiles"), "SMALL_BYTES", 0)
+    monkeypatch.setattr(import_module("tilewright.api.out_of_core.tiles"), "SMALL_BYTES", 0)
     a, b = full(300, "float16", (300, 500)), full(300, "float16", (500, 90))
     engines = [NumPyEngine(None), NumPyEngine(None)]
     request = calls.Request(activation="silu", engine=engines[0])
     call = calls.Call.read(request, {"a": a, "b": b, "c": None, "out": None, "bias": None}, calls.Scalars(0.5))
-    on_host = import_module("tilewright.on_host")
+    on_host = import_module("tilewright.api.out_of_core.host")
     check(on_host.multiply(call, engines, 60_000), INF)
     assert all(engine.started for engine in engines)
 

@@ -9,14 +9,15 @@ import pytest
 
 import tilewright
 from stand_ins import CuPyArray, Exporter, JaxArray, Tensor, cupy_module, torch_module
-from tilewright import ArrayError, ConfigError, DtypeError, grouped_matmul, on_gpu
+from tilewright import ArrayError, ConfigError, DtypeError, grouped_matmul
+from tilewright.api import gpu as on_gpu
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL
 from tilewright.select.selector import expected_of_groups, select
 
-calls = import_module("tilewright.calls")
+calls = import_module("tilewright.api.call")
 CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "BAND": 2}
 ROWS, REST, N, K = (5, 0, 70, 1, 60), 3, 40, 72
 END = sum(ROWS)
@@ -77,7 +78,7 @@ def tensor(values):
 
 @pytest.fixture(autouse=True)
 def _no_gpu(monkeypatch):
-    monkeypatch.setattr("tilewright.calls.cuda_unavailable", lambda: "a test says so")
+    monkeypatch.setattr("tilewright.api.call.cuda_unavailable", lambda: "a test says so")
 
 
 @pytest.mark.first(1)

@@ -25,7 +25,7 @@ from tilewright.core.dtypes import DTYPES
 from tilewright.core.problem import PRECISIONS, Arithmetic
 from tilewright.kernels import KERNELS, LADDER, find
 
-calls = import_module("tilewright.calls")
+calls = import_module("tilewright.api.call")
 
 SIZES = st.integers(0, 40)
 SCALARS = st.sampled_from([0.0, 1.0, -1.0, 0.5, 3])
@@ -661,7 +661,7 @@ def test_a_plan_says_what_is_promised_and_what_makes_the_products():
 
 @pytest.mark.parametrize("engine", [None, "emulator"])
 def test_a_precision_on_a_machine_without_a_gpu(monkeypatch, engine):
-    monkeypatch.setattr(import_module("tilewright.calls"), "cuda_unavailable", lambda: "a test says so")
+    monkeypatch.setattr(import_module("tilewright.api.call"), "cuda_unavailable", lambda: "a test says so")
     a, b = draw(5, 8), draw(8, 4)
     for precision in PRECISIONS:
         check(tilewright.matmul(a, b, precision=precision, engine=engine), reference(a, b), 8)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from stand_ins import NumPyEngine, Tensor, torch_module
-from tilewright import on_gpu
-from tilewright.bound import bound_of, planner
-from tilewright.calls import Call, Request
+from tilewright.api import gpu as on_gpu
+from tilewright.api.call import Call, Request
+from tilewright.api.planned_call import bound_of, planner
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
 
@@ -23,7 +23,7 @@ def engine(monkeypatch):
     found = NumPyEngine((9, 0))
     found.device_name = "NVIDIA H200"
     monkeypatch.setitem(sys.modules, "torch", torch_module())
-    monkeypatch.setattr(import_module("tilewright.calls"), "_gpu", lambda device: found)
+    monkeypatch.setattr(import_module("tilewright.api.call"), "_gpu", lambda device: found)
     return found
 
 

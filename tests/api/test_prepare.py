@@ -12,11 +12,11 @@ from test_arrays import Remembers
 import tilewright
 from stand_ins import CuPyArray, NumPyEngine, Tensor, cupy_module, torch_module
 from tilewright import ArrayError, DtypeError
-from tilewright.calls import Request
+from tilewright.api.call import Request
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.select.selector import select
 
-calls, on_gpu = import_module("tilewright.calls"), import_module("tilewright.on_gpu")
+calls, on_gpu = import_module("tilewright.api.call"), import_module("tilewright.api.gpu")
 STREAM = 4096
 SPLIT = {"kernel": "gemm_bf16x6"}
 """A kernel that wants copies of all factors."""

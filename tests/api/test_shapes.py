@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tilewright.api.formulate import View, formulate, result_shape
 from tilewright.core.errors import ArrayError
 from tilewright.core.problem import Arithmetic, Layout
-from tilewright.shapes import View, formulate, result_shape
 
 SIZES = st.sampled_from((1, 2, 3, 1, 2, 3, 5, 0))
 BATCHES = st.lists(st.sampled_from((1, 2, 3)), max_size=3).map(tuple)

@@ -13,7 +13,8 @@ from tilewright.core.errors import ArrayError, EngineUnavailableError, ProblemEr
 
 LIMIT = 60_000
 calls, on_host, streamed, tiles = (
-    import_module(f"tilewright.{name}") for name in ("calls", "on_host", "streamed", "tiles")
+    import_module(f"tilewright.api.{name}")
+    for name in ("call", "out_of_core.host", "out_of_core.streamed", "out_of_core.tiles")
 )
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tilewright.api.out_of_core.tiles import SMALL_BYTES, Sizes, tiling, wavefront
 from tilewright.core.errors import ProblemError
-from tilewright.tiles import SMALL_BYTES, Sizes, tiling, wavefront
 
 GIB = 2**30
 
@@ -60,7 +60,7 @@ def test_every_product_is_made_once_and_finds_its_blocks(monkeypatched_small, si
 def monkeypatched_small():
     """No product is so small that it is one tile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tilewright.tiles.SMALL_BYTES", 0)
+        patch.setattr("tilewright.api.out_of_core.tiles.SMALL_BYTES", 0)
         yield
 
 

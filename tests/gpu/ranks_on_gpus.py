@@ -11,7 +11,8 @@ import torch.distributed as dist
 os.environ.setdefault("NCCL_NVLS_ENABLE", "0")  # before PyTorch looks: no multicast over NVLink
 
 import tilewright
-from tilewright.distributed import all_gather_matmul, collectives, exchange, matmul_reduce_scatter
+from tilewright.distributed import all_gather_matmul, matmul_reduce_scatter
+from tilewright.frameworks.torch.distributed import collectives, exchange
 from tilewright.runtime import launcher
 
 GROUP_S = 8

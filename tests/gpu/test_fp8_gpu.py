@@ -110,7 +110,7 @@ def test_sums_of_positive_numbers_drift_without_promotion_alone(torch):
 def test_calls_without_scales_are_launched_without_python(torch):
     a, b = drawn(torch, "NT", 256, 128, 512)
     first = tilewright.matmul(a, b)
-    from tilewright import on_gpu  # noqa: PLC0415
+    from tilewright.api import gpu as on_gpu  # noqa: PLC0415
 
     if on_gpu.fast is None:
         pytest.skip("there is no compiled launcher")

@@ -11,7 +11,8 @@ import pytest
 from cuda.bindings import driver
 
 import tilewright
-from tilewright import ArrayError, DtypeError, on_gpu
+from tilewright import ArrayError, DtypeError
+from tilewright.api import gpu as on_gpu
 from tilewright.core.dtypes import FLOAT8
 from tilewright.kernels import KERNELS
 from tilewright.runtime.driver import check as check_driver

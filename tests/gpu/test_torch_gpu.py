@@ -20,7 +20,7 @@ def torch():
 @pytest.fixture
 def everything_gains(torch, monkeypatch):
     """tilewright.torch, for which every problem gains."""
-    from tilewright.torch import routing  # noqa: PLC0415 - imports PyTorch
+    from tilewright.frameworks.torch.enable import routing  # noqa: PLC0415 - imports PyTorch
 
     monkeypatch.setattr(routing, "_routes", {})
     monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
@@ -70,7 +70,7 @@ def test_compiled_by_inductor(torch, mode):
 def test_matmul_itself_is_compiled_after_the_launcher_knows_the_call(torch):
     a, b = torch.randn(64, 48, device="cuda"), torch.randn(48, 80, device="cuda")
     expected = tilewright.matmul(a, b)
-    assert tilewright.on_gpu.fast is None or len(tilewright.on_gpu.fast)
+    assert tilewright.api.gpu.fast is None or len(tilewright.api.gpu.fast)
     close(torch, [torch.compile(tilewright.matmul, fullgraph=True)(a, b)], [expected])
 
 
@@ -123,7 +123,7 @@ def test_graphs_capture_what_has_run_here_and_else_pytorchs_kernel(torch, everyt
 
 @pytest.mark.parametrize("gains", [True, False], ids=["here", "left to PyTorch"])
 def test_known_products_reach_their_kernel_without_python(torch, everything_gains, monkeypatch, gains):
-    from tilewright.torch import decisions, routing, shortcut  # noqa: PLC0415 - imports PyTorch
+    from tilewright.frameworks.torch.enable import decisions, routing, shortcut  # noqa: PLC0415 - imports PyTorch
 
     if shortcut.load() is None:
         pytest.skip("the shortcut cannot be built here")

@@ -18,4 +18,4 @@ def pytest_configure(config):
 @pytest.fixture(autouse=True)
 def _on_the_host(monkeypatch):
     """matmul is given no GPU, also on a machine that has one."""
-    monkeypatch.setattr("tilewright.calls.cuda_unavailable", lambda: "a test says so")
+    monkeypatch.setattr("tilewright.api.call.cuda_unavailable", lambda: "a test says so")

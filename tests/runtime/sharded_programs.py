@@ -17,11 +17,11 @@ from jax.sharding import PartitionSpec as P
 from xla_on_host import NEEDS, LaunchedEngine, build
 
 import tilewright
-from tilewright.jax_op import lowering
-from tilewright.jax_op.product import local_p, product_p
+from tilewright.frameworks.jax import lowering
+from tilewright.frameworks.jax.product import local_p, product_p
 from tilewright.runtime import xla_handler
 
-calls = import_module("tilewright.calls")
+calls = import_module("tilewright.api.call")
 MESHES = {"explicit": AxisType.Explicit, "auto": AxisType.Auto}
 
 

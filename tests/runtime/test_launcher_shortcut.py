@@ -12,11 +12,11 @@ torch = pytest.importorskip("torch")
 from launcher_products import CONTEXT, SLOTS, STEP  # noqa: E402
 
 import tilewright.torch  # noqa: E402
-from tilewright import on_gpu  # noqa: E402
-from tilewright.calls import Request  # noqa: E402
+from tilewright.api import gpu as on_gpu  # noqa: E402
+from tilewright.api.call import Request  # noqa: E402
+from tilewright.frameworks.torch.enable import routing, shortcut  # noqa: E402
 from tilewright.runtime.plan import Needs  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
-from tilewright.torch import routing, shortcut  # noqa: E402
 
 ON_HOST = 1  # DLPack's number
 M, N, K = 4, 5, 3

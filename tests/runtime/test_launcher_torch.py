@@ -11,7 +11,7 @@ from torch.autograd import forward_ad  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import tilewright.torch  # noqa: E402
-from tilewright import on_gpu  # noqa: E402
+from tilewright.api import gpu as on_gpu  # noqa: E402
 from tilewright.core.errors import LaunchError  # noqa: E402
 from tilewright.runtime.plan import Memory, Needs, Slot, Step  # noqa: E402
 

@@ -20,13 +20,13 @@ from xla_on_host import NEEDS, STREAM, LaunchedEngine, build  # noqa: E402
 import tilewright  # noqa: E402
 from stand_ins import NumPyEngine  # noqa: E402
 from tilewright.core.errors import EngineUnavailableError  # noqa: E402
-from tilewright.jax_op import lowering  # noqa: E402
-from tilewright.jax_op.product import Kind, local_p, product_p  # noqa: E402
+from tilewright.frameworks.jax import lowering  # noqa: E402
+from tilewright.frameworks.jax.product import Kind, local_p, product_p  # noqa: E402
 from tilewright.runtime import extension, xla_handler  # noqa: E402
 from tilewright.runtime.host_compiler import find_compiler  # noqa: E402
 from tilewright.runtime.plan import OVERLAPS, Needs, Slot  # noqa: E402
 
-calls = import_module("tilewright.calls")
+calls = import_module("tilewright.api.call")
 on_gpu = False
 
 
@@ -322,9 +322,9 @@ def test_names_of_plans_are_the_same_in_every_process(monkeypatch):
     code = (
         "import sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
         "from stand_ins import NumPyEngine\n"
-        "import tilewright.calls as calls\n"
-        "from tilewright.jax_op import lowering\n"
-        "from tilewright.jax_op.product import Kind\n"
+        "import tilewright.api.call as calls\n"
+        "from tilewright.frameworks.jax import lowering\n"
+        "from tilewright.frameworks.jax.product import Kind\n"
         "engine = NumPyEngine((9, 0)); calls._gpu = lambda number: engine\n"
         f"print({name})"
     )

@@ -31,7 +31,7 @@ def timed(calls):
 
 
 def run(monkeypatch, rows=40, change=None):
-    monkeypatch.setattr("tilewright.calls.cuda_unavailable", lambda: "a test says so")
+    monkeypatch.setattr("tilewright.api.call.cuda_unavailable", lambda: "a test says so")
     torch.manual_seed(0)
     a, b = torch.randn(rows, LAYER.k).bfloat16(), torch.randn(LAYER.groups, LAYER.n, LAYER.k).bfloat16().mT
     if change:

@@ -3,7 +3,7 @@
 import torch
 
 import tilewright
-from tilewright.torch.library import ACTIVATIONS
+from tilewright.frameworks.torch.library import ACTIVATIONS
 
 matmul = tilewright.matmul
 

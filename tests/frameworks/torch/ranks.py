@@ -125,7 +125,7 @@ def modules_are_parallel_unchanged(mesh):
 
 @check
 def modules_are_rerouted(mesh):
-    routing = importlib.import_module("tilewright.torch.routing")
+    routing = importlib.import_module("tilewright.frameworks.torch.enable.routing")
     gain = importlib.import_module("tilewright.select.gain").Gain(1.1, 1.0)
     routes = routing.Routes("CPU", lambda problem, device: gain, None)
     alone, parallel = block(torch.nn.Linear), block(torch.nn.Linear)
@@ -184,7 +184,7 @@ def sums_are_scattered(mesh):
 
 def main(rank, path, results):
     dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2)
-    calls = import_module("tilewright.calls")
+    calls = import_module("tilewright.api.call")
     calls.cuda_unavailable = lambda: "a test says so"
     mesh = init_device_mesh("cpu", (2,))
     for name, function in CHECKS.items():

@@ -13,9 +13,9 @@ import tilewright.torch  # noqa: E402
 from studies.frameworks import comparisons as kinds  # noqa: E402
 from studies.frameworks import models, of_torch  # noqa: E402
 from tilewright.core.errors import LaunchError  # noqa: E402
+from tilewright.frameworks.torch.enable import routing  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 from tilewright.tools.bench import end_to_end  # noqa: E402
-from tilewright.torch import routing  # noqa: E402
 
 pytestmark = pytest.mark.further
 

@@ -16,8 +16,9 @@ import ranks  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import ArrayError, DtypeError, ProblemError  # noqa: E402
-from tilewright.distributed import all_gather_matmul, matmul_reduce_scatter, overlapped  # noqa: E402
-from tilewright.distributed.sequences import COUNTER_BYTES, LANES, Product  # noqa: E402
+from tilewright.distributed import all_gather_matmul, matmul_reduce_scatter  # noqa: E402
+from tilewright.frameworks.torch.distributed import overlapped  # noqa: E402
+from tilewright.frameworks.torch.distributed.sequences import COUNTER_BYTES, LANES, Product  # noqa: E402
 from tilewright.runtime.sequence import Copy, Signal, Wait  # noqa: E402
 
 TIMEOUT_S = 120

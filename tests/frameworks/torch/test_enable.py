@@ -11,11 +11,12 @@ torch = pytest.importorskip("torch")
 from products import draw, same  # noqa: E402
 
 import tilewright.torch  # noqa: E402
-from tilewright import EngineUnavailableError, ProblemError, front  # noqa: E402
-from tilewright.calls import Request  # noqa: E402
+from tilewright import EngineUnavailableError, ProblemError  # noqa: E402
+from tilewright.api import front  # noqa: E402
+from tilewright.api.call import Request  # noqa: E402
 from tilewright.core.errors import LibraryError  # noqa: E402
+from tilewright.frameworks.torch.enable import routing  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
-from tilewright.torch import routing  # noqa: E402
 
 enable, disable, report = tilewright.torch.enable, tilewright.torch.disable, tilewright.torch.report
 

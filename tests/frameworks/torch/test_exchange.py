@@ -12,9 +12,17 @@ pytest.importorskip("torch.distributed.tensor")
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from tilewright.core.errors import LaunchError  # noqa: E402
-from tilewright.distributed import exchange, failing, overlapped, products  # noqa: E402
-from tilewright.distributed.planning import Kind, planned  # noqa: E402
-from tilewright.distributed.sequences import LANE, MAIN, Product, Sequence, all_gather, reduce_scatter, tight  # noqa: E402
+from tilewright.frameworks.torch.distributed import exchange, failing, overlapped, products  # noqa: E402
+from tilewright.frameworks.torch.distributed.planning import Kind, planned  # noqa: E402
+from tilewright.frameworks.torch.distributed.sequences import (  # noqa: E402
+    LANE,
+    MAIN,
+    Product,
+    Sequence,
+    all_gather,
+    reduce_scatter,
+    tight,
+)
 from tilewright.runtime import driver, nvrtc  # noqa: E402
 from tilewright.runtime.plan import Memory, Needs, Plan, Slot, Step  # noqa: E402
 from tilewright.runtime.sequence import ABSOLUTE, Launch, Place  # noqa: E402
@@ -109,7 +117,7 @@ def test_float32_products_split_unless_there_is_no_memory():
 
 
 def test_a_kernel_that_updates_c_in_place_is_refused(monkeypatch):
-    from tilewright import bound  # noqa: PLC0415
+    from tilewright.api import planned_call as bound  # noqa: PLC0415
     from tilewright.kernels import resolve  # noqa: PLC0415
 
     kernel, config = resolve("warptiled")

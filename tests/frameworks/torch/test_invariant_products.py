@@ -11,9 +11,9 @@ from products import draw, same  # noqa: E402
 import tilewright.torch  # noqa: E402
 from small_gpt import Model  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError  # noqa: E402
-from tilewright.calls import Request  # noqa: E402
+from tilewright.api.call import Request  # noqa: E402
 from tilewright.emulator.engine import EmulatorEngine  # noqa: E402
-from tilewright.torch import decisions, routing  # noqa: E402
+from tilewright.frameworks.torch.enable import decisions, routing  # noqa: E402
 
 matmul, enable, report = tilewright.matmul, tilewright.torch.enable, tilewright.torch.report
 
@@ -24,7 +24,7 @@ A, B, BIAS = draw(70, 40, grad=False), draw(40, 24, grad=False), draw(24, grad=F
 def emulated(monkeypatch):
     """Arrays of the host are multiplied by the emulator, as if it were this machine's GPU; nothing is known to gain."""
     engine = EmulatorEngine()
-    monkeypatch.setattr(import_module("tilewright.calls"), "_host_engine", lambda request: engine)
+    monkeypatch.setattr(import_module("tilewright.api.call"), "_host_engine", lambda request: engine)
     monkeypatch.setattr(routing, "_KEY", "CPU")
     monkeypatch.setattr(routing, "_routes", {})
     monkeypatch.setattr(routing, "expect", lambda problem, device: None)

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 
 import tilewright.torch  # noqa: E402
 from studies.frameworks.models import TASKS, Sizes, regression, training  # noqa: E402
+from tilewright.frameworks.torch.enable import routing  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
-from tilewright.torch import routing  # noqa: E402
 
 STEPS = 4
 SIZES = Sizes(width=32, heads=4, layers=2, vocabulary=96, batch=2, length=16, rank=4)

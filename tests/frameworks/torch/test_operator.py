@@ -36,14 +36,14 @@ class Named(torch.Tensor):
 
 
 def op():
-    import tilewright.torch.op  # noqa: F401, PLC0415 - defines the operator
+    import tilewright.frameworks.torch.op  # noqa: F401, PLC0415 - defines the operator
 
     return torch.ops.tilewright.matmul.default
 
 
 def test_a_plain_call_does_not_go_through_the_operator(monkeypatch):
     a, b = draw(4, 5, grad=False), draw(5, 6, grad=False)
-    monkeypatch.setattr(import_module("tilewright.torch.op"), "matmul_op", None)
+    monkeypatch.setattr(import_module("tilewright.frameworks.torch.op"), "matmul_op", None)
     same(matmul(a, b), a @ b)
     with torch.no_grad():
         same(matmul(a.clone().requires_grad_(), b), a @ b)
@@ -164,8 +164,8 @@ class Launcher:
 @pytest.mark.parametrize("launched", [False, True])
 def test_matmul_itself_can_be_compiled(monkeypatch, launched):
     if launched:
-        monkeypatch.setattr(tilewright.on_gpu, "fast", Launcher)
-        monkeypatch.setattr(tilewright.on_gpu, "miss", Launcher)
+        monkeypatch.setattr(tilewright.api.gpu, "fast", Launcher)
+        monkeypatch.setattr(tilewright.api.gpu, "miss", Launcher)
     torch._dynamo.reset()
     a, b, out = draw(4, 5, grad=False), draw(5, 6, grad=False), torch.empty(4, 6)
     with warnings.catch_warnings():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("torch")
 pytest.importorskip("torch.distributed.tensor")
 
-from tilewright.distributed.sequences import (
+from tilewright.frameworks.torch.distributed.sequences import (
     COUNTER_BYTES,
     LANE,
     LANES,

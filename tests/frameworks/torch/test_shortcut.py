@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from products import draw  # noqa: E402
 
 import tilewright.torch  # noqa: E402
-from tilewright.torch import routing, shortcut  # noqa: E402
+from tilewright.frameworks.torch.enable import routing, shortcut  # noqa: E402
 
 A, B, BIAS = draw(4, 5, grad=False), draw(5, 6, grad=False), draw(6, grad=False)
 

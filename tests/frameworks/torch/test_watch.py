@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("torch.distributed.tensor")
 
-from tilewright.distributed import watch
+from tilewright.frameworks.torch.distributed import watch
 
 
 class Call:

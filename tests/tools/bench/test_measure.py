@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.stand_ins import NumPyEngine
 
-from tilewright import activations
+from tilewright.api import activations
 from tilewright.core.errors import DtypeError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.emulator.engine import EmulatorEngine

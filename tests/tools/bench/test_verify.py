@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tilewright import activations
+from tilewright.api import activations
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars, orders
 from tilewright.tools.bench.verify import Operands, limit
 

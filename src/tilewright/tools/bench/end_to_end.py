@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from tilewright.api.front import matmul, prepare
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import DtypeError, EngineUnavailableError, LaunchError
 from tilewright.core.problem import FAST, Layout, Problem, Scalars, orders
-from tilewright.front import matmul, prepare
 from tilewright.kernels.spec import Choice
 from tilewright.tools.bench.records import EndToEnd, PerCall
 from tilewright.tools.bench.verify import limit

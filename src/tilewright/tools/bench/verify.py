@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright import activations
+from tilewright.api import activations
 from tilewright.core.dtypes import ELEMENT_TYPES, FLOAT8, ITEM_BYTES
 from tilewright.core.errors import ProblemError
 from tilewright.core.hardware import ceil_div

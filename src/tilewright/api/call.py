@@ -1,0 +1,523 @@
+"""Call: the arrays of a call of `matmul` or `grouped_matmul` as they lie in memory, read and checked."""
+
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.api.arrays.libraries import library_of, number_of
+from tilewright.api.arrays.library import Library, type_name
+from tilewright.api.arrays.operand import HOST, Operand
+from tilewright.api.engines import cuda_unavailable, resolve_engine
+from tilewright.api.formulate import check_shapes, result_shape, size
+from tilewright.api.prepared import Prepared
+from tilewright.core.dtypes import DTYPES, FLOAT8
+from tilewright.core.errors import (
+    ArrayError,
+    ConfigError,
+    DtypeError,
+    EngineUnavailableError,
+    KernelNotFoundError,
+    ProblemError,
+    nearest,
+)
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import (
+    FAST,
+    SCALED_BLOCK,
+    UNSCALED,
+    Arithmetic,
+    Epilogue,
+    Scalars,
+    Scale,
+    ScaleKind,
+    Scaling,
+    Side,
+    promise_of,
+)
+from tilewright.kernels import resolve
+from tilewright.kernels.config import parse_overrides
+from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
+from tilewright.kernels.spec import Kernel
+from tilewright.runtime.base import Engine
+
+Shape = tuple[int, ...]
+
+Rung = tuple[Kernel, tuple[tuple[str, int], ...]]
+"""A kernel, and the parameters for which it is not to take its defaults."""
+
+
+class Request(NamedTuple):
+    """What a caller asks for besides the arrays: as given, or checked. The compiled launcher finds plans by what was
+    given, as a tuple or as this, which is equal to it.
+    """
+
+    out_dtype: Any = None
+    """Checked, a name or None."""
+    activation: str | None = None
+    precision: str | None = None
+    """Checked, as `Arithmetic` has it: None for float32's promise, 'fast' for fast_accumulate."""
+    kernel: Any = None
+    """Checked, a Kernel, or None."""
+    config: Any = None
+    """Checked, the parameters for which the kernel is not to take its defaults, each with its value."""
+    batch_invariant: bool = False
+    fast_accumulate: bool = False
+    engine: str | Engine | None = None
+
+    @property
+    def key(self) -> "Request | None":
+        """What the compiled launcher is to know calls by, besides the arrays: None where nothing is asked."""
+        return None if all(one is None or one is False for one in self) else self
+
+    @property
+    def rung(self) -> Rung | None:
+        """The kernel that is named, of what was checked."""
+        return None if self.kernel is None else (self.kernel, self.config)
+
+    def checked(self) -> "Request":
+        """What a caller asks for, checked.
+
+        Raises:
+            DtypeError, ProblemError, KernelNotFoundError, ConfigError: there is no such type, precision, kernel or
+                config, or batch_invariant is no bool.
+        """
+        if self.batch_invariant is not False:
+            check_batch_invariant(self.batch_invariant)
+        if self.out_dtype is self.precision is self.kernel is self.config is None and not self.fast_accumulate:
+            return self
+        promise = promise_of(self.precision)
+        if self.fast_accumulate:
+            if promise is not None:
+                raise ProblemError(
+                    "fast_accumulate is for float8 factors and precision for float32, "
+                    f"got precision={self.precision!r} too"
+                )
+            promise = FAST
+        result = dtype_name(self.out_dtype)
+        kernel, config = _rung(self.kernel, self.config) or (None, None)
+        settings = result, self.activation, promise, kernel, config
+        return Request(*settings, self.batch_invariant, self.fast_accumulate, self.engine)
+
+
+class Call(NamedTuple):
+    """One call: its arrays as they lie in memory, and what is asked."""
+
+    request: Request
+    library: Library
+    engine: Engine | None
+    """None for NumPy."""
+    stream: int
+    a: Operand
+    b: Operand
+    c: Operand | None
+    out: Operand | None
+    bias: Operand | None
+    scalars: Scalars
+    prepared: Prepared | None = None
+    """What keeps copies of b."""
+    scale_a: Operand | None = None
+    scale_b: Operand | None = None
+    offsets: Operand | None = None
+    """Where the groups of a grouped product end."""
+
+    @classmethod
+    def read(
+        cls, request: Request, arrays: Mapping[str, Any], scalars: Scalars, prepared: Prepared | None = None
+    ) -> "Call":
+        """Read and check the arrays of a call.
+
+        Args:
+            request, scalars, prepared: what is asked, checked; of a grouped product as given, and without a kernel.
+            arrays: a, b, c, out and bias; where they are given, scales, and offsets of a grouped product.
+
+        Raises:
+            ArrayError, DtypeError: they do not fit each other, or cannot be read.
+            ConfigError: the kernel of a grouped product has no such config.
+        """
+        a = arrays["a"]
+        library = library_of("a", a)
+        stream = library.stream(a)
+
+        def read(name: str) -> Operand:
+            array = arrays[name]
+            if type(array) is not type(a):
+                check_library(name, array, library, a)
+            return library.read_offsets(array, stream) if name == "offsets" else library.read(name, array, stream)
+
+        first, second = read("a"), read("b")
+        c = None if arrays["c"] is None else read("c")
+        out = None if arrays["out"] is None else read("out")
+        bias = None if arrays["bias"] is None else read("bias")
+        scale_a = scale_b = offsets = None
+        if "scale_a" in arrays:
+            scale_a, scale_b = (None if arrays[name] is None else read(name) for name in ("scale_a", "scale_b"))
+        if "offsets" in arrays:
+            offsets = read("offsets")
+            request = _of_groups(request, first.dtype)
+        engine = _host_engine(request) if first.device == HOST else gpu_engine(request.engine, first.device)
+        operands = first, second, c, out, bias
+        call = cls(request, library, engine, stream, *operands, scalars, prepared, scale_a, scale_b, offsets)
+        call.check()
+        return call
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """Element types and precision of the product."""
+        given = self.request.out_dtype
+        usual = "float32" if self.a.dtype in FLOAT8 else self.a.dtype  # `default_result`, in a call less
+        result = given or (self.out.dtype if self.out else usual)
+        return _arithmetic(self.a.dtype, result, self.request.precision, self.request.batch_invariant, self.b.dtype)
+
+    @property
+    def shape(self) -> Shape:
+        """Of the result."""
+        if self.offsets is not None:
+            return self.a.shape[0], self.b.shape[2]
+        return result_shape(self.a.shape, self.b.shape)[1]
+
+    @property
+    def ends(self) -> NDArray[np.int32]:
+        """The offsets, which lie on the host."""
+        assert self.offsets is not None and self.offsets.host is not None
+        return self.offsets.host.view(np.int32)
+
+    @property
+    def scales(self) -> list[Operand]:
+        """Those that there are."""
+        return [operand for operand in (self.scale_a, self.scale_b) if operand is not None]
+
+    @property
+    def scaling(self) -> Scaling:
+        """How the scales lie.
+
+        Raises:
+            ArrayError: they do not fit the factors.
+        """
+        of_a, of_b, groups = self.a.shape, self.b.shape, None if self.offsets is None else self.b.shape[0]
+        return Scaling(
+            _scale(self.scale_a, of_a[0], of_a[-1], groups), _scale(self.scale_b, of_b[-1], of_a[-1], groups)
+        )
+
+    @property
+    def side(self) -> Side | None:
+        """Of the result, that the bias belongs to."""
+        if self.bias is None:
+            return None
+        rows = self.a.shape[-2] if len(self.a.shape) > 1 else 1
+        return "column" if self.bias.shape == (rows, 1) else "row"
+
+    @property
+    def reads_c(self) -> bool:
+        """Whether c is added."""
+        return self.c is not None and self.scalars.beta != 0
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """All that a plan depends on."""
+        c, out, bias = self.c if self.reads_c else None, self.out, self.bias
+        return (
+            self.a.kind,
+            self.b.kind,
+            c and c.kind,
+            out and out.kind,
+            bias and bias.kind,
+            self.request,
+            self.scalars.alpha == 0,
+            type(self.library),
+            self.prepared is not None,
+            self.scaling if self.scale_a or self.scale_b else UNSCALED,
+            self.offsets is not None,
+        )
+
+    def check(self) -> None:
+        """Raise where the operands do not fit each other, or the result must not be written to `out`."""
+        a, b, c, out, bias = self.a, self.b, self.c, self.out, self.bias
+        if self.prepared is not None and self.prepared.engine is not self.engine:
+            name = self.prepared.engine.name
+            raise ArrayError(
+                f"b is prepared for the {name} engine of {self.prepared.engine.device_name}: "
+                + ("a must lie on that GPU" if name == "cuda" else f"pass engine={name!r}")
+            )
+        if self.offsets is not None:
+            check_grouped(a.shape, b.shape, self.offsets.shape, out and out.shape)
+            check_types(a.dtype, b.dtype, grouped=True)
+            named, known = self.request.out_dtype or (out and out.dtype), kernel_for(a.dtype).takes.results
+            if named and named not in known:
+                raise DtypeError(f"out_dtype must be one of {', '.join(known)}, got {named} with factors of {a.dtype}")
+        more = [operand for operand in (c, out, bias) if operand is not None] if c or out or bias else []
+        scales = self.scales if self.scale_a or self.scale_b else []
+        inputs = (b, *more, *scales) if self.offsets is None else (b, *more, *scales, self.offsets)
+        for operand in inputs:
+            if operand.device != a.device:
+                raise ArrayError(
+                    f"{operand.argument} must lie where a does: got {place_name(operand.device)}, "
+                    f"and {place_name(a.device)} for a"
+                )
+        if a.dtype != b.dtype:
+            check_types(a.dtype, b.dtype)
+        result = self.arithmetic.result
+        if self.request.activation is not None:
+            Epilogue(activation=self.request.activation)  # refuses one that is unknown
+        for operand in more:
+            if operand.dtype != result:
+                raise DtypeError(
+                    f"{operand.argument} must have the result's element type {result}: got {operand.dtype}"
+                )
+        if self.offsets is None:
+            check_shapes(a.shape, b.shape, **{operand.argument: operand.shape for operand in more})
+        if self.scalars.beta and c is None:
+            raise missing_c(self.scalars.beta)
+        for operand in scales:
+            _check_scale(operand, a, b, grouped=self.offsets is not None)
+        if scales and (scaling := self.scaling).of_blocks and None in scaling:
+            raise ArrayError("scale_a and scale_b must both be given where one differs along k")
+        if self.offsets is not None and self.offsets.host is not None:
+            _check_ends(self.ends, a.shape[0])
+        if out is None:
+            return
+        if self.library.immutable:
+            raise ArrayError(f"out must be an array that can be written, and a {type_name(out.array)} never is")
+        if out.read_only:
+            raise ArrayError("out must be an array that can be written, got a read-only one")
+        if out.elements_overlap:
+            raise ArrayError(
+                f"out must have memory for every element, got strides of {out.strides} bytes for shape {out.shape}"
+            )
+        for operand in (a, *inputs):
+            if operand is not out and out.overlaps(operand) and not (operand is c and out.is_same(operand)):
+                raise ArrayError(
+                    f"out must not overlap {operand.argument} in memory" + ", unless it is c" * (operand is c)
+                )
+
+
+def scalars_of(alpha: Any, beta: Any) -> Scalars:
+    """Scalars from what a caller gave: numbers, or arrays on the host that have no dimensions.
+
+    Raises:
+        ProblemError: one is neither, or is no number that float32 holds.
+    """
+    if type(alpha) is type(beta) is float:
+        return Scalars.checked(alpha, beta)
+    return Scalars.checked(number_of("alpha", alpha), number_of("beta", beta))
+
+
+def check_batch_invariant(given: Any) -> None:
+    """Raise ProblemError unless it is a bool."""
+    if not isinstance(given, bool):
+        raise ProblemError(f"batch_invariant must be True or False, got {given!r}")
+
+
+def check_types(a: str, b: str, *, grouped: bool = False) -> None:
+    """Raise DtypeError unless factors of these element types are multiplied."""
+    if grouped and a not in (known := (*KERNEL.takes.factors, *FP8.takes.factors)):
+        raise DtypeError(f"a has element type {a}; grouped_matmul takes {', '.join(known)}")
+    if a != b and not (a in FLOAT8 and b in FLOAT8):
+        raise DtypeError(f"b must have the element type of a: got {b}, and {a} for a")
+
+
+def check_grouped(a: Shape, b: Shape, offsets: Shape, out: Shape | None = None) -> None:
+    """Raise ArrayError unless arrays of these shapes fit each other, with offsets of groups."""
+    if len(a) != 2:
+        raise ArrayError(f"a must be a matrix of the rows of all groups, got shape {tuple(a)}")
+    if len(b) != 3:
+        raise ArrayError(f"b must be a batch of matrices, one for each group, got shape {tuple(b)}")
+    if a[1] != b[1]:
+        raise ArrayError(f"b must have {a[1]} rows in each matrix, as a has columns: got b of {size(b)}")
+    if tuple(offsets) != (b[0],):
+        raise ArrayError(f"offsets must be {b[0]} numbers, one for each matrix of b, got shape {tuple(offsets)}")
+    if out is not None and tuple(out) != (a[0], b[2]):
+        raise ArrayError(f"out must be {a[0]} x {b[2]}, got shape {tuple(out)}")
+
+
+def _check_ends(ends: NDArray[np.int32], rows: int) -> None:
+    """Raise ArrayError unless offsets on the host are ends of groups of this many rows."""
+    all_ends = np.concatenate(([0], ends, [rows]))
+    if (wrong := np.flatnonzero(np.diff(all_ends) < 0)).size:
+        number = int(wrong[0])
+        if number == len(ends):
+            raise ArrayError(f"offsets must be at most {rows}, the rows of a, got {ends[-1]} at the end")
+        raise ArrayError(f"offsets must not decrease from 0 on, got {ends[number]} after {all_ends[number]}")
+
+
+def _of_groups(request: Request, dtype: str) -> Request:
+    """What is asked of a grouped product, checked, with the kernel for factors of this type where a config is named."""
+    if request.config is None:
+        return request.checked()
+    asked = request._replace(kernel=kernel_for(dtype)).checked()
+    asked.kernel.config(dict(asked.config))  # refuses what it cannot run with
+    return asked
+
+
+def _scale(operand: Operand | None, sides: int, k: int, groups: int | None) -> Scale | None:
+    """How the scales of a factor with this many rows of a, or columns of b, lie; None for none.
+
+    Of a grouped product, each of the groups has its own scales of b, and none are of blocks.
+
+    Raises:
+        ArrayError: their shape does not fit, or their strides are no whole numbers of elements.
+    """
+    if operand is None:
+        return None
+    shape, strides = operand.view
+    if math.prod(shape) == 1:
+        return Scale("tensor")
+    of_a, deep, wide = operand.argument == "scale_a", ceil_div(k, SCALED_BLOCK), ceil_div(sides, SCALED_BLOCK)
+    kinds: list[tuple[Shape, ScaleKind]]
+    if of_a:
+        kinds = [((sides, 1), "line"), ((sides, deep), "1x128"), ((wide, deep), "128x128")]
+        kinds = kinds if groups is None else kinds[:1]
+    elif groups is None:
+        kinds = [((1, sides), "line"), ((deep, wide), "128x128")]
+    else:
+        kinds = [((groups, sides), "line"), ((groups, 1), "line")]
+    if strides is None or len(shape) > 2:
+        raise ArrayError(f"{operand.argument} must be a matrix of whole elements, got shape {shape}")
+    if shape == (sides,) and (of_a or groups is None):
+        return Scale("line", strides[0])
+    for fits, kind in kinds:
+        if shape == fits:  # along an axis of one element, strides are 0
+            return Scale(kind, *(strides if of_a else strides[::-1]))
+    known = " or ".join(f"{rows} x {cols}" for rows, cols in dict.fromkeys(fits for fits, _ in kinds))
+    raise ArrayError(f"{operand.argument} must have 1 element, or be of {known}, got shape {shape}")
+
+
+def _check_scale(operand: Operand, a: Operand, b: Operand, *, grouped: bool) -> None:
+    """Raise where a scale does not fit the factors, whose shapes fit each other."""
+    name = operand.argument
+    if a.dtype not in FLOAT8:
+        raise DtypeError(f"{name} is for factors of {' and '.join(FLOAT8)}, got {a.dtype}")
+    if operand.dtype != "float32":
+        raise DtypeError(f"{name} must have element type float32, got {operand.dtype}")
+    if not grouped and math.prod(operand.shape) != 1 and (len(a.shape) != 2 or len(b.shape) != 2):
+        raise ArrayError(f"{name} must have 1 element where a and b are no matrices, got shape {operand.shape}")
+
+
+def missing_c(beta: float) -> ArrayError:
+    """What is wrong where beta is not 0 and there is no c."""
+    return ArrayError(f"c must be given where beta is not 0, got beta={beta}; it may be the same array as out")
+
+
+def check_library(name: str, array: Any, library: Library, a: Any) -> None:
+    """Raise ArrayError where an array is of another library than a, whose library this is."""
+    if library_of(name, array) is not library:
+        raise ArrayError(
+            f"{name} must be of the same library as a and lie on the same device: "
+            f"got {type_name(array)}, and {type_name(a)} for a"
+        )
+
+
+_arithmetic = lru_cache(Arithmetic)
+
+
+def _host_engine(request: Request) -> Engine | None:
+    """Where arrays on the host are multiplied; None for NumPy."""
+    if request.engine is None and request.kernel is None and (missing := cuda_unavailable()):
+        if request.batch_invariant:
+            raise EngineUnavailableError(
+                "batch_invariant needs a GPU, or engine='emulator': NumPy's BLAS, which multiplies arrays on the host "
+                f"without one, adds up a row in an order that depends on the others. {missing}"
+            )
+        return None
+    return resolve_engine("auto" if request.engine is None else request.engine)
+
+
+def gpu_engine(engine: str | Engine | None, device: int) -> Engine:
+    """The engine of the GPU that the arrays lie on."""
+    if engine is None or engine in ("auto", "cuda"):
+        return _gpu(device)
+    resolved = resolve_engine(engine)
+    if resolved.capability is None:
+        raise ArrayError(f"a must lie on the host for the {resolved.name} engine, got {place_name(device)}")
+    from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
+
+    if isinstance(resolved, CudaEngine) and resolved.device.device_id != device:
+        raise ArrayError(
+            f"a must lie on the engine's {place_name(resolved.device.device_id)}, got {place_name(device)}"
+        )
+    return resolved
+
+
+@lru_cache
+def _gpu(device: int) -> Engine:
+    if device == 0:
+        return resolve_engine("cuda")
+    from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
+
+    return CudaEngine(device)
+
+
+# What an array's part of a signature holds, in the order in which differences are told.
+_KINDS: tuple[tuple[int, str, Callable[[Any], str]], ...] = (
+    (2, "element type", str),
+    (0, "shape", str),
+    (1, "strides in bytes of", str),
+    (3, "its place on", lambda device: place_name(device)),
+    (4, "an address that, divided by 16, leaves", str),
+)
+
+
+def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
+    """What differs between two signatures, the first difference in words."""
+    for name, one, other in zip(("a", "b", "c", "out", "bias"), expected, got, strict=False):
+        if (one is None) != (other is None):
+            before, now = ("with", "without") if other is None else ("without", "with")
+            return f"the plan is {before} {name}, the call {now}"
+        if one != other:
+            for place, what, text in _KINDS:
+                if one[place] != other[place]:
+                    return f"{name} has {what} {text(other[place])}, the plan's has {text(one[place])}"
+    if expected[6] != got[6]:
+        return f"alpha is {'0' if got[6] else 'not 0'}, the plan's is {'0' if expected[6] else 'not 0'}"
+    if expected[8] != got[8]:
+        return f"b is {'' if got[8] else 'not '}prepared, the plan's is{' not' if got[8] else ''}"
+    if expected[9] != got[9]:
+        return f"there are {got[9]}; the plan's are {expected[9]}"
+    return "the arrays are of another library"
+
+
+def place_name(device: int) -> str:
+    """What messages call a device."""
+    return "the host" if device == HOST else f"GPU {device}"
+
+
+def dtype_name(dtype: Any) -> str | None:
+    """The name of a result's element type, from text or a library's own object.
+
+    Raises:
+        DtypeError: it is none that a result may have.
+    """
+    if dtype is None:
+        return None
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype))
+    name = str(name).removeprefix("torch.")
+    if name not in DTYPES:
+        near = nearest(name, DTYPES, listed=True)
+        raise DtypeError(f"out_dtype must be one of {', '.join(DTYPES)}, got {dtype!r}{near}")
+    return name
+
+
+def _rung(kernel: str | int | Kernel | None, config: str | Mapping[str, int] | None) -> Rung | None:
+    """What a caller asks to be run; None where the choice is left to `select`."""
+    if kernel is None:
+        if config is not None:
+            raise ConfigError(f"config needs the kernel whose parameters it sets, got config={config!r} and no kernel")
+        return None
+    if isinstance(kernel, bool) or not isinstance(kernel, (str, numbers.Integral, Kernel)):
+        raise KernelNotFoundError(f"kernel must be a name, the number of a rung or a Kernel, got {kernel!r}")
+    found, preset = (kernel, {}) if isinstance(kernel, Kernel) else resolve(str(kernel))
+    if config is None:
+        return found, tuple(preset.items())
+    if isinstance(config, str):
+        config = parse_overrides(config)
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"config must map parameters to integers or read NAME=INTEGER,..., got {config!r}")
+    overrides = {**preset, **config}
+    if not all(type(value) is int for value in overrides.values()):
+        checked = found.config(overrides)  # refuses what is no integer, and perhaps no key for the cache either
+        overrides = {name: checked[name] for name in overrides}
+    return found, tuple(overrides.items())

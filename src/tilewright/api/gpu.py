@@ -1,0 +1,174 @@
+"""Products of arrays that lie on a GPU: there, on the caller's stream."""
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from tilewright.api.arrays.library import Maker
+from tilewright.api.arrays.operand import Operand
+from tilewright.api.call import Call
+from tilewright.api.formulate import Formulation
+from tilewright.api.planned_call import Bound, bound_of, planner
+from tilewright.runtime import launcher
+from tilewright.runtime.launcher import Launcher, Planned
+from tilewright.runtime.plan import Plan, Pointers
+
+LENT_BYTES = 2**24
+"""From this many on, sums and copies of a call lie in memory that its library lends; less is kept for the stream, since
+lending takes the host time."""
+
+fast: Launcher | None = None
+"""Calls with plans that it knows go no further than this."""
+
+miss: object = None
+
+
+def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hashable | None, other_sizes: bool) -> Any:
+    """Have the compiled launcher, where this machine has one, answer this call, and those like it from now on.
+
+    Args:
+        call, bound, arrays, options: the call, what was made of it, and what it is to be known by.
+        other_sizes: whether calls that differ in sizes alone are like it: the launcher then has them planned.
+
+    Returns:
+        the product; None, with nothing launched, where it cannot.
+    """
+    if (bound.plan.steps and call.scalars.alpha == 0) or not _launches(bound.plan):
+        return None
+    if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
+        return None  # something is to be copied first
+    engine: Any = bound.engine  # a CudaEngine, below
+    if engine.name != "cuda" or (known := opened()) is None:
+        return None
+    maker = call.library.maker(call.a, bound.plan.problem.result) if call.out is None else None
+    if maker is None and call.out is None:
+        return None
+    others = _of_other_sizes(planner(call, bound), maker) if other_sizes and _has_others(call, bound) else None
+    last = arrays["bias"] if call.offsets is None else arrays["offsets"]  # which the launcher takes for a bias
+    operands = arrays["a"], arrays["b"], arrays["c"], arrays["out"], last
+    scales = [arrays[name] for name in ("scale_a", "scale_b")] if call.scale_a or call.scale_b else []
+    how = dict(zip(("scale_a", "scale_b"), scales, strict=False))
+    made = bound.plan
+    how |= {"steps": made.steps, "needs": made.needs, "lent": lends(made), "plan": others, "kept": bound.kept(call)}
+    how |= {"new": maker and maker(bound.form.shape), "swapped": bound.form.swapped, "scaled": call.scalars.beta != 0}
+    try:
+        known.remember(*operands, options, context=engine.context, memory=engine.workspace, **how)
+    except TypeError:
+        return None  # the options are no key
+    result = known.call(*operands, call.scalars.alpha, call.scalars.beta, options, *scales)
+    return None if result is miss else result
+
+
+def opened() -> Launcher | None:
+    """The compiled launcher; None where this machine has none."""
+    global fast, miss
+    if fast is None and (module := launcher.load()) is not None:
+        miss = module.MISS  # before another thread can see the launcher
+        fast = module.Launcher(launcher.DRIVER)
+    return fast
+
+
+def _launches(plan: Plan) -> bool:
+    """Whether the launcher can: it has one plan for every alpha, which grouped products do not have, and of the others'
+    kernels only the library's look at it."""
+    return plan.kernel.takes.separate_c or plan.problem.grouped or not plan.steps
+
+
+def lends(plan: Plan) -> bool:
+    """Whether its sums and copies lie in memory that a library lends for each call."""
+    return plan.needs.scratch_bytes >= LENT_BYTES
+
+
+def _has_others(call: Call, bound: Bound) -> bool:
+    """Whether a plan for other sizes can be made without the arrays."""
+    return (
+        call.prepared is None
+        and call.scalars.alpha != 0
+        and not bound.form.batch
+        and not call.scale_a
+        and not call.scale_b
+    )
+
+
+def _of_other_sizes(plan: Callable[..., Plan], maker: Maker | None) -> Callable[..., Planned | None]:
+    """The same as the launcher wants it."""
+
+    def planned(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Planned | None:
+        made = plan(m, n, k, lda, ldb, ldc, ldd)
+        return (made.steps, made.needs, maker and maker((m, n)), lends(made)) if _launches(made) else None
+
+    return planned
+
+
+def multiply(call: Call, bound: Bound) -> Any:
+    """Launch the plan of a call from Python, and copy what it cannot use in place.
+
+    Where the GPU has no room for the terms of its factors, a plan without them is launched, unless the caller named the
+    kernel.
+    """
+    try:
+        return _multiply(call, bound)
+    except MemoryError:
+        if call.request.rung is not None or not bound.plan.kernel.splits:
+            raise
+        return _multiply(call, bound_of(call, without_terms=True))
+
+
+def _multiply(call: Call, bound: Bound) -> Any:
+    library = call.library
+    form = bound.form
+    a, b, c = (_in_place(call, form, operand) for operand in (call.a, call.b, call.c if call.reads_c else None))
+    assert a is not None and b is not None
+    out = call.out
+    target = library.new(call.a, form.shape, call.arithmetic.result) if out is None or "out" in form.copied else out
+    assert target is not None
+    if bound.c_in_place and c is not None and not c.is_same(target) and 0 not in form.shape:
+        library.copy(target, c)
+        c = target
+    bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias
+    scales = {}
+    if call.scale_a or call.scale_b:
+        scales = bound.scales(call.scale_a, call.scale_b)
+    first, second = (b, a) if form.swapped else (a, b)
+    # Where the engine's own memory will do, nothing is lent; nor in a capture, of which the library may know nothing:
+    # what a graph uses must not be lent again.
+    lends_it = lends(bound.plan) and not bound.engine.capturing(call.stream)
+    lent = library.scratch(call.a, bound.plan.needs.scratch_bytes) if lends_it else None
+    pointers = Pointers(
+        first.pointer,
+        second.pointer,
+        target.pointer,
+        c.pointer if c else target.pointer,
+        bias.pointer if bias else 0,
+        bound.kept(call),
+        **scales,
+        scratch=lent[0] if lent else 0,
+        offsets=call.offsets.pointer if call.offsets else 0,
+    )
+    bound.engine.start(bound.plan, pointers, call.scalars, call.stream)
+    if out is not None:
+        if target is out:
+            library.written(out.array)
+        else:
+            library.copy(out, target)
+    if library.waits(call.a.array):
+        bound.engine.synchronize()
+    return out.array if out is not None else library.finish(target, call.a)
+
+
+def _in_place(call: Call, form: Formulation, operand: Operand | None) -> Operand | None:
+    """An operand that a layout describes: itself, or a copy."""
+    if operand is None or operand.argument not in form.copied:
+        return operand
+    shape = operand.shape
+    if operand.argument != "c" and math.prod(shape[:-2]) != 1:  # c has the result's shape
+        shape = (*form.batch, *shape[-2:])
+    return call.library.row_major(operand, shape)
+
+
+def _has_gaps(values: Operand) -> bool:
+    """Whether the elements of a bias, or of scales, are not neighbours; one alone is."""
+    _, strides = values.view
+    return strides is None or any(
+        stride != 1 and count > 1 for stride, count in zip(strides, values.shape, strict=True)
+    )

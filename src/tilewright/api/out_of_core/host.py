@@ -1,0 +1,250 @@
+"""Products of arrays that lie on the host: by NumPy's BLAS, or through an engine's memory."""
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.api.arrays.operand import HOST, Operand, engine_operand
+from tilewright.api.call import Call
+from tilewright.api.formulate import result_shape
+from tilewright.api.out_of_core import streamed
+from tilewright.api.out_of_core.streamed import Matrices, Progress, operand_of
+from tilewright.api.out_of_core.tiles import SMALL_BYTES
+from tilewright.api.planned_call import bound_of
+from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
+from tilewright.core.hardware import ceil_div
+from tilewright.core.problem import SCALED_BLOCK, Scalars
+from tilewright.runtime.base import Engine
+from tilewright.runtime.plan import Pointers
+
+_FREE = 0.9
+"""Of the memory that is free, what a product takes at most."""
+
+_ROOM = 3
+"""A batch is small if this many times as much memory is free: products need some besides."""
+
+_UNIT = 128
+"""Rows of a GPU's part of a result are a multiple of this."""
+
+
+@np.errstate(all="ignore")  # results follow IEEE 754 without a word, as those of a GPU do
+def multiply(call: Call, engines: Sequence[Engine] = (), memory_limit: int | None = None) -> Any:
+    """The product of a call whose arrays lie on the host; returns what `matmul` returns.
+
+    Args:
+        call: its arrays, checked.
+        engines: which divide the result among them; that of the call where there are none.
+        memory_limit: bytes of each engine that may be allocated; None for what is free.
+
+    Raises:
+        ProblemError: the limit is too small for any tile of the product.
+    """
+    target = call.out
+    if target is None:
+        target = call.library.new(call.a, call.shape, call.arithmetic.result)
+    whole = call.offsets is not None or call.prepared is not None or call.a.dtype in FLOAT8
+    if call.engine is None:
+        _by_numpy(call, target) if call.offsets is None else _groups_by_numpy(call, target)
+    elif whole or _is_small_batch(call, target, memory_limit):
+        _through_engine(call, call.engine, target)
+    else:
+        _in_tiles(call, engines or [call.engine], memory_limit, target)
+    if isinstance(target.array, np.memmap):
+        target.array.flush()
+    return target.array if call.out is not None else call.library.finish(target, call.a)
+
+
+def _is_small_batch(call: Call, target: Operand, limit: int | None) -> bool:
+    """Whether it is a batch of many small matrices, which fit into the engine's memory together."""
+    batch, _ = result_shape(call.a.shape, call.b.shape)
+    count = math.prod(batch)
+    if count < 2:
+        return False
+    assert call.engine is not None
+    arrays = [one for one in (call.a, call.b, target) if one.host is not None]
+    moved = sum(math.prod(one.shape) * ITEM_BYTES[one.dtype] for one in arrays)
+    return moved <= count * SMALL_BYTES and _ROOM * moved <= _limit(call.engine, limit)
+
+
+def _in_tiles(call: Call, engines: Sequence[Engine], limit: int | None, target: Operand) -> None:
+    """Multiply through the engines' memory, one matrix of a batch after the other."""
+    products = list(_products(call, target))
+    progress = Progress(len(products))
+    try:
+        for one in products:
+            if 0 not in one.out.shape:
+                _divided(one, engines, limit, progress)
+            progress.end()
+    except BaseException as error:
+        with contextlib.suppress(AttributeError):  # Python 3.10 has no notes
+            error.add_note(progress.words())
+        if isinstance(target.array, np.memmap):
+            target.array.flush()
+        raise
+
+
+def _divided(one: Matrices, engines: Sequence[Engine], limit: int | None, progress: Progress) -> None:
+    """A product of matrices on several engines, each with some rows of the result."""
+    each = ceil_div(one.out.shape[0], _UNIT * len(engines)) * _UNIT
+    parts = [slice(begin, begin + each) for begin in range(0, one.out.shape[0], each)]
+    if len(parts) == 1:
+        streamed.multiply(one, engines[0], _limit(engines[0], limit), progress)
+        return
+    with ThreadPoolExecutor(len(parts), thread_name_prefix="tilewright-device") as threads:
+        running = [
+            threads.submit(streamed.multiply, one.rows(part), engine, _limit(engine, limit), progress, part.start)
+            for part, engine in zip(parts, engines, strict=False)
+        ]
+        try:
+            for each_part in running:
+                each_part.result()
+        except BaseException:
+            progress.stopped = True  # the others end with the tiles that they have begun
+            raise
+
+
+def _limit(engine: Engine, limit: int | None) -> int:
+    return int(engine.free_bytes() * _FREE) if limit is None else limit
+
+
+def _products(call: Call, target: Operand) -> Iterator[Matrices]:
+    """The products of matrices that a call is: of a batch, one after the other."""
+    batch, _ = result_shape(call.a.shape, call.b.shape)
+    a, b, c, out = (None if one is None else one.host for one in (call.a, call.b, call.c, target))
+    assert a is not None and b is not None and out is not None
+    c = c if call.reads_c else None
+    missing = tuple(axis for axis, factor in ((-2, a), (-1, b)) if factor.ndim == 1)
+    a, b = (a[None, :] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
+    out, c = np.expand_dims(out, missing), (None if c is None else np.expand_dims(c, missing))
+    bias = call.bias.host if call.bias else None
+    if call.scalars.alpha == 0:
+        a, b = a[..., :0], b[..., :0, :]
+    if math.prod(b.shape[:-2]) == 1 and a.shape[:-2] == batch and not (batch and call.side == "column"):
+        # All of a batch meets the same b: one product of all rows, where they have one distance.
+        rows_a, rows_out, rows_c = (None if one is None else _tall(one) for one in (a, out, c))
+        if rows_a is not None and rows_out is not None and (rows_c is None) == (c is None):
+            yield Matrices(call, rows_a, b.reshape(b.shape[-2:]), rows_c, bias, rows_out)
+            return
+    a, b = (np.broadcast_to(one, (*batch, *one.shape[-2:])) for one in (a, b))
+    for index in np.ndindex(*batch):
+        yield Matrices(call, a[index], b[index], None if c is None else c[index], bias, out[index])
+
+
+def _tall(array: NDArray[Any]) -> NDArray[Any] | None:
+    """A batch of matrices as one with all their rows, in place; None where that would be a copy."""
+    if array.ndim == 2:
+        return array
+    sizes, strides = array.shape[:-1], array.strides[:-1]
+    inner = zip(strides[:-1], sizes[1:], strides[1:], strict=True)
+    if 0 not in sizes and any(far != size * near for far, size, near in inner):
+        return None
+    return array.reshape(math.prod(sizes), array.shape[-1])
+
+
+def _by_numpy(call: Call, target: Operand) -> None:
+    """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target."""
+    a, b, c, bias = (None if one is None else one.host for one in (call.a, call.b, call.c, call.bias))
+    activation, scalars = call.request.activation, call.scalars
+    assert a is not None and b is not None and target.host is not None
+    out = target.host
+    plain = out.dtype == np.float32 and scalars == Scalars() and bias is None and activation is None
+    if plain and a.dtype == np.float32:
+        np.matmul(a, b, out=out)
+        return
+    if scalars.alpha:
+        factors = [factor.astype(np.float32, copy=False) for factor in (a, b)]
+        for index, scale in enumerate((call.scale_a, call.scale_b)):
+            if scale is not None and scale.host is not None:
+                factors[index] = factors[index] * _spread(scale.host, factors[index].shape, index)
+        sums = np.asarray(np.matmul(*factors))
+    else:
+        sums = np.zeros(out.shape, np.float32)
+    if bias is not None:
+        bias = bias.reshape((-1, 1) if call.side == "column" and a.ndim > 1 and b.ndim > 1 else -1)
+    streamed.finish(sums, c, bias, activation, scalars, out)
+
+
+def _groups_by_numpy(call: Call, target: Operand) -> None:
+    """Multiply group by group with NumPy's BLAS in float32."""
+    a, b, out = call.a.host, call.b.host, target.host
+    assert a is not None and b is not None and out is not None
+    of_rows, of_columns = (None if one is None else one.host for one in (call.scale_a, call.scale_b))
+    begin = 0
+    for number, (matrix, end) in enumerate(zip(b, call.ends.tolist(), strict=True)):
+        product = np.matmul(a[begin:end].astype(np.float32), matrix.astype(np.float32))
+        if of_rows is not None:
+            product *= of_rows.reshape(-1, 1)[begin:end] if of_rows.size > 1 else of_rows.reshape(())
+        if of_columns is not None:
+            product *= of_columns[number] if of_columns.size > 1 else of_columns.reshape(())
+        streamed.finish(product, None, None, None, Scalars(), out[begin:end])
+        begin = end
+
+
+def _spread(scale: NDArray[Any], shape: tuple[int, ...], index: int) -> NDArray[Any]:
+    """Scales of a (index 0) or b (1), which has this shape, as broadcast to its elements."""
+    if scale.size == 1:
+        return scale.reshape(())
+    if scale.ndim == 1:
+        return scale[:, np.newaxis] if index == 0 else scale
+    for axis, length in enumerate(shape):
+        if scale.shape[axis] not in (1, length):
+            scale = np.repeat(scale, SCALED_BLOCK, axis)[(slice(None),) * axis + (slice(length),)]
+    return scale
+
+
+def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
+    """Copy host arrays to the engine's memory, multiply there with what is kept of b, and copy the result back, of a
+    grouped product the rows of groups.
+    """
+    batch, _ = result_shape(call.a.shape, call.b.shape)
+    rows = ... if call.offsets is None else slice(int(call.ends.max(initial=0)))
+    assert target.host is not None
+    if 0 in target.host[rows].shape:
+        return
+    rung = call.request.rung
+    columns = rung is None or "T" in "".join(rung[0].takes.layouts)
+    a, b = (uploaded(engine, one, batch, columns) for one in (call.a, call.b))
+    c = uploaded(engine, call.c, batch) if call.c is not None and call.reads_c else None
+    memory = engine.empty(1, math.prod(target.shape), target.dtype)
+    out = c or engine_operand("out", memory, target.shape, HOST)
+    bias, scale_a, scale_b = (one and uploaded(engine, one, ()) for one in (call.bias, call.scale_a, call.scale_b))
+    there = call._replace(a=a, b=b, bias=bias, c=c, out=out, scale_a=scale_a, scale_b=scale_b)
+    ends = None if call.offsets is None else engine.upload(call.ends.reshape(1, -1))
+    bound = bound_of(there)
+    first, second = (b, a) if bound.form.swapped else (a, b)
+    pointers = Pointers(
+        first.pointer,
+        second.pointer,
+        out.pointer,
+        out.pointer,
+        bias.pointer if bias else 0,
+        bound.kept(there),
+        **bound.scales(scale_a, scale_b),
+        offsets=ends.pointer if ends else 0,
+    )
+    engine.start(bound.plan, pointers, call.scalars)
+    result = np.empty((1, math.prod(target.shape)), target.dtype)
+    engine.store(result, out.pointer, engine.mark())()
+    np.copyto(target.host[rows], result.reshape(target.shape)[rows])
+
+
+def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: bool = False) -> Operand:
+    """A copy of a host array in an engine's memory, without gaps.
+
+    Args:
+        engine, operand: where to, and the array.
+        batch: dimensions of the whole batch, to which an array is broadcast that has some of them.
+        columns: whether columns whose elements are neighbours may stay so, else rows are made.
+    """
+    view = operand.host
+    assert view is not None
+    if math.prod(view.shape[:-2]) not in (1, math.prod(batch)):
+        view = np.broadcast_to(view, (*batch, *view.shape[-2:]))
+    by_columns = columns and view.ndim > 1 and not view.flags.c_contiguous and view.swapaxes(-1, -2).flags.c_contiguous
+    dense = np.ascontiguousarray(view.swapaxes(-1, -2) if by_columns else view)
+    return operand_of(operand.argument, engine.upload(dense.reshape(1, -1)), view.shape, by_columns)

@@ -1,0 +1,201 @@
+"""Bound: the plan of a call, and how the arrays of calls like it become the plan's operands."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from tilewright.api.arrays.operand import HOST, Operand
+from tilewright.api.call import Call, Rung
+from tilewright.api.formulate import Formulation, formulate, formulate_groups
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.problem import FAST, UNSCALED, Layout, Problem
+from tilewright.kernels.config import Config
+from tilewright.kernels.spec import Kernel
+from tilewright.kernels.takes import VECTOR_BYTES, Addresses
+from tilewright.runtime.base import Engine
+from tilewright.runtime.plan import Plan
+from tilewright.select.selector import select
+
+_MOST_PLANS = 4096
+"""Calls of different kinds whose plans are kept; all are dropped when there are more."""
+
+
+class Bound(NamedTuple):
+    """A plan, and how the arrays of a call become its operands."""
+
+    plan: Plan
+    form: Formulation
+    engine: Engine
+    c_in_place: bool
+    """Whether the kernel adds C where the result goes, so that c is copied there first."""
+    why: str
+    prepared: bool
+    """Whether copies of b are kept."""
+
+    def scales(self, a: Operand | None, b: Operand | None) -> dict[str, int]:
+        """Addresses of the scales of the problem's A and B, by their names in `Pointers`, given those of a and b."""
+        first, second = (b, a) if self.form.swapped else (a, b)
+        return {"scale_a": first.pointer if first else 0, "scale_b": second.pointer if second else 0}
+
+    def kept(self, call: Call) -> int:
+        """Address of the copy of b that a call of this kind reads, made if it is the first; 0 where it reads none."""
+        if call.prepared is None or self.plan.kept is None:
+            return 0
+        return call.prepared.address(self.plan.kept, call.b.pointer, call.stream)
+
+    def describe(self) -> str:
+        problem, kernel = self.plan.problem, self.plan.kernel
+        lines = [
+            f"{problem.shape}, {problem.case}: {kernel.name} {self.plan.config} on {self.engine.device_name}",
+            f"picked: {self.why}",
+        ]
+        if problem.dtype == "float32":
+            lines.append(f"precision: {_promised(problem, kernel)}, by {_products(kernel)}")
+        if problem.arithmetic.batch_invariant:
+            order = kernel.sum_order(self.plan.config) or "none"
+            lines.append(f"batch-invariant: products along k are added in one order for every m: {order}")
+        if problem.dtype in FLOAT8:
+            sums = "in tensor cores alone" if kernel.precision == FAST else "in float32 every 128 of k"
+            lines.append(f"sums: added up {sums}; {problem.scaling}")
+        if self.form.swapped:
+            lines.append("the result is column-major: its transpose is computed, from the transposed factors")
+        if len(self.form.batch) and problem.batch == 1:
+            lines.append("the batch is one tall product, since all of it meets the same b")
+        lines += [f"{name} is copied first: no layout describes how it lies" for name in sorted(self.form.copied)]
+        made = (
+            "split into its parts first" if kernel.split else "copied to the order and alignment that the kernel wants"
+        )
+        lines += [f"{name} is {made}" for name in self.plan.relaid]
+        if kept := self.plan.kept:
+            lines.append(f"b is prepared: {kept.bytes} bytes of it are kept as the kernel wants them, and made once")
+        elif self.prepared:
+            lines.append("b is prepared, and used as it is: the kernel wants no copy of it that can be kept")
+        if kernel.notices and problem.k:
+            lines.append(
+                "fallback: values of a and b that the parts cannot represent are detected on the GPU, and the same "
+                "launch computes them in float32 on CUDA cores"
+            )
+        for step in self.plan.steps:
+            threads = math.prod(step.block)
+            lines.append(
+                f"launch: {math.prod(step.grid)} blocks of {threads} threads, {step.shared_bytes} bytes shared"
+            )
+        needs = self.plan.needs
+        if needs.workspace_bytes or needs.relayout_bytes:
+            copies = "parts" if kernel.split else "copies"
+            lines.append(f"workspace: {needs.workspace_bytes:,} bytes of sums, {needs.relayout_bytes:,} of {copies}")
+        if kernel.splits and needs.relayout_bytes:
+            lines.append('where the GPU has no room for the parts, a call takes a kernel for "ieee" instead')
+        return "\n".join(lines)
+
+
+def _promised(problem: Problem, kernel: Kernel) -> str:
+    promise = problem.arithmetic.precision
+    return promise or "float32" if kernel.keeps(promise) else f"{kernel.precision}, since the kernel was named"
+
+
+def _products(kernel: Kernel) -> str:
+    """How a kernel multiplies float32 factors, in words."""
+    if kernel.split:
+        return f"products of {kernel.split.terms} {kernel.split.dtype} parts of each factor on tensor cores"
+    if kernel.multiplies_terms:
+        return f"products of parts of each factor, split as they are read ({kernel.precision}), on tensor cores"
+    if kernel.precision:
+        return f"products of factors rounded to {kernel.precision} on tensor cores"
+    return "float32 multiply-adds on CUDA cores"
+
+
+_plans: dict[tuple[Any, ...], Bound] = {}
+
+
+def bound_of(call: Call, *, without_terms: bool = False) -> Bound:
+    """The plan of a call, made once for arrays of a kind; without terms, it is one of CUDA cores (precision "ieee")."""
+    key = (call.engine, call.signature, without_terms)
+    found = _plans.get(key)
+    if found is None:
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        found = _plans[key] = _bind(call, without_terms)
+    return found
+
+
+def _bind(call: Call, without_terms: bool) -> Bound:
+    engine, rung = call.engine, call.request.rung
+    assert engine is not None
+    a, b, out, c = call.a, call.b, call.out, call.c if call.reads_c else None
+    scaling = call.scaling if call.scale_a or call.scale_b else UNSCALED
+    if call.offsets is not None:
+        form = formulate_groups(a.view, b.view, out and out.view, call.arithmetic, scaling)
+    else:
+        form = formulate(
+            a.view,
+            b.view,
+            out and out.view,
+            c and c.view,
+            call.side,
+            call.arithmetic,
+            call.request.activation,
+            row_major=rung is not None and rung[0].takes.layouts == ("NN",),
+            scaling=scaling,
+        )
+    problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
+    addresses = _misalignment(form, a, b, out, c)
+    kept = None
+    if without_terms:
+        problem = problem.promising("ieee")
+    elif call.prepared is not None and "b" not in form.copied:
+        kept = "A" if form.swapped else "B"
+    capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
+
+    kernel, config = _picked(engine, rung, problem, addresses, c is not None, kept)
+    why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
+    whole = problem if c is None or kernel.takes.separate_c else _with_c_in_d(problem)
+    plan = engine.plan(kernel, config, whole, addresses, kept=kept, capturing=capturing)
+    c_in_place = c is not None and not kernel.takes.separate_c
+    return Bound(plan, form, engine, c_in_place, why, call.prepared is not None)
+
+
+def _picked(
+    engine: Engine, rung: Rung | None, problem: Problem, addresses: Addresses, adds_c: bool, kept: str | None = None
+) -> tuple[Kernel, Config]:
+    """What runs a problem: what the caller named, or the best one known."""
+    if rung is None:
+        return select(problem, engine.capability, engine.device_name, addresses, adds_c=adds_c, kept=kept)
+    return rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
+
+
+def planner(call: Call, bound: Bound) -> Callable[..., Plan]:
+    """Plans calls that differ from a bound one in sizes alone, as `Launcher.remember` has it.
+
+    The call has no batch, nothing of it is copied or prepared, and alpha is not 0.
+    """
+    engine, rung, swapped, adds_c = bound.engine, call.request.rung, bound.form.swapped, call.reads_c
+    of = bound.form.problem
+    arithmetic, epilogue, order_a, order_b = of.arithmetic, of.epilogue, of.a.order, of.b.order
+    addresses = _misalignment(bound.form, call.a, call.b, call.out, call.c if adds_c else None)
+
+    def plan(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Plan:
+        if swapped:
+            m, n, lda, ldb = n, m, ldb, lda
+        a, b, d = Layout(order_a, lda, 0), Layout(order_b, ldb, 0), Layout("row", ldd or n, 0)
+        c = Layout("row", ldc, 0) if adds_c else d
+        problem = Problem.of_layouts((m, n, k), arithmetic, a, b, d, c, epilogue)
+        kernel, config = _picked(engine, rung, problem, addresses, adds_c)
+        return engine.plan(kernel, config, problem, addresses)
+
+    return plan
+
+
+def _with_c_in_d(problem: Problem) -> Problem:
+    p = problem
+    return Problem(p.m, p.n, p.k, p.arithmetic, p.batch, p.a, p.b, p.d, p.d, p.epilogue, scaling=p.scaling)
+
+
+def _misalignment(form: Formulation, a: Operand, b: Operand, out: Operand | None, c: Operand | None) -> Addresses:
+    """What the addresses of the problem's operands leave when divided by 16; copies and new arrays are aligned."""
+    left = [
+        0 if operand is None or operand.argument in form.copied else operand.pointer % VECTOR_BYTES
+        for operand in ((b, a, out, c) if form.swapped else (a, b, out, c))
+    ]
+    return Addresses(*left)

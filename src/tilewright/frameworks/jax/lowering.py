@@ -1,0 +1,224 @@
+"""How the product runs: on a GPU as a call of the XLA handler with a plan, elsewhere as XLA's own product."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax._src.dispatch import prim_requires_devices_during_lowering
+from jax.core import ShapedArray
+from jax.interpreters import mlir
+
+from tilewright.api.arrays.operand import Operand, gpu_operand
+from tilewright.api.call import Call, gpu_engine
+from tilewright.api.formulate import result_shape
+from tilewright.api.planned_call import Bound, bound_of
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.problem import Scalars
+from tilewright.frameworks.jax.arrays import JAX
+from tilewright.frameworks.jax.product import Kind, finished, local_p, product_p
+from tilewright.frameworks.jax.sharding import Division, divided
+from tilewright.runtime import cache, xla_handler
+from tilewright.runtime.xla_handler import XlaHandler
+
+_Axes = tuple[int, ...]
+"""Axes of an array, from the one whose neighbours lie farthest apart in memory to the one whose lie nearest."""
+
+
+def by_xla(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
+    """The product by XLA, in float32 throughout."""
+    sums = jnp.matmul(a, b, precision="highest", preferred_element_type="float32")
+    return finished(sums if kind.alpha == 1 else np.float32(kind.alpha) * sums, bias[0] if bias else None, kind)
+
+
+def _lower_to_xla(ctx: Any, *operands: Any, kind: Kind) -> Any:
+    if kind.request.kernel is not None:
+        raise EngineUnavailableError(
+            "traced values are multiplied by a kernel on a GPU alone: "
+            f"leave out kernel={kind.request.kernel.name!r}, or call matmul outside jit"
+        )
+    if kind.request.batch_invariant:
+        raise EngineUnavailableError(
+            "batch_invariant needs a GPU and the compiled handler: XLA's own products add up a row in an order that "
+            "depends on the others"
+        )
+    return mlir.lower_fun(by_xla, multiple_results=False)(ctx.replace(avals_in=_plain(ctx)), *operands, kind=kind)
+
+
+def _lower_to_handler(ctx: Any, *operands: Any, kind: Kind) -> Any:
+    """On GPUs: XLA divides the product, unless it has done so, and what is left is a call of the handler."""
+    if any(0 in aval.shape for aval in ctx.avals_in):
+        return _lower_to_xla(ctx, *operands, kind=kind.asking(kernel=None, config=None, batch_invariant=False))
+    try:
+        _check_sizes(ctx)
+        xla_handler.load()
+    except EngineUnavailableError as error:
+        if kind.request.kernel is not None or kind.request.batch_invariant:
+            raise
+        warnings.warn(f"XLA multiplies in place of tilewright: {error}", RuntimeWarning, stacklevel=2)
+        return _lower_to_xla(ctx, *operands, kind=kind)
+    if getattr(ctx.module_context.axis_context, "manual_axes", ()):
+        return _lower_local(ctx, *operands, kind=kind)  # parts already, inside shard_map
+    axes = tuple(_axes(value) for value in operands[:2])
+    return _lower_as_they_lie(ctx, operands, axes, partial(divided, Division(kind, axes)))
+
+
+def _check_sizes(ctx: Any) -> None:
+    """Raise EngineUnavailableError where sizes are symbols, as in a program that is exported for any of them."""
+    symbols = [str(size) for aval in ctx.avals_in for size in aval.shape if not isinstance(size, int)]
+    if symbols:
+        raise EngineUnavailableError(
+            f"plans are made for sizes, and this program is exported for any {', '.join(dict.fromkeys(symbols))}"
+        )
+
+
+def _lower_local(ctx: Any, *operands: Any, kind: Kind) -> Any:
+    """One device's product as a call of the handler."""
+    shapes, dtypes = [aval.shape for aval in ctx.avals_in], [str(aval.dtype) for aval in ctx.avals_in]
+    call = planned(xla_handler.load(), shapes, dtypes, [_axes(value) for value in operands[:2]], kind)
+    return _lower_as_they_lie(ctx, operands, call.axes, call.run)
+
+
+def _lower_as_they_lie(ctx: Any, operands: Sequence[Any], orders: Sequence[_Axes], function: Callable[..., Any]) -> Any:
+    """A function of operands of which the first are given with their axes in these orders: what was transposed."""
+    values, avals = list(operands), _plain(ctx)
+    for i, axes in enumerate(orders):
+        if axes != _row_major(axes):
+            values[i] = _transpose(operands[i]).operands[0]
+            avals[i] = avals[i].update(shape=tuple(avals[i].shape[axis] for axis in axes))
+    return mlir.lower_fun(function, multiple_results=False)(ctx.replace(avals_in=avals), *values)
+
+
+class HandlerCall(NamedTuple):
+    """A product as a call of the handler, whose plan was made and kept."""
+
+    plan: str
+    """The name that the handler knows it by."""
+    kind: Kind
+    axes: tuple[_Axes, ...]
+    """Of a and b: in this order they are row-major, and are given so."""
+    shapes: tuple[tuple[int, ...], ...]
+    """Shapes that operands which are given as they are must be broadcast to."""
+    shape: tuple[int, ...]
+    """The result's."""
+    scratch_bytes: int
+
+    def run(self, *operands: Any) -> Any:
+        """The result."""
+        given = list(operands)
+        for i, axes in enumerate(self.axes):
+            if axes == _row_major(self.shapes[i]):
+                given[i] = jnp.broadcast_to(given[i], self.shapes[i])
+        results = [jax.ShapeDtypeStruct(self.shape, self.kind.request.out_dtype)]
+        if self.scratch_bytes:
+            results.append(jax.ShapeDtypeStruct((self.scratch_bytes,), "uint8"))
+        call = jax.ffi.ffi_call(xla_handler.TARGET, results)
+        return call(*given, plan=self.plan, alpha=np.float32(self.kind.alpha))[0]
+
+
+def planned(
+    handler: XlaHandler, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], axes: Sequence[_Axes], kind: Kind
+) -> HandlerCall:
+    """The product of arrays of these shapes as a call of the handler.
+
+    Args:
+        handler: keeps the plan.
+        shapes, dtypes: of a, b and, where there is one, the bias; no dimension is 0.
+        axes: of a and b, as they lie in memory.
+        kind: what is computed.
+    """
+    first, *others = _gpus()
+    layouts, sizes = list(axes), list(shapes)
+    batch, _ = result_shape(*shapes[:2])
+    while (bound := _bound(first, sizes, dtypes, layouts, kind)).form.copied:
+        for i in ("ab".index(name) for name in bound.form.copied):
+            if layouts[i] == _row_major(sizes[i]):  # a batch that broadcasts along some of its dimensions only
+                sizes[i] = (*batch, *sizes[i][-2:])
+            layouts[i] = _row_major(sizes[i])
+    name = _name(bound)
+    scratch_bytes = _keep(handler, name, first, bound)
+    for gpu in others:
+        _keep(handler, name, gpu, bound)
+    return HandlerCall(name, kind, tuple(layouts), tuple(sizes), bound.form.shape, scratch_bytes)
+
+
+def _bound(
+    gpu: int, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], axes: Sequence[_Axes], kind: Kind
+) -> Bound:
+    """The plan of arrays that lie in memory as their axes say."""
+    a, b = (
+        _operand(name, shape, dtype, order, gpu)
+        for name, shape, dtype, order in zip("ab", shapes, dtypes, axes, strict=False)
+    )
+    bias = None
+    if kind.side is not None:
+        shape = shapes[2] if kind.side == "row" else (*shapes[2], 1)
+        bias = _operand("bias", shape, dtypes[2], tuple(range(len(shape))), gpu)
+    return bound_of(Call(kind.request, JAX, gpu_engine(None, gpu), 0, a, b, None, None, bias, Scalars(kind.alpha)))
+
+
+def _operand(name: str, shape: tuple[int, ...], dtype: str, axes: _Axes, gpu: int) -> Operand:
+    """An array without gaps, at an address that is a multiple of 16, as XLA's are."""
+    strides, step = [0] * len(shape), ITEM_BYTES[dtype]
+    for axis in reversed(axes):
+        strides[axis] = step
+        step *= shape[axis]
+    return gpu_operand(name, None, 0, shape, strides, dtype, gpu, read_only=True)
+
+
+def _name(bound: Bound) -> str:
+    """A name of a plan that is the same in every process, as programs that XLA has cached on disk contain it."""
+    plan = bound.plan
+    problem = plan.problem
+    digest = cache.key(problem, str(plan.config), plan.needs, bound.form.swapped)[:16]
+    return f"{plan.kernel.name} {problem.shape} {problem.case} {digest}"
+
+
+def _keep(handler: XlaHandler, name: str, gpu: int, bound: Bound) -> int:
+    """Have the handler keep a plan for a GPU; returns the bytes of scratch memory that its calls need."""
+    engine: Any = gpu_engine(None, gpu)
+    plan = (
+        bound.plan if engine is bound.engine else engine.plan(bound.plan.kernel, bound.plan.config, bound.plan.problem)
+    )
+    return handler.keep(name, gpu, engine.context, plan.steps, plan.needs, bound.form.swapped)
+
+
+def _gpus() -> list[int]:
+    """Numbers of the GPUs that a program may run on."""
+    return [device.local_hardware_id for device in jax.local_devices(backend="gpu")]
+
+
+def _plain(ctx: Any) -> list[Any]:
+    """Types of the operands that do not say how these are sharded: that is XLA's from here on."""
+    return [ShapedArray(aval.shape, aval.dtype) for aval in ctx.avals_in]
+
+
+def _axes(value: Any) -> _Axes:
+    """The order of axes in which a value of a program lies in memory already, as that of which it is a transpose does:
+    XLA lays every value out row-major where nothing asks for another order.
+    """
+    if (transpose := _transpose(value)) is None:
+        return _row_major(value.type.shape)
+    return tuple(int(axis) for axis in np.argsort(list(transpose.attributes["permutation"])))
+
+
+def _transpose(value: Any) -> Any:
+    """The operation that a value is a transpose by; None where it is none."""
+    operation = value.owner
+    if getattr(operation, "name", "") == "sdy.sharding_constraint":  # behind each value whose type has a sharding
+        operation = operation.operands[0].owner
+    return operation if getattr(operation, "name", "") == "stablehlo.transpose" else None
+
+
+def _row_major(shape: Sequence[int]) -> _Axes:
+    return tuple(range(len(shape)))
+
+
+mlir.register_lowering(product_p, _lower_to_xla, cacheable=False)
+mlir.register_lowering(product_p, _lower_to_handler, platform="cuda", cacheable=False)
+mlir.register_lowering(local_p, _lower_local, platform="cuda", cacheable=False)
+prim_requires_devices_during_lowering.add(product_p)  # as custom_partitioning, which only its lowering uses, does

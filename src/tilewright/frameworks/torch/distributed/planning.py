@@ -1,0 +1,113 @@
+"""From a call as data (sequences.py) to what a GPU starts: a plan for each product, and memory that the plans need."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from tilewright.api.arrays.libraries import library_of
+from tilewright.api.arrays.operand import Operand, gpu_operand
+from tilewright.api.call import Call, Request
+from tilewright.api.planned_call import Bound, bound_of
+from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.errors import LaunchError
+from tilewright.core.problem import Scalars
+from tilewright.frameworks.torch.distributed.sequences import LANE, MAIN, Check, Matrix, Product, Sequence, rounded
+from tilewright.runtime.sequence import ABSOLUTE, Launch, Place, Started
+
+
+class Kind(NamedTuple):
+    """What plans of a call's products depend on besides their sizes."""
+
+    like: Any
+    """A tensor of their type, on their GPU."""
+    dtype: str
+    engine: Any
+    stream: int
+    """Handle of the current one."""
+    aligned: Mapping[str, int]
+    """What addresses of bases leave when divided by 16, where that is not 0."""
+    precision: str | None
+    without_terms: bool
+    """Whether products of float32 are not to split their factors, for which there is no memory."""
+
+
+class Planned(NamedTuple):
+    """What a GPU starts for a call."""
+
+    steps: tuple[Started, ...]
+    scratch_bytes: int
+    splits: bool
+    """Whether it would need less memory without terms."""
+
+
+def planned(sequence: Sequence, kind: Kind, check: Launch, tickets_of: Mapping[int, int]) -> Planned:
+    """Plan and compile all products of a call.
+
+    Args:
+        sequence: the call.
+        kind: what it is made for.
+        check: what the call's check starts.
+        tickets_of: handles of streams, by those of products: no others use their tickets.
+
+    Raises:
+        ProblemError, CompileError, LaunchError: as `matmul` raises them.
+    """
+    products = {step: _bound(step, kind) for step in sequence.steps if isinstance(step, Product)}
+    needs = {lane: [one.plan.needs for step, one in products.items() if step.stream == lane] for lane in (MAIN, LANE)}
+    begins, size = {}, rounded(sequence.scratch_bytes)
+    for lane, several in needs.items():
+        begins[lane] = size
+        size += rounded(max((one.scratch_bytes for one in several), default=0))
+    most = {lane: max((one.tickets for one in several), default=0) for lane, several in needs.items()}
+    tickets = {
+        lane: kind.engine.workspace(tickets_of[lane], (0, count, 0)).tickets for lane, count in most.items() if count
+    }
+
+    def started() -> Iterator[Started]:
+        for step in sequence.steps:
+            if isinstance(step, Product):
+                yield _launch(step, products[step], Place("scratch", begins[step.stream]), tickets.get(step.stream, 0))
+            elif isinstance(step, Check):
+                yield check._replace(stream=step.stream)
+            else:
+                yield step
+
+    splits = any(one.plan.kernel.splits for one in products.values())
+    return Planned(tuple(started()), size, splits)
+
+
+def _bound(product: Product, kind: Kind) -> Bound:
+    def operand(argument: str, of: Matrix) -> Operand:
+        item = ITEM_BYTES[kind.dtype]
+        begin = kind.aligned.get(of.place.base, 0) + of.place.offset  # what it leaves by 16 is what counts
+        strides = [item * stride for stride in of.strides]
+        return gpu_operand(argument, None, begin, (of.rows, of.cols), strides, kind.dtype, kind.engine.device.device_id)
+
+    request = Request(precision=kind.precision).checked()
+    a, b, out = operand("a", product.a), operand("b", product.b), operand("out", product.out)
+    c = None if product.c is None else operand("c", product.c)
+    scalars = Scalars(product.alpha, float(c is not None))
+    library = library_of("a", kind.like)
+    call = Call(request, library, kind.engine, kind.stream, a, b, c, out, None, scalars)
+    bound = bound_of(call, without_terms=kind.without_terms)
+    if bound.c_in_place or bound.form.copied:
+        raise LaunchError(
+            f"{bound.plan.kernel.name}, which a table names for {bound.plan.problem.shape}, updates C in place: "
+            "products of several GPUs add another"
+        )
+    return bound
+
+
+def _launch(product: Product, bound: Bound, scratch: Place, tickets: int) -> Launch:
+    a, b = (product.b, product.a) if bound.form.swapped else (product.a, product.b)
+    needs = bound.plan.needs
+    addresses = {"A": a.place, "B": b.place, "D": product.out.place}
+    if product.c is not None:
+        addresses["C"] = product.c.place
+    if needs.workspace_bytes:
+        addresses["workspace"] = scratch
+    if needs.relayout_bytes:
+        addresses["relayout"] = Place(scratch.base, scratch.offset + needs.relayout_begin)
+    if needs.tickets:
+        addresses["tickets"] = Place(ABSOLUTE, tickets)
+    beta = float(product.c is not None)
+    return Launch(product.stream, bound.plan.steps, tuple(addresses.items()), product.alpha, beta)

@@ -1,0 +1,1 @@
+"""enable(): products of PyTorch that run here, and what decides which."""

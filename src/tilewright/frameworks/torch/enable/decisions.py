@@ -1,0 +1,272 @@
+"""Which products of PyTorch run here: decided once for each combination of shapes, strides and element type; and the
+account of what ran where."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from tilewright.api.call import Request
+from tilewright.api.formulate import View, formulate
+from tilewright.core.dtypes import RESULTS
+from tilewright.core.errors import TilewrightError
+from tilewright.core.problem import Arithmetic, Problem, Side
+from tilewright.frameworks.torch.arrays import numpy_name
+from tilewright.select.gain import Gain, expected_gain
+
+Asked = Callable[[], Any]
+"""Gives the Request by which the launcher knows a float32 product now, None where nothing is asked; False where PyTorch
+is to compute it."""
+
+
+class Options(NamedTuple):
+    """What float32 products ask for, by what PyTorch says of their precision."""
+
+    says: Callable[[], str]
+    """What PyTorch says now."""
+    by: Mapping[str, Request | Literal[False] | None]
+    """What the launcher knows them by, by that, 'none' for what is not there; False where PyTorch is to compute."""
+    batch_invariant: bool = False
+    """Whether all products are to be so: then none of these is False, and all that can run here does."""
+
+    def asked(self, usual: bool, rounded: bool) -> Asked:
+        """What calls of a kind ask that run here while PyTorch does not round to TF32, while it does, or both."""
+        says, by = self.says, {one: self.by[one] if (rounded if one == TF32 else usual) else False for one in self.by}
+        other = by[_NONE]
+        return lambda: by.get(says(), other)
+
+
+TF32 = "tf32"
+"""What PyTorch says where it may round factors."""
+
+_NONE = "none"
+"""What it says where nobody set anything."""
+
+_STRICTER = "bf16x3"
+"""The next promise."""
+
+Role = Literal["c", "bias", "expanded", None]
+
+Expect = Callable[[Problem, Any], Gain | None]
+"""The gain that is expected of a problem on a device of PyTorch."""
+
+
+_MISSES = 32
+"""Calls of a kind that the launcher may not know: the first of each alignment of addresses, and more."""
+
+_PYTHON_US = 30
+"""What a call of Python's path takes of the host's time besides."""
+
+
+class Product(NamedTuple):
+    """A call of an operator of PyTorch, as matmul computes it."""
+
+    a: Any
+    b: Any
+    addend: Any = None
+    """What is added: a matrix c, or a bias."""
+    out: Any = None
+    beta: float = 1.0
+
+
+class Decision:
+    """Where products of a kind run, and how many did."""
+
+    __slots__ = ("asked", "calls", "gain", "missed", "ours", "problem", "role", "stock_calls", "why")
+
+    def __init__(
+        self,
+        why: str,
+        problem: Problem | None = None,
+        gain: Gain | None = None,
+        role: Role = None,
+        asked: Asked = lambda: None,
+    ) -> None:
+        self.why, self.problem, self.gain = why, problem, gain
+        self.role = role
+        """What is added is to `matmul`; None where nothing is; 'expanded' where it is first expanded to be its c."""
+        self.ours = not why
+        """Whether they run here."""
+        self.asked = asked
+        """What a float32 product asks in every call, since PyTorch may be told to compute it in another precision."""
+        self.calls = self.stock_calls = self.missed = 0
+        """How many ran here, how many PyTorch computed, and how many the compiled launcher did not know."""
+
+    def miss(self) -> None:
+        """Count a call that the compiled launcher did not know; where all are so, only a large gain is worth them.
+
+        What is batch-invariant runs here in any case."""
+        self.missed += 1
+        if (
+            not self.batch_invariant
+            and self.missed >= _MISSES
+            and 2 * self.missed > self.calls
+            and (not self.gain or self.gain.saved_us < _PYTHON_US)
+        ):
+            self.refuse("the compiled launcher does not know it")
+
+    @property
+    def batch_invariant(self) -> bool:
+        """Whether they are to be so: PyTorch's own products would not."""
+        return self.problem is not None and self.problem.arithmetic.batch_invariant
+
+    @property
+    def asks(self) -> bool:
+        """Whether calls ask: of factors of another type there is nothing to ask, unless they are batch-invariant."""
+        return self.problem is not None and (self.problem.dtype == "float32" or self.batch_invariant)
+
+    def refuse(self, why: str) -> None:
+        """Leave them to PyTorch from now on."""
+        self.ours, self.why = False, why
+
+
+class Row(NamedTuple):
+    """Products of one operator and problem."""
+
+    operator: str
+    problem: str
+    """Sizes and case, as '4096x4096x1024 NT float32'; empty where PyTorch's product is none of ours."""
+    where: str
+    """'tilewright' or 'PyTorch'."""
+    calls: int
+    saved_us: float
+    """Microseconds of the GPU that all calls together are expected to have saved."""
+    why: str
+    """For PyTorch: why it was not tilewright."""
+
+
+class Report(tuple[Row, ...]):
+    """Rows, those that saved most first; as text, a table, or a sentence that says why there are none."""
+
+    why_empty: str
+    """Why there are no rows, as the end of a sentence; empty where there are some."""
+
+    @classmethod
+    def of(cls, decisions: Iterable[tuple[str, Decision]], why_empty: Callable[[], str]) -> "Report":
+        """A report on the products that decisions counted.
+
+        Args:
+            decisions: each with its operator.
+            why_empty: gives the reason where they counted none.
+        """
+        calls: dict[tuple[str, str, str, str], tuple[int, float]] = {}
+        for operator, one in decisions:
+            problem = f"{one.problem.shape} {one.problem.case}" if one.problem else ""
+            saved = one.calls * one.gain.saved_us if one.gain else 0.0
+            ours = "tilewright", "", one.calls, saved
+            theirs = "PyTorch", one.why or _AFTER_ALL, one.stock_calls, 0.0
+            for where, why, count, gained in (ours, theirs):
+                before, saved_before = calls.get((operator, problem, where, why), (0, 0.0))
+                calls[operator, problem, where, why] = before + count, saved_before + gained
+        rows = [Row(*key[:3], count, saved, key[3]) for key, (count, saved) in calls.items() if count]
+        report = cls(sorted(rows, key=lambda row: (-row.saved_us, -row.calls)))
+        report.why_empty = "" if rows else why_empty()
+        return report
+
+    @property
+    def saved_us(self) -> float:
+        """Microseconds of the GPU that all is expected to have saved."""
+        return sum(row.saved_us for row in self)
+
+    def __str__(self) -> str:
+        if not self:
+            return f"no products to report: {self.why_empty}"
+        head = ("operator", "problem", "ran on", "calls", "saved ms", "why")
+        body = [(r.operator, r.problem, r.where, f"{r.calls:,}", f"{r.saved_us / 1e3:,.2f}", r.why) for r in self]
+        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+        lines = []
+        for line in (head, *body):
+            cells = [f"{text:{side}{width}}" for text, side, width in zip(line, "<<<>><", widths, strict=True)]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join([*lines, f"{self.saved_us / 1e3:,.2f} ms saved, as tables expect"])
+
+
+_AFTER_ALL = "PyTorch's precision setting leaves it there, or a CUDA graph was captured before it ran once"
+
+
+def expect(problem: Problem, device: Any) -> Gain | None:
+    """What tables say of a problem on a GPU."""
+    capability = torch.cuda.get_device_capability(device)
+    return expected_gain(problem, capability, torch.cuda.get_device_name(device))
+
+
+def decide(product: Product, expected: Expect, options: Options) -> Decision:
+    """Where products like this one run: here, where nothing would be copied first and the expected gain is at least 1.
+
+    What PyTorch would refuse stays with PyTorch, which says why. The gain of a float32 product is that in the precision
+    that is asked for now; what runs here while PyTorch rounds to TF32 is decided apart, by what is gained over that.
+
+    Batch-invariant products run here whatever they gain, and what has to be copied is.
+    """
+    a, b, addend, out, beta = product
+    shape = (*a.shape[:-1], *b.shape[-1:])
+    name = numpy_name(a.dtype)
+    tensors = [one for one in (a, b, addend, out) if one is not None]
+    if name not in RESULTS or any(one.dtype != a.dtype or one.device != a.device for one in tensors):
+        return Decision(f"element type {name}, or several")
+    side: Side | None = None
+    c, expands = None, False
+    if addend is not None and beta != 0:
+        c = addend if addend.shape == shape else None
+        side = None if c is not None or beta != 1 or len(shape) != 2 else _side(addend, shape)
+        if c is None and (side is None or not addend.is_contiguous()):
+            if not (options.batch_invariant and _expands(addend, shape)):
+                return Decision("what is added is neither a matrix nor a bias without gaps")
+            side, expands = None, True
+    asks = name == "float32"
+    now = options.says() if asks else _NONE
+    usual = options.by.get(_NONE if now == TF32 else now, options.by[_NONE])
+    arithmetic = Arithmetic(name, name, usual.precision if asks and usual else None, options.batch_invariant)
+    try:
+        target, third = (None if one is None else _view(one) for one in (out, c))
+        form = formulate(_view(a), _view(b), target, third, side, arithmetic, None)
+    except TilewrightError as error:
+        return Decision(str(error))
+    problem = form.problem
+    if form.shape != shape or a.dim() != b.dim() or (out is not None and out.shape != shape):
+        return Decision("shapes that PyTorch refuses, or a result that it resizes", problem)
+    role: Role = "expanded" if expands else "bias" if side else None if c is None else "c"
+    if options.batch_invariant:
+        fixed = Request(batch_invariant=True)
+        asked = options.asked(usual=True, rounded=True) if asks else lambda: fixed
+        return Decision("", problem, expected(problem, a.device), role, asked)
+    if form.copied:
+        return Decision("an operand that would be copied first", problem)
+    # While PyTorch does not round, products in TF32 gain at least what the next promise does.
+    bound = _promising(problem, _STRICTER) if problem.arithmetic.precision == TF32 else problem
+    found = {False: (problem, expected(bound, a.device))}
+    if asks and options.by[TF32]:
+        rounded = _promising(problem, TF32)
+        found[True] = rounded, expected(rounded, a.device)
+    wins = {rounds for rounds, (_, gain) in found.items() if gain is not None and gain.ratio >= 1}
+    # Reported is what PyTorch says now, or the other where that alone runs here.
+    first = now == TF32 and True in found
+    problem, gain = found[not first if wins == {not first} else first]
+    if gain is None:
+        return Decision("nothing like it was measured", problem)
+    why = "" if wins else "cuBLAS is expected to be faster"
+    return Decision(why, problem, gain, role, options.asked(False in wins, True in wins) if asks else lambda: None)
+
+
+def _promising(problem: Problem, precision: str) -> Problem:
+    return replace(problem, arithmetic=replace(problem.arithmetic, precision=precision))
+
+
+def _expands(addend: Any, shape: Sequence[int]) -> bool:
+    """Whether what is added broadcasts to the result's shape."""
+    try:
+        return tuple(torch.broadcast_shapes(addend.shape, shape)) == tuple(shape)
+    except RuntimeError:
+        return False
+
+
+def _side(bias: Any, shape: Sequence[int]) -> Side | None:
+    m, n = shape
+    if tuple(bias.shape) in ((n,), (1, n)):
+        return "row"
+    return "column" if tuple(bias.shape) == (m, 1) else None
+
+
+def _view(tensor: Any) -> View:
+    return View(tuple(tensor.shape), tuple(tensor.stride()))

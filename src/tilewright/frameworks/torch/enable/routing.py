@@ -1,0 +1,371 @@
+"""enable(): PyTorch's own products by tilewright, where that is expected to be at least as fast.
+
+    model(x)        F.linear, @, matmul, ...
+        autograd, autocast, vmap        PyTorch's, untouched: they end in mm, addmm, bmm and baddbmm
+            aten::mm on CUDA            here: decisions.py says by whom; from then on shortcut.py knows
+                tilewright              the compiled launcher
+                PyTorch's kernel        as before
+
+The kernels of these four operators, and of their forms with `out`, are replaced in PyTorch's dispatcher, for CUDA
+tensors. All that multiplies ends there: modules, functions, the backward pass, and what torch.compile makes, since
+inductor calls the same operators with `out`. So nothing is compiled anew, and enable() and disable() act on what is
+compiled already too, except on CUDA graphs and on products of inductor's own (max_autotune).
+"""
+
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from typing import Any
+
+import torch
+
+from tilewright.api import front
+from tilewright.api import gpu as on_gpu
+from tilewright.api.call import Request, check_batch_invariant
+from tilewright.core.errors import LibraryError, ProblemError, TilewrightError
+from tilewright.core.problem import Scalars, promise_of
+from tilewright.frameworks.torch.enable.decisions import (
+    TF32,
+    Decision,
+    Expect,
+    Options,
+    Product,
+    Report,
+    decide,
+    expect,
+)
+from tilewright.frameworks.torch.enable.shortcut import ADDENDS, Shortcut, ShortcutModule
+from tilewright.frameworks.torch.enable.shortcut import load as load_shortcut
+from tilewright.runtime import launcher
+from tilewright.runtime.launcher import Launcher
+
+_KEY = "CUDA"
+"""Of PyTorch's dispatcher: the kernels for tensors on a GPU."""
+
+_Decisions = dict[Any, Decision]
+_Kernel = Callable[..., Any]
+
+_set_grad_enabled = torch._C._set_grad_enabled  # torch.set_grad_enabled makes an object for it
+
+_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # torch.backends asks it too, more slowly
+
+
+class Routes:
+    """Kernels to replace PyTorch's with, and the decisions that they made, which outlive the replacement."""
+
+    def __init__(self, key: str, expected: Expect, precision: str | None, batch_invariant: bool = False) -> None:
+        """Make them; `install` puts them in place.
+
+        Args:
+            key: of the dispatcher: CUDA, or CPU in tests.
+            expected: gives the gain of a problem.
+            precision, batch_invariant: as `enable` takes them.
+
+        Raises:
+            LibraryError: this PyTorch cannot call a kernel that was replaced.
+        """
+        if not hasattr(torch.library, "get_kernel") or _precision is None:
+            raise LibraryError(f"enable() needs PyTorch 2.9 or newer, this is {torch.__version__}")
+        self.decisions: dict[str, _Decisions] = {name: {} for name in ("mm", "addmm", "bmm", "baddbmm")}
+        self._key = key
+        self._library: Any = None
+        self._kernels: dict[str, _Kernel] = {}
+        self._shortcut: Shortcut | None = None
+        if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::mm", key):
+            return  # this PyTorch was built without CUDA
+        module = load_shortcut()
+        decided, options = _decided_by(module), _options_by(precision, batch_invariant)
+        for name, decisions in self.decisions.items():
+            make = _added if "add" in name else _plain
+            for variant in (name, f"{name}.out"):
+                stock = torch.library.get_kernel(f"aten::{variant}", key).call_boxed
+                self._kernels[variant] = make(stock, decisions, expected, options, decided)
+        if module is not None:
+            self._shortcut = module.Shortcut(key, tuple(self._kernels))
+
+    @property
+    def installed(self) -> bool:
+        """Whether they are in place."""
+        return self._library is not None
+
+    def install(self) -> None:
+        """Replace PyTorch's kernels."""
+        self._library = torch.library.Library("aten", "IMPL")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Warning only once for all operators")
+            for variant, kernel in self._kernels.items():
+                self._library.impl(variant, kernel, self._key, with_keyset=True)
+        if self._shortcut is not None:
+            self._shortcut.install()
+
+    def remove(self) -> None:
+        """Give PyTorch its kernels back."""
+        if self._shortcut is not None:
+            self._shortcut.remove()
+        self._library._destroy()
+        self._library = None
+
+    def count(self) -> None:
+        """Add to the decisions the calls that took the shortcut."""
+        for decision, ours, calls in self._shortcut.counts() if self._shortcut is not None else ():
+            if ours:
+                decision.calls += calls
+            else:
+                decision.stock_calls += calls
+
+
+_Decided = Callable[[Decision], None]
+"""Told last of a call that it was left to PyTorch, or that the compiled launcher knew it."""
+
+
+def _decided_by(module: ShortcutModule | None) -> _Decided:
+    """Have calls like those that are told of take the shortcut; nothing happens where there is none."""
+    if module is None:
+        return lambda decision: None
+    known: Launcher | None = None
+
+    def decided(decision: Decision) -> None:
+        nonlocal known
+        if not decision.ours:
+            module.leave(decision)
+            return
+        if decision.role not in ADDENDS:
+            return
+        if known is not on_gpu.fast and (built := launcher.load()) is not None:
+            known = on_gpu.fast
+            module.launch_by(known, built.API, torch.Tensor)
+        module.take(decision, ADDENDS[decision.role], decision.asks)
+
+    return decided
+
+
+def _options_by(precision: str | None, batch_invariant: bool) -> Options:
+    """What float32 products ask in each call.
+
+    While PyTorch may round their factors to TF32, they may be rounded here too, but stay with PyTorch where a stricter
+    precision was asked for. Batch-invariant ones then keep that.
+    """
+    own, ieee, tf32 = (
+        Request(precision=one, batch_invariant=batch_invariant).key for one in (promise_of(precision), "ieee", TF32)
+    )
+    rounded = tf32 if precision in (None, TF32) else batch_invariant and own
+    by = {"none": own, "ieee": ieee if precision is None else own, TF32: rounded}
+    return Options(lambda: _precision("cuda", "matmul"), by, batch_invariant)
+
+
+def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Options, decided: _Decided) -> _Kernel:
+    """A kernel for a @ b."""
+
+    def multiply(keys: Any, a: Any, b: Any, *, out: Any = None) -> Any:
+        kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, out if out is None else (out.shape, out.stride())
+        decision = decisions.get(kind)
+        if decision is None:
+            decision = decisions[kind] = decide(Product(a, b, None, out), expected, options)
+        if decision.ours and (result := _ours(decision, decided, a, b, None, out, None, 1.0, 0.0)) is not None:
+            return result
+        decision.stock_calls += 1
+        result = stock(keys, a, b) if out is None else stock(keys, a, b, out=out)
+        if not decision.ours:
+            decided(decision)
+        return result
+
+    return multiply
+
+
+def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Options, decided: _Decided) -> _Kernel:
+    """A kernel for beta * addend + alpha * a @ b."""
+
+    def multiply(keys: Any, addend: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+        target = None if out is None else (out.shape, out.stride())
+        kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, addend.shape, addend.stride(), beta, target
+        decision = decisions.get(kind)
+        if decision is None:
+            decision = decisions[kind] = decide(Product(a, b, addend, out, beta), expected, options)
+        if decision.ours:
+            c = addend if decision.role == "c" else None
+            if decision.role == "expanded":
+                c = addend.expand(*a.shape[:-1], b.shape[-1]).contiguous()
+            bias = addend if decision.role == "bias" else None
+            result = _ours(decision, decided, a, b, c, out, bias, alpha, 0.0 if c is None else beta)
+            if result is not None:
+                return result
+        decision.stock_calls += 1
+        if out is None:
+            result = stock(keys, addend, a, b, beta=beta, alpha=alpha)
+        else:
+            result = stock(keys, addend, a, b, beta=beta, alpha=alpha, out=out)
+        if not decision.ours:
+            decided(decision)
+        return result
+
+    return multiply
+
+
+def _ours(
+    decision: Decision, decided: _Decided, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: Any, beta: Any
+) -> Any:
+    """The product by tilewright; None where PyTorch has to compute it after all."""
+    request = decision.asked() if decision.asks else None
+    if request is False:
+        return None
+    # Autograd calls this with gradients enabled, and has recorded what it needs.
+    records = torch.is_grad_enabled()
+    if records:
+        _set_grad_enabled(False)
+    try:
+        result = on_gpu.miss
+        if on_gpu.fast is not None:
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, request)
+        if result is on_gpu.miss:
+            result = _first(decision, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, alpha, beta, request)
+        else:
+            decided(decision)
+    finally:
+        if records:
+            _set_grad_enabled(True)
+    decision.calls += result is not None
+    return result
+
+
+def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any, asked: Request | None) -> Any:
+    """The product of a kind that the compiled launcher does not know."""
+    request = asked or Request()
+    invariant = request.batch_invariant
+    if not invariant and arrays["a"].is_cuda and torch.cuda.is_current_stream_capturing():
+        return None  # its code may not be loaded yet, which cannot be done into a graph
+    decision.miss()
+    try:
+        scalars = Scalars.checked(alpha, beta)
+    except ProblemError:
+        return None  # a scalar that is no number
+    try:
+        return front.multiply(request.checked(), arrays, scalars, asked)
+    except TilewrightError as error:
+        if invariant:
+            raise  # PyTorch's own product would break the promise
+        if not isinstance(error, ProblemError):
+            decision.refuse(str(error))
+        return None
+
+
+_lock = threading.Lock()
+_Asked = tuple[str | None, bool]
+"""The precision that was asked for, and whether products are to be batch-invariant."""
+_routes: dict[_Asked, Routes] = {}
+"""One of them at most is installed."""
+
+
+def _switch(to: _Asked | None) -> _Asked | None:
+    """Replace PyTorch's kernels by those that were asked for, or at None give them back; what was so before."""
+    with _lock:
+        before = next((asked for asked, routes in _routes.items() if routes.installed), None)
+        if before != to and before is not None:
+            _routes[before].remove()
+        if before != to and to is not None:
+            if to not in _routes:
+                _routes[to] = Routes(_KEY, expect, *to)
+            _routes[to].install()
+        return before
+
+
+class Enabled(ContextDecorator):
+    """What enable() returns: leaving it as a context restores what was before."""
+
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+        self._before = _switch(asked)
+
+    def __call__(self, function: Any) -> Any:
+        _switch(self._before)  # as a decorator, it is to act while the function runs
+        return super().__call__(function)
+
+    def _recreate_cm(self) -> "Enabled":
+        return Enabled(self._asked)
+
+    def __enter__(self) -> "Enabled":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _switch(self._before)
+
+
+def enable(precision: str | None = None, *, batch_invariant: bool = False) -> Enabled:
+    """From now on, let tilewright multiply CUDA tensors of PyTorch where it is expected to be at least as fast.
+
+    Matrix products are meant (mm, addmm, bmm, baddbmm, and what is made of them: matmul, @, linear, torch.nn.Linear),
+    also backward, under autocast, and in what torch.compile made. What is expected comes from tables: see
+    `tilewright.select.gain.expected_gain`. It is decided once for each combination of shapes, strides and element type,
+    for all GPUs of the process. All else stays with PyTorch.
+
+    What PyTorch says of float32 products counts in every call: `torch.backends.cuda.matmul.fp32_precision`, which
+    `allow_tf32` and `torch.set_float32_matmul_precision` write too, and which follows that of `torch.backends.cudnn`
+    and `torch.backends` while it is "none", its default:
+
+    - "tf32": without a precision given here, or with "tf32", they may be rounded to TF32, as `matmul` does with
+      precision="tf32", where that is expected to be at least as fast as cuBLAS in TF32. With another precision given
+      here they stay with PyTorch.
+    - "ieee", which PyTorch has only where somebody set it, as by allow_tf32 = False: without a precision given here,
+      they are computed on CUDA cores alone, as `matmul` does with precision="ieee".
+    - "none": they keep float32's promise, by tensor cores where that is faster.
+
+        tilewright.torch.enable()               # until disable()
+
+        with tilewright.torch.enable():         # here
+            model(x)
+
+        @tilewright.torch.enable()              # while the function runs
+        def step(x): ...
+
+    It is one switch for the process, all threads included; what the last call asks for counts.
+
+    With batch_invariant, all products of float32, float16 and bfloat16 run here, whatever they gain, as `matmul` does
+    with batch_invariant=True: a row has the same bits in every batch. What cannot run here raises. Left to PyTorch are
+    float64, integers, and an `out` that PyTorch resizes; products of one-dimensional tensors (mv, dot); and what is no
+    matrix product, such as its fused attention.
+    "tf32", where PyTorch says so, is followed; a precision given here counts before it.
+
+    Args:
+        precision: what float32 products promise, as `tilewright.matmul` takes it. None follows PyTorch's settings.
+        batch_invariant: whether a row of a product must not depend on how many there are, nor on the others.
+
+    Raises:
+        ProblemError: the precision is unknown, or batch_invariant is no bool.
+        LibraryError: this PyTorch is older than 2.9.
+    """
+    check_batch_invariant(batch_invariant)
+    promise_of(precision)
+    return Enabled((precision, batch_invariant))
+
+
+def disable() -> None:
+    """Give PyTorch all of its products back."""
+    _switch(None)
+
+
+def report(*, reset: bool = False) -> Report:
+    """What ran where while products were routed, by operator and shape; print it to see a table, or why it is empty.
+
+    Calls of Python are counted: a CUDA graph counts once, where it is captured.
+
+    Args:
+        reset: whether to count from 0 again.
+    """
+    decisions: list[tuple[str, Decision]] = []
+    for routes in tuple(_routes.values()):
+        routes.count()
+        decisions += [(name, one) for name, kinds in routes.decisions.items() for one in tuple(kinds.values())]
+    found = Report.of(decisions, _why_empty)
+    if reset:
+        for _, decision in decisions:
+            decision.calls = decision.stock_calls = 0
+    return found
+
+
+def _why_empty() -> str:
+    """Why no product was routed."""
+    if not torch.cuda.is_available():
+        return "PyTorch finds no GPU, and products of tensors on the CPU stay with PyTorch"
+    if not _routes:
+        return "enable() has not been called"
+    return "no product of CUDA tensors was called while enable() was in force, or since the last reset"

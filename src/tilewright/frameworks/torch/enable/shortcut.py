@@ -1,0 +1,87 @@
+"""The shortcut (shortcut.cpp): products whose way was decided go it without Python.
+
+It is built at first use with this machine's C++ compiler, against the headers of the PyTorch that is installed.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import torch
+
+from tilewright.core.errors import CompileError, EngineUnavailableError, MemoryFullError
+from tilewright.runtime import extension
+
+_SOURCE = Path(__file__).with_suffix(".cpp")
+
+ADDENDS = {None: 0, "c": 1, "bias": 2}
+"""By what an addend is to `matmul`."""
+
+
+class Shortcut(Protocol):
+    """What calls of some operators go through. May be used from several threads."""
+
+    def install(self) -> None:
+        """Take calls before the kernels that are registered now, which get those that are not decided yet."""
+
+    def remove(self) -> None:
+        """Stop, before those kernels are removed."""
+
+    def counts(self) -> list[tuple[Any, bool, int]]:
+        """Decisions, whether the launcher computed calls or PyTorch, and how many since this was asked last."""
+
+
+class ShortcutModule(Protocol):
+    """What shortcut.cpp compiles to."""
+
+    def Shortcut(self, key: str, operators: tuple[str, ...]) -> Shortcut:  # noqa: N802 - it is a class
+        """The kernels that are registered now become those that calls are left to.
+
+        Args:
+            key: of the dispatcher, as 'CUDA'.
+            operators: of aten, as 'mm' and 'mm.out'.
+
+        Raises:
+            RuntimeError: there is no such operator, or it has no kernel for the key.
+        """
+
+    def leave(self, decision: Any) -> None:
+        """Have calls like the one that this thread is in left to PyTorch from now on; its kernel says so last."""
+
+    def take(self, decision: Any, addend: int, asks: bool) -> None:
+        """Have calls like the one that this thread is in launched from now on, by what `launch_by` was told.
+
+        Args:
+            decision: what counts, and says how: see `decisions.Decision.asked`.
+            addend: what is added to the product: `ADDENDS`.
+            asks: whether each call asks decision.asked() for the launcher's options, False of which leaves it to
+                PyTorch; else they have none.
+        """
+
+    def launch_by(self, launcher: Any, api: Any, tensor_type: type) -> None:
+        """Say how calls are launched.
+
+        Args:
+            launcher, api: a launcher, and its module's `API`.
+            tensor_type: PyTorch's tensors.
+        """
+
+
+@lru_cache
+def load() -> ShortcutModule | None:
+    """The module; None where it cannot be built: no C++ compiler, or no headers of Python or PyTorch."""
+    folder = Path(torch.__file__).parent
+    options = (
+        "-std=c++20",
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        f"-isystem{folder / 'include'}",
+        f"-L{folder / 'lib'}",
+        "-Wl,--no-as-needed",
+        "-lc10",
+        "-ltorch_cpu",
+    )
+    try:
+        built = extension.built("tilewright.frameworks.torch.enable._shortcut", _SOURCE, options, [torch.__version__])
+        return cast(ShortcutModule, built)
+    except (CompileError, EngineUnavailableError, ImportError, MemoryFullError, OSError):
+        return None
