@@ -318,7 +318,8 @@ def test_a_named_kernel_is_launched(gpu):
 
 
 def test_names_of_plans_are_the_same_in_every_process(monkeypatch):
-    name = "lowering._name(lowering._bound(0, [(5, 7), (7, 3)], ['float32'] * 2, [(0, 1), (1, 0)], Kind('float32')))"
+    kind = "Kind(calls.Request('float32'))"
+    name = f"lowering._name(lowering._bound(0, [(5, 7), (7, 3)], ['float32'] * 2, [(0, 1), (1, 0)], {kind}))"
     code = (
         "import sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
         "from stand_ins import NumPyEngine\n"
@@ -334,7 +335,7 @@ def test_names_of_plans_are_the_same_in_every_process(monkeypatch):
     assert " 5x3x7 NT float32 " in there
     engine = NumPyEngine((9, 0))
     monkeypatch.setattr(calls, "_gpu", lambda number: engine)
-    assert eval(name, {"lowering": lowering, "Kind": Kind}) == there
+    assert eval(name, {"lowering": lowering, "Kind": Kind, "calls": calls}) == there
 
 
 def test_a_precision_reaches_the_plans_of_a_program(gpu):
