@@ -74,6 +74,8 @@ api.libraries = _libraries
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("distributed", "torch"):
+        return import_module(f"tilewright.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"tilewright.{_MODULES[name]}"), name)

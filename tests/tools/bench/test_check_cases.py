@@ -52,7 +52,7 @@ def shipped_values(kernel):
     for overrides in ({}, *kernel.presets.values(), *kernel.tuned.values()):
         for name, value in kernel.config(overrides).items():
             found[name].add(value)
-    for path in (PACKAGE / "tables").glob("*.json"):
+    for path in (PACKAGE / "select" / "tables").glob("*.json"):
         for name, parameters, *configs in json.loads(path.read_text())["kernels"]:
             if name == kernel.name:
                 for config in configs:
@@ -74,9 +74,7 @@ def _headers(paths):
 
 def _of_gpu():
     """Headers that the emulator has stand-ins for, and what they include."""
-    own = [
-        path for path in INCLUDE.glob("*.cuh") if (PACKAGE / "engines" / "emulator" / "include" / path.name).exists()
-    ]
+    own = [path for path in INCLUDE.glob("*.cuh") if (PACKAGE / "emulator" / "include" / path.name).exists()]
     return {path.name for path in own} | _headers(own)
 
 
