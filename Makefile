@@ -13,9 +13,8 @@ GPU := $(wildcard /dev/nvidiactl /dev/dxg)
 bench: .venv/installed
 	$(BIN)/tilewright bench
 
-# Some tests wait for processes of their own, so there is one worker more than there are cores.
 test: .venv/installed-dev
-	$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist worksteal -m 'not further' $(if $(GPU),,--ignore tests/gpu)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not further' $(if $(GPU),,--ignore tests/gpu)
 
 # What `make test` leaves out: further configs, architectures, sizes, libraries' own tests and records.
 test-all: .venv/installed-dev
