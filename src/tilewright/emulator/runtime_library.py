@@ -1,9 +1,9 @@
 """The emulator's C++ runtime, a shared library: as it was installed, or else compiled at first use."""
 
 import ctypes
-import sysconfig
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
@@ -56,7 +56,7 @@ def find_runtime() -> Runtime:
 @lru_cache
 def _installed(*_texts: str) -> Runtime | None:
     name = prebuilt.runtime_name()
-    library = _HERE / f"_runtime{sysconfig.get_config_var('EXT_SUFFIX')}"
+    library = _HERE / f"_runtime{EXTENSION_SUFFIXES[0]}"  # sysconfig says None to a thread while another asks first
     try:
         if name.encode() not in library.read_bytes() or not _has_instructions():
             return None

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import sysconfig
 from collections.abc import Sequence
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def _compiled(source: Path, options: Sequence[str], versions: Sequence[str]) -> 
     if not (headers / "Python.h").is_file():
         raise FileNotFoundError(f"there is no Python.h in {headers}")
     compiler = find_compiler()
-    version = (sys.version, sysconfig.get_config_var("EXT_SUFFIX"), *versions)
+    version = (sys.version, EXTENSION_SUFFIXES[0], *versions)
     name = f"{source.stem}-" + cache.key(compiler.key, _OPTIONS, version, digest(source))
     found = cache.find(name, SUFFIX)
     if found is None:
