@@ -112,6 +112,7 @@ def launch_of(source):
     return read_launch(f"{source}:kernel<by_template>")
 
 
+@pytest.mark.further
 def test_shared_memory_is_of_what_a_kernel_reaches(source):
     launch = launch_of(source)
     program = compile_launch(launch, CHECKED)

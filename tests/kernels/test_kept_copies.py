@@ -140,6 +140,7 @@ def test_kernels_that_split_alike_share_a_copy_and_others_do_not():
     assert kinds_of == [1, 1, 2, 3, 3]
 
 
+@pytest.mark.further
 def test_elements_that_change_later_are_not_seen_by_products_of_the_copy():
     a, b = drawn(70, 130), drawn(130, 90)
     prepared = tilewright.prepare(b, engine="emulator")

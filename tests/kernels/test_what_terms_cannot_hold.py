@@ -118,6 +118,7 @@ def test_every_order(name, overrides, gap, layout):
     check_float32(case, operands, multiply(ENGINE, kernel, config, case, operands))
 
 
+@pytest.mark.further
 def test_elements_that_lie_far_apart():
     """Offsets of float32 elements in place may pass 2^31 though those of the terms do not."""
     kernel, far = find("gemm_bf16x6"), 2**31 // 69 // 4 * 4 + 4
@@ -497,7 +498,7 @@ def test_sums_with_an_infinity_are_stored_anew_and_no_others(name, overrides):
     np.testing.assert_array_equal(bits(found)[~met], bits(without)[~met])
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @forms
 def test_infinities_of_both_factors_meet(name, overrides):
     """Of either sign, with zeros, in one row, behind each other."""

@@ -5,6 +5,7 @@ import pytest
 WAYS = ["PyTorch float32", "PyTorch TF32", "tilewright float32", "tilewright fp16x3"]
 
 
+@pytest.mark.further
 def test_each_program_runs_with_each_way():
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")

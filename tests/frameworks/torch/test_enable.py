@@ -347,6 +347,7 @@ def test_tf32_may_be_asked_for_while_pytorch_does_not_round(asked, monkeypatch):
     assert found == ["tf32", "tf32"]
 
 
+@pytest.mark.further
 def test_pytorch_s_own_default_is_not_ieee():
     code = "import torch; print(torch.backends.cuda.matmul.fp32_precision)"
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout

@@ -77,6 +77,7 @@ def test_the_timeout_counts_from_the_end_of_the_call_before():
     assert second.released.wait(10)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("where", ["late", "release"])
 def test_a_process_that_cannot_even_fail_ends(where):
     code = (  # of the module alone: PyTorch takes seconds to load

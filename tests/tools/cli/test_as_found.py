@@ -202,7 +202,7 @@ def test_a_product_passes(name):
     assert faults_of_product(PRODUCTS[name], FOUND) == []
 
 
-@pytest.mark.first(1)
+@pytest.mark.further
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_a_launch_passes(name):
     assert faults_of_launch(name, FOUND) == []

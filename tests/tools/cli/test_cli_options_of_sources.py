@@ -101,6 +101,7 @@ __global__ void of_columns(const float* A, const float* B, float* C, int M, int 
 """
 
 
+@pytest.mark.further
 def test_a_sources_own_orders_are_what_is_meant(run, tmp_path):
     (tmp_path / "own.cu").write_text(TRANSPOSED)
     assert "own.cu:of_columns nothing found" in run("check", "own.cu", "--shape", "20x30x40")

@@ -130,6 +130,7 @@ def test_a_source_that_does_not_compile_is_said(run, tmp_path):
     assert "nothing" in str(result.exception)
 
 
+@pytest.mark.further
 def test_check_s_scalars_are_those_that_a_kernel_takes(run, tmp_path):
     plain = START.read_text().replace("float alpha, ", "").replace("float beta, ", "").replace("alpha * sum", "sum")
     (tmp_path / "plain.cu").write_text(re.sub(r"sum \+ \(beta.*;", "sum;", plain))

@@ -186,6 +186,7 @@ def test_a_light_page_turns_dark_with_its_button_and_with_the_system(one):
     assert one.evaluate(LINE) == line
 
 
+@pytest.mark.further
 def test_a_dark_system_gets_a_dark_page_and_a_choice_is_kept(dark):
     assert [is_dark(dark.evaluate(colour)) for colour in (PAPER, INK)] == [True, False]
     dark.locator("#theme").click()
@@ -194,6 +195,7 @@ def test_a_dark_system_gets_a_dark_page_and_a_choice_is_kept(dark):
     dark.locator("#theme").click()
 
 
+@pytest.mark.further
 def test_a_comparison_shows_both_files(two):
     assert "1.250 times as fast in after as in before" in two.locator("#comparison .summary").inner_text()
     assert column(two, "changes-0", 5) == ["1.250"] * 8 + ["1.000"] * 4
@@ -218,6 +220,7 @@ def test_a_file_can_be_switched_off_in_a_chart(two):
     expect(points).to_have_count(24)
 
 
+@pytest.mark.further
 def test_a_click_in_the_legend_hides_a_kernel_of_all_files_whatever_the_theme(two):
     points, first = two.locator("#chart-speed .point"), two.locator("#chart-speed .legendtoggle").first
     first.click()

@@ -218,6 +218,7 @@ def test_predictions_are_kept_next_to_measurements(worker, tmp_path):
     assert 0 < trial.spent_s <= trial.at_s
 
 
+@pytest.mark.further
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
 def test_a_worker_whose_kernel_hangs_ends_with_its_parent(tmp_path):
     script = tmp_path / "tune.py"
