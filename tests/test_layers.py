@@ -20,7 +20,7 @@ STUDIES = Path(studies.__file__).parent
 ROOMS = ("core", "kernels", "runtime", "emulator", "select", "api", "frameworks", "tools")
 """Folders of `tilewright`, from below."""
 FACADES = ("version", "errors", "torch", "distributed")
-"""Modules beside them that hand out what lies below, under public names."""
+"""Modules next to them that hand out what lies below, under public names."""
 MOST_ROOMS, MOST_FLOORS, LINES_OF_A_FACADE = 14, 8, 15
 
 LOADERS = ("import_module", "__import__", "resolve_name")

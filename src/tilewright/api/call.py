@@ -52,8 +52,9 @@ Rung = tuple[Kernel, tuple[tuple[str, int], ...]]
 
 
 class Request(NamedTuple):
-    """What a caller asks for besides the arrays: as given, or checked. The compiled launcher finds plans by what was
-    given, as a tuple or as this, which is equal to it.
+    """Options of a product, as a caller gave them or checked: all that is asked besides the arrays and scalars.
+
+    As given it is the key by which the compiled launcher finds plans; a tuple of the same values is equal to it.
     """
 
     out_dtype: Any = None
@@ -71,7 +72,7 @@ class Request(NamedTuple):
 
     @property
     def key(self) -> "Request | None":
-        """What the compiled launcher is to know calls by, besides the arrays: None where nothing is asked."""
+        """The key of the compiled launcher for calls with these options: None where nothing is asked."""
         return None if all(one is None or one is False for one in self) else self
 
     @property

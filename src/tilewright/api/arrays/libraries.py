@@ -54,14 +54,13 @@ def with_constants(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
             break
     else:
         return arrays
-    kinds: list[type] = [type(array) for array in arrays.values()]
-    taker = next((one for one in map(_library_of_type, kinds) if one.takes_constants), None)
-    if taker is None:
-        return arrays
-    return {
-        name: taker.constant(name, array) if isinstance(array, np.ndarray) and name != "out" else array
-        for name, array in arrays.items()
-    }
+    kinds: list[type] = [type(array) for array in arrays.values() if array is not None]
+    for library in dict.fromkeys(map(_library_of_type, kinds)):
+        arrays = {
+            name: library.constant(name, array) if isinstance(array, np.ndarray) and name != "out" else array
+            for name, array in arrays.items()
+        }
+    return arrays
 
 
 @lru_cache(maxsize=256)

@@ -25,8 +25,6 @@ class Library(ABC):
 
     immutable = False
     """Whether its arrays cannot be written, so that there is no `out`."""
-    takes_constants = False
-    """Whether arrays of NumPy next to its own are constants, see `constant`."""
     shows_offsets = False
     """Whether its arrays have a `view` that shows their memory as elements of another type."""
 
@@ -49,9 +47,10 @@ class Library(ABC):
         """
 
     def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
-        """What multiplies instead where the library records a call of these arrays, given them, a Request as given,
-        alpha and beta, or the arguments of `grouped_matmul`; None where it records none. A call is recorded for a
-        gradient, or to be compiled.
+        """The function that multiplies where the library records a call of these arrays, for a gradient or to be
+        compiled; None where it does not.
+
+        It takes the arrays, a Request as given, alpha and beta, or the arguments of `grouped_matmul`.
 
         Raises:
             ArrayError: it would be recorded, and there is nothing that multiplies instead.
@@ -59,12 +58,13 @@ class Library(ABC):
         return None
 
     def constant(self, argument: str, array: Any) -> Any:
-        """An array of this library with the elements of one of NumPy.
+        """An array of NumPy that stands next to some of this library: a constant, as an array of the library where that
+        takes such, else the array itself, which is one of another library.
 
         Raises:
             ArrayError, DtypeError: it is none of those that `matmul` takes of NumPy.
         """
-        raise NotImplementedError
+        return array
 
     def divide(self, call: Any, arrays: dict[str, Any], gpus: Sequence[int]) -> Any:
         """The product of a `Call` that was checked, and of its arrays, on several GPUs.

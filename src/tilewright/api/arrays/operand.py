@@ -101,7 +101,8 @@ _MOST_WORK = 1_000_000
 
 
 class ArrayInterface:
-    """What NumPy reads memory through. Arrays made from it keep the memory's owner alive."""
+    """An object with NumPy's __array_interface__: arrays that NumPy makes of it share the memory, and keep its owner
+    alive."""
 
     def __init__(
         self,

@@ -17,7 +17,6 @@ class Jax(Library):
     """jax.Array. XLA multiplies what is traced or lies on a GPU."""
 
     immutable = True
-    takes_constants = True
 
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         dtype = supported(argument, str(array.dtype))
