@@ -36,7 +36,7 @@ _THREADS = 1024
 
 
 class Access(NamedTuple):
-    """What one lane reads or writes in one instruction."""
+    """One lane's read or write in one instruction."""
 
     lane: int
     address: int
@@ -120,12 +120,12 @@ class Tile(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What was seen."""
+    """Requests of one warp, tiles of one block, and the writers of C."""
 
     requests: tuple[Request, ...]
-    """Of the traced warp, in the order of its first lane."""
+    """Requests of the traced warp, in the order of its first lane."""
     tiles: tuple[Tile, ...]
-    """Of the traced block."""
+    """Tiles of the traced block."""
     blocks: NDArray[np.int64]
     """m x n: the number of the block that wrote each element of C last, -1 where none did."""
     threads: NDArray[np.int64]
@@ -140,7 +140,7 @@ class Trace(NamedTuple):
 
 
 def _tracer(warp: int, c: Matrix) -> Observer:
-    """What sees the accesses of a warp of the first block, and who writes C (access_trace.cpp)."""
+    """Make an observer of the accesses of a warp of the first block, and of who writes C (access_trace.cpp)."""
     runtime, extent = load_runtime(), (c.rows - 1) * c.ld + c.cols
     return Observer(runtime, runtime.simt_make_trace(0, warp, c.pointer, extent, ITEM_BYTES[c.dtype]))
 
@@ -207,7 +207,7 @@ def _numbered(rows: int, cols: int, dtype: str, sign: int) -> NDArray[np.float64
 
 
 class _Contents(NamedTuple):
-    """What lay in shared memory when it was read."""
+    """Contents of shared memory at the time of each read."""
 
     problem: Problem
     exact: bool

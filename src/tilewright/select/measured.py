@@ -1,4 +1,5 @@
-"""What tables say of a case, as arrays: times of kernels and configs by problem, and how far the cost model was off.
+"""Measurements of a case in the tables, as arrays: times of kernels and configs by problem, and how far the cost model
+was off.
 
 The model is asked of few configs near one problem alone, when they are candidates for the first time.
 """
@@ -36,9 +37,9 @@ class Group(NamedTuple):
     """Choices among which is chosen."""
 
     numbers: list[int]
-    """Of the choices."""
+    """Numbers of the choices, as in `Measured`."""
     facts: Floats
-    """Of each problem and choice, one fact of all choices behind the other: the choice's vote; the logarithm of its
+    """One fact of all choices behind the other, a row for each problem: the choice's vote; the logarithm of its
     measured over its predicted time, NaN where these were not compared yet, 0 where it was not measured; 1 where it was
     measured; 1 where it errs much more than cuBLAS."""
 
@@ -49,12 +50,12 @@ class Group(NamedTuple):
 
 
 def _beside(facts: Iterable[NDArray[Any]], choices: Numbers) -> Floats:
-    """What is known of these choices, one fact of all behind the other."""
+    """Facts of these choices, one fact of all behind the other."""
     return np.ascontiguousarray(np.concatenate([fact[:, choices] for fact in facts], axis=1), np.float64)
 
 
 class Measured(Places):
-    """What tables say of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
+    """Tabled times of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
 
     def __init__(self, gpu: Gpu, case: Case, counted: Counted, kept: str | None = None) -> None:
         """Arrange measurements.
@@ -111,7 +112,7 @@ class Measured(Places):
     def expected(
         self, group: Group, places: list[int], sums: list[float], sizes: Sizes, rows: Numbers, weights: Floats
     ) -> list[tuple[int, float, bool]]:
-        """What choices should take on a problem: the cost model's times, corrected by how far it was off nearby.
+        """Times that choices should take on a problem: the cost model's, corrected by how far it was off nearby.
 
         Args:
             group: where the choices are.
@@ -225,7 +226,7 @@ def tables_of(device: str, capability: tuple[int, int]) -> tuple[Table, ...]:
 def measured(
     device: str, capability: tuple[int, int], case: Case, promise: str | None, kept: str | None, order: str | None
 ) -> Measured | None:
-    """What `tables_of` a GPU say of a case and kernels that keep a promise; None where they have nothing.
+    """Measurements in `tables_of` a GPU of a case and of kernels that keep a promise; None where there are none.
 
     kept: the operand, A or B, whose copy is kept. order: only configs that have this `Kernel.sum_order`; None for all.
 
@@ -239,7 +240,7 @@ def measured(
 def nearest_measured(
     device: str, capability: tuple[int, int], case: Case, promise: str | None, kept: str | None, order: str | None
 ) -> tuple[Measured | None, bool]:
-    """What was measured of a case, or else of the nearest, and whether that is its own.
+    """Measurements of a case, or else of the nearest, and whether they are its own.
 
     The nearest has the same factors; then the same orders, the same of B, which is the large one where rows are few,
     row-major operands, and the same result.

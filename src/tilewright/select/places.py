@@ -76,7 +76,7 @@ def place(sizes: Sizes) -> tuple[float, float, float]:
 
 
 def _place(log_m: Any, log_n: Any, log_k: Any, log_batch: Any) -> tuple[Any, Any, Any]:
-    """The same of logarithms, be they numbers or arrays."""
+    """The coordinates of `place`, from logarithms that are numbers or arrays."""
     return log_m + log_n + log_batch, log_k / 3, (log_m - log_n) / 5
 
 

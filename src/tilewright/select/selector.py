@@ -42,8 +42,8 @@ _CAUTION = 1.05
 """How many times longer than the model says a config is assumed to take that was not measured on such a GPU."""
 
 _UNMEASURED = 1.25
-"""The same of a kernel that was measured on no GPU: the model's mean error is less than this for every one that was.
-Next to kernels that were measured, it counts twice."""
+"""Factor like `_CAUTION` for a kernel that was measured on no GPU: the model's mean error is less than this for every
+one that was. Next to kernels that were measured, it counts twice."""
 
 _MUCH_FASTER = 0.9
 """Share of a measured time below which what was not measured is taken instead, where few were."""
@@ -58,8 +58,8 @@ _EMULATED_GROUPS = {"BM": 64, "BN": 64, "STAGES": 2, "PINGPONG": 1}
 """For the emulator, of grouped products: small tiles, of which most are used."""
 
 _ACTIVATION_NS = {"relu": 0.023, "gelu": 0.054, "gelu_tanh": 0.064, "silu": 0.059}
-"""What an activation adds for each element that a multiprocessor has, with a bias: on an H100 at 1024x1024x1024 in
-bfloat16."""
+"""Nanoseconds that an activation adds for each element that a multiprocessor has, with a bias: on an H100 at
+1024x1024x1024 in bfloat16."""
 
 _Expected = tuple[bool, bool, float, Kernel, Config]
 """Whether it errs much more than cuBLAS; whether it costs a copy of C; the microseconds expected; kernel and config."""
@@ -160,8 +160,8 @@ class _TabledProblem:
         """The only order of sums that will do; None for any."""
         case = Case.of(problem)
         self.known, self.tabled = nearest_measured(device, capability, case, arithmetic.precision, kept, self.order)
-        """What was measured of its case, or else of the nearest, and whether that is its own; None where tables have no
-        such factors."""
+        """Measurements of the problem's case, or else of the nearest, and whether they are its own; None where tables
+        have no such factors."""
         self.takes = _Takers(problem, capability, addresses)
         self.activates = problem.epilogue.activation is not None
 
@@ -224,7 +224,7 @@ def _unless_slow(asked: _TabledProblem, known: Measured, row: int, number: int, 
 
 
 def _between(asked: _TabledProblem, known: Measured, adds_c: bool) -> tuple[list[_Expected], float]:
-    """What candidates should take on a problem, and how far the nearest tabled one is."""
+    """Times that candidates should take on a problem, and how far the nearest tabled one is."""
     distances = known.distances(asked.sizes)
     near = distances.argsort()[:_NEIGHBOURS]
     distances = distances.take(near)
@@ -322,7 +322,7 @@ _runs_on = lru_cache(Kernel.runs_on)
 
 @lru_cache
 def _running(kernels: tuple[Kernel, ...], capability: tuple[int, int], dtype: str) -> tuple[Kernel, ...]:
-    """Those that run on the GPU: fewer are asked for each problem then."""
+    """Kernels that run on the GPU: fewer are asked for each problem then."""
     return tuple(kernel for kernel in kernels if _runs_on(kernel, capability, dtype))
 
 
@@ -377,7 +377,8 @@ def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Confi
 
 
 def _invariant_for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
-    """Of the configs that have the one order of sums, that whose tiles cover D with the least around it."""
+    """Kernel and config with the one order of sums of batch invariance, whose tiles cover D with the least around
+    it."""
     order = orders.order_of(problem.arithmetic, None)
     assert order is not None
 

@@ -18,7 +18,7 @@ call("mbarrier.inval", 1, "simt::ptx::barrier_inval({place}, {0:shared});", *_BA
 
 @instruction("cp.async.ca", "cp.async.cg")
 def copy(w: Writer) -> str:
-    """Of a thread: 4, 8 or 16 bytes."""
+    """Copy of one thread: 4, 8 or 16 bytes."""
     w.ignore("shared", "shared::cta", "global", *_PREFETCHES)
     hinted = w.take("L2::cache_hint")
     w.done(3, 5)

@@ -18,14 +18,14 @@ _WITHIN = re.compile(r"[\w.:$]")
 _STRING = re.compile(r'(?:include|extern)\s*"[^"]*"|"((?:\\.|[^"\\\n])*)"')
 _LETTERS = re.compile(r"\{((?:\s*'[^'\\]'\s*,?)+)(?:\s*(?:0|'\\0')\s*,?)?\s*\}")
 _NO_TEXT = re.compile(r"%\d|\\")
-"""What no such string has: operands are not filled in there."""
+"""Text that no such string has, since operands are not filled in there."""
 _OF_NAME = re.compile(r"[\w.:$]*")
 _LABEL = re.compile(r"(?<!:):(?!:)")
-"""What ends a label."""
+"""End of a label."""
 _NUMBERS = tuple(map(str, (*range(17), *range(24, 257, 8))))
 """That names of instructions have: sizes, counts, columns of a product."""
 _MARK = re.compile(r"simt_made_(\d+)_")
-"""What stands for an operand in a name."""
+"""Name that stands for an operand within a name."""
 _MOST = 4096
 """Ways to fill in a statement that are tried."""
 
@@ -174,7 +174,7 @@ def _is_text(operand: Operand) -> bool:
 
 
 def _kind(operand: Operand) -> str:
-    """What it is, without whether it is read or written."""
+    """Constraint of an operand, without whether it is read or written."""
     return operand.constraint.strip("=+&")
 
 

@@ -22,7 +22,7 @@ def _go_together(a: str, b: str) -> bool:
 
 
 def _depth(factor: str) -> int:
-    """Of one instruction's products along k."""
+    """Elements along k of one instruction's products."""
     return {"f16": 16, "bf16": 16, "tf32": 8}.get(factor, 32)
 
 
@@ -49,7 +49,7 @@ def load(w: Writer) -> str:
 
 @instruction("stmatrix")
 def store(w: Writer) -> str:
-    """The same to shared memory."""
+    """Matrices of 8 x 8, from registers to shared memory."""
     count, transposed = _small_matrices(w)
     words = ", ".join(map(w.value, w.parts(w.operands[1], count)))
     return (

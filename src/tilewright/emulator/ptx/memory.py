@@ -26,8 +26,8 @@ def _order(w: Writer) -> str:
 
 
 def _access(w: Writer, of_registers: int, of_address: int) -> tuple[str, tuple[Operand, ...], str, str]:
-    """Of a load or a store, whose operands are registers and an address, maybe with a policy of the caches behind them:
-    its order, the registers, their type, and a pointer."""
+    """Parts of a load or a store, whose operands are registers and an address, maybe with a policy of the caches behind
+    them: its order, the registers, their type, and a pointer."""
     order = _order(w)
     hinted = bool(w.take(_POLICY))
     vector = w.take("v2", "v4", "v8")
@@ -60,7 +60,7 @@ def load(w: Writer) -> str:
 
 @instruction("st")
 def store(w: Writer) -> str:
-    """The same."""
+    """Store to memory."""
     order, parts, kind, pointer = _access(w, 1, 0)
     of = TYPES[kind]
     before = "__threadfence(); " if order == "release" else ""

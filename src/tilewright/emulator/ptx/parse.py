@@ -84,12 +84,12 @@ class Instruction(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What a statement's template says."""
+    """A statement's template, parsed."""
 
     instructions: tuple[Instruction, ...]
     """A label is an instruction with the opcode ':'."""
     registers: dict[str, str]
-    """Those that it declares, with their types; blocks with equal names have different ones."""
+    """Registers that the template declares, with their types; blocks with equal names have different ones."""
 
 
 def parse(template: str) -> Program:

@@ -90,7 +90,7 @@ def _parts(code: str, begin: int, end: int, separator: str) -> Iterator[tuple[in
 
 
 def _literal(text: str) -> str | None:
-    """What literals that follow one another say together."""
+    """Text of literals that follow one another."""
     said, place = [], 0
     while place < len(text):
         piece = _PIECE.match(text, place)
@@ -133,7 +133,7 @@ def needs_macros(texts: Iterable[str]) -> bool:
 
 
 def behind_prelude(preprocessed: str) -> str:
-    """Of what a preprocessor wrote, what comes behind the headers that it was given by option."""
+    """Part of a preprocessor's output behind the headers that it was given by option."""
     last = 0
     for marker in _BEHIND_PRELUDE.finditer(preprocessed):
         last = marker.end()

@@ -27,11 +27,11 @@ class Translated(NamedTuple):
 
     texts: tuple[str, ...]
     unknown: tuple[str, ...]
-    """What is not known, with its place. Only code that is compiled makes an error of it."""
+    """Unknown instructions, with their place. Only code that is compiled makes an error of them."""
 
     @property
     def ahead(self) -> str:
-        """What is to be ahead of the texts."""
+        """Declarations that have to be ahead of the texts."""
         return "".join(f'__attribute__((error("no such PTX"))) void {_mark(i)}();\n' for i in range(len(self.unknown)))
 
     def reason(self, words: str) -> str | None:
@@ -49,14 +49,15 @@ def translated(files: Iterable[tuple[str, str]]) -> Translated:
 
 
 def translated_expanded(text: str, files: Mapping[str, str]) -> Translated:
-    """The same of what a preprocessor made of a source, in the lines of these files: names by what it calls them."""
+    """Translate a preprocessor's output of a source, in the lines of these files: names by what the output calls
+    them."""
     unknown: list[str] = []
     own = [one._replace(file=files[one.file]) for one in segments(text) if one.file in files]
     return Translated((_without_ptx(text, own, unknown, _strings([(text, own)])),), tuple(unknown))
 
 
 def _strings(texts: Iterable[tuple[str, list[Segment]]]) -> Callable[[], Collection[str]]:
-    """Those of these parts of texts, found once they are asked for."""
+    """Strings of these parts of texts, found once they are asked for."""
     parts = list(texts)
     return lru_cache(
         lambda: {one for text, own in parts for part in own for one in strings(text[part.begin : part.end])}
@@ -102,7 +103,7 @@ def _any_statement(statement: Statement, known: Callable[[], Collection[str]], m
 
 
 def _with_made_text(statement: Statement, known: Collection[str], mark: str) -> tuple[str, str]:
-    """The same of a statement whose text operands make, for each of their values that makes PTX of it."""
+    """C++ for a statement whose text operands make: a branch for each of their values that makes PTX of it."""
     assert statement.template is not None and statement.operands is not None
     operands, by_place = statement.operands, set[int]()
     written, branches = _written(operands), []

@@ -66,11 +66,11 @@ class Writer:
     modifiers: list[str]
     """The parts of its name that nobody has understood so far."""
     written: Sequence[bool]
-    """Of the statement's operands, which are outputs."""
+    """For each operand of the statement, whether it is an output."""
     kinds: Mapping[str, str]
     """Types of the registers that the statement declares."""
     by_place: set[int]
-    """Those of the statement's inputs that are needed where they lie, to be added to."""
+    """Inputs of the statement that are needed where they lie, to be added to."""
     operands: tuple[Operand, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -175,7 +175,7 @@ class Writer:
 Handler = Callable[[Writer], str]
 
 HANDLERS: dict[str, Handler] = {}
-"""What writes an instruction, by the beginning of its name."""
+"""Functions that write an instruction, by the beginning of its name."""
 
 
 def instruction(*names: str) -> Callable[[Handler], Handler]:

@@ -17,14 +17,16 @@ from typing import NamedTuple
 from tilewright.core.hardware import ceil_div
 
 Taken = Callable[[int, int], float]
-"""What a product of this many rows and columns is expected to take a GPU, in microseconds; 0 where it is not known."""
+"""Function of a product's rows and columns: the microseconds that a GPU is expected to take; 0 where they are
+unknown."""
 
 STEP_US = 9.0
-"""What a product that waits for a copy, and that a copy waits for, takes more: at 8192 in bfloat16 on two H100s, the
-four of matmul_reduce_scatter in one stream took 36 us more than one product."""
+"""Microseconds that a product takes longer if it waits for a copy and a copy waits for it: at 8192 in bfloat16 on two
+H100s, the four products of matmul_reduce_scatter in one stream took 36 us more than one product."""
 
 LANE_STEP_US = 2.0
-"""The same where products take turns in two streams: at 4096x4096x14336 the four took 8 us more."""
+"""Like STEP_US, in microseconds, where products take turns in two streams: at 4096x4096x14336 the four took 8 us
+more."""
 
 UNIT = 128
 """Shares and parts are multiples of this many rows or columns."""
@@ -36,8 +38,9 @@ _FLOAT32 = 4
 """Bytes of an element."""
 
 _OPERATIONS_US, _OPERATIONS_US_OF_FLOAT32, _LINK_BYTES_US = 756e6, 99e6, 383e3
-"""What parts are counted by, whatever the GPUs. On two H100s a product of 2048x14336x2048 took 159 us in bfloat16, and
-a copy of its result 153 us; products of float32 make 99 TFLOP/s."""
+"""Operations of 16-bit products, operations of float32 products and bytes of a link in one microsecond, by which parts
+are counted on every GPU. On two H100s a product of 2048x14336x2048 took 159 us in bfloat16, and a copy of its result
+153 us; products of float32 make 99 TFLOP/s."""
 
 _LEAST_STEPS = 4
 """A fourth of a sum's product takes this many times STEP_US, or more, where it moves by itself."""
@@ -82,8 +85,8 @@ class Cuts(NamedTuple):
 
 
 _CUTS = tuple(Cuts(*one) for one in product((1024, 2048), (2, 3, 8), (512, 1024, 2048)))
-"""Of these, the ones that end first are taken. Products of float32 split what they read into terms each time, and take
-longer than what has to come for the next: for them few large blocks are better."""
+"""Candidates, of which the cuts that end first are chosen. Products of float32 split their operands into parts each
+time, and take longer than the data for the next one takes to arrive: for them few large blocks are better."""
 
 
 class Division(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a block of a kernel asks of a multiprocessor: room, and cycles for one step along k, whatever the problem."""
+"""Demands of a kernel's block on a multiprocessor: room, and cycles for one step along k, whatever the problem."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ def footprint(
     starts: tuple[int, int] = warpgroups.WHOLE_LINES,
     demand: Demand | None = None,
 ) -> Footprint:
-    """What a kernel with a config asks of a GPU, by its family; registers are estimated where there is no report.
+    """Footprint of a kernel with a config on a GPU, by its family; registers are estimated where there is no report.
 
     starts: the bytes at multiples of which rows (or columns) of A and of B start, at most a line's.
     demand: what was counted of a kernel of the family `Staging`; without, it is estimated.

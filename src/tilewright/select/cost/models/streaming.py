@@ -40,7 +40,7 @@ def needs(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor,
 
 
 def footprint(asked: Asked, family: Streaming) -> Footprint:
-    """What a block asks for."""
+    """Footprint of a block of this family."""
     kernel, config, sm, _, room, *_ = asked
     (few, wide), warps, depth = _sides(kernel, family, config), room.warps_per_block, family.depth(config)
     loads = (few + wide) / FRAGMENT_WIDTH
@@ -58,6 +58,6 @@ def footprint(asked: Asked, family: Streaming) -> Footprint:
 
 
 def _sides(kernel: Kernel, family: Streaming, config: Config) -> tuple[float, float]:
-    """Of a thread's fragment, the side along the small factor, and that along the large one."""
+    """Sides of a thread's fragment, along the small factor and along the large one."""
     rows, cols, *_ = fragment(kernel, config)
     return (cols, rows) if family.tall(config) else (rows, cols)

@@ -19,7 +19,7 @@ _PRODUCTS = {1: 1024, 2: 1024, 4: 512}
 element: what fragments were found to get on an H200, half of what warpgroups do. Hopper's make those of float8 of
 half."""
 _BANKS_BYTES = 128
-"""What shared memory delivers in a clock."""
+"""Bytes that shared memory delivers in a clock."""
 _WAITS = 1.13
 """How many times longer a step takes than the longest part of it, as of warpgroups."""
 _COPY_LATENCY = 1030.0
@@ -40,7 +40,7 @@ def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, lay
 
 
 def footprint(asked: Asked, family: Warps) -> Footprint:
-    """What a block asks for."""
+    """Footprint of a block of this family."""
     kernel, config, sm, variant, room, *_ = asked
     tile, terms = kernel.tile(config), kernel.terms
     item = ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]
