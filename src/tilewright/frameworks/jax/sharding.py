@@ -77,7 +77,7 @@ def _on_one_device(over: _Names, division: Division, a: Any, b: Any, *bias: Any)
 
 
 def _rule(division: Division, mesh: Any, operands: Sequence[Any], results: Any) -> Any:
-    """What Shardy spreads shardings over a program by."""
+    """Rule, in the notation of einsum, by which Shardy propagates shardings through a program."""
     *given, result = (" ".join(names) for names in division.names([operand.shape for operand in operands]))
     of_k = "reduction_factors" if division.of_k else "need_replication_factors"
     return f"{', '.join(given)} -> {result}", {of_k: ("k",)}

@@ -27,7 +27,7 @@ class Job:
 
     @property
     def cases(self) -> list[Case]:
-        """Those of all stages."""
+        """Cases of all stages."""
         return list(itertools.chain(*self.stages))
 
 
@@ -40,7 +40,7 @@ class _Running:
     left: int = 0
     """Groups of the stage that have not ended."""
     found: list[Outcome | None] = field(default_factory=list)
-    """What came of the cases of the stage."""
+    """Outcomes of the cases of the stage."""
     outcomes: list[Outcome] = field(default_factory=list)
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)

@@ -24,7 +24,7 @@ NOTHING: NDArray[Any] = np.empty((0, 0))
 _CUT = 4
 """Times the error of TF32 that its rounding explains: where factors are cut off, they err by less."""
 CUT = "factors of float32 may be cut off to TF32, and not rounded (cvt.rna.tf32.f32, wmma::__float_to_tf32)"
-"""What explains an error of that size."""
+"""Explanation of an error of that size."""
 
 
 _OF_A, _OF_B = -70, -62
@@ -35,7 +35,7 @@ _LEAST = 2.0**-149
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one case."""
+    """Outcome of the check of one case."""
 
     case: Case
     checked: Checked
@@ -43,7 +43,7 @@ class Outcome:
     """Relative, against float64."""
     right: bool
     wrong: str = ""
-    """What is not right, in words, where that is known."""
+    """Description of a wrong result, where the fault is known."""
 
     @property
     def findings(self) -> Sequence[Finding]:

@@ -146,7 +146,7 @@ class ProfiledLaunch(Facts):
 
     @property
     def problem(self) -> Problem:
-        """What is computed."""
+        """Problem that the launch computes."""
         return posed(self.shape, self.layout, self.dtype, self.out_dtype)
 
 
@@ -216,7 +216,7 @@ def profile_cublas(problem: Problem) -> list[Profiled]:
 
 
 def _profiled(launches: Sequence[ProfiledLaunch], options: Sequence[str]) -> tuple[list[Profiled], str]:
-    """What was counted, and what the profiler printed. Counters that it does not know are left out."""
+    """Counters of each launch, and the profiler's output. Counters that the profiler does not know are left out."""
     check_available()
     metrics = list(dict.fromkeys([*(name for metric in METRICS for name in metric.ncu), *SEEN]))
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
@@ -272,7 +272,7 @@ def read(text: str) -> list[Profiled]:
 
 
 def _run(command: Sequence[str], log: Path) -> str:
-    """What the profiler printed."""
+    """Run the profiler; returns its output."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

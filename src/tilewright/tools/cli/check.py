@@ -222,8 +222,8 @@ def _run(jobs: list[Job], deadline: float) -> Iterator[tuple[Job, list[Outcome] 
 
 
 def _apart(job: Job, cases: Sequence[Case], deadline: float) -> Iterator[Outcome]:
-    """The same in a process of its own, since a kernel that is not ours may end it, or never end itself: then no other
-    problem is run, which would most likely do the same."""
+    """Outcomes of cases that run in a subprocess, since a user kernel may end the process, or never end itself: then no
+    other problem is run, which would most likely do the same."""
     found = launches.answers(_answer, job.kernel, cases, job.rows, count=len(cases), deadline=deadline)
     for case, answer in zip(cases, found, strict=False):
         yield answer if isinstance(answer, Outcome) else Outcome(case, Checked(answer, NOTHING), 0.0, True)
@@ -269,7 +269,7 @@ def _left_out(job: Job, results: list[Outcome]) -> int:
 
 
 def _facts(job: Job, results: list[Outcome]) -> dict[str, Any]:
-    """What the JSON file holds of a kernel: of each problem its error, faults and notes."""
+    """Entry of a kernel in the JSON file: of each problem its error, faults and notes."""
     return {
         "kernel": job.kernel.name,
         "config": dict(job.config),

@@ -1,4 +1,4 @@
-"""What the commands print: lines of results, and JSON."""
+"""Output of the commands: lines of results, and JSON."""
 
 import sys
 from pathlib import Path
@@ -39,7 +39,7 @@ def results(json_path: Path | None) -> Console:
 
 
 def json_output(path: Path | None, kind: Kind) -> Output:
-    """What --json asks for, to be checked before a run."""
+    """Output that --json asks for, to be checked before a run."""
     return Output("--json", None if path == STDOUT else path, kind)
 
 

@@ -161,7 +161,7 @@ def run_tune(
 
 
 def _with_products(problems: Iterable[Problem]) -> list[Problem]:
-    """Those of the problems, each once, that have anything to compute; a note names the others.
+    """Problems, each once, that have anything to compute; a note names the others.
 
     Raises:
         ProblemError: there are none.
@@ -231,7 +231,7 @@ def _sum_up(trial: Trial) -> str:
 
 
 def _counts(one: Search) -> str:
-    """What became of the configs."""
+    """Sentence with the number of configs that have each outcome."""
     state = one.progress
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(state.outcomes.items()))
     resumed = f", {state.resumed} of them in earlier runs" if state.resumed else ""

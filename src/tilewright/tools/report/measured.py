@@ -1,4 +1,4 @@
-"""What was measured of a launch: of the rungs of the course, and what the tables that ship have."""
+"""Measured speeds of a launch: of the rungs of the course, and of the tables that ship."""
 
 import itertools
 from collections.abc import Iterator

@@ -43,7 +43,7 @@ class Settings:
     slack: float = 1.25
     """A config is dropped after its first short sample where that is this many times slower than the best's."""
     scalars: Scalars = Scalars()
-    """Of the product that is measured."""
+    """Scalars of the product that is measured."""
     exhaustive: bool = False
     """Take the configs as they are enumerated, and measure all of them in full: to judge the ranking by."""
 
@@ -58,7 +58,7 @@ class Progress:
     best: Trial | None = None
     outcomes: dict[Outcome, int] = field(default_factory=dict)
     resumed: int = 0
-    """Of those done, how many the journal had from an earlier run."""
+    """Trials among those done that the journal had from an earlier run."""
 
 
 OnTrial = Callable[[Progress, Trial], None]
@@ -161,7 +161,7 @@ class Search:
         return sorted(records, key=lambda record: record.usual_us)
 
     def _earlier(self, spaces: Mapping[Kernel, Sequence[Config]]) -> list[Trial]:
-        """What the journal has of these configs, the last of each.
+        """Trials of these configs in the journal, the last of each.
 
         A config that was stopped counts as tried where the one that it was slower than is among them: searches of
         other kernels may share the journal.
@@ -273,8 +273,8 @@ class Search:
 
 
 def searchable(kernels: Sequence[Kernel], problem: Problem, capability: tuple[int, int] | None) -> list[Kernel]:
-    """Those kernels that a search for the fastest goes through: they run on the GPU, take the problem, and keep what it
-    promises.
+    """Kernels that a search for the fastest goes through: they run on the GPU, support the problem, and have its
+    precision.
 
     Of kernels with one source and one relayout, which have the same configs, only the first.
     """

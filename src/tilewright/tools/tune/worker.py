@@ -66,7 +66,7 @@ class Final(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of a job."""
+    """Answer of the process to a job."""
 
     outcome: Outcome
     time_us: float | None = None

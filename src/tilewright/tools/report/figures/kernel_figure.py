@@ -25,14 +25,14 @@ from tilewright.tools.report.figures.tiling import tiling_panel
 _WIDTH = 680.0
 _GAP = 24.0
 _LANE_WIDTH, _LEGEND_SIZE, _ENTRY_GAP = 15.0, 11.0, 16.0
-"""Of legends: a lane, the font, and what lies between two entries."""
+"""Sizes in legends: a lane, the font, and the gap between two entries."""
 _TILES_M, _TILES_N = 2, 3
 """Tiles of C that a figure shows, at most."""
 
 
 @dataclass(frozen=True)
 class Roofline:
-    """What the roofline shows under the GPU's roofs."""
+    """Points that the roofline shows under the GPU's roofs."""
 
     points: Sequence[Point]
     gpu: Gpu
@@ -43,7 +43,7 @@ class Roofline:
 
 
 class KernelFigure:
-    """What is drawn of one kernel with one config on one problem.
+    """Figures of one kernel with one config on one problem.
 
     Args:
         kernel, config, problem: what runs, on as little of the problem as shows everything.
@@ -163,7 +163,7 @@ def _section(head: str, drawing: Drawing | None) -> Drawing | None:
 
 
 def lane_legend(width: float) -> Drawing:
-    """Of the coalescing figure, in lines of at most this width."""
+    """Legend of the coalescing figure, in lines of at most this width."""
     entries = [_swatch(SEVERAL, "several lanes"), _swatch(PALE, "moved, not used")]
     sector = Drawing()
     sector.rect(0, 1, 26, 12, "none", stroke=INK, stroke_width=0.8, radius=2)
@@ -172,7 +172,7 @@ def lane_legend(width: float) -> Drawing:
 
 
 def bank_legend(width: float) -> Drawing:
-    """Of the bank figure, whose rows are wavefronts."""
+    """Legend of the bank figure, whose rows are wavefronts."""
     several = Drawing()
     several.rect(0, 1, 26, 12, SEVERAL)
     several.text(13, 10.5, "x4", 8.5, fill=ink_on(SEVERAL), anchor="middle")
