@@ -44,7 +44,7 @@ _EXACT = (
 
 
 def launches(capability: tuple[int, int], shapes: Sequence[str] = SHAPES) -> list[ncu.ProfiledLaunch]:
-    """What is compared: the ladder's configs for GPUs of a compute capability."""
+    """Launches that are compared: the ladder's configs for GPUs of a compute capability."""
     return [
         ncu.ProfiledLaunch.of(
             kernel,
@@ -130,7 +130,7 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
 
 
 def explained_anew(run: Measurements) -> Measurements:
-    """The same launches, as they are explained today.
+    """Measurements of a run's launches, as they are explained today.
 
     Raises:
         EngineUnavailableError: there is no C++ compiler.

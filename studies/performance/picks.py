@@ -1,4 +1,4 @@
-"""What `matmul` picks, next to cuBLAS: of each run and case one line, and the problems that say most."""
+"""Kernels that `matmul` picks, next to cuBLAS: of each run and case one line, and the problems that say most."""
 
 import math
 import statistics

@@ -84,7 +84,7 @@ class Facts:
         return next(iter((*own, *picked)), None)
 
     def picked(self, shape: str, layout: str) -> Measured | None:
-        """What `matmul` picked for a float32 product, A and B in these orders."""
+        """Record of the kernel that `matmul` picked for a float32 product, A and B in these orders."""
         wanted = shape, f"{layout} float32"
         records = ((run, record) for run in self.runs for record in run.records)
         return next((found for found in records if found[1].picked and (found[1].shape, found[1].case) == wanted), None)
@@ -220,7 +220,7 @@ class Facts:
         return shared | (_measured_levels(profile) if profile else {})
 
     def count(self, kernel: str) -> Counted:
-        """What was counted of a rung.
+        """Counts of a rung.
 
         Raises:
             RecordsError: nothing was.
