@@ -65,7 +65,7 @@ def kernel(types, gaps, columns=False):
 
 
 def outcome(of, number):
-    """What comes of one of a kernel's cases."""
+    """Outcome of one of a kernel's cases."""
     case = vast_cases(of, of.config(), [Scalars()])[number]
     (found,) = outcomes(of, [case])
     return found

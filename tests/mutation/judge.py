@@ -92,7 +92,7 @@ class _Trial:
 def judge(
     mutants: Iterable[tuple[Subject, Mutant]], at_once: int = 2, fully: bool = True
 ) -> Iterator[tuple[Subject, Mutant, Verdict]]:
-    """What finds each mutant of a subject, in the order in which that is known.
+    """Verdicts on the mutants of subjects, in the order in which they are known.
 
     fully: whether to go on after the first finding, until it is known whether some result is wrong.
     """
@@ -127,7 +127,7 @@ def _answer(connection: Connection, subject: Subject, mutant: Mutant, fully: boo
 
 
 def _verdicts(kernels: Sequence[Kernel], fully: bool) -> Iterator[Verdict]:
-    """What is known of a mutant, more and more; the last one is the verdict. As `check` does, no stage of a kernel's
+    """Verdicts on a mutant, more and more complete; the last one is final. As `check` does, no stage of a kernel's
     cases is begun behind one that has found something."""
     verdict = Verdict(CHECK)
     yield verdict

@@ -229,7 +229,7 @@ def test_a_scaled_copy_says_where_its_scales_go():
 
 
 def product_of_terms(kept=None):
-    """What a product of terms is told of its copies, by bytes and by slots."""
+    """Copies that a product of parts is given, by bytes and by slots."""
     kernel = find("gemm_mma_fp16x3")
     (job,) = jobs(kernel, kernel.config(), PROBLEM_OF_TERMS, Addresses(), kept).jobs
     bytes_, slots = pack(kernel, job.problem, job.sources, {}, UNDIVIDED, numbers(job.copies))

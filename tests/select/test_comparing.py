@@ -46,7 +46,7 @@ def together_of(models):
 
 
 def python(models, sizes):
-    """What Python predicts."""
+    """Times that Python predicts."""
     found = [model.terms(sizes) for model in models]
     return [math.inf if terms is None else terms[0] for terms in found]
 

@@ -11,12 +11,12 @@ LINK = 3.5e5
 
 
 def even(rows, cols):
-    """What a product takes a GPU that has no waves."""
+    """Microseconds of a product on a GPU that has no waves."""
     return rows * cols * 1e-5
 
 
 def in_waves(rows, cols):
-    """The same of blocks of 128 x 256, of which the GPU runs 132 at a time."""
+    """Microseconds of a product in blocks of 128 x 256, of which the GPU runs 132 at a time."""
     return -(-(-(-rows // 128) * -(-cols // 256)) // 132) * 43.0
 
 

@@ -42,7 +42,7 @@ def forget():
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_read():
-    """What other tests read of tables is not known here, nor elsewhere what is read here."""
+    """Tables that other tests have read are not known here, nor elsewhere those that are read here."""
     forget()
     yield
     forget()
@@ -260,7 +260,7 @@ def test_it_loads_no_cuda():
 
 
 class Without:
-    """What is measured, one problem left out."""
+    """Measurements, one problem left out."""
 
     def __init__(self, known, row):
         self.__dict__ |= known.__dict__
@@ -275,13 +275,13 @@ class Without:
 
 
 class Regrets(NamedTuple):
-    """Of a case's problems, each left out of the table: times of what is picked over the best."""
+    """Times of picks over the best, for a case's problems, each left out of the table."""
 
     problems: int
     of_picks: dict[tuple[int, ...], float]
     """Where the pick was measured."""
     of_precisions: dict[tuple[int, ...], float]
-    """Of the fastest that was measured with the precision that was picked, where there is something."""
+    """Times of the fastest that was measured with the precision that was picked, where there is something."""
 
 
 def regrets_of(case, monkeypatch, promise=None):

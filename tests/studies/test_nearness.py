@@ -81,8 +81,8 @@ def test_it_is_what_an_explanation_says(name, shape):
 
 @pytest.fixture(scope="module")
 def explained():
-    """Of each family of the cost model, of rungs and of the library, and of rungs of terms, one row of records, and
-    what `explain` says today. They take turns at the sizes."""
+    """One row of records of each family of the cost model, of rungs and of the library, and of rungs of parts, and
+    today's prediction of `explain`. Rows take turns at the sizes."""
     among = {}
     for row in RECORDS:
         if row.what["shape"] in ("256x256x256", "1024x1024x1024", "4096x4096x4096"):

@@ -1,4 +1,5 @@
-"""What a GPU sustains: measured on the emulator, whose clock is the host's; the bare products' code; and the table."""
+"""Sustained speeds of a GPU: measured on the emulator, whose clock is the host's; the bare products' code; and the
+table."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""What the tests with PyTorch share. A folder called torch would be imported as PyTorch where that is missing."""
+"""Fixtures that the tests with PyTorch share. A folder called torch would be imported as PyTorch where that is
+missing."""
 
 from importlib import import_module
 

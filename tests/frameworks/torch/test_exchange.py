@@ -1,4 +1,5 @@
-"""What a call of several GPUs starts, and how calls follow each other, with stand-ins for the GPU and its driver."""
+"""Steps that a call of several GPUs starts, and how calls follow each other, with stand-ins for the GPU and its
+driver."""
 
 import contextlib
 from functools import partial
@@ -146,7 +147,7 @@ class Event:
 
 
 class Exchange(exchange.Exchange):
-    """Of rank 0 of 2, whose memory is nowhere."""
+    """Exchange of rank 0 of 2, without memory."""
 
     def __init__(self):
         self.rank, self.size, self.device = 0, 2, torch.device("cuda", 3)

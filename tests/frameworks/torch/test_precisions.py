@@ -93,7 +93,7 @@ def test_errors_of_what_is_not_finite_are_none():
 
 
 def measured(monkeypatch, path, *options):
-    """What the command writes, of small products on the host."""
+    """Measurements that the command writes, of small products on the host."""
     monkeypatch.setattr(runner, "resolve_engine", lambda name: EmulatorEngine())
     monkeypatch.setattr(measuring, "H200", SMALL)
     monkeypatch.setattr(measuring, "_OTHERS", {})

@@ -1,4 +1,4 @@
-"""What ranks' streams do in calls, as data: no memory is used by two steps that nothing orders, unless both read it.
+"""Sequences of ranks' streams, as data: no memory is used by two steps that nothing orders, unless both read it.
 
 Streams of all ranks are simulated as a partial order: what may run at the same time is not ordered.
 """
@@ -55,7 +55,7 @@ def span(of, memory, writes):
 
 
 def accesses(step, rank, call):
-    """What a step of a rank reads and writes. Results of parts of columns share lines: each row is a span."""
+    """Memory that a step of a rank reads and writes. Results of parts of columns share lines: each row is a span."""
 
     def memory(place):
         return (int(place.base.removeprefix("memory")), call % 2) if "memory" in place.base else (rank, place.base)

@@ -29,7 +29,7 @@ BETAS = (0.0, 0.5)
 
 @lru_cache
 def cases(name):
-    """Of a kernel, when nobody says what to check: those of `tilewright check NAME`."""
+    """Cases of a kernel that `tilewright check NAME` runs, when nobody names any."""
     kernel = find(name)
     alpha = 1.5 if "alpha" in kernel.scalars else 1.0
     scalars = [Scalars(alpha, beta) for beta in (BETAS if "beta" in kernel.scalars else BETAS[:1])]
@@ -47,7 +47,7 @@ def launches(name):
 
 
 def shipped_values(kernel):
-    """Of each parameter: its default, those of presets and tuned configs, and those in the files of tables."""
+    """Values of each parameter: its default, those of presets and tuned configs, and those in the files of tables."""
     found = defaultdict(set)
     for overrides in ({}, *kernel.presets.values(), *kernel.tuned.values()):
         for name, value in kernel.config(overrides).items():

@@ -1,4 +1,4 @@
-"""What the results of a check are judged by: NaN, infinities, products that underflow, C apart from D, groups."""
+"""Judgement of a check's results: NaN, infinities, products that underflow, C apart from D, groups."""
 
 import shutil
 from dataclasses import replace

@@ -180,7 +180,7 @@ def posed(product, kernel):
 
 
 def faults_of_product(product, folder):
-    """What `check` finds, in words."""
+    """Findings of `check`, in words."""
     kernel = product.kernel(folder)
     scalars = Scalars(1.5, 0.5) if product.scaled else Scalars()
     (outcome,) = outcomes(kernel, [Case(posed(product, kernel), scalars, kernel.config())])

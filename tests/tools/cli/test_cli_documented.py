@@ -50,7 +50,7 @@ def commands():
 
 
 def small(arguments):
-    """The same command with a small problem, with no time to search, and without a GPU."""
+    """Arguments of a documented command, with a small problem, with no time to search, and without a GPU."""
     command, *words = arguments
     sizes = {"--shape": SHAPE, "--suite": "small", "--batch": BATCH}
     words = [sizes.get(before, word) for before, word in zip(["", *words], words, strict=False)]
