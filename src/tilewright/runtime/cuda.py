@@ -32,7 +32,7 @@ from tilewright.runtime.staging import STAGED_BYTES, Staging, Wait
 from tilewright.runtime.workspaces import Workspaces
 
 _OTHER_BYTES = 16
-"""What `start_other` sets."""
+"""Bytes that `start_other` sets."""
 
 WARM_UP_S = 0.1
 """Works run untimed for this long before the first sample: an idle GPU takes a while to raise its clocks."""
@@ -192,7 +192,7 @@ class CudaEngine(Engine):
 
     @cached_property
     def staging(self) -> Staging:
-        """What copies arrays of the host."""
+        """Staging that copies arrays of the host."""
         return Staging(self.device, self.current, self.stream)
 
     def workspace(self, stream: int, needs: tuple[int, int, int]) -> Memory:
@@ -257,7 +257,7 @@ class CudaEngine(Engine):
             return int(check(driver.cuMemGetInfo()))
 
     def mark(self) -> Event:
-        """What is reached when the work started so far on the engine's own stream has ended."""
+        """Event that is reached when the work started so far on the engine's own stream has ended."""
         with self.current:
             return self.stream.record()
 

@@ -16,7 +16,8 @@ from tilewright.runtime.plan import Kept, Needs, Step
 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
-"""What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
+"""Bytes that the L2 cache serves at a time. Lines of parts start there: a line that starts elsewhere is two
+requests."""
 
 
 def together(dtype: str) -> int:
@@ -37,7 +38,7 @@ class Copy(NamedTuple):
     """One matrix, or those of a batch, that a launch copies; strides are in elements."""
 
     name: str
-    """Of the operand."""
+    """Name of the operand."""
     memory: str
     """'relayout', the memory for copies of a launch, or 'kept', that of this copy alone, which outlives the launch."""
     shift: int
@@ -74,7 +75,7 @@ class Copy(NamedTuple):
 
     @property
     def scale_bytes(self) -> int:
-        """Of all its scales."""
+        """Bytes of all its scales."""
         if not self.split.scaled:
             return 0
         sides, k = (self.lines, self.length) if self.along_k else (self.length, self.lines)
@@ -109,13 +110,14 @@ class Job(NamedTuple):
     sources: dict[str, Source]
     """Where the addresses of its operands come from, where that is not the operand of the same name."""
     copies: tuple[Copy, ...] = ()
-    """What the launch copies, and copies that are kept of what it splits otherwise."""
+    """Copies that the launch makes, and cached copies of operands that it would otherwise split."""
     blocks: int | None = None
-    """Of the grid, where they do not follow from the problem: of `relayout`, one for each square that it copies."""
+    """Blocks of the grid, where they do not follow from the problem: of `relayout`, one for each square that it
+    copies."""
 
 
 class Jobs(NamedTuple):
-    """What is launched for a problem, in order."""
+    """Launches for a problem, in order."""
 
     jobs: tuple[Job, ...]
     relayout_bytes: int
@@ -123,7 +125,7 @@ class Jobs(NamedTuple):
     relaid: tuple[str, ...]
     """Operands that are copied."""
     keeping: Job | None = None
-    """What makes the copy that is kept, of memory that is 0."""
+    """Job that makes the copy that is cached, from memory that is 0."""
 
 
 def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, kept: str | None = None) -> Jobs:
@@ -233,7 +235,7 @@ def _add_addresses(sources: dict[str, Source], copy: Copy, x: str, looks: bool) 
 
 @lru_cache
 def _whole(dtype: str) -> Split:
-    """What is copied as it is."""
+    """Split of an operand that is copied as it is."""
     return Split(dtype, 1)
 
 
@@ -249,7 +251,7 @@ def _config(terms: int, scaled: bool, item_bytes: int) -> Config:
 
 
 def numbers(copies: Sequence[Copy]) -> list[CopyNumbers]:
-    """What the parameters of a launch say of copies."""
+    """Numbers of copies, as the parameters of a launch have them."""
     return [
         (c.matrix_stride, c.lines, c.length, c.matrices if c.made else 0, c.across, c.ld_from, c.ld, c.along_k)
         for c in copies
@@ -257,7 +259,7 @@ def numbers(copies: Sequence[Copy]) -> list[CopyNumbers]:
 
 
 def kept_as(keeping: Job, step: Step) -> Kept:
-    """What a plan says of a copy that is kept, by what makes it. It is the same whether the operand is A or B."""
+    """Cached copy of a plan, from the job that makes it. It is equal whether the operand is A or B."""
     copy, _ = keeping.copies
     return Kept(copy._replace(name=""), step, copy.end + 4 * RANGE_WORDS)
 
