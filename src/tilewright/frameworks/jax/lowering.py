@@ -100,7 +100,7 @@ class HandlerCall(NamedTuple):
     """The name that the handler knows it by."""
     kind: Kind
     axes: tuple[_Axes, ...]
-    """Of a and b: in this order they are row-major, and are given so."""
+    """For a and b each, the axes in the order in which they are row-major, and are given so."""
     shapes: tuple[tuple[int, ...], ...]
     """Shapes that operands which are given as they are must be broadcast to."""
     shape: tuple[int, ...]

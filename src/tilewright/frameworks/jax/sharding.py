@@ -24,11 +24,11 @@ _Names = tuple[str, ...]
 
 
 class Division(NamedTuple):
-    """What is divided."""
+    """A product of which XLA divides axes."""
 
     kind: Kind
     axes: tuple[tuple[int, ...], ...]
-    """Of a and b: their axes in the order in which they are given, row-major."""
+    """For a and b each, the axes in the order in which they are given, row-major."""
 
     @property
     def of_k(self) -> bool:
@@ -84,7 +84,7 @@ def _rule(division: Division, mesh: Any, operands: Sequence[Any], results: Any) 
 
 
 def _partition(division: Division, mesh: Any, operands: Sequence[Any], result: Any) -> Any:
-    """What each device does, and how the result and the operands are sharded for it.
+    """Work of each device, and the shardings of the result and of the operands for it.
 
     Args:
         division: the product.

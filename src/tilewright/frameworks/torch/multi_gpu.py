@@ -89,7 +89,7 @@ class _SplitOperands(NamedTuple):
 
     @property
     def transposed(self) -> "_SplitOperands":
-        """Those of the transposed result."""
+        """Operands of the transposed result."""
         bias, side = self.bias, None
         if self.side is not None:
             side = "column" if self.side == "row" else "row"
@@ -98,7 +98,7 @@ class _SplitOperands(NamedTuple):
         return _SplitOperands(self.b.T, self.a.T, c, self.out.T, bias, side)
 
     def part(self, rows: slice, cols: slice = slice(None)) -> "_SplitOperands":
-        """Those of rows and columns of the result."""
+        """Operands of these rows and columns of the result."""
         bias = self.bias
         if self.side == "column":
             bias = bias[rows]
@@ -135,7 +135,7 @@ def _division(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, work: Work, 
 
 @lru_cache(maxsize=4096)
 def _expected_us(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, k: int, m: int, n: int) -> float:
-    """What a product takes a GPU of this capability and name; 0 where nobody can tell."""
+    """Microseconds that a product takes a GPU of this capability and name; 0 where they are unknown."""
     capability, name = gpu
     try:
         problem = Problem(m, n, k, arithmetic)
@@ -223,7 +223,7 @@ def _is_dense(matrix: Any) -> bool:
 
 
 def _dense(matrix: Any, by_columns: bool) -> Any:
-    """The same elements, in lines of neighbours: columns or rows."""
+    """A matrix of the given elements, in lines of neighbours: columns or rows."""
     if _is_dense(matrix) and _by_columns(matrix) == by_columns:
         return matrix
     return matrix.T.contiguous().T if by_columns else matrix.contiguous()

@@ -51,12 +51,12 @@ _MULTICAST = "TORCH_SYMM_MEM_DISABLE_MULTICAST"
 _MOST_RANKS = _COUNTERS_BYTES // COUNTER_BYTES // len(LANES)
 
 _MOST_CALLS, _MOST_STEPS = 16, 1024
-"""Of calls that have been started and have not ended. The host waits for one before these, without Python's lock: a
-queue of the driver that is full, behind a rank that is gone, would have it wait with that lock, so nobody could find
-out."""
+"""Calls, and steps of them, that have been started and have not ended, at most. The host waits for one before these,
+without Python's lock: a queue of the driver that is full, behind a rank that is gone, would have it wait with that
+lock, so nobody could find out."""
 
 _MOST_KINDS = 256
-"""Of calls, whose steps are kept."""
+"""Kinds of calls whose steps are cached, at most."""
 
 _failed: dict[int, list[str]] = {}
 """By GPU: what its calls failed of."""
@@ -68,7 +68,7 @@ _exchanges: dict[tuple[str, int, str], tuple[Any, "Exchange | None"]] = {}
 
 
 def exchange_of(group: Any, like: Any, purpose: str) -> "Exchange | None":
-    """What moves data between the ranks of a group; None where collectives have to.
+    """The exchange that moves data between the ranks of a group; None where collectives have to.
 
     The first call for a group is a collective one. All ranks get one, or none does.
 
@@ -153,7 +153,7 @@ def _without_multicast() -> Iterator[None]:
 
 
 class Work(NamedTuple):
-    """What a call starts, ready; the same for all calls of a kind."""
+    """Steps that a call starts, ready; one object for all calls of a kind."""
 
     run: Callable[..., None]
     """`sequence.Sequence.run`."""
@@ -189,7 +189,7 @@ class Exchange:
         self._own = {one: _stream_of_its_own(device) for one in (SIDE, LANE, OTHER_SIDE)}
         """Streams of calls, but for MAIN."""
         self._events = [_event(device) for _ in range(_MOST_CALLS)]
-        """Of the ends of calls, which take turns."""
+        """Events of the ends of calls, used in turns."""
         self._ends = [event.cuda_event for event in self._events]
         self._lost: list[tuple[Any, ...]] = []
         """Arrays that a call may use that nobody waits for."""

@@ -109,7 +109,7 @@ def _described(matrix: Any) -> Any:
 
 
 def _kinds(*matrices: Any) -> tuple[Hashable, ...]:
-    """What plans depend on of each, in a row, and their type."""
+    """Type of the matrices, and shape, strides and alignment of each, in a row: all that their plans depend on."""
     of_each = [part for one in matrices for part in (one.shape, one.stride(), one.data_ptr() % VECTOR_BYTES)]
     return (matrices[0].dtype, *of_each)
 

@@ -15,7 +15,7 @@ from tilewright.runtime.sequence import ABSOLUTE, Launch, Place, Started
 
 
 class Kind(NamedTuple):
-    """What plans of a call's products depend on besides their sizes."""
+    """Properties of a call's products, besides their sizes, that plans depend on."""
 
     like: Any
     """A tensor of their type, on their GPU."""
@@ -24,14 +24,14 @@ class Kind(NamedTuple):
     stream: int
     """Handle of the current one."""
     aligned: Mapping[str, int]
-    """What addresses of bases leave when divided by 16, where that is not 0."""
+    """Remainders of bases' addresses, divided by 16, where they are not 0."""
     precision: str | None
     without_terms: bool
     """Whether products of float32 are not to split their factors, for which there is no memory."""
 
 
 class Planned(NamedTuple):
-    """What a GPU starts for a call."""
+    """Steps that a GPU starts for a call, and the memory that they need."""
 
     steps: tuple[Started, ...]
     scratch_bytes: int

@@ -1,4 +1,4 @@
-"""What a rank's streams do in a call, as data: which products, copies, signals and waits, in which order.
+"""Steps of a rank's streams in a call, as data: products, copies, signals and waits, in order.
 
 all_gather, rank r of 4: its own shard goes to all others, and shards are multiplied as they come.
 
@@ -31,17 +31,17 @@ MAIN, SIDE, LANE, OTHER_SIDE = range(4)
 """Streams: the call's own, that of copies, the other one of products, and that of copies of what this one makes."""
 
 LANES, SIDES = (MAIN, LANE), (SIDE, OTHER_SIDE)
-"""Of products, and of copies of what these make."""
+"""Streams of products, and streams of copies of what these make."""
 
 _LINE = 256
 """Bytes that each slot in memory is a multiple of."""
 
 COUNTER_BYTES = 4
-"""Of the counter by which a lane of a rank signals to another rank."""
+"""Bytes of the counter by which a lane of a rank signals to another rank."""
 
 
 def counter(rank: int, by: int, lane: int) -> Place:
-    """Of a rank, where a lane of another counts."""
+    """Offset in a rank's memory at which a lane of another rank counts."""
     return Place(f"counters{rank}", COUNTER_BYTES * (len(LANES) * by + lane))
 
 
@@ -89,7 +89,7 @@ class Sequence(NamedTuple):
     signals: int
     """The number that each lane that writes to another rank signals last."""
     memory_bytes: int
-    """Of each rank's memory, that others write."""
+    """Bytes of each rank's memory that others write."""
     scratch_bytes: int
     sources: frozenset[tuple[int, int]]
     """Ranks, and lanes of theirs, whose signals it waits for."""

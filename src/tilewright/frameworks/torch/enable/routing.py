@@ -41,7 +41,7 @@ from tilewright.runtime import launcher
 from tilewright.runtime.launcher import Launcher
 
 _KEY = "CUDA"
-"""Of PyTorch's dispatcher: the kernels for tensors on a GPU."""
+"""Key of PyTorch's dispatcher for the kernels of tensors on a GPU."""
 
 _Decisions = dict[Any, Decision]
 _Kernel = Callable[..., Any]
@@ -141,7 +141,7 @@ def _decided_by(module: ShortcutModule | None) -> _Decided:
 
 
 def _options_by(precision: str | None, batch_invariant: bool) -> Options:
-    """What float32 products ask in each call.
+    """Requests of float32 products, by the precision that PyTorch is set to in each call.
 
     While PyTorch may round their factors to TF32, they may be rounded here too, but stay with PyTorch where a stricter
     precision was asked for. Batch-invariant ones then keep that.
@@ -270,7 +270,7 @@ def _switch(to: _Asked | None) -> _Asked | None:
 
 
 class Enabled(ContextDecorator):
-    """What enable() returns: leaving it as a context restores what was before."""
+    """Context that enable() returns: leaving it restores the routes from before."""
 
     def __init__(self, asked: _Asked) -> None:
         self._asked = asked
@@ -344,7 +344,8 @@ def disable() -> None:
 
 
 def report(*, reset: bool = False) -> Report:
-    """What ran where while products were routed, by operator and shape; print it to see a table, or why it is empty.
+    """Account of the calls that ran here and in PyTorch while products were routed, by operator and shape; print it to
+    see a table, or why it is empty.
 
     Calls of Python are counted: a CUDA graph counts once, where it is captured.
 
