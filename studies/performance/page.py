@@ -30,7 +30,7 @@ from tilewright.kernels import KERNELS, recorded
 from tilewright.tools.bench.records import Record, Result, Run
 from tilewright.tools.bench.suites import shapes
 from tilewright.tools.report import course
-from tilewright.tools.report.calls import CAPTION, FORMS, HEADS, Row, rows
+from tilewright.tools.report.calls import CAPTION, FORMS, HEADS, CallRow, rows
 from tilewright.tools.report.ratios import baseline_speed, quotient
 from tilewright.tools.report.tables import bench_table
 from tilewright.tools.report.verified import count, course_table
@@ -232,7 +232,7 @@ def calls(runs: Sequence[Run]) -> str:
     found = [(row, is_stale(row.record, run)) for run in runs for row in rows(run.records)]
     if not found:
         return ""
-    by_case: dict[tuple[str, str], list[Row]] = {}
+    by_case: dict[tuple[str, str], list[CallRow]] = {}
     for row, _ in found:
         by_case.setdefault((row.record.case, row.form), []).append(row)
     shown = [(row, stale) for row, stale in found if (row.record.layout, row.form) == ("NN", FORMS[0])]
@@ -246,7 +246,7 @@ def calls(runs: Sequence[Run]) -> str:
     return block(_TEMPLATE, "calls", slowest=_slowest, **given)
 
 
-def _slowest(found: Sequence[Row]) -> Row:
+def _slowest(found: Sequence[CallRow]) -> CallRow:
     """Where a call is slowest by wall time, next to the framework's."""
     return min(found, key=lambda row: row.wall[1] / row.wall[0])
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """A kind of file that is written here."""
 
     name: str
@@ -28,17 +28,17 @@ class Output(NamedTuple):
 
     argument: str
     path: Path | None
-    kind: Kind
+    kind: FileKind
 
 
-def json_kind(name: str, *fields: str) -> Kind:
+def json_kind(name: str, *fields: str) -> FileKind:
     """The kind of JSON objects that have these fields."""
 
     def holds(content: bytes) -> bool:
         facts = parsed(content)
         return isinstance(facts, dict) and facts.keys() >= set(fields)
 
-    return Kind(name, holds)
+    return FileKind(name, holds)
 
 
 @lru_cache(maxsize=1)  # a file that may be of many kinds is parsed once
@@ -110,7 +110,7 @@ def _unwritable(path: Path) -> str | None:
         return f"which cannot be written: {error.strerror}"
 
 
-def _unlike(path: Path, kind: Kind) -> str | None:
+def _unlike(path: Path, kind: FileKind) -> str | None:
     """Why a file that is there must not be replaced by one of a kind; None where it may be."""
     try:
         content = path.read_bytes() if path.exists() else b""

@@ -16,7 +16,7 @@ from tilewright.kernels.spec import SCALED_K
 from tilewright.kernels.takes import Addresses
 from tilewright.runtime.included import included
 from tilewright.runtime.relayouts import jobs
-from tilewright.tools.bench.case import VALUES, Case, problem_of
+from tilewright.tools.bench.case import VALUES, CheckCase, problem_of
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes
 from tilewright.tools.bench.feature_cases import cover, feature_cases
@@ -184,5 +184,5 @@ def test_groups_of_sizes_that_are_given_have_matrices_of_their_own():
     kernel = find("grouped_sm90")
     problem = problem_of(kernel, Problem(70, 32, 40))
     assert problem.b.batch_stride == 40 * 32
-    (outcome,) = outcomes(kernel, [Case(problem, Scalars(), kernel.config())])
+    (outcome,) = outcomes(kernel, [CheckCase(problem, Scalars(), kernel.config())])
     assert outcome.clean

@@ -14,7 +14,7 @@ from tilewright.emulator.checker import Finding
 from tilewright.emulator.engine import Executables
 from tilewright.emulator.sampled import check_sample
 from tilewright.kernels.spec import Kernel
-from tilewright.tools.bench.case import INFINITE, INFINITY, NAN, TINY, Case
+from tilewright.tools.bench.case import INFINITE, INFINITY, NAN, TINY, CheckCase
 from tilewright.tools.bench.vast import judge
 from tilewright.tools.bench.verify import Operands, limit
 
@@ -37,7 +37,7 @@ _LEAST = 2.0**-149
 class Outcome:
     """Outcome of the check of one case."""
 
-    case: Case
+    case: CheckCase
     checked: Checked
     error: float
     """Relative, against float64."""
@@ -61,13 +61,13 @@ class Outcome:
         return read and not self.case.scalars.beta and math.isnan(self.error)
 
 
-def outcomes(kernel: Kernel, cases: Iterable[Case], rows: bool = False) -> Iterator[Outcome]:
+def outcomes(kernel: Kernel, cases: Iterable[CheckCase], rows: bool = False) -> Iterator[Outcome]:
     """Check a kernel on cases; if asked, also whether a row's bits depend on the other rows."""
     executables: Executables = {}
     return (_outcome(kernel, case, rows, executables) for case in cases)
 
 
-def _outcome(kernel: Kernel, case: Case, rows: bool, executables: Executables) -> Outcome:
+def _outcome(kernel: Kernel, case: CheckCase, rows: bool, executables: Executables) -> Outcome:
     problem, scalars = case.problem, case.scalars
     if case.sampled:
         sample = check_sample(kernel, kernel.config(case.config), problem, scalars)
@@ -102,7 +102,7 @@ def _other(of: Operands, checked: Checked) -> str:
     return f"C[{index}] is {ours[first]:g}, and {exact[first]:g} by float64"
 
 
-def _make_special(of: Operands, case: Case) -> None:
+def _make_special(of: Operands, case: CheckCase) -> None:
     """Give some elements the values that a case asks for, before the reference is computed."""
     a, b, c = of.a, of.b, of.c
     m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]

@@ -159,7 +159,7 @@ class Profiled(NamedTuple):
     """By the profiler's names."""
 
 
-class Row(NamedTuple):
+class CounterRow(NamedTuple):
     """A counter, explained and profiled; None where one of them does not have it."""
 
     name: str
@@ -233,7 +233,7 @@ def _profiled(launches: Sequence[ProfiledLaunch], options: Sequence[str]) -> tup
             metrics = [name for name in metrics if name not in unknown]
 
 
-def compare(facts: Mapping[str, Any], counted: Mapping[str, float]) -> list[Row]:
+def compare(facts: Mapping[str, Any], counted: Mapping[str, float]) -> list[CounterRow]:
     """Every counter, explained (`explanation.to_json`) and profiled."""
     rows = []
     for metric in METRICS:
@@ -241,11 +241,11 @@ def compare(facts: Mapping[str, Any], counted: Mapping[str, float]) -> list[Row]
         for key in metric.path:
             ours = ours[key]
         found = [counted[name] for name in metric.ncu if name in counted]
-        rows.append(Row(metric.name, ours, round(sum(found)) if len(found) == len(metric.ncu) else None))
+        rows.append(CounterRow(metric.name, ours, round(sum(found)) if len(found) == len(metric.ncu) else None))
     return rows + _conflicts_by_instruction(rows)
 
 
-def _conflicts_by_instruction(rows: Sequence[Row]) -> list[Row]:
+def _conflicts_by_instruction(rows: Sequence[CounterRow]) -> list[CounterRow]:
     """Bank conflicts less the waits, which are what the two counts of wavefronts differ by."""
     named = {row.name: row for row in rows}
     found = []
@@ -255,7 +255,7 @@ def _conflicts_by_instruction(rows: Sequence[Row]) -> list[Row]:
         theirs, wavefronts, by_instruction = (row.theirs for row in counts)
         if theirs is not None and wavefronts is not None and by_instruction is not None:
             less = theirs - (wavefronts - by_instruction)
-            found.append(Row(f"{conflicts.name}{BY_INSTRUCTION}", conflicts.ours, less))
+            found.append(CounterRow(f"{conflicts.name}{BY_INSTRUCTION}", conflicts.ours, less))
     return found
 
 

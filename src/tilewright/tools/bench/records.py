@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from tilewright.core.errors import RecordsError
-from tilewright.core.files import Kind, faults, json_kind, save_json
+from tilewright.core.files import FileKind, faults, json_kind, save_json
 from tilewright.core.gpus import Gpu, capability_of, find_gpu
 from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scaling, Shaped, Side, orders
 from tilewright.kernels.spec import TERM_PRECISIONS
@@ -56,7 +56,7 @@ class RunFile(Facts):
         save_json(path, self.model_dump(), f"the records to {path}")
 
     @classmethod
-    def kind(cls) -> Kind:
+    def kind(cls) -> FileKind:
         """The kind of file that it is written to."""
         required = [name for name, field in cls.model_fields.items() if field.is_required()]
         return json_kind(f"a file of {required[-1]}", *required)

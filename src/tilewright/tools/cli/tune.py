@@ -217,7 +217,7 @@ def _run(one: Search, steps: Steps, name: str, budget_s: float) -> None:
     """Run a search, and show the best so far."""
     steps.begin(f"{name}: compiling", one.progress.done, one.progress.total)
 
-    def update(state: search.Progress, trial: Trial) -> None:
+    def update(state: search.SearchProgress, trial: Trial) -> None:
         best = f"best {_sum_up(state.best)}" if state.best else "compiling"
         steps.update(f"{name}: {best}", state.done, state.total, budget_s)
 

@@ -17,7 +17,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.spec import Kernel
 from tilewright.runtime.base import Matrix
 from tilewright.tools.explain.instruction_mix import Widths
-from tilewright.tools.explain.sampling import Plan, plan, tile_of_cluster
+from tilewright.tools.explain.sampling import SamplingPlan, plan, tile_of_cluster
 
 OPERATIONS, TILES = "operations", "tiles"
 """Kinds of what is counted besides accesses: `traffic.Operations`, and bytes that tensor maps move."""
@@ -84,7 +84,7 @@ class BlockCounts:
             add(total, of_kind[kind.row, kind.col].at(small.steps(self.problem.k)), kind.count)
         return total, run, exact
 
-    def of_kinds(self, small: Plan) -> tuple[dict[tuple[int, int], "KindCounts"], int, bool]:
+    def of_kinds(self, small: SamplingPlan) -> tuple[dict[tuple[int, int], "KindCounts"], int, bool]:
         """Counts of a block of each kind, by its tile's place in the small problem; further as `kinds`. A tile that no
         block computes, as where a grid is rounded down, is not among them."""
         first = self._by_tile(small.at(small.depths[0]))

@@ -43,7 +43,7 @@ _WORKING = 0.5
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSpeed:
     """Measured speed of the same product on a GPU."""
 
     gflops: float
@@ -107,7 +107,7 @@ class Explanation(Launched):
     """None where the GPU cannot hold a block."""
     working: float
     """Share of a step in which a multiprocessor works for one of its blocks; in the rest all wait."""
-    measured: Measured | None
+    measured: MeasuredSpeed | None
 
     @property
     def arithmetic(self) -> str:
@@ -143,7 +143,7 @@ def explain(
     config: Config,
     problem: Problem,
     gpu: Gpu,
-    measured: Measured | None = None,
+    measured: MeasuredSpeed | None = None,
     scalars: Scalars = Scalars(),
 ) -> Explanation:
     """Explain a launch.

@@ -31,7 +31,7 @@ class BlockKind:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SamplingPlan:
     """Blocks and depths to run instead of a whole launch whose blocks have a tile of C each."""
 
     small: Problem
@@ -59,7 +59,7 @@ def tile_of_cluster(kernel: Kernel, config: Config) -> Tile:
     return tile._replace(m=tile.m * family.cluster(config), n=tile.n * family.across(config))
 
 
-def plan(kernel: Kernel, config: Config, problem: Problem, tiles_k: int = 1) -> Plan:
+def plan(kernel: Kernel, config: Config, problem: Problem, tiles_k: int = 1) -> SamplingPlan:
     """Plan of the runs for a kernel each of whose blocks, or clusters, computes a tile of C.
 
     tiles_k: how many of a tile's k the depths are apart at least, where a kernel goes further in a step than is known.
@@ -76,7 +76,7 @@ def plan(kernel: Kernel, config: Config, problem: Problem, tiles_k: int = 1) -> 
     )
     step = tiles_k * tile.k
     depths = _depths(problem.k, step, (a_along_k, b_along_k), (config.get("STAGES", 1) + 1) * step)
-    return Plan(small, kinds, depths, rows, cols)
+    return SamplingPlan(small, kinds, depths, rows, cols)
 
 
 @dataclass(frozen=True)

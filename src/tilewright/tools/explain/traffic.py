@@ -28,7 +28,7 @@ from tilewright.kernels.takes import Addresses
 from tilewright.runtime.relayouts import jobs
 from tilewright.tools.explain.block_counts import OPERATIONS, TILES, BlockCounts, Counts, add
 from tilewright.tools.explain.instruction_mix import Widths
-from tilewright.tools.explain.sampling import Plan, plan
+from tilewright.tools.explain.sampling import SamplingPlan, plan
 
 WAVEFRONT_BYTES = 128
 
@@ -212,7 +212,9 @@ def _with_workers(counting: BlockCounts) -> tuple[Counts, int, bool]:
     return total, run, exact
 
 
-def _tiles(small: Plan, division: Division, problem: Problem, config: Config) -> Counter[tuple[tuple[int, int], int]]:
+def _tiles(
+    small: SamplingPlan, division: Division, problem: Problem, config: Config
+) -> Counter[tuple[tuple[int, int], int]]:
     """How many tiles there are of each kind, by its place in the small problem, with each number of workers."""
     across, steps = small.cols.tiles, max(ceil_div(problem.k, config.BK), 1)
     cols = [small.cols.place(col) for col in range(across)]
@@ -232,7 +234,7 @@ def _tiles(small: Plan, division: Division, problem: Problem, config: Config) ->
     return found
 
 
-def _depth(small: Plan, workers: int, deep: int) -> tuple[int, int]:
+def _depth(small: SamplingPlan, workers: int, deep: int) -> tuple[int, int]:
     """The least k at which a tile has a step for each of its workers, at most the whole problem's, and how many of the
     plan's steps lead to it."""
     if len(small.depths) == 1:

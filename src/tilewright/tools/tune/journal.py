@@ -10,7 +10,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewright.core.errors import RecordsError, WriteError
-from tilewright.core.files import Kind
+from tilewright.core.files import FileKind
 from tilewright.core.problem import Problem, Scalars, Shaped
 from tilewright.kernels import spec
 from tilewright.kernels.config import Config
@@ -100,7 +100,7 @@ def _is_journal(content: bytes) -> bool:
     return _FIRST.startswith(content) or (content.startswith(_FIRST) and b"\n" not in content.rstrip())
 
 
-KIND = Kind("a journal of tune", _is_journal)
+KIND = FileKind("a journal of tune", _is_journal)
 
 _FIRST = b'{"format": '
 """Beginning of a line by `Journal.append`."""

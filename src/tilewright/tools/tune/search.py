@@ -22,7 +22,7 @@ from tilewright.tools.bench.records import Record
 from tilewright.tools.tune import space
 from tilewright.tools.tune.compiling import CompilePool
 from tilewright.tools.tune.journal import Journal, Outcome, Trial, source_digest
-from tilewright.tools.tune.worker import Answer, Final, Job, Worker
+from tilewright.tools.tune.worker import Answer, Final, TuneJob, Worker
 
 _RANKED_AS = find_gpu("NVIDIA H200", (9, 0))
 """Whose costs order the configs on the emulator, which is no GPU in particular."""
@@ -49,7 +49,7 @@ class Settings:
 
 
 @dataclass
-class Progress:
+class SearchProgress:
     """How far a search is."""
 
     total: int
@@ -61,7 +61,7 @@ class Progress:
     """Trials among those done that the journal had from an earlier run."""
 
 
-OnTrial = Callable[[Progress, Trial], None]
+OnTrial = Callable[[SearchProgress, Trial], None]
 """Told of every trial as it ends."""
 
 
@@ -99,7 +99,7 @@ class Search:
             kernel.name: self._ranked(kernel, [config for config in configs if (kernel.name, config) not in tried])
             for kernel, configs in spaces.items()
         }
-        self.progress = Progress(sum(map(len, spaces.values())), resumed=len(self.trials))
+        self.progress = SearchProgress(sum(map(len, spaces.values())), resumed=len(self.trials))
         for trial in self.trials:
             self._count(trial)
         timed = [trial for trial in self.trials if trial.outcome == "timed"]
@@ -221,7 +221,7 @@ class Search:
         settings, best, start = self._settings, self.progress.best, time.monotonic()
         rival = best if best and not settings.exhaustive else None
         incumbent = Choice(self._kernels[rival.kernel], Config(rival.config)) if rival else None
-        job = Job(self._problem, settings.scalars, choice, incumbent, settings.samples, settings.slack)
+        job = TuneJob(self._problem, settings.scalars, choice, incumbent, settings.samples, settings.slack)
         try:
             answer: Answer = self._worker.ask(job)
         except LostError as error:

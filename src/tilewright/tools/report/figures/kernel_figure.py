@@ -18,7 +18,7 @@ from tilewright.kernels.spec import Kernel, numbered
 from tilewright.tools.report.figures.banks import bank_panel
 from tilewright.tools.report.figures.coalescing import coalescing_panel
 from tilewright.tools.report.figures.palette import SEVERAL, ink_on, lane_color
-from tilewright.tools.report.figures.roofline import Point, roofline_panel
+from tilewright.tools.report.figures.roofline import RooflinePoint, roofline_panel
 from tilewright.tools.report.figures.svg import ALARM, FAINT, INK, PALE, SOFT, Drawing, flow, paragraph, stack
 from tilewright.tools.report.figures.tiling import tiling_panel
 
@@ -31,10 +31,10 @@ _TILES_M, _TILES_N = 2, 3
 
 
 @dataclass(frozen=True)
-class Roofline:
+class RooflineChart:
     """Points that the roofline shows under the GPU's roofs."""
 
-    points: Sequence[Point]
+    points: Sequence[RooflinePoint]
     gpu: Gpu
     least: float
     """Operations a byte if each element were moved once."""
@@ -59,7 +59,7 @@ class KernelFigure:
         self._trace: Trace = trace(kernel, used, self._excerpt)
         self._lines = lines
 
-    def whole(self, roofline: Roofline | None = None) -> str:
+    def whole(self, roofline: RooflineChart | None = None) -> str:
         """All panels that the kernel has, as an SVG file."""
         heads: dict[str, Callable[[], Drawing | None]] = {
             "Global memory: the first request of a warp to each matrix": self.coalescing,
