@@ -12,7 +12,7 @@ from emulator_helpers import launch
 from faulty import faulty
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Problem, Scalars
-from tilewright.emulator.counting import BlockCounter, Operands
+from tilewright.emulator.counting import BlockCounter, LaunchOperands
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.launches import check_launch
 from tilewright.emulator.program import Watch
@@ -213,6 +213,6 @@ def test_a_tile_for_two_blocks_is_loaded_once_and_written_twice(blocks, share):
     counter = BlockCounter(kernel, kernel.config(), Variant(edges=True, aligned=False))
     shapes = ((24, 128), (128, 64), (24, 64))
     memory = [counter.engine.upload(np.ones(shape, np.float32)) for shape in shapes]
-    counts = counter.memory(problem, Operands(*memory, Scalars()), blocks)
+    counts = counter.memory(problem, LaunchOperands(*memory, Scalars()), blocks)
     assert (counts.blocks, counts.tiles, counts.tile_bytes) == (share, 2 * share, 2 * share * 2048)
     assert counts.tile_shared_bytes == 4 * share * 2048

@@ -89,7 +89,7 @@ class _Counts(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in Operations._fields)
 
 
-class Operands(NamedTuple):
+class LaunchOperands(NamedTuple):
     """A, B and C of a launch, and its scalars."""
 
     a: Matrix
@@ -133,7 +133,7 @@ class BlockCounter:
         self.engine = EmulatorEngine(TRACED, lambda facts: self._watch, multiprocessors)
         self._counted = EmulatorEngine(COUNTED, lambda facts: self._watch, multiprocessors)
 
-    def memory(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> MemoryCounts:
+    def memory(self, problem: Problem, operands: LaunchOperands, blocks: Sequence[int] | None) -> MemoryCounts:
         """Count the memory accesses of the blocks of these numbers, or all; C is overwritten.
 
         Raises:
@@ -143,7 +143,7 @@ class BlockCounter:
         self._run(self.engine, problem, operands, Watch(observer, blocks))
         return memory_counts(observer.report(), self.engine.compile(*self._of).program.library)
 
-    def operations(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> Operations:
+    def operations(self, problem: Problem, operands: LaunchOperands, blocks: Sequence[int] | None) -> Operations:
         """Count the float32 operations of these blocks; C is overwritten.
 
         Raises:
@@ -153,7 +153,7 @@ class BlockCounter:
         library = self._counted.compile(*self._of).program.library
         return operations_of(library, lambda: self._run(self._counted, problem, operands, watch))
 
-    def _run(self, engine: EmulatorEngine, problem: Problem, operands: Operands, watch: Watch) -> None:
+    def _run(self, engine: EmulatorEngine, problem: Problem, operands: LaunchOperands, watch: Watch) -> None:
         self._watch = watch
         kernel, config, variant = self._of
         sources, known = _known(kernel, problem)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tilewright.core.errors import FigureError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Problem
-from tilewright.emulator.trace import Access, Request, trace
+from tilewright.emulator.trace import Access, WarpRequest, trace
 from tilewright.kernels import LADDER, find
 from tilewright.tools.explain.explanation import explain
 from tilewright.tools.explain.traffic import count
@@ -37,7 +37,7 @@ def texts(svg):
 
 def shared(address_of, size=4, kind="load"):
     """A request of 32 lanes in shared memory; address_of gives a lane's word."""
-    return Request("B", True, kind, tuple(Access(lane, 4 * address_of(lane), size, 0, lane) for lane in range(32)))
+    return WarpRequest("B", True, kind, tuple(Access(lane, 4 * address_of(lane), size, 0, lane) for lane in range(32)))
 
 
 # What shared memory does with a request.
@@ -112,7 +112,7 @@ def test_what_is_drawn_of_all_warps_comes_to_what_is_counted(name, shape):
 
 
 def test_a_coalescing_panel_counts_the_sectors_that_it_draws():
-    column = Request("A", False, "load", tuple(Access(lane, lane * 400, 4, lane, 0) for lane in range(32)))
+    column = WarpRequest("A", False, "load", tuple(Access(lane, lane * 400, 4, lane, 0) for lane in range(32)))
     svg = coalescing_panel(column, 4, 100, 900).render("")
     assert "32 sectors a request, 128 of 1024 bytes used" in texts(svg)
     assert "lane 5: A[5, 0]" in texts(svg)
@@ -120,7 +120,7 @@ def test_a_coalescing_panel_counts_the_sectors_that_it_draws():
 
 def test_sectors_of_rows_off_a_boundary_reach_past_their_first_element():
     """Elements 3 and 4 of rows of 5: the first row's lie in one sector; the second's are 8 and 9, in the next."""
-    two = Request("A", False, "load", (Access(0, 12, 8, 0, 3), Access(1, 32, 8, 1, 3)))
+    two = WarpRequest("A", False, "load", (Access(0, 12, 8, 0, 3), Access(1, 32, 8, 1, 3)))
     assert two.sectors == {0, 1}
     svg = coalescing_panel(two, 4, 5, 900).render("")
     assert "lane 1: A[1, 3 to 4]" in texts(svg)

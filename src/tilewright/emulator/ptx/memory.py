@@ -1,6 +1,6 @@
 """Loads, stores, atomic operations and fences."""
 
-from tilewright.emulator.ptx.parse import Group, Operand
+from tilewright.emulator.ptx.parse import Operand, RegisterGroup
 from tilewright.emulator.ptx.writer import TYPES, Writer, instruction
 
 _HINTS = (
@@ -34,7 +34,7 @@ def _access(w: Writer, of_registers: int, of_address: int) -> tuple[str, tuple[O
     kinds = w.types()
     if len(kinds) != 1:
         raise w.unknown()
-    if vector and not any(isinstance(one, Group) and len(one.parts) == int(vector[1]) for one in w.operands):
+    if vector and not any(isinstance(one, RegisterGroup) and len(one.parts) == int(vector[1]) for one in w.operands):
         raise w.unknown()
     operands = w.operands[: 2 if hinted else None]
     if len(operands) != 2:

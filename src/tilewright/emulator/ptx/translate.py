@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from tilewright.emulator.ptx import arithmetic, copies, matrices, memory, waiting
 from tilewright.emulator.ptx.made_text import condition, makers, strings, ways
-from tilewright.emulator.ptx.parse import Instruction, Name, Program, UnknownError, parse
-from tilewright.emulator.ptx.statements import Operand, Segment, Statement, segments, statements
+from tilewright.emulator.ptx.parse import Name, PtxInstruction, PtxProgram, UnknownError, parse
+from tilewright.emulator.ptx.statements import AsmOperand, Segment, Statement, segments, statements
 from tilewright.emulator.ptx.writer import HANDLERS, TYPES, Writer
 from tilewright.kernels.source.signature import edited
 
@@ -108,7 +108,7 @@ def _with_made_text(statement: Statement, known: Collection[str], mark: str) -> 
     operands, by_place = statement.operands, set[int]()
     written, branches = _written(operands), []
 
-    def is_known(one: Instruction, kinds: Mapping[str, str]) -> bool:
+    def is_known(one: PtxInstruction, kinds: Mapping[str, str]) -> bool:
         with suppress(UnknownError):
             return bool(_instruction(one, written, kinds, set()))
         return False
@@ -125,11 +125,11 @@ def _with_made_text(statement: Statement, known: Collection[str], mark: str) -> 
     return f"do {{ {_operands(operands, by_place)} {body} }} while (0)", said
 
 
-def _written(operands: Sequence[Operand]) -> list[bool]:
+def _written(operands: Sequence[AsmOperand]) -> list[bool]:
     return [one.constraint[:1] in ("=", "+") for one in operands]
 
 
-def _operands(operands: Sequence[Operand], by_place: set[int]) -> str:
+def _operands(operands: Sequence[AsmOperand], by_place: set[int]) -> str:
     """Declarations of them; by_place: those of the inputs that are needed where they lie."""
     lines = []
     for i, (operand, written) in enumerate(zip(operands, _written(operands), strict=True)):
@@ -147,7 +147,7 @@ def _operands(operands: Sequence[Operand], by_place: set[int]) -> str:
     return " ".join(lines)
 
 
-def _body(program: Program, operands: Sequence[Operand], by_place: set[int]) -> str:
+def _body(program: PtxProgram, operands: Sequence[AsmOperand], by_place: set[int]) -> str:
     """C++ for PTX; by_place: where it notes what `_operands` takes."""
     written = _written(operands)
     body = [_instruction(one, written, program.registers, by_place) for one in program.instructions]
@@ -161,7 +161,7 @@ def _body(program: Program, operands: Sequence[Operand], by_place: set[int]) -> 
     return " ".join([*lines, *body])
 
 
-def _instruction(one: Instruction, written: list[bool], registers: Mapping[str, str], by_place: set[int]) -> str:
+def _instruction(one: PtxInstruction, written: list[bool], registers: Mapping[str, str], by_place: set[int]) -> str:
     if one.opcode == ":":
         return f"{_label(one.operands[0])}:;"
     parts = one.opcode.split(".")

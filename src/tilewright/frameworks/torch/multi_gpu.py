@@ -22,7 +22,7 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ArrayError, TilewrightError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.select.cost.dividing import Cuts, Division, Work, divide, pieces
+from tilewright.select.cost.dividing import Cuts, DividedProduct, RowSplit, divide, pieces
 from tilewright.select.cost.prediction import predict
 from tilewright.select.selector import select
 
@@ -113,14 +113,14 @@ class _SplitOperands(NamedTuple):
         matmul(self.a, self.b, out=self.out, c=self.c, bias=self.bias, **(settings | {"beta": beta}))
 
 
-def division_of(call: Call, operands: _SplitOperands, count: int) -> Division:
+def division_of(call: Call, operands: _SplitOperands, count: int) -> RowSplit:
     """Rows for each of several GPUs, as the cost model has it."""
     (m, k), n = operands.a.shape, operands.b.shape[1]
     engine = call.engine
     assert engine is not None and engine.capability is not None
     gpu = engine.capability, engine.device_name
     of = call.arithmetic
-    work = Work(m, n, k, ITEM_BYTES[of.factors], ITEM_BYTES[of.result], operands.c is not None)
+    work = DividedProduct(m, n, k, ITEM_BYTES[of.factors], ITEM_BYTES[of.result], operands.c is not None)
     return _division(of, call.request.rung, gpu, work, count)
 
 
@@ -129,7 +129,7 @@ _Gpu = tuple[tuple[int, int], str]
 
 
 @lru_cache(maxsize=256)
-def _division(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, work: Work, count: int) -> Division:
+def _division(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, work: DividedProduct, count: int) -> RowSplit:
     return divide(partial(_expected_us, arithmetic, rung, gpu, work.k), work, count, LINK_BYTES_US)
 
 

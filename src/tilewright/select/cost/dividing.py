@@ -46,7 +46,7 @@ _LEAST_STEPS = 4
 """A fourth of a sum's product takes this many times STEP_US, or more, where it moves by itself."""
 
 
-class Work(NamedTuple):
+class DividedProduct(NamedTuple):
     """A product of matrices, and bytes of an element of the factors and of the result."""
 
     m: int
@@ -89,7 +89,7 @@ _CUTS = tuple(Cuts(*one) for one in product((1024, 2048), (2, 3, 8), (512, 1024,
 time, and take longer than the data for the next one takes to arrive: for them few large blocks are better."""
 
 
-class Division(NamedTuple):
+class RowSplit(NamedTuple):
     """Who computes which rows of a result, and how."""
 
     bounds: tuple[int, ...]
@@ -99,7 +99,7 @@ class Division(NamedTuple):
     """When all have ended; 0 where nobody can tell."""
 
 
-def divide(taken_us: Taken, work: Work, count: int, link_bytes_us: float) -> Division:
+def divide(taken_us: Taken, work: DividedProduct, count: int, link_bytes_us: float) -> RowSplit:
     """Rows for each of several GPUs, so that all end as early as can be expected.
 
     Args:
@@ -117,7 +117,7 @@ def divide(taken_us: Taken, work: Work, count: int, link_bytes_us: float) -> Div
         return (0, *(min(own * UNIT + other * each, m) for other in range(count - 1)), m)
 
     if count == 1 or not taken_us(m, n):
-        return Division(bounds_of(least), Cuts(), taken_us(m, n))
+        return RowSplit(bounds_of(least), Cuts(), taken_us(m, n))
 
     def ends(own: int, cuts: Cuts) -> tuple[float, float]:
         bounds = bounds_of(own)
@@ -133,10 +133,10 @@ def divide(taken_us: Taken, work: Work, count: int, link_bytes_us: float) -> Div
             low, high = (own + 1, high) if first < others else (low, own)
         found += [(max(ends(own, cuts)), own, cuts) for own in (low, low - 1) if own >= least]
     us, own, cuts = min(found)
-    return Division(bounds_of(own), cuts, us)
+    return RowSplit(bounds_of(own), cuts, us)
 
 
-def share_us(taken_us: Taken, share: Work, cuts: Cuts, others: int, link_bytes_us: float) -> float:
+def share_us(taken_us: Taken, share: DividedProduct, cuts: Cuts, others: int, link_bytes_us: float) -> float:
     """When a GPU without the factors has stored its share of the result where they lie; as many load over one link."""
     return max((one.stored_us for one in timeline(taken_us, share, cuts, others, link_bytes_us)), default=0.0)
 
@@ -160,7 +160,9 @@ class PieceTimes(NamedTuple):
     """Its part of the result lies with the factors."""
 
 
-def timeline(taken_us: Taken, share: Work, cuts: Cuts, others: int, link_bytes_us: float) -> Iterator[PieceTimes]:
+def timeline(
+    taken_us: Taken, share: DividedProduct, cuts: Cuts, others: int, link_bytes_us: float
+) -> Iterator[PieceTimes]:
     """The pieces of a share, in order: loads, products and stores each begin when the one before has ended."""
     each_us = others / link_bytes_us
     came = multiplied = stored = 0.0

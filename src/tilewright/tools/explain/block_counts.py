@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.core.errors import LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.emulator import symbols
-from tilewright.emulator.counting import BlockCounter, MemoryCounts, Operands, Site
+from tilewright.emulator.counting import BlockCounter, LaunchOperands, MemoryCounts, Site
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels.config import Config
 from tilewright.kernels.spec import Kernel
@@ -131,7 +131,7 @@ class BlockCounts:
         terms = self.kernel.terms
         a = _zeros(problem.m, problem.k, problem.a, problem.dtype, terms)
         b = _zeros(problem.k, problem.n, problem.b, problem.dtype, terms)
-        operands = Operands(a, b, c or self._result(problem), self.scalars)
+        operands = LaunchOperands(a, b, c or self._result(problem), self.scalars)
         memory = self._counter.memory(problem, operands, blocks)
         self.fragments = self.fragments or memory.fragments > 0
         counts = counts_of(memory, self.widths)

@@ -31,7 +31,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Kernel, Tile
 from tilewright.kernels.takes import VECTOR_BYTES, Variant
-from tilewright.select.cost.models.block import Asked, Footprint, Needs, granted, join
+from tilewright.select.cost.models.block import Asked, BlockResources, Footprint, granted, join
 
 _PORT_BYTES = 84
 """Bytes that a multiprocessor gets from the L2 cache in a clock, where nothing else takes as long."""
@@ -92,12 +92,12 @@ _REGISTERS = 40
 """Registers of a thread besides sums, where no compiler reports them."""
 
 
-def needs(kernel: Kernel, family: Warpgroups, config: Config, sm: Multiprocessor, layout: str) -> Needs:
+def needs(kernel: Kernel, family: Warpgroups, config: Config, sm: Multiprocessor, layout: str) -> BlockResources:
     """Estimates without a compiler's report. Where warpgroups have roles, they get all registers."""
     tile, threads = kernel.tile(config), kernel.threads(config)
     wanted = sm.registers_per_thread if threads > _THREADS else tile.m * tile.n // threads + _REGISTERS
     static = 0 if family.copies == "tensor maps" else ITEM_BYTES["bfloat16"] * tile.k * (tile.m + tile.n)
-    return Needs(granted(wanted, kernel, config, sm), 0, static)
+    return BlockResources(granted(wanted, kernel, config, sm), 0, static)
 
 
 def footprint(asked: Asked, family: Warpgroups) -> Footprint:

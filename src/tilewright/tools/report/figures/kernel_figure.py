@@ -12,7 +12,7 @@ from tilewright.core.errors import FigureError
 from tilewright.core.gpus import Gpu
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Layout, Problem
-from tilewright.emulator.trace import Request, Trace, trace
+from tilewright.emulator.trace import Trace, WarpRequest, trace
 from tilewright.kernels.config import Config
 from tilewright.kernels.spec import Kernel, numbered
 from tilewright.tools.report.figures.banks import bank_panel
@@ -115,7 +115,7 @@ class KernelFigure:
         """Who writes each element of C."""
         return tiling_panel(self._trace.blocks, self._trace.threads)
 
-    def _first(self, array: str, kinds: Sequence[str], *, shared: bool) -> Request | None:
+    def _first(self, array: str, kinds: Sequence[str], *, shared: bool) -> WarpRequest | None:
         request = self._trace.first(array, kinds, shared=shared)
         return request if request is None or self._lines else request._replace(place="")
 
