@@ -18,7 +18,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.source.launches import Launch
 from tilewright.kernels.spec import RANGE_WORDS, Kernel, scale_count
 from tilewright.kernels.takes import Variant
-from tilewright.runtime.arguments import Source
+from tilewright.runtime.arguments import AddressSource
 from tilewright.runtime.base import Matrix
 from tilewright.runtime.plan import Pointers
 from tilewright.runtime.relayouts import Job
@@ -162,17 +162,17 @@ class BlockCounter:
         engine.launch(step, pointers, operands.scalars, known.ctypes.data)
 
 
-def _known(kernel: Kernel, problem: Problem) -> tuple[dict[str, Source], NDArray[np.uint32]]:
+def _known(kernel: Kernel, problem: Problem) -> tuple[dict[str, AddressSource], NDArray[np.uint32]]:
     """Values that a kernel reads of parts that exist already, and of scales, and in which memory: zeros, as for
     operands that bfloat16 parts can represent."""
-    sources: dict[str, Source] = {}
+    sources: dict[str, AddressSource] = {}
     words = 1
     for x, sides in (("a", problem.m), ("b", problem.n)) if kernel.splits else ():
-        sources[f"range_{x}"] = sources[f"scales_{x}"] = Source("relayout", 4 * words)
+        sources[f"range_{x}"] = sources[f"scales_{x}"] = AddressSource("relayout", 4 * words)
         words += max(RANGE_WORDS, problem.batch * scale_count(sides, problem.k))
     for x, scale, sides in (("a", problem.scaling.a, problem.m), ("b", problem.scaling.b, problem.n)):
         if scale is not None:
-            sources[f"scale_{x}"] = Source("relayout", 4 * words)
+            sources[f"scale_{x}"] = AddressSource("relayout", 4 * words)
             words += scale.extent(sides, problem.k)
     return sources, np.zeros(words, np.uint32)
 

@@ -74,7 +74,7 @@ class _Member(NamedTuple):
     what: str
 
 
-class Shape(NamedTuple):
+class ParameterLayout(NamedTuple):
     """How a kernel's parameters lie in memory."""
 
     offsets: tuple[int, ...]
@@ -91,7 +91,7 @@ class Shape(NamedTuple):
     """Slots that only a call fills, where addresses are those of the operands."""
 
 
-class Source(NamedTuple):
+class AddressSource(NamedTuple):
     """Where an address comes from when a call does: an operand's, or memory of the launch's own; and what is added."""
 
     name: str
@@ -101,7 +101,7 @@ class Source(NamedTuple):
 def pack(
     kernel: Kernel,
     problem: Problem,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, AddressSource],
     maps: Mapping[str, bytes],
     division: Division = UNDIVIDED,
     copies: Sequence[CopyNumbers] = (),
@@ -205,7 +205,7 @@ def _ld(layout: Layout, rows: int, cols: int) -> int:
 
 
 @lru_cache
-def shape_of(arguments: tuple[str, ...]) -> Shape:
+def shape_of(arguments: tuple[str, ...]) -> ParameterLayout:
     """How parameters of these names lie in memory: as a C++ compiler lays out a struct of them."""
     end, offsets, sizes, members = 0, [], [], []
     for name in arguments:
@@ -221,7 +221,7 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         sizes.append(end - start)
     known = [member for member in members if member.type not in ("p", "f")]
     slots = tuple(Slot(offset, _KINDS[kind], what) for offset, kind, what in members if kind in _KINDS)
-    return Shape(
+    return ParameterLayout(
         tuple(offsets),
         tuple(sizes),
         tuple(members),

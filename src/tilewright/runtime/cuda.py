@@ -28,7 +28,7 @@ from tilewright.runtime.cuda_launch import describe, launch
 from tilewright.runtime.driver import Allocation, Current, check, outside_of_captures, unavailable
 from tilewright.runtime.plan import SLOTS, Kept, Memory, Needs, Plan, Pointers, Step
 from tilewright.runtime.relayouts import Job, numbers
-from tilewright.runtime.staging import STAGED_BYTES, Staging, Wait
+from tilewright.runtime.staging import STAGED_BYTES, HostStaging, Wait
 from tilewright.runtime.workspaces import Workspaces
 
 _OTHER_BYTES = 16
@@ -191,9 +191,9 @@ class CudaEngine(Engine):
         return Matrix(memory.pointer, 1, kept.bytes, kept.bytes, "uint8", owner=memory)
 
     @cached_property
-    def staging(self) -> Staging:
+    def staging(self) -> HostStaging:
         """Staging that copies arrays of the host."""
-        return Staging(self.device, self.current, self.stream)
+        return HostStaging(self.device, self.current, self.stream)
 
     def workspace(self, stream: int, needs: tuple[int, int, int]) -> Memory:
         """Memory for a launch of the compiled launcher on a stream, by its handle; see `Workspaces.memory`."""

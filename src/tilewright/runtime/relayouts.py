@@ -11,7 +11,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, SCALED_K, Kernel, Split, scale_count
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
-from tilewright.runtime.arguments import CopyNumbers, Source
+from tilewright.runtime.arguments import AddressSource, CopyNumbers
 from tilewright.runtime.plan import Kept, Needs, Step
 
 _KERNEL = relayout.KERNEL
@@ -27,10 +27,10 @@ def together(dtype: str) -> int:
 
 _ADDRESSES = {x: [f"{name}_{x}" for name in ("from", "to", "scales", "range", "non_finite")] for x in "ab"}
 """The names that `arguments` has for addresses of a copy, by a or b."""
-_OPERANDS = {"A": Source("A"), "B": Source("B")}
+_OPERANDS = {"A": AddressSource("A"), "B": AddressSource("B")}
 _SCALES = ("scale_a", "scale_b")
 """The names that `arguments` has for addresses of their scales."""
-_SEEN = {"A": Source("tickets"), "B": Source("tickets", 4 * RANGE_WORDS)}
+_SEEN = {"A": AddressSource("tickets"), "B": AddressSource("tickets", 4 * RANGE_WORDS)}
 """Where launches add what they see of the elements that they split."""
 
 
@@ -93,10 +93,10 @@ class Copy(NamedTuple):
         return self.scales + self.scale_bytes + lists
 
     @property
-    def seen(self) -> Source:
+    def seen(self) -> AddressSource:
         """Where what makes it adds what it sees of the elements."""
         if self.memory == "kept":
-            return Source("kept", self.end)
+            return AddressSource("kept", self.end)
         return _SEEN[self.name]
 
 
@@ -107,7 +107,7 @@ class Job(NamedTuple):
     config: Config
     problem: Problem
     variant: Variant
-    sources: dict[str, Source]
+    sources: dict[str, AddressSource]
     """Where the addresses of its operands come from, where that is not the operand of the same name."""
     copies: tuple[Copy, ...] = ()
     """Copies that the launch makes, and cached copies of operands that it would otherwise split."""
@@ -142,9 +142,9 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
     kernel.check(problem, addresses)
     kernel.check_order(problem, config)
     wanted = _wanted(kernel, config, problem, addresses)
-    sources: dict[str, Source] = {}
+    sources: dict[str, AddressSource] = {}
     if problem.scaling != UNSCALED:
-        sources |= {name: Source(name) for name, scale in zip(_SCALES, problem.scaling, strict=True) if scale}
+        sources |= {name: AddressSource(name) for name, scale in zip(_SCALES, problem.scaling, strict=True) if scale}
     if not wanted and kernel.split is None:
         return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), sources),), 0, ())
     types = {"A": problem.dtype, "B": problem.dtype_b}
@@ -156,7 +156,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
         memory, shift = ("kept", 0) if name == kept else ("relayout", end)
         copy = _copy(problem, name, order, memory, shift, kernel.split or _whole(types[name]))
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
-        sources[name] = Source(memory, shift)
+        sources[name] = AddressSource(memory, shift)
         if name == kept:
             remaining.append(copy)
         else:
@@ -209,7 +209,7 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     first = copies[0]
     second = copies[1] if len(copies) == 2 else first._replace(lines=0, made=False)
     split = first.split
-    sources: dict[str, Source] = {}
+    sources: dict[str, AddressSource] = {}
     for x, copy in (("a", first), ("b", second)):
         _add_addresses(sources, copy, x, looks=split.terms > 1 and first.memory == "kept")
     factors = first.dtype
@@ -220,17 +220,17 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     return Job(_KERNEL, config, problem, variant, sources, (first, second), blocks)
 
 
-def _add_addresses(sources: dict[str, Source], copy: Copy, x: str, looks: bool) -> None:
+def _add_addresses(sources: dict[str, AddressSource], copy: Copy, x: str, looks: bool) -> None:
     """Add where a copy is made of what, by the names that `arguments` has for it. x: a or b; looks: whether what splits
     its elements keeps what it sees of them, and a list of those that are not finite."""
     made_of, made_at, scales, seen, non_finite = _ADDRESSES[x]
     sources[made_of] = _OPERANDS[copy.name]
-    sources[made_at] = sources.get(copy.name) or Source(copy.memory, copy.shift)
+    sources[made_at] = sources.get(copy.name) or AddressSource(copy.memory, copy.shift)
     if copy.split.scaled:
-        sources[scales] = Source(copy.memory, copy.scales)
+        sources[scales] = AddressSource(copy.memory, copy.scales)
     if looks:
         sources[seen] = copy.seen
-        sources[non_finite] = Source(copy.memory, copy.non_finite)
+        sources[non_finite] = AddressSource(copy.memory, copy.non_finite)
 
 
 @lru_cache

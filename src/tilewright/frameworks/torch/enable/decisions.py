@@ -60,7 +60,7 @@ _PYTHON_US = 30
 """Microseconds of the host that a call of Python's path takes besides."""
 
 
-class Product(NamedTuple):
+class OperatorCall(NamedTuple):
     """A call of an operator of PyTorch, as matmul computes it."""
 
     a: Any
@@ -123,7 +123,7 @@ class Decision:
         self.ours, self.why = False, why
 
 
-class Row(NamedTuple):
+class ReportRow(NamedTuple):
     """Products of one operator and problem."""
 
     operator: str
@@ -138,7 +138,7 @@ class Row(NamedTuple):
     """For PyTorch: why it was not tilewright."""
 
 
-class Report(tuple[Row, ...]):
+class Report(tuple[ReportRow, ...]):
     """Rows, those that saved most first; as text, a table, or a sentence that says why there are none."""
 
     why_empty: str
@@ -161,7 +161,7 @@ class Report(tuple[Row, ...]):
             for where, why, count, gained in (ours, theirs):
                 before, saved_before = calls.get((operator, problem, where, why), (0, 0.0))
                 calls[operator, problem, where, why] = before + count, saved_before + gained
-        rows = [Row(*key[:3], count, saved, key[3]) for key, (count, saved) in calls.items() if count]
+        rows = [ReportRow(*key[:3], count, saved, key[3]) for key, (count, saved) in calls.items() if count]
         report = cls(sorted(rows, key=lambda row: (-row.saved_us, -row.calls)))
         report.why_empty = "" if rows else why_empty()
         return report
@@ -193,7 +193,7 @@ def expect(problem: Problem, device: Any) -> Gain | None:
     return expected_gain(problem, capability, torch.cuda.get_device_name(device))
 
 
-def decide(product: Product, expected: Expect, options: Options) -> Decision:
+def decide(product: OperatorCall, expected: Expect, options: Options) -> Decision:
     """Where products like this one run: here, where nothing would be copied first and the expected gain is at least 1.
 
     What PyTorch would refuse stays with PyTorch, which says why. The gain of a float32 product is that in the precision

@@ -29,8 +29,8 @@ from tilewright.frameworks.torch.enable.decisions import (
     TF32,
     Decision,
     Expect,
+    OperatorCall,
     Options,
-    Product,
     Report,
     decide,
     expect,
@@ -161,7 +161,7 @@ def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Opt
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, out if out is None else (out.shape, out.stride())
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions[kind] = decide(Product(a, b, None, out), expected, options)
+            decision = decisions[kind] = decide(OperatorCall(a, b, None, out), expected, options)
         if decision.ours and (result := _ours(decision, decided, a, b, None, out, None, 1.0, 0.0)) is not None:
             return result
         decision.stock_calls += 1
@@ -181,7 +181,7 @@ def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Opt
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, addend.shape, addend.stride(), beta, target
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions[kind] = decide(Product(a, b, addend, out, beta), expected, options)
+            decision = decisions[kind] = decide(OperatorCall(a, b, addend, out, beta), expected, options)
         if decision.ours:
             c = addend if decision.role == "c" else None
             if decision.role == "expanded":
