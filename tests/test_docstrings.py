@@ -10,10 +10,8 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("src", "studies", "tests")
 LEANING = re.compile(r"\s*(Of|The same|Those|What)\b")
 NOT_YET = (
-    "src/tilewright/api/",
     "src/tilewright/kernels/",
     "src/tilewright/emulator/",
-    "src/tilewright/runtime/launcher.py",
 )
 
 
