@@ -108,15 +108,14 @@ class Multiprocessor:
     """Multiply-adds a clock that its tensor cores make of half or bfloat16 factors, summed in FP32. GeForce products
     make half as many: `Gpu.multiprocessor` has them."""
     tf32_products: int = 0
-    """Products of TF32 factors that tensor cores add up in one clock; 0 where they have none."""
+    """Multiply-adds a clock that its tensor cores make of TF32 factors; 0 where they make none."""
     l1_lines: int = 3
     """Lines that the L1 cache looks up in a clock. No data sheet has it. It follows from the naive kernel at 4092,
     whose warps touch 33 lines at each k: 3 on an H200, 1 on an RTX A6000."""
 
     @property
     def float8_products(self) -> int:
-        """Products of float8 factors in one clock, on GPUs that have such tensor cores: from compute capability 8.9
-        on."""
+        """Multiply-adds a clock of float8 factors, on GPUs that have such tensor cores: from compute capability 8.9 on."""
         return 2 * self.half_products
 
 

@@ -27,7 +27,7 @@ _COPY_4 = 3.7
 _COPY_4_UNALIGNED = 6.5
 """Cycles for copies like `_COPY_4` whose rows begin off 16-byte boundaries: 16 neighbours then touch a third sector."""
 _COPY_4_ROW = 2.75
-"""Cycles for copies like `_COPY_4` that are all neighbours in one row."""
+"""Cycles for a warp's copies of 4 bytes each, all neighbours in one row that begins off 16-byte boundaries."""
 _COPY_16 = 7.1
 """Cycles of a multiprocessor for a warp's copies of 16 bytes each, all neighbours in one row."""
 _COPY_APART = 13.2

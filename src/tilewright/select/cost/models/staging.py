@@ -66,9 +66,9 @@ _STAGED = 3.6
 _LOADED = 32
 """Elements that a thread has registers for, from global memory to shared memory, as an estimate."""
 _EDGES = 1.3
-"""How many times as many where rows are checked against the ends of their matrix."""
+"""Factor of `_STAGED` where rows are checked against the ends of their matrix."""
 _UNALIGNED = 1.6
-"""Factor of that count where rows cannot be moved as float4s."""
+"""Factor of `_STAGED` where rows cannot be moved as float4s."""
 _BESIDES = 1.1
 """Instructions for each that multiplies or loads, as an estimate."""
 
