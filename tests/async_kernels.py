@@ -98,8 +98,7 @@ def store(engine, folder, shape, start, box):
 
 
 def stored_as_a_gpu_does(shape, start, box):
-    """Array D after the store: the elements of the box that are inside of D have arrived from their offsets in the
-    box."""
+    """Array D after the store: the elements of the box that lie inside of D have arrived."""
     rows, cols, _ = box
     numbers = np.arange(rows * cols, dtype=np.float32).reshape(rows, cols)
     places = box_as_it_lies(numbers, 0, 0, *box).astype(int)
@@ -210,8 +209,7 @@ extern "C" __global__ void matrices(int M, int N, int K, float alpha, const floa
 
 
 def load_matrices(engine, folder):
-    """Fragments that two warps get of 64 rows of four floats, 0, 1, 2 and so on: of rows 0 to 31, and of 63 down to
-    32."""
+    """Fragments that two warps get of 64 rows of four floats, 0, 1, 2 and so on: rows 0 to 31, and 63 down to 32."""
     path = folder / "matrices.cu"
     path.write_text(MATRICES)
     kernel = Kernel(

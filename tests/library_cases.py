@@ -1,5 +1,4 @@
-"""Cases of the tests of the library's kernels: problems drawn from those that a kernel supports, run and judged by
-float64."""
+"""Cases of the tests of the library's kernels: drawn from the problems that a kernel supports, judged by float64."""
 
 import math
 from dataclasses import dataclass, field

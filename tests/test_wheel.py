@@ -24,8 +24,7 @@ NOT_PACKAGED = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
 
 
 def copied(folder):
-    """Copy of the sources alone, to build a wheel of, since files of earlier builds must not show. Studies lie there
-    too."""
+    """Copy of the sources, to build a wheel of: files of earlier builds must not show. Studies lie there too."""
     pytest.importorskip("setuptools")
     for name in ("src", "studies"):
         shutil.copytree(ROOT / name, folder / name, ignore=NOT_PACKAGED)

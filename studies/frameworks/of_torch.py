@@ -28,8 +28,7 @@ _ALLOWED = 1e-5
 """Largest difference between results of two ways."""
 
 _MEMORY_STEPS = 3
-"""Steps of a training whose memory is measured. The optimizer makes its state in the first; the others have it
-throughout."""
+"""Steps of a training whose memory is measured. The optimizer makes its state in the first."""
 
 
 def _gpu_bytes() -> int:

@@ -164,8 +164,7 @@ __device__ float sum(int count) {
 @BUILDS
 @pytest.mark.parametrize("at", ["", "deeper/", "../beside/"])
 def test_a_declaration_in_a_header_is_one_for_all_that_include_it(at, build, tmp_path):
-    """The header lies next to the source, and is included by the source and by a header that includes the
-    declaration."""
+    """The header is next to the source; both the source and another header with the declaration include it."""
     own = tmp_path / "own"
     for name, text in {
         f"{at}sum.cuh": SUM.replace("deeper/", "" if at == "deeper/" else "../own/deeper/" if at else "deeper/"),

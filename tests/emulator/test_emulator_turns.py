@@ -1,5 +1,4 @@
-"""Atomic operations of a thread that only work where no other thread comes between them fail when threads take
-turns."""
+"""Atomic operations that only work where no other thread comes between them fail when threads take turns."""
 
 import shutil
 from dataclasses import replace

@@ -18,8 +18,7 @@ PTX = {path.name: path.read_text() for path in sorted(INCLUDE.glob("*.cuh")) if 
 MADE_BY_MACROS = {"wgmma_instructions.cuh"}
 """Their instructions' names have parts that macros make."""
 MADE_BY_TYPES = {"mma.cuh"}
-"""Headers whose instructions' names have parts that come from template parameters, as strings: factor_names.cuh has
-them."""
+"""Headers whose instructions' names have parts from template parameters, as strings that factor_names.cuh has."""
 OTHERS = {*MADE_BY_MACROS, *MADE_BY_TYPES, "float8.cuh", "half.cuh", "wgmma.cuh"}
 """Headers that have more than PTX, of which the emulator has its own."""
 

@@ -1,5 +1,4 @@
-"""Effects of the element type of A and B: alignment, macros, the supported GPU, the picked kernel, the refused
-problems."""
+"""Effects of the element type of A and B: alignment, macros, the supported GPU, the picked kernel, refusals."""
 
 import numpy as np
 import pytest

@@ -75,7 +75,7 @@ def copied(step):
 
 @pytest.mark.further
 def test_launches_that_a_kept_copy_leaves():
-    """A kernel of parts launches its own code, which splits the other factor; one that copies that factor alone, its
+    """A kernel of parts launches its own code, which splits the other factor; a kernel that copies one factor, its
     own."""
     kernel = find("gemm_bf16x6")
     plans = [ENGINE.plan(kernel, kernel.config(), Problem(70, 90, 130), kept=kept) for kept in (None, "B")]

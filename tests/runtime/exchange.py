@@ -196,7 +196,7 @@ class StandInDriver:
 
     @property
     def operations(self):
-        """Operations of streams, in order: name, the stream's handle, and the arguments that stand_in_driver.cpp
+        """Operations of streams, in order: name, the stream's handle, and the arguments that the driver's stand-in
         records."""
         all_ = (_Operation * 256).in_dll(self._library, "operations")
         return [(one.what.decode(), one.stream, one.a, one.b, one.count) for one in all_[: self.operation_count]]

@@ -1,2 +1,1 @@
-"""The vocabulary of all other packages: problems and their words, GPUs, errors, files. Nouns without behaviour of their
-own."""
+"""The vocabulary of all other packages: problems and their words, GPUs, errors, files. Nouns without behaviour."""

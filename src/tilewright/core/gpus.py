@@ -115,7 +115,7 @@ class Multiprocessor:
 
     @property
     def float8_products(self) -> int:
-        """Multiply-adds a clock of float8 factors, on GPUs whose tensor cores multiply them: compute capability 8.9 on."""
+        """Multiply-adds a clock of float8 factors, on GPUs with such tensor cores: compute capability 8.9 on."""
         return 2 * self.half_products
 
 

@@ -189,13 +189,11 @@ class Layout(NamedTuple):
 
 
 SCALED_BLOCK = 128
-"""Elements along k in a block with a scale of its own, and along its other side where that is no single row or
-column."""
+"""Sides of a block with a scale of its own: elements along k, and rows or columns where it has several."""
 
 
 SCALINGS = ("tensor", "lines", "blocks")
-"""Kinds of scales: of a whole factor; of rows of A and columns of B; of each row of A and 128 of k, and 128 x 128 of
-B."""
+"""Kinds of scales: of a whole factor; of rows of A and columns of B; of 1 x 128 blocks of A and 128 x 128 of B."""
 
 
 class Scale(NamedTuple):

@@ -87,8 +87,7 @@ class Build:
     """Whether operations of signed integers are announced whose results their types do not hold, and indices of
     unsigned ones that have wrapped."""
     locals_hold: str = ""
-    """Value of local variables before they are written: 'pattern', 0xFE in every byte, or 'zero'. By GCC, from 12
-    on."""
+    """Value of local variables before they are written: 'pattern', 0xFE in every byte, or 'zero'. By GCC 12 on."""
 
 
 FAST = Build(("-fsanitize=alignment", "-fno-sanitize-recover=alignment"))

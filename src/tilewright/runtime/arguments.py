@@ -191,8 +191,7 @@ _VALUES: dict[str, _Values] = {
     "copy_a": lambda p, division, copies, maps: copies[0] if copies else _NO_COPY,
     "copy_b": lambda p, division, copies, maps: copies[1] if copies else _NO_COPY,
 }
-"""Values of parameters that are known before a call, in the order of their members; a blank map is filled up with
-zeros."""
+"""Values of parameters that are known before a call, in the order of their members; blank maps end in zeros."""
 _VALUES |= {f"{name}64": _VALUES[name] for name in ("M", "N", "K", "lda", "ldb", "ldd")}
 
 

@@ -127,8 +127,8 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
 
 
 def foreign_errors(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
-    """Errors of the compiler in a user kernel with these macros, which it reads and makes no code of; '' where it
-    accepts the source."""
+    """Errors of the compiler in a user kernel with these macros, without making code; '' where it accepts the
+    source."""
     options = _options(str(file), {}, arch, file.parent, lineinfo=False)
     try:
         _ptx(_with_macros(file, macros), options, entry, b"-fdevice-syntax-only")

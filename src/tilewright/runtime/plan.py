@@ -110,8 +110,8 @@ class Pointers(NamedTuple):
     scale_b: int = 0
     """Addresses of the scales of the problem's A and B, where it has some."""
     scratch: int = 0
-    """Address of `Needs.scratch_bytes` bytes that are the call's alone until its launches have ended; 0: the engine has
-    them."""
+    """Address of `Needs.scratch_bytes` bytes that only this call uses until its launches have ended; 0: the
+    engine's."""
     offsets: int = 0
     """Address of grouped products' int32 numbers, one for each matrix of B: the row of A and D behind the last one of
     its group, which begins where the one before it ends, and the first at row 0. They do not decrease; rows from the

@@ -16,8 +16,7 @@ from tilewright.runtime.plan import Kept, Needs, Step
 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
-"""Bytes that the L2 cache serves at a time. Lines of parts start there: a line that starts elsewhere is two
-requests."""
+"""Bytes that the L2 cache serves at a time. Lines of parts start there: others would be two requests."""
 
 
 def together(dtype: str) -> int:
@@ -112,7 +111,7 @@ class Job(NamedTuple):
     copies: tuple[Copy, ...] = ()
     """Copies that the launch makes, and cached copies of operands that it would otherwise split."""
     blocks: int | None = None
-    """Blocks of the grid, where they do not follow from the problem: of `relayout`, one for each square that it
+    """Blocks of the grid, where they do not follow from the problem: `relayout` has one for each square that it
     copies."""
 
 

@@ -160,8 +160,8 @@ class _TabledProblem:
         """The only order of sums that will do; None for any."""
         case = Case.of(problem)
         self.known, self.tabled = nearest_measured(device, capability, case, arithmetic.precision, kept, self.order)
-        """Measurements of the problem's case, or else of the nearest, and whether they are its own; None where tables
-        have no such factors."""
+        """Measurements of the problem's case, or else of the nearest, and whether they are its own; None if there are
+        none."""
         self.takes = _Takers(problem, capability, addresses)
         self.activates = problem.epilogue.activation is not None
 
@@ -379,8 +379,7 @@ def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Confi
 
 
 def _invariant_for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
-    """Kernel and config with the one order of sums of batch invariance, whose tiles cover D with the least around
-    it."""
+    """Kernel and config with the one order of sums of batch invariance, whose tiles reach least beyond D."""
     order = orders.order_of(problem.arithmetic, None)
     assert order is not None
 

@@ -1,5 +1,4 @@
-"""Steps that a call of several GPUs starts, and how calls follow each other, with stand-ins for the GPU and its
-driver."""
+"""Steps that a call of several GPUs starts, and how calls follow each other, with stand-ins for GPU and driver."""
 
 import contextlib
 from functools import partial

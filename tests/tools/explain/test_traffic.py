@@ -181,8 +181,7 @@ def test_factors_that_are_split_in_registers_are_moved_on_distinct_banks():
 @pytest.mark.further
 @pytest.mark.parametrize(("ld", "ends"), [(96, 0), (97, 4)])
 def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
-    """Requests for 8 rows, 32 columns an instruction; and for each end of a row, one element a lane, then its other
-    one."""
+    """Requests for 8 rows, 32 columns an instruction; for each end of a row, one element a lane, then its other one."""
     problem = Problem(64, 96, 64, Arithmetic("bfloat16", "bfloat16"), d=Layout("row", ld))
     found = counted("gemm_sm90", problem, {"BM": 64, "BN": 96, "STAGES": 3, "PINGPONG": 1}).groups["global_store"]
     assert found.requests == 64 // 8 * (96 // 32 + ends)

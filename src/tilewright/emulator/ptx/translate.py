@@ -49,8 +49,8 @@ def translated(files: Iterable[tuple[str, str]]) -> Translated:
 
 
 def translated_expanded(text: str, files: Mapping[str, str]) -> Translated:
-    """Translate a preprocessor's output of a source, in the lines of these files: names by what the output calls
-    them."""
+    """Translate a preprocessor's output of a source, in the lines of these files, whose names are those in the
+    output."""
     unknown: list[str] = []
     own = [one._replace(file=files[one.file]) for one in segments(text) if one.file in files]
     return Translated((_without_ptx(text, own, unknown, _strings([(text, own)])),), tuple(unknown))

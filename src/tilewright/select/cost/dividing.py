@@ -17,16 +17,14 @@ from typing import NamedTuple
 from tilewright.core.hardware import ceil_div
 
 Taken = Callable[[int, int], float]
-"""Function of a product's rows and columns: the microseconds that a GPU is expected to take; 0 where they are
-unknown."""
+"""Function of a product's rows and columns: the microseconds that a GPU is expected to take; 0 if unknown."""
 
 STEP_US = 9.0
 """Microseconds that a product takes longer if it waits for a copy and a copy waits for it: at 8192 in bfloat16 on two
 H100s, the four products of matmul_reduce_scatter in one stream took 36 us more than one product."""
 
 LANE_STEP_US = 2.0
-"""Like STEP_US, in microseconds, where products take turns in two streams: at 4096x4096x14336 the four took 8 us
-more."""
+"""Like STEP_US, where products take turns in two streams: at 4096x4096x14336 the four took 8 us more."""
 
 UNIT = 128
 """Shares and parts are multiples of this many rows or columns."""

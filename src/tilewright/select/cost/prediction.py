@@ -84,16 +84,15 @@ class Cost(NamedTuple):
     l2_us: float
     """Microseconds that the L2 cache needs to serve all blocks."""
     l2_bytes: float
-    """Bytes that the L2 cache serves, since the L1 cache lacks them: of the tiles of A and of B that blocks load, and
-    of D."""
+    """Bytes that the L2 cache serves: tiles of A and B that blocks load and the L1 cache lacks, and D."""
     dram_bytes: float
     """Bytes of `l2_bytes` that the L2 cache lacks, and of D."""
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """Properties of a problem that decide, with a config, whether tiles are guarded and which code and copies serve the
-    problem."""
+    """Properties of a problem that decide, with a config, whether tiles are guarded and which code and copies it
+    uses."""
 
     layout: str
     item_bytes: int
@@ -125,8 +124,7 @@ class ProblemSizes(NamedTuple):
     """Bytes of A, each matrix once."""
     b_bytes: int
     copied_bytes: tuple[int, int]
-    """Bytes of A and of B that a call may have to copy: 0 for an operand whose copy is cached, so that no call makes
-    it."""
+    """Bytes of A and of B that a call may have to copy: 0 for an operand whose copy is cached."""
     form: Form
 
     @property

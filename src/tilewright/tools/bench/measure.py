@@ -275,8 +275,7 @@ def _copies(engine: Engine, array: NDArray[Any], count: int, order: Order = "row
 
 
 def result_of(engine: Engine, choice: Choice, operands: Operands, error: float, prepared: bool) -> Result:
-    """Record of a kernel's result, without times, from its relative error. prepared: whether B's copy was made
-    beforehand."""
+    """Record of a kernel's result, without times. prepared: whether B's copy was made beforehand."""
     problem = operands.problem
     allowed = limit(problem, choice.kernel.precision)
     return Result(

@@ -169,8 +169,7 @@ class PerCall(Facts):
 
 
 class EndToEnd(Facts):
-    """Times that a caller sees: `tilewright.matmul` next to the framework's own call on the same tensors, in one
-    run."""
+    """Times that a caller sees: `tilewright.matmul` and the framework's call on the same tensors, in one run."""
 
     framework: str
     """Name and version."""

@@ -65,8 +65,8 @@ def error_in_order(k: int) -> float:
 
 
 def _additions(k: int, step: int, depth: int, less: int) -> Sequence[bool]:
-    """Additions of a sum over k, `depth` of k each: whether each is of the largest products. The others of a step come
-    before."""
+    """Additions of a sum over k, `depth` of k each: whether each is of the largest products, which come last in a
+    step."""
     found: list[bool] = []
     for first in range(0, k, step):
         count = ceil_div(min(step, k - first), depth)

@@ -68,8 +68,7 @@ class BlockCounts:
         return self.run(self.problem, None)
 
     def kinds(self) -> tuple[Counts, int, bool]:
-        """Counts of all blocks, from one of each kind at three depths; how many were run, and whether the depths
-        agree."""
+        """Counts of all blocks, from one of each kind at three depths; the number run, and whether the depths agree."""
         run, tried = 0, []
         for tiles_k in _TILES_K:
             small = plan(self.kernel, self.config, self.problem, tiles_k)

@@ -99,7 +99,7 @@ class Explanation(Launched):
     scalars: Scalars
     variant: Variant
     demand: Demand | None
-    """Demand that the model takes from the counts and the machine code; None for kernels that it predicts by their
+    """Demand counted for the model, from accesses and machine code; None for kernels that it predicts by their
     tiles."""
     issue: Issue | None
     """None where it is not known: without a disassembler, and in kernels that compute in tensor cores."""

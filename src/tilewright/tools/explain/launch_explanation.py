@@ -53,8 +53,7 @@ class LaunchExplanation(Launched):
 
     @property
     def binds(self) -> str:
-        """Name of the slowest part: arithmetic or a level of memory; or `LAUNCH`, where none takes as long as that
-        itself."""
+        """Name of the slowest part: arithmetic or a level of memory; or `LAUNCH`, where none takes as long."""
         slowest = self.roofline.slowest
         return slowest if self.roofline.times_us[slowest] >= LAUNCH_US else LAUNCH
 
@@ -177,8 +176,8 @@ def _least(launch: Launch, traffic: Traffic) -> tuple[int, int]:
 
 
 def _through_l2(least_read: int, traffic: Traffic, gpu: Gpu) -> Through:
-    """Traffic that the L2 cache must serve at the least: data that is read, once, and all stores and atomics, which no
-    L1 cache keeps."""
+    """Traffic that the L2 cache must serve at least: data read once, and all stores and atomics, which no L1 cache
+    keeps."""
     groups = traffic.groups
     written = SECTOR_BYTES * (groups["global_store"].sectors + groups["global_atomic"].sectors)
     size = least_read + written + traffic.tile_bytes

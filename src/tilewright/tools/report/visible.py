@@ -41,8 +41,7 @@ class PlainConsole(Console):
 
 
 def visible_text(text: str | Text) -> Text:
-    """Text with styles that a terminal does not obey; if it has control characters, it has one style for the whole
-    alone."""
+    """Text with styles that a terminal does not obey; text with control characters has one style for the whole."""
     if isinstance(text, str):
         return Text(visible(text))
     shown = visible(text.plain)

@@ -28,8 +28,7 @@ def configs(kernel: Kernel, capability: tuple[int, int] | None) -> list[Config]:
 
 
 def distinct(kernel: Kernel, configs: Iterable[Config], layout: str) -> list[Config]:
-    """Configs without those that are the same code as an earlier one, for factors in these orders: a copy may be of no
-    use."""
+    """Configs without those that are the same code as an earlier one, for factors in these orders."""
     found: dict[object, Config] = {}
     for config in configs:
         code = frozenset(kernel.compiled(config).items())

@@ -26,8 +26,8 @@ class Options(NamedTuple):
     says: Callable[[], str]
     """Reads the precision that PyTorch is set to now."""
     by: Mapping[str, Request | Literal[False] | None]
-    """Keys of the launcher, by PyTorch's precision, 'none' for one that is not there; False where PyTorch is to
-    compute."""
+    """Keys of the launcher, by PyTorch's precision, 'none' for one that is not there; False for PyTorch's own
+    product."""
     batch_invariant: bool = False
     """Whether all products are to be so: then none of these is False, and all that can run here does."""
 
@@ -86,8 +86,7 @@ class Decision:
     ) -> None:
         self.why, self.problem, self.gain = why, problem, gain
         self.role = role
-        """Role that the addend has for `matmul`; None where nothing is added; 'expanded' where it is first expanded to
-        be its c."""
+        """Role of the addend for `matmul`; None where nothing is added; 'expanded' where it is expanded to be its c."""
         self.ours = not why
         """Whether they run here."""
         self.asked = asked

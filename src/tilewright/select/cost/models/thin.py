@@ -22,8 +22,7 @@ _LEAST_COLUMNS = 16
 _WIDE_ELEMENT = 9.7
 """Instructions of a thread for an element of the large factor: it is loaded from shared memory, looked at, split."""
 _FEW_ELEMENT = 24.0
-"""Instructions of a thread for an element of the small factor, which is loaded from the L2 cache and stored to shared
-memory."""
+"""Instructions of a thread for an element of the small factor, from the L2 cache to shared memory."""
 _BESIDES = 63.0
 """Further instructions of a thread, each time that sums are added up: it starts products, waits, moves registers."""
 _WAITS = 1.44

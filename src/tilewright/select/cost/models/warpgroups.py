@@ -60,8 +60,7 @@ _WAITS = 1.13
 _COPY_LATENCY = 1780.0
 """Cycles from the load of a tile by a tensor map to its use."""
 _SHARED_LATENCY = 2520.0
-"""Cycles like `_COPY_LATENCY` for a tile that the blocks of a cluster load for each other: a buffer has to be free in
-all of them."""
+"""Cycles like `_COPY_LATENCY` for a tile that a cluster's blocks load for each other: all need a free buffer."""
 _LOAD_LATENCY = 730.0
 """Cycles from a thread's load of 16 bytes to its next one, which the store to shared memory between them delays."""
 _START = 2200.0

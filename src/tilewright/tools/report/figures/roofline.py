@@ -14,8 +14,7 @@ _WIDTH, _HEIGHT = 600.0, 420.0
 _RADIUS = 6.5
 _LEFT, _TOP = 58.0, 12.0
 _L1_BYTES_PER_CLOCK = 128
-"""Bytes a clock of a multiprocessor's L1 cache, on every GPU since compute capability 7.0 (NVIDIA's architecture white
-papers)."""
+"""Bytes a clock of a multiprocessor's L1 cache, since compute capability 7.0 (NVIDIA's architecture white papers)."""
 _ROOFS = {"L1": "L1 and shared memory", "L2": "L2", "DRAM": "DRAM"}
 _LEGEND_GAP = 30.0
 _COLUMNS = (190.0, 250.0)

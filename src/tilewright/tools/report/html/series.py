@@ -26,8 +26,8 @@ class Series(NamedTuple):
     """0 for what the selector picked, which has a rung of its own for every shape."""
     kernel: str
     kind: str
-    """Difference of its products from the usual ones, as in 'tf32' or 'NT float32 bias+gelu'; 'float32' for the usual
-    ones."""
+    """Difference of its products from the usual ones, as in 'tf32' or 'NT float32 bias+gelu'; 'float32' for the
+    usual."""
     alpha: float
     beta: float
 
