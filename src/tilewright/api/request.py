@@ -36,6 +36,18 @@ class Request(NamedTuple):
     fast_accumulate: bool = False
     engine: str | Engine | None = None
 
+    @classmethod
+    def of(cls, function: str, asked: Mapping[str, Any]) -> "Request":
+        """The request of a call of a function with these keywords.
+
+        Raises:
+            TypeError: there is no such keyword.
+        """
+        for name in asked:
+            if name not in cls._fields:
+                raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+        return cls(**asked)
+
     @property
     def key(self) -> "Request | None":
         """The key of the compiled launcher for calls with these options: None where nothing is asked."""

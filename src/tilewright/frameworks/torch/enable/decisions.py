@@ -74,7 +74,7 @@ class OperatorCall(NamedTuple):
 class Decision:
     """Where products of a kind run, and how many did."""
 
-    __slots__ = ("asked", "calls", "gain", "missed", "ours", "problem", "role", "stock_calls", "why")
+    __slots__ = ("asked", "calls", "counted_by", "gain", "missed", "ours", "problem", "role", "stock_calls", "why")
 
     def __init__(
         self,
@@ -93,6 +93,20 @@ class Decision:
         """Request of a float32 product, read in every call, since PyTorch may be set to another precision."""
         self.calls = self.stock_calls = self.missed = 0
         """How many ran here, how many PyTorch computed, and how many the compiled launcher did not know."""
+        self.counted_by = self
+        """Decision that has the count of its calls: see `Decisions.keep`."""
+
+    @property
+    def row(self) -> tuple[str, str]:
+        """Sizes and case of the problem, and why PyTorch computes it, as a report has them."""
+        return f"{self.problem.shape} {self.problem.case}" if self.problem else "", self.why
+
+    def count(self, ours: bool, calls: int = 1) -> None:
+        """Count calls that ran here, or that PyTorch computed."""
+        if ours:
+            self.counted_by.calls += calls
+        else:
+            self.counted_by.stock_calls += calls
 
     def miss(self) -> None:
         """Count a call that the compiled launcher did not know; where all are so, only a large gain is worth them.
@@ -120,6 +134,43 @@ class Decision:
     def refuse(self, why: str) -> None:
         """Leave them to PyTorch from now on."""
         self.ours, self.why = False, why
+
+
+class Decisions(dict[Any, Decision]):
+    """Decisions on the products of an operator, by the kind of their calls; at most `MOST_KINDS` of them.
+
+    The rest, which is decided anew, keeps its counts: the shortcut may know it still.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._dropped: dict[tuple[str, str], Decision] = {}
+        """By `Decision.row`."""
+
+    def keep(self, kind: Any, decision: Decision) -> Decision:
+        """Have calls of a kind decided so."""
+        if len(self) >= MOST_KINDS:
+            for one in tuple(self.values()):
+                row, sums = one.row, Decision(one.why, one.problem, one.gain)
+                if row not in self._dropped and len(self._dropped) >= MOST_KINDS:
+                    row, sums = ("", _OTHERS), Decision(_OTHERS)
+                sums = self._dropped.setdefault(row, sums)
+                sums.calls += one.calls
+                sums.stock_calls += one.stock_calls
+                one.counted_by = sums
+            self.clear()
+        self[kind] = decision
+        return decision
+
+    def counted(self) -> tuple[Decision, ...]:
+        """All that count calls."""
+        return *self.values(), *self._dropped.values()
+
+
+MOST_KINDS = 4096
+"""Kinds of calls of an operator that are remembered; when there are more, all are decided anew."""
+
+_OTHERS = "one of more kinds than are counted apart"
 
 
 class ReportRow(NamedTuple):
@@ -153,7 +204,7 @@ class Report(tuple[ReportRow, ...]):
         """
         calls: dict[tuple[str, str, str, str], tuple[int, float]] = {}
         for operator, one in decisions:
-            problem = f"{one.problem.shape} {one.problem.case}" if one.problem else ""
+            problem, _ = one.row
             saved = one.calls * one.gain.saved_us if one.gain else 0.0
             ours = "tilewright", "", one.calls, saved
             theirs = "PyTorch", one.why or _AFTER_ALL, one.stock_calls, 0.0
