@@ -25,7 +25,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _GROUPED = "grouped"
-"""What the compiled launcher knows grouped products by, next to the element type of the result."""
+"""Word by which the compiled launcher knows grouped products, next to the element type of the result."""
 
 
 def matmul(
@@ -342,7 +342,7 @@ def plan(
     scale_b: Any = None,
     **asked: Any,
 ) -> "ProductPlan":
-    """The plan of `matmul` for these arrays, decided and compiled: to look at, and to call again.
+    """Decide and compile the product that `matmul` would run for these arrays: to look at, and to call again.
 
     Takes the arguments of `matmul` but devices and memory_limit, and raises what it raises. No element of an array is
     read or written, and the plan keeps no array. Of a prepared b on a GPU the copy is made that the product needs, if
@@ -405,7 +405,7 @@ def _beyond(
 
 
 def _prepared(b: Any) -> tuple[Prepared | None, Any]:
-    """What keeps copies of b, where it is prepared, and the array."""
+    """Prepared b, whose copies are cached, or None where b is not prepared; and its array."""
     return (b, b.array) if type(b) is Prepared else (None, b)
 
 
@@ -470,7 +470,7 @@ class ProductPlan:
         self._signature = signature
         self._bound = bound
         self._key = object()
-        """What the compiled launcher knows this plan by, so that it answers arrays of this kind alone."""
+        """Key by which the compiled launcher knows this plan, so that it answers arrays of this kind alone."""
 
     def __call__(
         self,
@@ -515,7 +515,7 @@ class ProductPlan:
         return self._bound.plan.problem if self._bound else None
 
     def describe(self) -> str:
-        """What will run and why, a fact a line."""
+        """Text on what will run and why, a fact a line."""
         if self._bound is None:
             return "NumPy's BLAS multiplies: the arrays lie on the host, and this machine has no GPU"
         return self._bound.describe()

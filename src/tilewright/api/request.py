@@ -59,7 +59,7 @@ class Request(NamedTuple):
         return None if self.kernel is None else (self.kernel, self.config)
 
     def checked(self) -> "Request":
-        """What a caller asks for, checked.
+        """The request with its options checked.
 
         Raises:
             DtypeError, ProblemError, KernelNotFoundError, ConfigError: there is no such type, precision, kernel or
@@ -121,7 +121,7 @@ def dtype_name(dtype: Any) -> str | None:
 
 
 def _rung(kernel: str | int | Kernel | None, config: str | Mapping[str, int] | None) -> Rung | None:
-    """What a caller asks to be run; None where the choice is left to `select`."""
+    """Kernel and config that a caller asks for; None where the choice is left to `select`."""
     if kernel is None:
         if config is not None:
             raise ConfigError(f"config needs the kernel whose parameters it sets, got config={config!r} and no kernel")

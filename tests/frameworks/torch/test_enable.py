@@ -41,7 +41,7 @@ def ran():
 
 
 def both(function):
-    """What a function returns with tilewright and without."""
+    """Results of a function with tilewright and without."""
     with enable():
         ours = function()
     return ours, function()

@@ -61,7 +61,7 @@ def _autocast(key: str, cast: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Arguments(NamedTuple):
-    """Those of a call of the operator. Kernels are called without arguments at the end that have their defaults."""
+    """Arguments of a call of the operator. Kernels are called without arguments at the end that have their defaults."""
 
     a: Any
     b: Any

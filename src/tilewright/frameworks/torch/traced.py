@@ -1,4 +1,4 @@
-"""What torch.compile traces in place of matmul() and grouped_matmul()."""
+"""Functions that torch.compile traces in place of matmul() and grouped_matmul()."""
 
 from typing import Any
 

@@ -31,8 +31,8 @@ from tilewright.frameworks.torch.enable.decisions import (
     Decision,
     Decisions,
     Expect,
+    OperatorCall,
     Options,
-    Product,
     Report,
     decide,
     expect,
@@ -43,7 +43,7 @@ from tilewright.runtime import launcher
 from tilewright.runtime.launcher import Launcher
 
 _KEY = "CUDA"
-"""Of PyTorch's dispatcher: the kernels for tensors on a GPU."""
+"""Key of PyTorch's dispatcher for the kernels of tensors on a GPU."""
 
 _Kernel = Callable[..., Any]
 
@@ -139,7 +139,7 @@ def _decided_by(module: ShortcutModule | None) -> _Decided:
 
 
 def _options_by(precision: str | None, batch_invariant: bool) -> Options:
-    """What float32 products ask in each call.
+    """Requests of float32 products, by the precision that PyTorch is set to in each call.
 
     While PyTorch may round their factors to TF32, they may be rounded here too, but stay with PyTorch where a stricter
     precision was asked for. Batch-invariant ones then keep that.
@@ -159,7 +159,7 @@ def _plain(stock: _Kernel, decisions: Decisions, expected: Expect, options: Opti
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, out if out is None else (out.shape, out.stride())
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions.keep(kind, decide(Product(a, b, None, out), expected, options))
+            decision = decisions.keep(kind, decide(OperatorCall(a, b, None, out), expected, options))
         if decision.ours and (result := _ours(decision, decided, a, b, None, out, None, 1.0, 0.0)) is not None:
             return result
         decision.count(ours=False)
@@ -179,7 +179,7 @@ def _added(stock: _Kernel, decisions: Decisions, expected: Expect, options: Opti
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, addend.shape, addend.stride(), beta, target
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions.keep(kind, decide(Product(a, b, addend, out, beta), expected, options))
+            decision = decisions.keep(kind, decide(OperatorCall(a, b, addend, out, beta), expected, options))
         if decision.ours:
             c = addend if decision.role == "c" else None
             if decision.role == "expanded":
@@ -265,7 +265,7 @@ def _switch(to: _Asked | None) -> _Asked | None:
 
 
 class Enabled(ContextDecorator):
-    """What enable() returns: leaving it as a context restores what was before."""
+    """Context that enable() returns: leaving it restores the routes from before."""
 
     def __init__(self, asked: _Asked) -> None:
         self._asked = asked
@@ -339,7 +339,8 @@ def disable() -> None:
 
 
 def report(*, reset: bool = False) -> Report:
-    """What ran where while products were routed, by operator and shape; print it to see a table, or why it is empty.
+    """Account of the calls that ran here and in PyTorch while products were routed, by operator and shape; print it to
+    see a table, or why it is empty.
 
     Calls of Python are counted: a CUDA graph counts once, where it is captured.
 
