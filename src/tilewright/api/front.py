@@ -342,7 +342,7 @@ def plan(
     scale_b: Any = None,
     **asked: Any,
 ) -> "ProductPlan":
-    """The plan of `matmul` for these arrays, decided and compiled: to look at, and to call again.
+    """Decide and compile the product that `matmul` would run for these arrays: to look at, and to call again.
 
     Takes the arguments of `matmul` but devices and memory_limit, and raises what it raises. No element of an array is
     read or written, and the plan keeps no array. Of a prepared b on a GPU the copy is made that the product needs, if

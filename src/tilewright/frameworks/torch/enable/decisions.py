@@ -94,7 +94,7 @@ class Decision:
         self.calls = self.stock_calls = self.missed = 0
         """How many ran here, how many PyTorch computed, and how many the compiled launcher did not know."""
         self.counted_by = self
-        """Decision that has the count of its calls: see `Decisions.keep`."""
+        """Decision that counts its calls, itself or another: see `Decisions.keep`."""
 
     @property
     def row(self) -> tuple[str, str]:
