@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = [path for pattern in ("*.md", "docs/*.md", "docs/worklog/*.md") for path in ROOT.glob(pattern)]
+PAGES = [path for pattern in ("*.md", "docs/*.md", "docs/tools/*.md", "docs/worklog/*.md") for path in ROOT.glob(pattern)]
 
 
 def words(page):
