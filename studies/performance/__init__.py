@@ -1,1 +1,1 @@
-"""docs/performance.md, and the tables of README.md, docs/emulator.md, docs/counters.md and docs/tools.md."""
+"""Pages of results: docs/results.md, records.md, how-measured.md, lab-notebook.md, worklog/measured.md; and tables of other pages."""
