@@ -35,12 +35,9 @@ from tilewright.tools.report.ratios import baseline_speed, quotient
 from tilewright.tools.report.tables import bench_table
 from tilewright.tools.report.verified import count, course_table
 
-PAGES = (
-    Path("README.md"),
-    *(Path("docs", f"{name}.md") for name in ("results", "records", "how-measured", "lab-notebook", "emulator", "counters")),
-    Path("docs/tools/bench.md"),
-    Path("docs/worklog/measured.md"),
-)
+_RESULTS = ("results", "records", "how-measured", "lab-notebook", "worklog/measured")
+_OTHERS = ("emulator", "counters", "tools/bench")
+PAGES = (Path("README.md"), *(Path("docs", f"{name}.md") for name in (*_RESULTS, *_OTHERS)))
 PLOT = Path("docs/ladder.svg")
 TENSOR_CORE_PLOT = Path("docs/ladder_tensor_cores.svg")
 HEADLINE = "4096x4096x4096"

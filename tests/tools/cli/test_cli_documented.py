@@ -20,7 +20,8 @@ from tilewright.tools.cli import bench, check, main, tune
 ROOT = Path(__file__).parents[3]
 RECORD = "results/h200/best.json"
 OWN_KERNELS = ROOT / "tests/own_kernels"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/tools/*.md"))]
+DOCS = [page for folder in ("docs", "docs/tools") for page in sorted((ROOT / folder).glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 RUNGS = sorted(ROOT.glob("docs/worklog/[0-9]*.md"))
 # Pages of rungs print the same commands: all of one are run, of the others those that mark an exercise with a config.
 WHOLE = [*PAGES, ROOT / "docs/worklog/README.md", ROOT / "docs/worklog/sources.md", RUNGS[0]]
