@@ -36,7 +36,7 @@ def printed():
     for page in PAGES:
         for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
             if language in ("", "sh"):
-                yield from re.findall(r"^(?:\$ )?tilewright (.*)$", block, re.MULTILINE)
+                yield from re.findall(r"^(?:\$ )?tilewright (\w.*)$", block, re.MULTILINE)
     for page in dict.fromkeys((*WHOLE, *RUNGS)):
         words = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
         for code in re.findall(r"`(tilewright [^`]*)`", words):
