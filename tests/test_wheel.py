@@ -166,7 +166,7 @@ def test_when_its_runtime_is_used(installed, copy, tmp_path, why):
     elif why == "does not load":
         library.write_bytes(b"no ELF" + library.read_bytes())
     elif why == "other processor":
-        program = f"from tilewright.runtime import prebuilt; prebuilt.INSTRUCTIONS['none such'] = ''; {program}"
+        program = f"from tilewright.emulator import prebuilt; prebuilt.INSTRUCTIONS['none such'] = ''; {program}"
     script = tmp_path / "compiler"
     script.write_text('#!/bin/sh\ncase "$*" in *-E*) exec g++ "$@";; esac; echo cannot compile >&2; exit 1\n')
     script.chmod(0o755)

@@ -13,7 +13,7 @@ from launcher_products import CONTEXT, SLOTS, STEP  # noqa: E402
 
 import tilewright.torch  # noqa: E402
 from tilewright.api import gpu as on_gpu  # noqa: E402
-from tilewright.api.call import Request  # noqa: E402
+from tilewright.api.request import Request  # noqa: E402
 from tilewright.frameworks.torch.enable import routing, shortcut  # noqa: E402
 from tilewright.runtime.plan import Needs  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402

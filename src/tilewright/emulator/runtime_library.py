@@ -7,8 +7,10 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
+from tilewright.emulator import prebuilt
 from tilewright.emulator.host import cores
-from tilewright.runtime import cache, prebuilt
+from tilewright.runtime import cache
+from tilewright.runtime.digests import digest
 from tilewright.runtime.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.runtime.side_by_side import Workers
 
@@ -55,7 +57,7 @@ def find_runtime() -> Runtime:
 
 @lru_cache
 def _installed(*_texts: str) -> Runtime | None:
-    name = prebuilt.runtime_name()
+    name = prebuilt.runtime_name(digest)
     library = _HERE / f"_runtime{EXTENSION_SUFFIXES[0]}"  # sysconfig says None to a thread while another asks first
     try:
         if name.encode() not in library.read_bytes() or not _has_instructions():

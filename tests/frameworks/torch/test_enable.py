@@ -13,7 +13,7 @@ from products import draw, same  # noqa: E402
 import tilewright.torch  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError  # noqa: E402
 from tilewright.api import front  # noqa: E402
-from tilewright.api.call import Request  # noqa: E402
+from tilewright.api.request import Request  # noqa: E402
 from tilewright.core.errors import LibraryError  # noqa: E402
 from tilewright.frameworks.torch.enable import routing  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
@@ -276,10 +276,10 @@ def asked(monkeypatch):
     found = []
     multiply = front.multiply
 
-    def noted(request, arrays, scalars, options):
+    def noted(request, library, arrays, alpha, beta, options):
         found.append(request.precision)
         assert options == Request(precision=request.precision).key
-        return multiply(request, arrays, scalars, options)
+        return multiply(request, library, arrays, alpha, beta, options)
 
     monkeypatch.setattr(front, "multiply", noted)
     found_by = lambda word: monkeypatch.setattr(routing, "_precision", lambda backend, operator: word)  # noqa: E731

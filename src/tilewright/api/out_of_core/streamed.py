@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tilewright.api import activations
 from tilewright.api.arrays.operand import HOST, Operand, engine_operand
 from tilewright.api.call import Call
+from tilewright.api.gpu import bound_of
 from tilewright.api.out_of_core.tiles import Load, Sizes, Step, Tiling, tiling
-from tilewright.api.planned_call import bound_of
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Scalars

@@ -15,7 +15,8 @@ from jax.interpreters import mlir
 from tilewright.api.arrays.operand import Operand, gpu_operand
 from tilewright.api.call import Call, gpu_engine
 from tilewright.api.formulate import result_shape
-from tilewright.api.planned_call import Bound, bound_of
+from tilewright.api.gpu import bound_of
+from tilewright.api.planned_call import Bound
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Scalars

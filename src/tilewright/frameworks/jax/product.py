@@ -16,8 +16,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 from jax.sharding import NamedSharding, PartitionSpec
 
-from tilewright.api.call import Request
 from tilewright.api.formulate import result_shape
+from tilewright.api.request import Request
 from tilewright.core.errors import ArrayError
 from tilewright.core.problem import Side
 

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tilewright.api.call import Call, Rung, gpu_engine
+from tilewright.api.call import Call, gpu_engine
 from tilewright.api.formulate import size
 from tilewright.api.front import matmul
+from tilewright.api.request import Rung
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ArrayError, TilewrightError
 from tilewright.core.gpus import find_gpu
@@ -51,7 +52,7 @@ def multiply(call: Call, arrays: dict[str, Any], gpus: Sequence[int]) -> Any:
         raise ArrayError(f"devices must have GPU {home}, where a lies, got {', '.join(map(str, gpus))}")
     result = a.new_empty(a.shape[0], b.shape[1], dtype=getattr(torch, call.arithmetic.result)) if out is None else out
     target = result if out is None or _is_dense(out) else torch.empty(out.shape, dtype=out.dtype, device=out.device)
-    added = _dense(c, _by_columns(target)) if call.reads_c else None
+    added = None if call.c is None else _dense(c, _by_columns(target))
     bias = None if bias is None else bias.contiguous()
     operands = _SplitOperands(_dense(a, _by_columns(a)), _dense(b, _by_columns(b)), added, target, bias, call.side)
     if b.shape[1] > a.shape[0]:

@@ -18,11 +18,13 @@ from typing import Any
 import torch
 
 from tilewright.api import front
-from tilewright.api.call import Request, check_batch_invariant, dtype_name, missing_c, scalars_of
+from tilewright.api.arrays.libraries import library_of
+from tilewright.api.call import missing_c
 from tilewright.api.formulate import check_shapes
+from tilewright.api.request import Request, check_batch_invariant, dtype_name, scalars_of
 from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import ArrayError, DtypeError
-from tilewright.core.problem import Arithmetic, Epilogue, Scalars, promise_of
+from tilewright.core.problem import Arithmetic, Epilogue, promise_of
 from tilewright.frameworks.torch import gradients, sharding
 from tilewright.frameworks.torch.arrays import numpy_name
 from tilewright.frameworks.torch.library import (
@@ -95,7 +97,7 @@ def _multiply(*arguments: Any) -> Any:
     a, b, bias, c, alpha, beta, activation, out_dtype, precision, batch_invariant = Arguments(*arguments)
     arrays = {"a": a, "b": b, "c": c, "out": None, "bias": bias}
     request = Request(out_dtype, activation, precision, batch_invariant=batch_invariant)
-    return front.multiply(request.checked(), arrays, Scalars(alpha, beta), request.key)
+    return front.multiply(request, library_of("a", a), arrays, alpha, beta, request.key)
 
 
 def _shape_of(*arguments: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from tilewright.api.call import Request
 from tilewright.api.front import (
     grouped_matmul,
     matmul,
@@ -11,6 +10,7 @@ from tilewright.api.front import (
     scaled_groups_recorded,
 )
 from tilewright.api.prepared import Prepared
+from tilewright.api.request import Request
 
 
 def _recorded(

@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 from tilewright.api.arrays.libraries import library_of
 from tilewright.api.arrays.operand import Operand, gpu_operand
-from tilewright.api.call import Call, Request
-from tilewright.api.planned_call import Bound, bound_of
+from tilewright.api.call import Call
+from tilewright.api.gpu import bound_of
+from tilewright.api.planned_call import Bound
+from tilewright.api.request import Request
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Scalars

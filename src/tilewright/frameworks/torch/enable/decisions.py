@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from tilewright.api.call import Request
 from tilewright.api.formulate import View, formulate
+from tilewright.api.request import Request
 from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import TilewrightError
 from tilewright.core.problem import Arithmetic, Problem, Side

@@ -22,9 +22,10 @@ import torch
 
 from tilewright.api import front
 from tilewright.api import gpu as on_gpu
-from tilewright.api.call import Request, check_batch_invariant
+from tilewright.api.arrays.libraries import library_of
+from tilewright.api.request import PLAIN, Request, check_batch_invariant
 from tilewright.core.errors import LibraryError, ProblemError, TilewrightError
-from tilewright.core.problem import Scalars, promise_of
+from tilewright.core.problem import promise_of
 from tilewright.frameworks.torch.enable.decisions import (
     TF32,
     Decision,
@@ -230,17 +231,13 @@ def _ours(
 
 def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any, asked: Request | None) -> Any:
     """The product of a kind that the compiled launcher does not know."""
-    request = asked or Request()
+    request = asked or PLAIN
     invariant = request.batch_invariant
     if not invariant and arrays["a"].is_cuda and torch.cuda.is_current_stream_capturing():
         return None  # its code may not be loaded yet, which cannot be done into a graph
     decision.miss()
     try:
-        scalars = Scalars.checked(alpha, beta)
-    except ProblemError:
-        return None  # a scalar that is no number
-    try:
-        return front.multiply(request.checked(), arrays, scalars, asked)
+        return front.multiply(request, library_of("a", arrays["a"]), arrays, alpha, beta, asked)
     except TilewrightError as error:
         if invariant:
             raise  # PyTorch's own product would break the promise
