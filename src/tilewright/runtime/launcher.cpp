@@ -21,6 +21,8 @@
 //     calls that need a copy first (an array that no layout describes, a bias with gaps), and kernels that update C in place
 // Sizes of a known kind are planned without reading the call again, except in a capture, where code could not be loaded, and for vectors and
 // batches. Where the result has no elements, the plan has no steps, and is good for every kernel and alpha.
+//
+// A ProductPlan is an option of its own, so it is answered for arrays of the plan's kind alone; on others the Python path says what differs.
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -14,6 +14,10 @@ waits for their values; with alpha = 0 they are not read. Results of float8_e4m3
 Where registers hold two steps' sums and the total (`MADE`), tensor cores need not wait for a promotion: tiles of 64
 rows a warpgroup and at most 128 columns. ptxas lets products of one set run while threads read the other only if no
 value of the two is moved, so each has a name of its own over two steps of a loop. The bits are the same.
+
+Tables of float8 are of an H100; elsewhere the cost model counts float8 as 16 bits at twice the rate. One row or a few
+go to skinny_fp8, skinny's source: threads convert two elements by an instruction and add up in float32, and scales are
+last.
 """
 
 from tilewright.core.dtypes import FLOAT8

@@ -17,6 +17,9 @@ Errors, on the emulator, which adds as tensor cores do:
 Sums begin again with every step, 64 of k, and threads add them up, the smaller products first. More often is slower,
 and less exact where k is large, since each addition by threads rounds.
 
+Tests: tests/kernels/test_split_products.py has inputs of many kinds, test_what_terms_cannot_hold.py values that the
+parts cannot represent.
+
 Source: "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", Henry, Tang and
 Heinecke, 2019, for terms of bfloat16; "Recovering single precision accuracy from Tensor Cores while surpassing the FP32
 theoretical peak performance", Ootomo and Yokota, 2022, for those of float16, and for sums that threads take over.
