@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = [path for pattern in ("*.md", "docs/*.md", "docs/worklog/*.md") for path in ROOT.glob(pattern)]
+FOLDERS = (ROOT, ROOT / "docs", ROOT / "docs/tools", ROOT / "docs/worklog")
+PAGES = [path for folder in FOLDERS for path in folder.glob("*.md")]
 
 
 def words(page):

@@ -1,4 +1,8 @@
-"""Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run."""
+"""Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run.
+
+GCC parses simt.hpp once, to a precompiled header in the cache. Stand-ins replace shared headers whose content is a
+GPU's own, and CUDA's usual ones (cuda_runtime.h, cuda_fp16.h, cuda_bf16.h, mma.h, cooperative_groups.h).
+"""
 
 import contextlib
 import os

@@ -1,4 +1,16 @@
-"""The emulator engine: kernels run on this machine's CPU, from the same sources as on a GPU."""
+"""The emulator engine: kernels run on this machine's CPU, from the same sources as on a GPU.
+
+A source is compiled in one of three builds: fast, which verifies; checked, whose hooks announce every access to an
+observer (the checker, the counters or the trace); counted, in which `float` is a class that counts operations. Sums of
+tensor cores are Hopper's, except those of mma.cuh, which are Ampere's (runtime/tensor_cores.hpp). CUDA's compiler may
+make an FMA of a product and a sum of 16-bit elements, which the emulator does for float alone; quotients and functions
+may differ in the last bit. `printf` writes to the process's standard output; an `assert` that fails ends the launch
+with an error.
+
+A block runs on one thread of the host, its threads as fibers. `__shared__` variables are thread-local variables of that
+thread, filled with a NaN pattern at the start of every block. A barrier that only part of a block reaches, and a launch
+that no GPU would accept, are errors as on a GPU.
+"""
 
 import ctypes
 import math

@@ -1,4 +1,9 @@
-"""The emulator's C++ runtime, a shared library: as it was installed, or else compiled at first use."""
+"""The emulator's C++ runtime, a shared library: as it was installed, or else compiled at first use.
+
+It has a C interface (abi.hpp), so kernels of GCC and of Clang run with one library, whichever of them compiled it. The
+installed one is used if its name, which has a digest of its sources and options, is that of the sources as they are, if
+the processor has its instructions (x86-64-v3: AVX2, FMA), and if it loads. Keys of compiled kernels contain that name.
+"""
 
 import ctypes
 from dataclasses import dataclass, field

@@ -1,5 +1,10 @@
 """Compiled code on disk, shared by the engines: safe under several processes, against damaged entries, and against code
-that others could have written (own_folders.py)."""
+that others could have written (own_folders.py).
+
+The key is made of source, shared headers, options and compiler version. An entry's file name carries a digest of its
+content and appears by renaming, so two processes cannot disturb each other, and a damaged entry is removed and compiled
+again.
+"""
 
 import atexit
 import contextlib

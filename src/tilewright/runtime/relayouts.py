@@ -1,4 +1,9 @@
-"""Copies of A and B: in the order and with the alignment that a kernel wants (`Kernel.relayouts`), or split."""
+"""Copies of A and B: in the order and with the alignment that a kernel wants (`Kernel.relayouts`), or split.
+
+Lines of both copies start at multiples of 16 bytes. Where an operand is not as its kernel wants it, a plan has a first
+step, the kernel `relayout`, which copies one operand or both in one launch. Kernels of parts split them themselves
+(`Kernel.splits`).
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,4 +1,9 @@
-"""Descriptions of tensor maps, for both engines: matrices in memory, and the box of one that is moved at a time."""
+"""Descriptions of tensor maps, for both engines: matrices in memory, and the box of one that is moved at a time.
+
+Maps of this package's kernels have three dimensions, the third being the batch; those of user kernels have one to five.
+A plan's template has all but the address. The driver makes a map of it at the first launch, and the launcher then
+replaces its address (`cuTensorMapReplaceAddress`).
+"""
 
 import math
 from functools import lru_cache

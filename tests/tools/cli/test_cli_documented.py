@@ -20,7 +20,8 @@ from tilewright.tools.cli import bench, check, main, tune
 ROOT = Path(__file__).parents[3]
 RECORD = "results/h200/best.json"
 OWN_KERNELS = ROOT / "tests/own_kernels"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+DOCS = [page for folder in ("docs", "docs/tools") for page in sorted((ROOT / folder).glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 RUNGS = sorted(ROOT.glob("docs/worklog/[0-9]*.md"))
 # Pages of rungs print the same commands: all of one are run, of the others those that mark an exercise with a config.
 WHOLE = [*PAGES, ROOT / "docs/worklog/README.md", ROOT / "docs/worklog/sources.md", RUNGS[0]]
@@ -35,7 +36,7 @@ def printed():
     for page in PAGES:
         for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
             if language in ("", "sh"):
-                yield from re.findall(r"^(?:\$ )?tilewright (.*)$", block, re.MULTILINE)
+                yield from re.findall(r"^(?:\$ )?tilewright (\w.*)$", block, re.MULTILINE)
     for page in dict.fromkeys((*WHOLE, *RUNGS)):
         words = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
         for code in re.findall(r"`(tilewright [^`]*)`", words):

@@ -9,7 +9,7 @@ from tilewright.core.errors import RecordsError
 from tilewright.tools.report import ratios
 
 WORKLOG = (*(f"docs/worklog/{n:02}_*.md" for n in range(1, 24)), "docs/worklog/sources.md")
-PAGES = ("README.md", "docs/performance.md", "docs/tuning.md", *WORKLOG)
+PAGES = ("README.md", "docs/results.md", "docs/records.md", "docs/tuning.md", "docs/worklog/measured.md", *WORKLOG)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,11 @@
-"""How the product runs: on a GPU as a call of the XLA handler with a plan, elsewhere as XLA's own product."""
+"""How the product runs: on a GPU as a call of the XLA handler with a plan, elsewhere as XLA's own product.
+
+Plans are made when JAX lowers a program; addresses are not needed, since XLA's buffers begin at multiples of 16 bytes.
+The program names a plan by text: kernel, problem and a digest, the same in every process, so that XLA may cache
+programs on disk: a process that loads one from there has lowered it, and so has made the plan. Workspace, copies of
+operands and counters are one more result of the call: XLA allocates it with everything else, so calls that run at the
+same time share nothing.
+"""
 
 import warnings
 from collections.abc import Callable, Sequence

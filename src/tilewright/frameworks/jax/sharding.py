@@ -6,6 +6,11 @@
 
 Inside `jax.shard_map` arrays are parts already. Elsewhere XLA asks while it partitions a program, and moves what lies
 otherwise first. A factor that is a transpose is given as it lies, so its dimensions may come in another order.
+
+For several GPUs a program is lowered before it is known what each of them multiplies. So the primitive becomes a call
+that XLA's partitioner asks about (`jax.experimental.custom_partitioning`): a rule in letters spreads shardings over the
+program, and a function says what each device does, which is lowered then, for the sizes of one device, to a second
+primitive.
 """
 
 import math

@@ -76,7 +76,7 @@ class Arguments(NamedTuple):
 
     @property
     def request(self) -> Request:
-        """Options of the product, as a request."""
+        """The options of the call."""
         return Request(self.out_dtype, self.activation, self.precision, batch_invariant=self.batch_invariant)
 
 

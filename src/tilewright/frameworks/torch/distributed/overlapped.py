@@ -2,6 +2,11 @@
 
 A call of a known kind makes its results, and has the exchange start the kind's steps. For the first of a kind these are
 worked out (sequences.py), and the exchange prepares them.
+
+What goes wrong on the host does so before anything is started: products are planned, and memory is allocated, first. If
+the driver refuses a step in the middle, this GPU accepts no more such calls, and the other ranks' timeouts name this
+rank. The host starts at most 16 calls ahead, so that it is not caught in a full queue of the driver. Tests simulate the
+streams of all ranks as a partial order: no memory is used by two steps that nothing orders, unless both read it.
 """
 
 from collections.abc import Callable, Hashable
