@@ -42,15 +42,15 @@ class Scale(NamedTuple):
 
     device: str = "cuda"
     used_bytes: Callable[[], int] = _gpu_bytes
-    """Memory of the device that is in use, ..."""
+    """Function that returns the memory of the device in use; another process must be able to import it."""
     peak_bytes: Callable[[], int] = torch.cuda.max_memory_allocated
-    """... and the most that PyTorch's allocator had given out: functions that another process can import."""
+    """Function that returns the most that PyTorch's allocator had given out, to be imported likewise."""
     calls: tuple[int, ...] = (64, 256, 1024)
     """Sizes of the squares that are compiled."""
     tokens: tuple[int, ...] = (1024, 2048, 4096, 8192)
-    """Rows of a linear layer's input, ..."""
+    """Rows of a linear layer's input."""
     features: int = 4096
-    """... and its columns, and those of the result."""
+    """Columns of a linear layer's input, and of its result."""
     sizes: Sizes = Sizes()
     short: int = 32
     """Tokens of the short sequence."""

@@ -40,9 +40,9 @@ class Scale(NamedTuple):
     device: str = "cuda"
     shapes: tuple[SuiteProblem, ...] = _SHAPES
     side: int = 1024
-    """Rows and columns of results of hostile inputs, ..."""
+    """Rows and columns of results of adversarial inputs."""
     depths: tuple[int, ...] = (64, 200, 1024, 4096)
-    """... and their k."""
+    """Sizes along k of adversarial inputs."""
 
 
 H200 = Scale()

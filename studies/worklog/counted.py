@@ -36,15 +36,15 @@ class Counted(Facts):
     ffma: int | None
     """Multiply-adds of threads; None for kernels that compute in tensor cores."""
     least_bytes: int
-    """That must be moved from and to DRAM."""
+    """Bytes that must be moved from and to DRAM."""
     requested_bytes: int
-    """Asked of global memory by all requests: whole sectors, and the copy engine's tiles."""
+    """Bytes asked of global memory by all requests: whole sectors, and the copy engine's tiles."""
     registers: int
     """Registers of a thread."""
     shared_bytes: int
     """Bytes of shared memory of a block."""
     warps: int
-    """That a multiprocessor holds."""
+    """Warps that a multiprocessor holds."""
     times_us: dict[str, float]
     """The least that the launch takes for its arithmetic, and at each level of memory (see `roofline`)."""
     loop: dict[str, int]

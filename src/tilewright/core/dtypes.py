@@ -12,7 +12,7 @@ class ElementType(NamedTuple):
     cpp: str
     """Its name in CUDA C++."""
     map_type: str
-    """That of a tensor map, without the `CU_TENSOR_MAP_DATA_TYPE_` of the driver's CUtensorMapDataType."""
+    """Type in a tensor map: the driver's CUtensorMapDataType, without `CU_TENSOR_MAP_DATA_TYPE_`."""
     cuda_type: int
     """Number in the enum cudaDataType: CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF, CUDA_R_8F_E4M3 or CUDA_R_8F_E5M2."""
     mantissa: int

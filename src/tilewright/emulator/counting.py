@@ -48,7 +48,7 @@ class Site(NamedTuple):
     bytes: int
     """Bytes of one thread's access, or of a word that a product reads."""
     accesses: int
-    """By threads, or words of products."""
+    """Accesses of single threads, or words that products read."""
     sectors: int
     """Sectors of 32 bytes, of global memory."""
     reading: int
@@ -67,9 +67,9 @@ class MemoryCounts(NamedTuple):
     sites: tuple[Site, ...]
     blocks: int
     tile_bytes: int
-    """Loaded by tensor maps, a tile that several blocks of a cluster get, once; and stored, inside of the matrix."""
+    """Bytes that tensor maps load and store inside of matrices; a tile for several blocks of a cluster counts once."""
     tile_shared_bytes: int
-    """Loads' writes of shared memory: such a tile, by each of the blocks."""
+    """Bytes that these loads write to shared memory: a tile counts for each block that gets it."""
     tiles: int
     fragments: int
     """Accesses of whole matrix fragments in shared memory, which are counted as pieces of 16 bytes a lane."""

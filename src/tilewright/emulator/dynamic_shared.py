@@ -42,15 +42,15 @@ class _Declaration(NamedTuple):
 
 @dataclass
 class Function:
-    """One that is in no other function."""
+    """A function that is in no other function."""
 
     head: str
     """Text before the function's body, back to the last statement."""
     begin: int
-    """Behind its opening brace."""
+    """Offset behind its opening brace."""
     end: int = 0
     declared: set[str] = field(default_factory=set)
-    """In its body."""
+    """Names that its body declares."""
 
 
 @lru_cache(maxsize=8)

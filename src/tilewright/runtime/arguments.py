@@ -236,7 +236,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _with_gaps(members: Sequence[_Member], size: int) -> struct.Struct:
-    """These members alone, of parameters of this size in bytes."""
+    """Struct of these members alone, in parameters of this size in bytes."""
     end, layout = 0, "="
     for offset, kind, _ in members:
         layout += f"{offset - end}x{_CODES.get(kind, kind)}"

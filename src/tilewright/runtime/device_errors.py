@@ -15,7 +15,7 @@ from tilewright.kernels.takes import Variant
 from tilewright.runtime.included import included
 
 _ARCHITECTURE = "sm_90a"
-"""That the emulator's kernels are compiled for: see __CUDA_ARCH__ in simt.hpp."""
+"""Architecture that the emulator's kernels are compiled for: see __CUDA_ARCH__ in simt.hpp."""
 
 _DIAGNOSTIC = re.compile(r"^(\S.*?)\((\d+)\): (catastrophic error|error|warning|remark|note)\b", re.MULTILINE)
 _HOST_FUNCTION = "is considered a host function"

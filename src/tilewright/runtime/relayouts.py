@@ -248,7 +248,7 @@ _arithmetic = lru_cache(Arithmetic)
 
 @lru_cache
 def _config(terms: int, scaled: bool, item_bytes: int) -> Config:
-    """That `relayout` splits by, or copies elements of this size."""
+    """Config with which `relayout` splits, or copies elements of this size."""
     if scaled:
         return _KERNEL.config({"TERMS": terms, "SCALED": 1, "SIDE": SCALED_K})
     return _KERNEL.config({"TERMS": terms, "SIDE": 128} if item_bytes == 1 else {"TERMS": terms})

@@ -23,7 +23,7 @@ _OF_NAME = re.compile(r"[\w.:$]*")
 _LABEL = re.compile(r"(?<!:):(?!:)")
 """End of a label."""
 _NUMBERS = tuple(map(str, (*range(17), *range(24, 257, 8))))
-"""That names of instructions have: sizes, counts, columns of a product."""
+"""Numbers that names of instructions have: sizes, counts, columns of a product."""
 _MARK = re.compile(r"simt_made_(\d+)_")
 """Name that stands for an operand within a name."""
 _MOST = 4096

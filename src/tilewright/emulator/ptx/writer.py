@@ -97,13 +97,13 @@ class Writer:
         self.modifiers = [one for one in self.modifiers if one not in names and not one.startswith("L1::")]
 
     def types(self) -> list[str]:
-        """Its types, in their order."""
+        """Types of the instruction, in their order."""
         found = [one for one in self.modifiers if one in TYPES]
         self.modifiers = [one for one in self.modifiers if one not in TYPES]
         return found
 
     def done(self, least: int, most: int = 0) -> None:
-        """That all modifiers are understood, and there are this many operands."""
+        """Raise UnknownError unless all modifiers are understood, and there are this many operands."""
         if self.modifiers:
             raise self.unknown(f"(its .{self.modifiers[0]})")
         if not least <= len(self.operands) <= max(least, most):

@@ -93,7 +93,7 @@ def _shape(a: Any, b: Any, *bias: Any, kind: ProductKind) -> Any:
 
 
 def _sharding(a: Any, b: Any) -> NamedSharding:
-    """That of the result, as far as the types of arrays have one: along axes of a mesh that are explicit.
+    """Sharding of the result, as far as the types of arrays have one: along axes of a mesh that are explicit.
 
     Raises:
         ArrayError: no result follows from how the factors are sharded.

@@ -25,7 +25,7 @@ _MOST_SETS = 4096  # of operands; reached only where one set is smaller than 30 
 
 
 OnStep = Callable[[str, int, int], None]
-"""Told what is going on, how many steps of it are done, and how many there are."""
+"""Called with the work in progress, the number of its steps that are done, and the number of all."""
 
 
 class OperandSet(NamedTuple):

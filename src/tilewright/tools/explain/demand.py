@@ -145,7 +145,7 @@ def _read(one: Instruction) -> set[int]:
 
 
 def _registers(one: Instruction) -> int:
-    """That a load writes or a store reads."""
+    """Number of registers that a load writes or a store reads."""
     return 4 if "128" in one.modifiers else 2 if "64" in one.modifiers else 1
 
 

@@ -289,7 +289,7 @@ def banks_words(binds: str, traffic: Traffic) -> str:
 
 
 def idle_words(gpu: Gpu, blocks: int) -> list[str]:
-    """That a launch of so few blocks leaves multiprocessors without work, where it does."""
+    """Sentence on the multiprocessors that a launch of so few blocks leaves without work; none if there are none."""
     idle = gpu.multiprocessors - blocks
     if idle <= 0:
         return []

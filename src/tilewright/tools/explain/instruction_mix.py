@@ -68,7 +68,7 @@ class WarpgroupProducts(NamedTuple):
 
     instructions: int
     groups: int
-    """That the instructions make, each of which is waited for as a whole."""
+    """Groups of the instructions, each of which is waited for as a whole."""
     waits: tuple[int, ...]
     """How many groups may still be under way after each wait, in the order of the code."""
 

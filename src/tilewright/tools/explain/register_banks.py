@@ -26,7 +26,7 @@ class BankReads(NamedTuple):
     multiply_adds: int
     """FFMA instructions."""
     cycles: int
-    """That they take a scheduler at least, were there nothing else to issue."""
+    """Cycles that they take a scheduler at least, if nothing else is issued."""
 
     @property
     def rate(self) -> float:

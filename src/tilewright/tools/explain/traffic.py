@@ -47,13 +47,13 @@ class Group:
     sectors: int = 0
     """Sectors of 32 bytes, where it goes to global memory."""
     wavefronts: int = 0
-    """Where it goes to shared memory."""
+    """Wavefronts, where it goes to shared memory."""
     bank_conflicts: int = 0
     """Wavefronts that would not be there if the lanes' words lay in distinct banks."""
     accesses: int = 0
-    """By single threads, as the source makes them."""
+    """Accesses of single threads, as the source makes them."""
     bytes: int = 0
-    """That the threads asked for."""
+    """Bytes that the threads asked for."""
     reading: int = 0
     """Requests of asynchronous copies that read anything; the others write zeros."""
     lines: int = field(default=0, compare=False)

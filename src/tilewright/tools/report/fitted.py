@@ -32,7 +32,7 @@ class Column(NamedTuple):
     justify: Literal["left", "right"] = "left"
     style: str = ""
     wraps: _Behind = ""
-    """Behind what the lines of a cell may be broken."""
+    """Text behind which the lines of a cell may be broken."""
     spare: bool = False
     """Whether the column is left out where not all cells have room in one line."""
 

@@ -62,7 +62,7 @@ class SearchProgress:
 
 
 OnTrial = Callable[[SearchProgress, Trial], None]
-"""Told of every trial as it ends."""
+"""Called with every trial as it ends."""
 
 
 class Search:

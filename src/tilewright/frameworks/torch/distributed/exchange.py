@@ -44,7 +44,7 @@ from tilewright.runtime import sequence
 from tilewright.runtime.sequence import ABSOLUTE, Place
 
 _COUNTERS_BYTES = 4096
-"""Before the two halves: a counter for each lane of each rank."""
+"""Bytes of the counters before the two halves: one for each lane of each rank."""
 
 _MULTICAST = "TORCH_SYMM_MEM_DISABLE_MULTICAST"
 

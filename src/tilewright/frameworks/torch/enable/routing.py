@@ -114,7 +114,7 @@ class Routes:
 
 
 _Decided = Callable[[Decision], None]
-"""Told last of a call that it was left to PyTorch, or that the compiled launcher knew it."""
+"""Called once a call's route is known: PyTorch's kernel, or the compiled launcher."""
 
 
 def _decided_by(module: ShortcutModule | None) -> _Decided:

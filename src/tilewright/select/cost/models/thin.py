@@ -32,9 +32,9 @@ _COPY_LATENCY = 1780.0
 _START = 11000.0
 """Cycles of a block before its first step and after its last one."""
 _STORED = 0.2
-"""Cycles of a multiprocessor for each result: through shared memory, ..."""
+"""Cycles of a multiprocessor to store a result through shared memory."""
 _EXCHANGED = 0.2
-"""... and from one block of a cluster to another."""
+"""Cycles of a multiprocessor to move a sum from one block of a cluster to another."""
 
 
 def footprint(asked: Asked, family: Thin) -> Footprint:

@@ -69,11 +69,11 @@ overlap hide them."""
 _CLUSTER_START = 380.0
 """Cycles that the blocks of a cluster wait for each other, before and after."""
 _STORED_RUN = 0.71
-"""Cycles of a multiprocessor to store a run of D, ..."""
+"""Cycles of a multiprocessor to store a run of D, besides `_STORED` for each element."""
 _STORED = 0.17
-"""... and for each of its elements, whatever their type."""
+"""Cycles of a multiprocessor to store an element of D, whatever its type."""
 _CHECKED = 2.1
-"""How many times longer the latter takes where each run is checked against the ends of D."""
+"""Factor of `_STORED` where each run is checked against the ends of D."""
 _ENDS = 7
 """Elements at both ends of a tile's row that are stored one by one, in the mean of rows that start anywhere. This is
 counted: no such store has been timed."""
