@@ -25,7 +25,7 @@ SHAPES = 100
 """Shapes that are timed."""
 
 LOADING = 300
-"""Shapes that come first, untimed."""
+"""Calls before the timed ones, which load the code that all calls need."""
 
 _SPARE_BYTES = 2**30
 """Memory that PyTorch has to spare: more than operands, result and copies of a product take."""
