@@ -11,8 +11,6 @@
 //   copies        | 0 | 1 |   2   |   3   |   4   | ...     STAGES = 3
 //   multiply          |   |   0   |   1   |   2   | ...
 //
-// What a step multiplies, and where sums of tensor cores begin anew, says warp_products.cuh.
-//
 //     gemm_mma                     float16, bfloat16, in either order: ldmatrix transposes what lies across k
 //     gemm_mma_tf32                float32 rounded to TF32, along k; threads round in registers, to nearest, ties away from
 //                                  zero, the only way that Ampere has
@@ -30,6 +28,8 @@
 // wgmma; gemm_mma_tf32 not on GeForce GPUs, whose tensor cores add up in float32 at half the rate. Parts are picked for large
 // products on an A100, whose tensor cores make 16 bfloat16 products in the time of a float32 one, and by little on a B200; with
 // a weaker precision on an RTX A6000, an L4 and an L40S, which make 4. GeForce GPUs make 2, and get none.
+//
+// What a step multiplies, and where sums of tensor cores begin anew, says warp_products.cuh.
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 

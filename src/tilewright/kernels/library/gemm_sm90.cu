@@ -8,14 +8,6 @@
 //     A and B: TERMS tiles each, of lines of 128 bytes along k or of blocks of such lines across 64 k (swizzled_tile.cuh)
 //     instead of stages: what splits factors, before; SPLITS' sums and tiles in float32, after
 //
-//   PINGPONG 0: the consumers share a tile, each with an equal part of its rows.
-//     producer       | tile 0: load 0 .. 7          | tile 1: load 0 .. 3, wait for empty | load 4 ..   | ...
-//     tensor cores       | multiply 0 .. 7              |               | multiply 0 .. 7               | ...
-//     consumers          | wait for full, start, arrive at empty ...    | store tile 0    | ...           | ...
-//   PINGPONG 1: each of two has tiles of its own, and one stores while the other multiplies (consumers.cuh).
-//   CLUSTER, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
-//   SPLITS: this many share the k of a tile (cluster_sums.cuh). TERMS: what these cannot hold comes last (float32_warpgroups.cuh).
-//
 // Parameters are ways to use one loop:
 //
 //     PINGPONG           each consumer computes tiles of its own; one stores while the other multiplies. Most problems with
@@ -35,6 +27,14 @@
 // of 64 columns, the last of which is loaded whole where BN is no multiple of 64 (of 32, where BN is a multiple of that alone).
 // An operand with fewer lines along k than its tile has is loaded in boxes of its lines alone, in eights, and stages wait for
 // these bytes; where blocks load for each other, boxes are whole.
+//
+//   PINGPONG 0: the consumers share a tile, each with an equal part of its rows.
+//     producer       | tile 0: load 0 .. 7          | tile 1: load 0 .. 3, wait for empty | load 4 ..   | ...
+//     tensor cores       | multiply 0 .. 7              |               | multiply 0 .. 7               | ...
+//     consumers          | wait for full, start, arrive at empty ...    | store tile 0    | ...           | ...
+//   PINGPONG 1: each of two has tiles of its own, and one stores while the other multiplies (consumers.cuh).
+//   CLUSTER, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
+//   SPLITS: this many share the k of a tile (cluster_sums.cuh). TERMS: what these cannot hold comes last (float32_warpgroups.cuh).
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
