@@ -14,7 +14,7 @@ def words(page):
 
 
 def anchors(page):
-    """What links to its headings end in."""
+    """Ends of links to a page's headings."""
     heads = re.findall(r"^#+ (.*)$", words(page), re.MULTILINE)
     plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head) for head in heads)
     return {re.sub(r"[^\w\- ]", "", head).lower().replace(" ", "-") for head in plain}

@@ -30,7 +30,7 @@ from tilewright.kernels import KERNELS, recorded
 from tilewright.tools.bench.records import Record, Result, Run
 from tilewright.tools.bench.suites import shapes
 from tilewright.tools.report import course
-from tilewright.tools.report.calls import CAPTION, FORMS, HEADS, Row, rows
+from tilewright.tools.report.calls import CAPTION, FORMS, HEADS, CallRow, rows
 from tilewright.tools.report.ratios import baseline_speed, quotient
 from tilewright.tools.report.tables import bench_table
 from tilewright.tools.report.verified import count, course_table
@@ -47,10 +47,10 @@ GUARDED = "4092x4092x4092"
 _TEMPLATE = "performance/page.md.j2"
 
 FEWEST_RUNS = 3
-"""Of a problem, for the spread of cuBLAS's speed to be listed."""
+"""Runs of a problem from which on the spread of cuBLAS's speed is listed."""
 
 Speeds = Mapping[tuple[str, str], Sequence[float]]
-"""Of cuBLAS, in GFLOP/s, one a run: by sizes and what it computed in."""
+"""Speeds of cuBLAS in GFLOP/s, one a run: by sizes and arithmetic."""
 
 
 def write() -> None:
@@ -116,7 +116,7 @@ def chart(results: Run, drawn: Measurements) -> str:
 
 
 def own(of: Sequence[Run]) -> list[Record]:
-    """Of each rung, the records of the first run that has it: a later one has it for others to be compared with."""
+    """Records of each rung from the first run that has it: a later run has it for others to be compared with."""
     first: dict[str, Run] = {}
     for run in of:
         for record in run.records:
@@ -142,13 +142,13 @@ def headline(records: Sequence[Record], of: Sequence[Run] = ()) -> str:
 
 
 def terminal(records: Sequence[Record]) -> str:
-    """What `tilewright bench` prints of these records, as a block of text."""
+    """Output of `tilewright bench` for these records, as a block of text."""
     groups = groupby(records, key=lambda record: (record.shape, record.case))
     return printed(bench_table(list(group)) for _, group in groups)
 
 
 def verified(results: Sequence[Result]) -> str:
-    """What `tilewright bench` prints of the course without a GPU, and how many kernels there are besides."""
+    """Output of `tilewright bench` of the course without a GPU, and the number of further kernels."""
     shown = printed([course_table(results, course.measured()), "", count(results)])
     in_table = {one.kernel for one in results}
     kernels = [kernel for kernel in KERNELS if not kernel.rung or kernel.name in in_table]
@@ -156,7 +156,7 @@ def verified(results: Sequence[Result]) -> str:
 
 
 def printed(parts: Iterable[RenderableType]) -> str:
-    """What a terminal of 100 columns shows, as a block of text."""
+    """Text on a terminal of 100 columns, as a block of text."""
     console = Console(width=100, record=True, file=io.StringIO())
     for part in parts:
         console.print(part, highlight=False)
@@ -235,7 +235,7 @@ def calls(runs: Sequence[Run]) -> str:
     found = [row for run in runs for row in rows(run.records)]
     if not found:
         return ""
-    by_case: dict[tuple[str, str], list[Row]] = {}
+    by_case: dict[tuple[str, str], list[CallRow]] = {}
     for row in found:
         by_case.setdefault((row.record.case, row.form), []).append(row)
     given: dict[str, Any] = {"runs": runs, "rows": found, "cases": by_case.values(), "caption": CAPTION}
@@ -249,7 +249,7 @@ def each_call(runs: Sequence[Run]) -> str:
     return block(_TEMPLATE, "each_call", runs=runs, row_major=shown, heads=HEADS, form=FORMS[0]) if shown else ""
 
 
-def _slowest(found: Sequence[Row]) -> Row:
+def _slowest(found: Sequence[CallRow]) -> CallRow:
     """Where a call is slowest by wall time, next to the framework's."""
     return min(found, key=lambda row: row.wall[1] / row.wall[0])
 

@@ -145,7 +145,7 @@ def test_a_rung_that_a_later_run_has_for_comparison_is_that_of_its_own_run(recor
 
 
 def labels(svg):
-    """What the curves of a chart are called."""
+    """Names of the curves of a chart."""
     found = re.findall(r">([^<>]+)</text>", svg)
     return [text for text in found if re.match(r"\d+ \w|cuBLAS|what matmul", text)]
 

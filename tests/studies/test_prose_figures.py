@@ -1,4 +1,4 @@
-"""What is measured is never typed: figures with units in words written by hand are constants of the code."""
+"""Measured values are never typed: figures with units in words written by hand are constants of the code."""
 
 import re
 from pathlib import Path

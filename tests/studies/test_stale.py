@@ -33,7 +33,7 @@ TABLES = {
     "worklog: orders": lambda: sources.orders_of_factors(facts()),
     "worklog: a rung that was picked": lambda: facts().measured("skinny", "-"),
 }
-"""What makes each table of what `matmul` picked."""
+"""Functions that make each table of the picks of `matmul`."""
 
 
 def rows(text):

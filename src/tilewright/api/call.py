@@ -54,7 +54,7 @@ class Call(NamedTuple):
     bias: Operand | None
     scalars: Scalars
     prepared: Prepared | None = None
-    """What keeps copies of b."""
+    """Prepared b, which caches copies of b."""
     scale_a: Operand | None = None
     scale_b: Operand | None = None
     offsets: Operand | None = None
@@ -128,7 +128,7 @@ class Call(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """Of the result."""
+        """Shape of the result."""
         if self.offsets is not None:
             return self.a.shape[0], self.b.shape[2]
         return result_shape(self.a.shape, self.b.shape)[1]
@@ -141,7 +141,7 @@ class Call(NamedTuple):
 
     @property
     def scales(self) -> list[Operand]:
-        """Those that there are."""
+        """Scales that are given."""
         return [operand for operand in (self.scale_a, self.scale_b) if operand is not None]
 
     @property
@@ -158,7 +158,7 @@ class Call(NamedTuple):
 
     @property
     def side(self) -> Side | None:
-        """Of the result, that the bias belongs to."""
+        """Side of the result that the bias belongs to."""
         if self.bias is None:
             return None
         rows = self.a.shape[-2] if len(self.a.shape) > 1 else 1
@@ -284,7 +284,7 @@ def _check_ends(ends: NDArray[np.int32], rows: int) -> None:
 
 
 def _of_groups(request: Request, dtype: str) -> Request:
-    """What is asked of a grouped product, checked, with the kernel for factors of this type where a config is named."""
+    """Request of a grouped product, checked, with the kernel for factors of this type where a config is named."""
     if request.config is None:
         return request.checked()
     asked = request._replace(kernel=kernel_for(dtype)).checked()
@@ -337,7 +337,7 @@ def _check_scale(operand: Operand, a: Operand, b: Operand, *, grouped: bool) -> 
 
 
 def missing_c(beta: float) -> ArrayError:
-    """What is wrong where beta is not 0 and there is no c."""
+    """Error for a beta that is not 0 without a c."""
     return ArrayError(f"c must be given where beta is not 0, got beta={beta}; it may be the same array as out")
 
 
@@ -401,7 +401,7 @@ _KINDS: tuple[tuple[int, str, Callable[[Any], str]], ...] = (
 
 
 def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
-    """What differs between two signatures, the first difference in words."""
+    """First difference between two signatures, in words."""
     for name, one, other in zip(("a", "b", "c", "out", "bias"), expected, got, strict=False):
         if (one is None) != (other is None):
             before, now = ("with", "without") if other is None else ("without", "with")
@@ -420,5 +420,5 @@ def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
 
 
 def place_name(device: int) -> str:
-    """What messages call a device."""
+    """Name of a device in messages."""
     return "the host" if device == HOST else f"GPU {device}"

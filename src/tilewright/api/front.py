@@ -1,7 +1,8 @@
 """The front door: matmul(), grouped_matmul(), prepare() and plan() on arrays of any library, where the data lies."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from tilewright.api import gpu as on_gpu
 from tilewright.api.arrays.libraries import library_of, read_library
@@ -20,8 +21,11 @@ from tilewright.core.problem import Problem
 from tilewright.kernels.spec import Kernel
 from tilewright.runtime.base import Engine
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 _GROUPED = "grouped"
-"""What the compiled launcher knows grouped products by, next to the element type of the result."""
+"""Word by which the compiled launcher knows grouped products, next to the element type of the result."""
 
 
 def matmul(
@@ -312,32 +316,39 @@ def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
     return Prepared(b, where)
 
 
+def _takes_arguments_of(other: Callable[_P, Any]) -> Callable[[Callable[..., _R]], Callable[_P, _R]]:
+    """Give a function the signature of another, without the arguments that divide a product."""
+    parameters = inspect.signature(other).parameters.values()
+    kept = [one for one in parameters if one.name not in ("devices", "memory_limit")]
+
+    def given(function: Callable[..., _R]) -> Callable[_P, _R]:
+        vars(function)["__signature__"] = inspect.Signature(kept)
+        return function
+
+    return given
+
+
+@_takes_arguments_of(matmul)
 def plan(
     a: Any,
     b: Any,
     *,
     out: Any = None,
-    out_dtype: Any = None,
     c: Any = None,
     alpha: float = 1.0,
     beta: float = 0.0,
     bias: Any = None,
-    activation: str | None = None,
-    precision: str | None = None,
     scale_a: Any = None,
     scale_b: Any = None,
-    fast_accumulate: bool = False,
-    kernel: str | int | Kernel | None = None,
-    config: str | Mapping[str, int] | None = None,
-    engine: str | Engine | None = None,
-    batch_invariant: bool = False,
+    **asked: Any,
 ) -> "ProductPlan":
-    """What `matmul` would do with these arrays, decided and compiled: to look at, and to call again.
+    """Decide and compile the product that `matmul` would run for these arrays: to look at, and to call again.
 
-    Takes the arguments of `matmul`, and raises what it raises. No element of an array is read or written, and the plan
-    keeps no array. Of a prepared b on a GPU the copy is made that the product needs, if no product has needed it yet.
+    Takes the arguments of `matmul` but devices and memory_limit, and raises what it raises. No element of an array is
+    read or written, and the plan keeps no array. Of a prepared b on a GPU the copy is made that the product needs, if
+    no product has needed it yet.
     """
-    request = Request(out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, engine)
+    request = Request.of("plan", asked)
     prepared, b = _prepared(b)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
     call = _read_unrecorded(request, arrays, alpha, beta, prepared)
@@ -394,7 +405,7 @@ def _beyond(
 
 
 def _prepared(b: Any) -> tuple[Prepared | None, Any]:
-    """What keeps copies of b, where it is prepared, and the array."""
+    """Prepared b, whose copies are cached, or None where b is not prepared; and its array."""
     return (b, b.array) if type(b) is Prepared else (None, b)
 
 
@@ -459,7 +470,7 @@ class ProductPlan:
         self._signature = signature
         self._bound = bound
         self._key = object()
-        """What the compiled launcher knows this plan by, so that it answers arrays of this kind alone."""
+        """Key by which the compiled launcher knows this plan, so that it answers arrays of this kind alone."""
 
     def __call__(
         self,
@@ -504,7 +515,7 @@ class ProductPlan:
         return self._bound.plan.problem if self._bound else None
 
     def describe(self) -> str:
-        """What will run and why, a fact a line."""
+        """Text on what will run and why, a fact a line."""
         if self._bound is None:
             return "NumPy's BLAS multiplies: the arrays lie on the host, and this machine has no GPU"
         return self._bound.describe()

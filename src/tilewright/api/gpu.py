@@ -148,7 +148,7 @@ def _has_others(call: Call, bound: Bound) -> bool:
 
 
 def _of_other_sizes(plan: Callable[..., Plan], maker: Maker | None) -> Callable[..., Planned | None]:
-    """The same as the launcher wants it."""
+    """Plan function in the form that the launcher calls."""
 
     def planned(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Planned | None:
         made = plan(m, n, k, lda, ldb, ldc, ldd)

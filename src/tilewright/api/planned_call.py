@@ -155,7 +155,7 @@ def bind(call: Call, without_terms: bool) -> Bound:
 def _picked(
     engine: Engine, rung: Rung | None, problem: Problem, addresses: Addresses, adds_c: bool, kept: str | None = None
 ) -> tuple[Kernel, Config]:
-    """What runs a problem: what the caller named, or the best one known."""
+    """Kernel and config that run a problem: those that the caller named, or the best ones known."""
     if rung is None:
         return select(problem, engine.capability, engine.device_name, addresses, adds_c=adds_c, kept=kept)
     return rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
@@ -189,7 +189,7 @@ def _with_c_in_d(problem: Problem) -> Problem:
 
 
 def _misalignment(form: Formulation, a: Operand, b: Operand, out: Operand | None, c: Operand | None) -> Addresses:
-    """What the addresses of the problem's operands leave when divided by 16; copies and new arrays are aligned."""
+    """Remainders of the addresses of the problem's operands, divided by 16; copies and new arrays are aligned."""
     left = [
         0 if operand is None or operand.argument in form.copied else operand.pointer % VECTOR_BYTES
         for operand in ((b, a, out, c) if form.swapped else (a, b, out, c))

@@ -21,10 +21,10 @@ class Prepared:
 
     def __init__(self, array: Any, engine: Engine) -> None:
         self.array = array
-        """What was prepared. It is kept alive, for kernels that read it as it is."""
+        """Array that was prepared. It is kept alive, for kernels that read it as it is."""
         self.engine = engine
         self.key = object()
-        """What the compiled launcher knows it by."""
+        """Key by which the compiled launcher knows it."""
         self._copies: dict[Hashable, Matrix] = {}
         self._lock = threading.Lock()
 

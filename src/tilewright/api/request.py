@@ -36,6 +36,18 @@ class Request(NamedTuple):
     fast_accumulate: bool = False
     engine: str | Engine | None = None
 
+    @classmethod
+    def of(cls, function: str, asked: Mapping[str, Any]) -> "Request":
+        """The request of a call of a function with these keywords.
+
+        Raises:
+            TypeError: there is no such keyword.
+        """
+        for name in asked:
+            if name not in cls._fields:
+                raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+        return cls(**asked)
+
     @property
     def key(self) -> "Request | None":
         """The key of the compiled launcher for calls with these options: None where nothing is asked."""
@@ -47,7 +59,7 @@ class Request(NamedTuple):
         return None if self.kernel is None else (self.kernel, self.config)
 
     def checked(self) -> "Request":
-        """What a caller asks for, checked.
+        """The request with its options checked.
 
         Raises:
             DtypeError, ProblemError, KernelNotFoundError, ConfigError: there is no such type, precision, kernel or
@@ -109,7 +121,7 @@ def dtype_name(dtype: Any) -> str | None:
 
 
 def _rung(kernel: str | int | Kernel | None, config: str | Mapping[str, int] | None) -> Rung | None:
-    """What a caller asks to be run; None where the choice is left to `select`."""
+    """Kernel and config that a caller asks for; None where the choice is left to `select`."""
     if kernel is None:
         if config is not None:
             raise ConfigError(f"config needs the kernel whose parameters it sets, got config={config!r} and no kernel")

@@ -44,10 +44,10 @@ from tilewright.runtime.relayouts import Copy, Job, numbers, together
 from tilewright.runtime.tensor_maps import TensorLayout
 
 _ALIGNMENT = 256
-"""Of memory, in bytes: what a GPU's allocations have."""
+"""Bytes that addresses of memory are multiples of, as those of a GPU's allocations."""
 
 _MAP = struct.Struct("=Q4q14iQ")
-"""Of the fields of struct TensorMap in abi.hpp."""
+"""Fields of struct TensorMap in abi.hpp."""
 _MARK = 0x70616D726F736E65
 """TensorMap::MARK."""
 
@@ -99,7 +99,7 @@ Watcher = Callable[[LaunchFacts], Watch]
 
 
 class _PlannedLaunch(NamedTuple):
-    """What a step of a plan launches."""
+    """Launch of a step of a plan."""
 
     executable: EmulatorExecutable
     job: Job

@@ -59,7 +59,7 @@ class _LaunchConfig(ctypes.Structure):
 
 
 def describe(layout: TensorLayout) -> bytes:
-    """What a tensor map says but for its address: the driver makes the map where a launch knows that."""
+    """Words of a tensor map without its address: the driver makes the map where a launch knows the address."""
     extents, strides, box = layout.in_all_dimensions()
     return MAP_WORDS.pack(*extents, *strides, *box, *_of_box(layout.box, "tf32" if layout.rounds else layout.dtype))
 

@@ -37,7 +37,7 @@ def loaded(module: str, source: Path, options: Sequence[str] = ()) -> Any:
 
 
 def digest(source: Path) -> str:
-    """What a module is made of, in short, as setup.py has it."""
+    """Digest of the files that a module is made of, as setup.py has it."""
     return digests.digest((source, *digests.HEADERS))
 
 

@@ -51,7 +51,7 @@ def commands():
 
 
 def small(arguments):
-    """The same command with a small problem, with no time to search, and without a GPU."""
+    """Arguments of a documented command, with a small problem, with no time to search, and without a GPU."""
     command, *words = arguments
     sizes = {"--shape": SHAPE, "--suite": "small", "--batch": BATCH}
     words = [sizes.get(before, word) for before, word in zip(["", *words], words, strict=False)]
@@ -71,7 +71,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    every = suites.shapes() | {"small": (suites.Shape(32, 16, 24),)}
+    every = suites.shapes() | {"small": (suites.SuiteProblem(32, 16, 24),)}
     monkeypatch.setattr(suites, "shapes", lambda: every)
     for module in (bench, check, tune):  # where no kernel is named; other tests run all of them
         monkeypatch.setattr(module, "KERNELS", tuple(map(find, ("coalesced", "split_k", "gemm_wmma"))))

@@ -45,7 +45,7 @@ def number(cell):
 
 
 def quotients(heads, row):
-    """Of a row: each printed ratio, and the two printed speeds that it must be the quotient of."""
+    """Each printed ratio of a row, and the two printed speeds that it must be the quotient of."""
     speeds = [place for place, head in enumerate(heads) if "GFLOP/s" in head]
     for place, (head, cell) in enumerate(zip(heads, row, strict=True)):
         if not cell:

@@ -1,4 +1,4 @@
-"""What must be known of an array library to multiply its arrays, besides where their elements lie."""
+"""Facts about an array library that are needed to multiply its arrays, besides where their elements lie."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -167,7 +167,7 @@ class Library(ABC):
 
 
 def type_name(array: Any) -> str:
-    """What messages call an object: 'torch.Tensor', 'list'."""
+    """Name of an object's type in messages: 'torch.Tensor', 'list'."""
     kind = type(array)
     library = kind.__module__.partition(".")[0]
     return kind.__qualname__ if library == "builtins" else f"{library}.{kind.__qualname__}"

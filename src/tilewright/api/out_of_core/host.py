@@ -23,7 +23,7 @@ from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Pointers
 
 _FREE = 0.9
-"""Of the memory that is free, what a product takes at most."""
+"""Share of the free memory that a product takes at most."""
 
 _ROOM = 3
 """A batch is small if this many times as much memory is free: products need some besides."""

@@ -45,7 +45,7 @@ class Jax(Library):
         return sys.modules["jax"].numpy.array(array)
 
     def shown(self, argument: str, array: Any) -> Operand:
-        """What is known of an array that XLA will multiply: its shape and type.
+        """Shape and type of an array that XLA will multiply, as an operand.
 
         Raises:
             DtypeError: the element type is not supported.

@@ -1,4 +1,4 @@
-"""What torch.compile traces in place of matmul() and grouped_matmul()."""
+"""Functions that torch.compile traces in place of matmul() and grouped_matmul()."""
 
 from typing import Any
 
@@ -28,14 +28,12 @@ def _recorded(
         raise prepared_and_recorded()
     arrays = {"a": a, "b": b} | {name: others.pop(name, None) for name in ("c", "out", "bias")}
     scales = [others.pop(name, None) for name in ("scale_a", "scale_b")]
-    for name in others:
-        if name not in Request._fields:
-            raise TypeError(f"matmul() got an unexpected keyword argument {name!r}")
-    if any(scale is not None for scale in scales) or others.get("fast_accumulate", False):
+    request = Request.of("matmul", others)
+    if any(scale is not None for scale in scales) or request.fast_accumulate:
         raise scaled_and_recorded()
     from tilewright.frameworks.torch import op  # noqa: PLC0415 - imports PyTorch, which a caller here has
 
-    return op.matmul(arrays, Request(**others), alpha, beta, devices, memory_limit)
+    return op.matmul(arrays, request, alpha, beta, devices, memory_limit)
 
 
 def _recorded_groups(*operands: Any, **arguments: Any) -> Any:

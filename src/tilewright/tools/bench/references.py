@@ -1,4 +1,4 @@
-"""What a launch should write, by a function in NumPy, and how far what it wrote is from that."""
+"""Expected results of a launch, by a function in NumPy, and the distance of its results from them."""
 
 import importlib.util
 import inspect

@@ -1,5 +1,5 @@
-"""What commands do with source files: options that say how kernels are launched, and those that are no matrix products
-(kernels/source/launches.py)."""
+"""Options of commands for source files, which describe how kernels are launched, and the launches of files whose
+kernels are no matrix products (kernels/source/launches.py)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -88,8 +88,8 @@ class Words:
         return read_launch(place, args, definitions(self.define), **words)
 
     def unit(self, place: str, others: Mapping[str, object]) -> tuple[Unit, int] | None:
-        """Of a source file whose kernel is no matrix product, or of which nothing says how it is launched: what
-        compilers get, and bytes of dynamic shared memory. None of others.
+        """Compilation unit and bytes of dynamic shared memory of a source file whose kernel is no matrix product, or of
+        which nothing says how it is launched. None for others.
 
         Raises:
             ConfigError: the options do not go with the kernel: see `launches`.
@@ -113,7 +113,7 @@ class Words:
 
 
 def launches(names: Sequence[str], words: Words, others: Mapping[str, object]) -> dict[str, Launch]:
-    """Those of the named kernels that are no matrix products.
+    """Launches of the named kernels that are no matrix products, by file.
 
     Args:
         names: of kernels or files.
@@ -134,14 +134,14 @@ def launches(names: Sequence[str], words: Words, others: Mapping[str, object]) -
 
 @dataclass(frozen=True)
 class LaunchOutcome:
-    """What came of one launch."""
+    """Outcome of one launch."""
 
     launch: Launch
     findings: list[Finding]
     compared: list[Compared]
     """With the reference, where there is one and nothing ended the launch."""
     notes: Sequence[Finding] = ()
-    """What is no fault."""
+    """Findings that are no fault."""
 
     @property
     def clean(self) -> bool:
@@ -160,9 +160,8 @@ def check_apart(launch: Launch, deadline: float, tolerance: float | None) -> Lau
 
 
 def answers(function: Callable[..., None], *arguments: Any, count: int, deadline: float) -> Iterator[Any]:
-    """What a function sends by `send_answers` from a process of its own, each for at most this many seconds; last where
-    the process is lost, what became of it: findings that it sent itself, where they name the place, or what was seen
-    from outside."""
+    """Answers that a function sends by `send_answers` from a subprocess, each for at most this many seconds; if the
+    process is lost, last the findings that it sent itself, where they name the place, or what was seen from outside."""
     with Apart(function, *arguments, name="check") as process:
         process.wait_for_start()
         for _ in range(count):
@@ -199,8 +198,7 @@ def _answer(connection: Connection, launch: Launch) -> None:
 
 
 def explain_apart(function: Callable[..., T], *arguments: Any, deadline: float) -> T:
-    """What a function that runs a kernel of anybody returns, in a process of its own: the kernel may end that, or never
-    end itself.
+    """Result of a function that runs a user kernel, in a subprocess: the kernel may end that, or never end itself.
 
     Raises:
         LaunchError: the kernel did so, or it took more than this many seconds.
@@ -230,7 +228,7 @@ def show(outcome: LaunchOutcome, shown: Console) -> None:
 
 
 def verdict(clean: bool) -> tuple[str, str]:
-    """What is said of a kernel, and its style."""
+    """Verdict on a kernel, in a word, and its style."""
     return ("nothing found", "green") if clean else ("faulty", "bold red")
 
 
@@ -280,7 +278,7 @@ def _faults(outcome: LaunchOutcome) -> Iterator[tuple[str, str]]:
 
 
 def facts(outcome: LaunchOutcome) -> dict[str, Any]:
-    """What the JSON file holds of a launch: arguments, geometry, faults, notes, errors against the reference."""
+    """Entry of a launch in the JSON file: arguments, geometry, faults, notes, errors against the reference."""
     launch = outcome.launch
     return {
         **launch_facts(launch),
@@ -316,7 +314,7 @@ def launch_facts(launch: Launch) -> dict[str, Any]:
 
 
 def own_order(layout: str | None, kernel: Kernel) -> str:
-    """The same of a command that takes one kernel and one order."""
+    """Order of the operands for a command that takes one kernel and one order."""
     return own_orders([layout] if layout else None, [kernel])[0] or "NN"
 
 
