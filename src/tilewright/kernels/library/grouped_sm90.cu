@@ -10,12 +10,6 @@
 //   shared memory of a block:
 //     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] |
 //
-// A is read along k: along rows, TMA loads start at multiples of 16 bytes, and groups anywhere, so a column-major A is copied
-// first. Offsets are cut off at 0 and at the rows of A, so no offsets make the kernel read or write outside of its arrays.
-// grouped_fp8 promotes sums every 128 of k, and multiplies them at the end by the scale of their row of A and of their group's
-// column of B (`Scale.step_k` is the distance from one matrix's scales to the next one's). The kernels are not in `KERNELS`, as
-// they compute no product of `matmul`.
-//
 // PINGPONG, CLUSTER and CLUSTER_N are those of gemm_sm90, and so are sums of float8, which begin anew with every step, and their
 // scales, of which each matrix of B has its own. Rows that belong to no group are not stored.
 #include <dependent_launch.cuh>

@@ -15,11 +15,6 @@
 //   K_SLICES n: n consumers have the same columns, and each multiplies one step of n.
 //   SPLITS n: n blocks of a cluster share the k of a tile (tile_sums.cuh).
 //
-// gemm_bf16x6 reads 4 bytes of each element of B, writes 6 of parts, waits for the grid and reads them: for a product that uses
-// each m times, that is most of its time. Here B is read once, with no pass before, no copy, and no wait across the grid. With
-// 128 rows the issue of instructions limits it, most of them for splitting: each block splits A again, and each 64 rows B. Two
-// warpgroups load where one would have no registers to load the next rows ahead.
-//
 // What terms cannot hold (term_range.cuh) the blocks of a tile see while they split, or by its sums. They compute this tile anew in
 // float32.
 #include <cluster.cuh>
