@@ -24,6 +24,19 @@
 //
 //     tensor cores             | all steps of part 0 |                                     | all of part 1 | ...
 //     threads         | load 0 | wait                | load 1, add what was made of part 0 | wait          | ...
+//
+// TF32: wgmma looks at the first 19 bits of an element and cuts off the rest, which errs more than rounding to nearest, always
+// toward zero; so the tensor maps have the element type that the copy engine rounds as it loads (`TensorLayout.rounds`).
+// Triton's tests have it round to nearest, ties to even, and leave infinity and NaN as they are. Subnormals up to 2^-137 become
+// 0. Sums stay in the tensor cores over all of k: on inputs of one sign they drift toward zero. gemm_tf32, gemm_tf32_nn and
+// gemm_tf32_tt add up in the same order, so batch-invariant products may use any.
+//
+// Registers of a step of A are loaded when that step of the stage before is done, while three products are in flight: a thread
+// needs 16 registers for each 64 rows of wgmma. The loads have a predicate that is always true, unknown to ptxas, so that it
+// gives these registers to nothing else before; a test reads the machine code.
+//
+// Parameters of gemm_tf32_nn are those of D^T = B^T A^T: BM counts columns of D, and CLUSTER blocks next to each other. In
+// order TN, gemm_tf32_nn has A copied alone, gemm_tf32_tt B alone. `relayout` does not round, so a cached copy has all bits.
 #pragma once
 
 #include "stage_products.cuh"
