@@ -554,7 +554,7 @@ HAZARDS = {
         "pipeline/stage_barriers.cuh",
         {"full[turn.stage], turn.parity);": "full[turn.stage], turn.parity ^ 1);"},
         "unfinished copy",
-        r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+        r"reads byte \d+ of .* at gemm_sm90.cu:\d+; thread \(256, 0, 0\) .* started a copy to it",
     ),
     "a wait for the wrong phase of empty": (
         "ping-pong",
@@ -566,7 +566,7 @@ HAZARDS = {
     "a stage that is released before its products": (
         "ping-pong",
         "gemm_sm90.cu",
-        {" multiply_stage(": " shared->barriers.release(turn.stage, grid, lane);\n multiply_stage("},
+        {"fence_sums(sums);": "shared->barriers.release(turn.stage, grid, lane);\nfence_sums(sums);"},
         "race",
         r"thread \(256, 0, 0\) .* starts a copy to byte \d+ of .*; the tensor cores of block .* read it",
     ),
@@ -575,7 +575,7 @@ HAZARDS = {
         "gemm_sm90.cu",
         {"(turn, bytes, ": "(turn, bytes / 2, "},
         "unfinished copy",
-        r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+        r"reads byte \d+ of .* at gemm_sm90.cu:\d+; thread \(256, 0, 0\) .* started a copy to it",
     ),
     "more bytes than are loaded": (
         "ping-pong",

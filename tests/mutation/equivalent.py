@@ -26,7 +26,7 @@ NO_BLOCKS = "no kernel that exchanges A and B has scales of blocks, which alone 
 THREADS_STORE = "threads store what the copy engine would"
 BANKS = "lines lie elsewhere in shared memory, for all who store and load there: banks conflict"
 
-BY_ENGINE = "if constexpr (SLOTS > 0 && ALIGNED && sizeof(T) == 2) {"
+BY_ENGINE = "static constexpr bool by_tma = SLOTS > 0 && ALIGNED && sizeof(T) == 2;"
 PLAIN = "if (ALIGNED && COMPUTES_NOTHING<ACTIVATION> && result.beta == 0.0f && result.n % 8 == 0) {"
 SMALL = "small |= inside && !(fabsf(sums[i]) >= least);"
 FIRST_LISTED = "static constexpr unsigned FIRST = 0x7f800000;  // bits, without the sign"
@@ -85,7 +85,7 @@ REASONS = {
     ("epilogue/stored_tiles.cuh", "NaN and infinity", "if (result.beta == 0.0f) {"): FOR_SPEED,
     ("epilogue/warpgroup.cuh", "NaN and infinity", PLAIN): FOR_SPEED,
     ("operands.cuh", "lines and steps", EXCHANGED_SCALES): NO_BLOCKS,
-    ("gemm_sm90.cu", "NaN and infinity", HOLD): FOR_SPEED,
+    ("gemm_sm90_precisions.cu", "NaN and infinity", HOLD): FOR_SPEED,
     ("gemm_mma.cu", "NaN and infinity", WIDE): FOR_SPEED,
     ("pipeline/fragment_tile.cuh", "swizzle width", PLACE): BANKS,
     ("float32_parts/term_range.cuh", "NaN and infinity", FIRST_LISTED): OUT_OF_RANGE,

@@ -15,7 +15,7 @@ RUNGS = (
     "naive", "coalesced", "shared_tiled", "thread_tiled_1d", "thread_tiled_2d", "vectorized", "conflict_free", "padded",
     "warptiled", "double_buffered", "async_copy", "wmma_tf32", "wmma_f16", "wgmma", "wgmma_tma", "specialised",
     "persistent", "clusters", "pingpong", "tma_store", "split", "promoted", "interleaved", "split_k", "skinny",
-    "gemm_mma", "gemm_sm90", "gemm_wmma", "grouped_sm90",
+    "gemm_mma", "gemm_sm90", "gemm_bf16x3", "gemm_wmma", "grouped_sm90",
 )  # fmt: skip
 """Kernels whose sources are mutated, in the order in which they are."""
 
@@ -60,7 +60,7 @@ HEADERS = {
 
 OTHERS = {
     "gemm_mma": ("gemm_mma_fp8", "gemm_mma_bf16x3"),
-    "gemm_sm90": ("gemm_fp8", "gemm_bf16x3"),
+    "gemm_bf16x3": ("gemm_fp8", "gemm_tf32_nn"),
     "grouped_sm90": ("grouped_fp8",),
 }
 """Kernels of the same source that are checked with each mutant too."""

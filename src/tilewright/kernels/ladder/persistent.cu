@@ -8,6 +8,7 @@
 //   tensor cores       | multiply 0 .. 7                |                | multiply 0 .. 7                  | ...
 //   consumers          | wait, start, release ...       | store tile 0   | wait, start, release ...         | ...
 //                                                         (here with 8 steps along k and 4 stages)
+//   wait: for full[stage], which the bytes of the producer's loads complete. release: arrive at empty[stage], 8 warps
 
 #include "epilogue/ladder_wgmma.cuh"
 #include "ptx/dynamic_shared.cuh"

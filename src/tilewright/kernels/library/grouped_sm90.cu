@@ -10,6 +10,11 @@
 //   shared memory of a block:
 //     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] |
 //
+//   producer       | find the next tile by the groups' ends, wait for empty[s], load its steps ... | next tile ...
+//   consumers      | find the same tile | wait for full[s], multiply, arrive at empty[s - 1] ... | store rows of this group | next ...
+//     whose rows are all the next group's    | wait for full[s], arrive at empty[s] ...          |
+//     PINGPONG: wait for read[other] before a tile, arrive at read[own] behind its last step
+//
 // PINGPONG, CLUSTER and CLUSTER_N are those of gemm_sm90, and so are sums of float8, which begin anew with every step, and their
 // scales, of which each matrix of B has its own. Rows that belong to no group are not stored.
 #include "epilogue/warpgroup.cuh"

@@ -8,9 +8,10 @@
 //       float32, BN x BK                    terms, BM x BK
 //     in place of the stages, when all have been read: sums, or what multiplies in float32
 //
-//   copy engine    | B 0 | B 1 | B 2 | ...                          while stages are empty
-//   producers      | A 0: load, split, store | A 1 ...              1 warpgroup, or 2; the first thread asks the copy engine
-//   consumers      | split B 0 | multiply 0, split B 1 | ...        a warpgroup for 64 columns (token_products.cuh)
+//   copy engine    | B 0 | B 1 | B 2 | ...                          as the first thread of the producers asks
+//   producers      | A 0: wait for empty, split, store | A 1 ...    1 warpgroup, or 2; then arrive at full, as the bytes of B do
+//   consumers      | wait for full, split B 0 | multiply 0, arrive at empty, split B 1 | ...
+//                                                                   a warpgroup for 64 columns (token_products.cuh)
 //
 //   K_SLICES n: n consumers have the same columns, and each multiplies one step of n.
 //   SPLITS n: n blocks of a cluster share the k of a tile (tile_sums.cuh).

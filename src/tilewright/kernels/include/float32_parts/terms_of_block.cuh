@@ -1,5 +1,9 @@
-// What a block whose warpgroups multiply terms does with them besides: it splits the factors first, looks at sums as they are
-// stored, stores those anew that are not finite, or computes its tiles in float32 where terms do not hold them.
+// What a block whose warpgroups multiply parts does besides: it splits A and B first, looks at sums as they are stored, stores those
+// anew that are not finite, or computes its tiles in float32 where parts cannot represent them.
+//
+//   producer       | split, wait for all blocks | load stages |                | lost: copy float32 ... (full, empty)         |
+//   consumers      | split, wait for all blocks | multiply    | store and look | lost: multiply float32 ... ; or store what is not finite
+//                    __syncthreads or cluster_meet            __syncthreads
 //
 // What it knows of its threads it reads anew, so that nothing of it takes a register while tensor cores multiply.
 #pragma once

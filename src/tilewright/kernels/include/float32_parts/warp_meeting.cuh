@@ -1,4 +1,4 @@
-// Where some warps of a block meet, and the others do not: a barrier in shared memory at which each arrives once.
+// A barrier in shared memory for some warps of a block: each arrives once and waits for the others.
 #pragma once
 
 #include "ptx/mbarrier.cuh"

@@ -5,6 +5,9 @@
 //   block 1   the same, other k       ->        block 1   of the next                   0 + 1 + 2 + 3
 //   block 2                                     block 2
 //   block 3                                     block 3
+//
+//   consumers of all blocks   | cluster_meet: stages have been read | write sums | cluster_sync | add |
+//   their producers           | cluster_meet                        |            | cluster_sync | return
 #pragma once
 
 #include "ptx/cluster.cuh"
