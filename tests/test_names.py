@@ -10,7 +10,7 @@ import tilewright
 
 SHARED = {
     *("Case", "Copy", "Division", "Group", "Instruction", "Job"),
-    *("Kind", "Launch", "Matrix", "Measured", "Needs", "Number", "Operand"),
+    *("Kind", "Matrix", "Measured", "Needs", "Operand"),
     *("Operands", "Parameter", "Plan", "Point", "Product", "Program"),
     *("Progress", "Record", "Request", "Roofline", "Row", "Sequence", "Shape", "Sizes"),
     *("Source", "Staging", "Step", "Tile", "Work"),

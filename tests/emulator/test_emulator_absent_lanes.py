@@ -4,8 +4,8 @@ import pytest
 
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.launches import check_launch
-from tilewright.kernels.source.launches import read_launch
 from tilewright.kernels.source.products import from_source
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.tools.bench.checking import Case, outcomes
 
 SOURCE = """

@@ -109,7 +109,10 @@ def test_from_python(tmp_path):
     assert tilewright.Kernel.from_source(place, "start", TILE=4).config().TILE == 4
     with pytest.raises(ConfigError, match="does not say how start is launched"):
         tilewright.Kernel.from_source(text, block=8)
-    with pytest.raises(ConfigError, match="tiel=8 is nothing that a tilewright line takes"):
+    with pytest.raises(
+        ConfigError,
+        match=r"tiel=8 is nothing that start takes: there are args, .*, grid, .* and macros of the source in capitals",
+    ):
         tilewright.Kernel.from_source(text, **words, tiel=8)
 
 
@@ -262,8 +265,8 @@ UNREADABLE = {
     "four": (lined("block=(1,2,3,4)"), ConfigError, "block must have one to three numbers"),
     "two": (lined("tile=(1,2)"), ConfigError, "tile must have three numbers"),
     "no word": (lined("hello"), ConfigError, "own.cu:2: a tilewright line must read NAME=VALUE"),
-    "unknown word": (lined("blok=1"), ConfigError, "blok=1 is nothing that a tilewright line takes"),
-    "no number": (lined("BM=a"), ConfigError, "BM=a is nothing that a tilewright line takes"),
+    "unknown word": (lined("blok=1"), ConfigError, "blok=1 is nothing that own takes: .*; did you mean 'block'"),
+    "no number": (lined("BM=a"), ConfigError, "BM=a is nothing that own takes: .*, which are integers, as in BM=64"),
     "layout": (lined("layout=XN"), ConfigError, "layout must be one of"),
     "parameter": (source(f"{PLAIN}, int what"), ConfigError, "nothing says what 'what' is: .*\n// tilewright: args="),
     "args": (lined("args=A,B"), ConfigError, "args must name all 6 parameters of own"),

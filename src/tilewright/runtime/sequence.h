@@ -156,7 +156,7 @@ private:
         Started step = {};
         Reading at = {this, {}}, from = {this, {}};
         unsigned long long stream = 0, count = 0;
-        if (kind == "Launch") {
+        if (kind == "PlanLaunch") {
             if (!read_launch(tuple, stream, step)) return false;
         } else if (kind == "Copy") {
             step.kind = Started::COPY;
@@ -181,7 +181,7 @@ private:
         const char* name;
         PyObject *launches, *addresses;
         step.kind = Started::LAUNCH;
-        if (!PyArg_ParseTuple(tuple, "sKO!O!ff;a Launch", &name, &stream, &PyTuple_Type, &launches, &PyTuple_Type, &addresses,
+        if (!PyArg_ParseTuple(tuple, "sKO!O!ff;a PlanLaunch", &name, &stream, &PyTuple_Type, &launches, &PyTuple_Type, &addresses,
                               &step.scalars[0], &step.scalars[1])) {
             return false;
         }

@@ -27,8 +27,8 @@ class Place(NamedTuple):
     offset: int = 0
 
 
-class Launch(NamedTuple):
-    """The launches of a plan."""
+class PlanLaunch(NamedTuple):
+    """The launches of a plan, one behind the other."""
 
     stream: int
     steps: tuple[Step, ...]
@@ -81,7 +81,7 @@ class Await(NamedTuple):
 _AT_LEAST = 0
 """How a wait compares, as a difference (CU_STREAM_WAIT_VALUE_GEQ)."""
 
-Started = Launch | Copy | Signal | Wait | Record | Await
+Started = PlanLaunch | Copy | Signal | Wait | Record | Await
 
 
 def sequence(
@@ -122,7 +122,7 @@ class FromPython:
 
         def start(step: Started) -> None:
             on = streams[step.stream]
-            if isinstance(step, Launch):
+            if isinstance(step, PlanLaunch):
                 addresses, scalars = {name: address(at) for name, at in step.addresses}, Scalars(step.alpha, step.beta)
                 for one in step.steps:
                     launch(one, dict.fromkeys((slot.source for slot in one.slots), 0) | addresses, scalars, on)

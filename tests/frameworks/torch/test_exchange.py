@@ -25,9 +25,9 @@ from tilewright.frameworks.torch.distributed.sequences import (  # noqa: E402
 )
 from tilewright.runtime import driver, nvrtc  # noqa: E402
 from tilewright.runtime.plan import Memory, Needs, Plan, Slot, Step  # noqa: E402
-from tilewright.runtime.sequence import ABSOLUTE, Launch, Place  # noqa: E402
+from tilewright.runtime.sequence import ABSOLUTE, Place, PlanLaunch  # noqa: E402
 
-CHECK = Launch(0, (Step(0xBAD, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), (Slot(0, "pointer", "A"),)),), ())
+CHECK = PlanLaunch(0, (Step(0xBAD, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), (Slot(0, "pointer", "A"),)),), ())
 
 
 class Engine:
@@ -64,7 +64,7 @@ def test_products_are_planned_as_they_lie():
     sequence = reduce_scatter(0, 2, A, B, 2, True)
     found = started(sequence, engine, A=8)
     products = [step for step in sequence.steps if isinstance(step, Product)]
-    launches = [step for step in found.steps if isinstance(step, Launch)]
+    launches = [step for step in found.steps if isinstance(step, PlanLaunch)]
     assert len(found.steps) == len(sequence.steps) and len(launches) == len(products) + 1
     first, last = (launches.index(one) for one in (launches[0], launches[-2]))
     addresses = dict(launches[first].addresses)
@@ -96,7 +96,7 @@ def test_memory_of_plans_lies_behind_the_sums_and_is_a_streams():
     assert sorted(engine.asked) == [(1, (0, 7, 0)), (2, (0, 7, 0))]
     begins = {}
     for step in found.steps:
-        if isinstance(step, Launch) and step.steps != CHECK.steps:
+        if isinstance(step, PlanLaunch) and step.steps != CHECK.steps:
             addresses = dict(step.addresses)
             begins.setdefault(step.stream, set()).add((addresses["workspace"], addresses["relayout"]))
             assert addresses["tickets"] == Place(ABSOLUTE, 0x70001 if step.stream == MAIN else 0x70002)

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from tilewright.core.errors import ConfigError, KernelNotFoundError, nearest
 from tilewright.kernels.constants import aliases, values_of, whole
@@ -75,34 +74,6 @@ def chosen(file: Path, text: str, name: str) -> Signature:
     return found[name]
 
 
-class Said(NamedTuple):
-    """A kernel of a source, and what its lines and its caller say of it."""
-
-    file: Path
-    text: str
-    signature: Signature
-    words: dict[str, str]
-    template: str
-    """Arguments of its template that are said, as in '16,float>'."""
-
-
-def said_of(file: Path, text: str, entry: str, words: Mapping[str, str] | None = None) -> Said:
-    """What is said of a kernel of a source.
-
-    Args:
-        file, text: the source.
-        entry: the kernel's name, and behind it arguments of its template; '' for the only one.
-        words: what replaces words of the source's lines.
-
-    Raises:
-        KernelNotFoundError, ConfigError: as `chosen` and `words_of`.
-    """
-    name, _, template = entry.partition("<")
-    signature = chosen(file, text, name)
-    said = words_of(file, text, signature.name) | dict(words or {})
-    return Said(file, text, signature, said, template or said.get("entry", "").partition("<")[2])
-
-
 def words_of(file: Path, text: str, name: str) -> dict[str, str]:
     """What the comment lines say: of all kernels, and those with entry=name of this one.
 
@@ -158,11 +129,11 @@ def arguments_of(template: Sequence[str], entry: str) -> dict[str, str]:
 
 
 def typed(signature: Signature, arguments: str, kinds: Mapping[str, str]) -> Signature:
-    """The same with types of the compiler's own for those that a template's arguments or macros name.
+    """A signature with types of the compiler's own for those that a template's arguments or macros name.
 
     Args:
         signature: a kernel's.
-        arguments: of its template, as in '16,float>', or ''.
+        arguments: arguments of its template, as in '16,float>', or ''.
         kinds: what other names stand for.
     """
     of_template = arguments_of(signature.template, f"<{arguments}")

@@ -18,8 +18,8 @@ from tilewright.core.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import BEST
 from tilewright.kernels.config import parse_overrides
-from tilewright.kernels.source.launches import Launch
 from tilewright.kernels.source.lines import Extents
+from tilewright.kernels.source.source_launch import SourceLaunch
 from tilewright.select.cost.occupancy import held
 from tilewright.select.cost.prediction import predict
 from tilewright.select.selector import select
@@ -204,7 +204,7 @@ def _show(one: tables.Explained, sentence: str, out: Console, *words: str | tupl
         remark("note", "dim", note)
 
 
-def _explain_launch(launch: Launch, gpu: Gpu, deadline: float, json_path: Path | None) -> None:
+def _explain_launch(launch: SourceLaunch, gpu: Gpu, deadline: float, json_path: Path | None) -> None:
     """Explain a kernel that is no matrix product."""
     one = launches.explain_apart(explain_launch, launch, gpu, deadline=deadline)
     _show(one, launch_verdict(one), results(json_path), "\n", (launches.arguments(launch), "dim"))

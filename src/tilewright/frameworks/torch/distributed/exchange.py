@@ -183,7 +183,7 @@ class Exchange:
         self._bases: list[tuple[int, ...]] = []
         self._calls = self._signals = 0
         self._ok = torch.ones((), dtype=torch.int32, device=device)
-        self._check = sequence.Launch(SIDE, (failing(engine),), (("A", Place(ABSOLUTE, self._ok.data_ptr())),))
+        self._check = sequence.PlanLaunch(SIDE, (failing(engine),), (("A", Place(ABSOLUTE, self._ok.data_ptr())),))
         """Fails where this call, or one before, is to fail."""
         self._aside = _stream_of_its_own(device)
         self._own = {one: _stream_of_its_own(device) for one in (SIDE, LANE, OTHER_SIDE)}
@@ -251,7 +251,7 @@ class Exchange:
         names = (*(f"counters{rank}" for rank in ranks), *(f"memory{rank}" for rank in ranks), *arrays, "scratch")
         events = [event.cuda_event for event in self._between]
         ready = sequence.sequence(self._engine.context, names, found.steps, tuple(own.values()), events)
-        count = sum(len(step.steps) if isinstance(step, sequence.Launch) else 1 for step in found.steps)
+        count = sum(len(step.steps) if isinstance(step, sequence.PlanLaunch) else 1 for step in found.steps)
         ahead = max(1, min(_MOST_CALLS, _MOST_STEPS // count))
         if len(self.works) == _MOST_KINDS:
             self.works.clear()

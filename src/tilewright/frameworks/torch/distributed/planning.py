@@ -11,7 +11,7 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Scalars
 from tilewright.frameworks.torch.distributed.sequences import LANE, MAIN, Check, Matrix, Product, Sequence, rounded
-from tilewright.runtime.sequence import ABSOLUTE, Launch, Place, Started
+from tilewright.runtime.sequence import ABSOLUTE, Place, PlanLaunch, Started
 
 
 class Kind(NamedTuple):
@@ -39,7 +39,7 @@ class Planned(NamedTuple):
     """Whether it would need less memory without terms."""
 
 
-def planned(sequence: Sequence, kind: Kind, check: Launch, tickets_of: Mapping[int, int]) -> Planned:
+def planned(sequence: Sequence, kind: Kind, check: PlanLaunch, tickets_of: Mapping[int, int]) -> Planned:
     """Plan and compile all products of a call.
 
     Args:
@@ -97,7 +97,7 @@ def _bound(product: Product, kind: Kind) -> Bound:
     return bound
 
 
-def _launch(product: Product, bound: Bound, scratch: Place, tickets: int) -> Launch:
+def _launch(product: Product, bound: Bound, scratch: Place, tickets: int) -> PlanLaunch:
     a, b = (product.b, product.a) if bound.form.swapped else (product.a, product.b)
     needs = bound.plan.needs
     addresses = {"A": a.place, "B": b.place, "D": product.out.place}
@@ -110,4 +110,4 @@ def _launch(product: Product, bound: Bound, scratch: Place, tickets: int) -> Lau
     if needs.tickets:
         addresses["tickets"] = Place(ABSOLUTE, tickets)
     beta = float(product.c is not None)
-    return Launch(product.stream, bound.plan.steps, tuple(addresses.items()), product.alpha, beta)
+    return PlanLaunch(product.stream, bound.plan.steps, tuple(addresses.items()), product.alpha, beta)
