@@ -15,6 +15,7 @@ from tilewright.emulator.engine import Array, aligned_memory, tensor_map
 from tilewright.emulator.program import UNWATCHED, Program, Watch, load_compiled
 from tilewright.emulator.schedules import BACKWARDS, Arrays, Seen, first_run, orders, run_again
 from tilewright.kernels.source.buffers import Buffer, Map, Maps
+from tilewright.kernels.source.lines import arguments_of
 from tilewright.kernels.source.source_launch import SourceLaunch
 from tilewright.runtime.base import Matrix
 from tilewright.runtime.device_errors import check_for_gpu
@@ -206,7 +207,7 @@ def check_launch(launch: SourceLaunch, seed: int = 0) -> CheckedLaunch:
 def _watched(launch: SourceLaunch, inputs: Arrays, program: Program, together: bool, absent_lanes: int) -> Seen:
     """Run a launch under a checker."""
     placed = Placed(launch, inputs)
-    source = launch.file, {**launch.macros, **launch.template_arguments}
+    source = launch.file, {**launch.macros, **arguments_of(launch.signature.template, launch.entry)}
     checker = Checker(program.library, placed.checked_arrays(), source=source)
     failure = placed.failure(program, Watch(checker, together=together, absent_lanes=absent_lanes))
     return Seen.by([checker], placed.written(), failure, together)

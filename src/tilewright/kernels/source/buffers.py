@@ -151,7 +151,7 @@ def contents_of(
         words: what is said of it.
         values: integers that extents follow from.
         maps: what is said of its tensor maps.
-        memory: element types of the source's constant memory, as C++ has them.
+        memory: constant memory that has a word, and C++ types of its elements.
 
     Raises:
         ConfigError: nothing is said of a parameter, or what is said does not go with it.
@@ -164,11 +164,7 @@ def contents_of(
     values_of = {one.name: _argument(signature, one, words[one.name], values) for one in plain}
     arrays = arrays_of_maps(words.get("maps", ""))
     by_maps = tuple(_by_map(signature, name, words, values) for name in arrays if name not in values_of)
-    constants = tuple(
-        _in_constants(signature, name, kind, words[name], values)
-        for name, kind in memory.items()
-        if name in words and name not in values_of
-    )
+    constants = tuple(_in_constants(signature, name, kind, words[name], values) for name, kind in memory.items())
     buffers = {one.name: one for one in (*values_of.values(), *by_maps) if isinstance(one, Buffer)}
     boxes = {name: _map(signature, name, said, buffers, values) for name, said in maps.items()}
     if (size := sum(one.bytes for one in buffers.values())) > _MOST_BYTES:

@@ -102,8 +102,8 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
     launch = launch_of(file, text, origin.entry, dict(origin.words), dict(origin.defines))
     if not launch.product:
         raise ConfigError(
-            f"{launch.name} is no matrix product, since it has no pointers, or something is said of a parameter by its "
-            f"name: check, explain and sass take it"
+            f"{launch.name} is no matrix product, by its parameters and what is said of them: check, explain and sass "
+            f"take it"
         )
     signature, words, maps, roles = launch.signature, launch.words, launch.map_words, launch.roles
     known, exchanged = launch.known, words.get("C") == "column"

@@ -102,6 +102,11 @@ def roles_of(
     return {_named(role, argument, order == "column"): argument for role, argument in found.items()}
 
 
+def named_as_product(signature: Signature) -> bool:
+    """Whether the names of a kernel's parameters say which are A, B and C."""
+    return {*_MATRICES} <= {_role(one) for one in signature.arguments if one.pointer or one.type == TYPE}
+
+
 def _mapped(
     file: Path, subject: str, argument: Argument, role: str, maps: Mapping[str, MapWord]
 ) -> Iterator[tuple[str, str]]:

@@ -17,13 +17,13 @@
 | entry=name<A,B> | a template's arguments, if not macros of the same names; or whose line this is |
 
 `roles` has the words of matrix products, `buffers` those of other kernels. A kernel is a matrix product unless
-something is said of a parameter by its name, or none of the parameters is a pointer.
+a buffer is said, or none of its parameters is a pointer.
 """
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +35,6 @@ from tilewright.kernels.source.expressions import Expression
 from tilewright.kernels.source.lines import (
     Extents,
     Known,
-    arguments_of,
     chosen,
     cluster_of,
     expressions,
@@ -47,7 +46,7 @@ from tilewright.kernels.source.lines import (
     words_of,
 )
 from tilewright.kernels.source.map_words import TYPE, MapWord, arrays_of_maps, counts, map_words
-from tilewright.kernels.source.roles import PRODUCT_WORDS, roles_of
+from tilewright.kernels.source.roles import PRODUCT_WORDS, named_as_product, roles_of
 from tilewright.kernels.source.signature import Argument, Signature, constant_memory
 from tilewright.kernels.spec import Parameter
 
@@ -78,7 +77,6 @@ class SourceLaunch:
     """
 
     file: Path
-    text: str = field(repr=False)
     signature: Signature
     """Its parameters have types of the compiler's own, whatever the source calls them."""
     product: bool
@@ -97,6 +95,8 @@ class SourceLaunch:
     """These names at the parameters' defaults, and the integers that the kernel is launched with."""
     map_words: Mapping[str, MapWord]
     """Boxes and arrays of its tensor maps, by their names."""
+    constants: Mapping[str, str]
+    """Constant memory of the source of which something is said, and the C++ types of its elements."""
 
     @property
     def name(self) -> str:
@@ -111,11 +111,6 @@ class SourceLaunch:
     def entry_with(self, values: Mapping[str, int]) -> str:
         """The entry point where names have these values."""
         return self.signature.name + with_values(self.template, {**self.texts, **values})
-
-    @property
-    def template_arguments(self) -> dict[str, str]:
-        """Arguments of the template, by the names of its parameters."""
-        return arguments_of(self.signature.template, self.entry)
 
     @property
     def macros(self) -> dict[str, int | str]:
@@ -159,8 +154,7 @@ class SourceLaunch:
     @cached_property
     def contents(self) -> LaunchContents:
         """Buffers, numbers and maps of a kernel that is no product."""
-        memory = constant_memory(self.text)
-        return contents_of(self.signature, self.words, self.values, self._map_words, memory)
+        return contents_of(self.signature, self.words, self.values, self._map_words, self.constants)
 
     @property
     def _map_words(self) -> Mapping[str, MapWord]:
@@ -253,28 +247,21 @@ def launch_of(
         said[_REFERENCE] = str(file.parent / said[_REFERENCE])
     said |= words or {}
     template = template or said.get("entry", "").partition("<")[2]
-    product = _is_product(signature, said)
+    product, certain = _is_product(signature, said)
     if config and not (product and {"grid", "block"} <= said.keys()):
         said |= split_words(config.replace(",", " "), "--config")
     said = {word: value for word, value in said.items() if word not in defines}
-    takes: tuple[str, ...] = (*PRODUCT_WORDS, *_WORDS)
-    sizes: set[str] = set()
-    if not product:
-        takes = (*(one.name for one in signature.arguments), *_WORDS, _REFERENCE)
-        memory = [*arrays_of_maps(said.get("maps", "")), *(constant_memory(text).keys() & said.keys())]
-        sizes = sizes_of(memory, said) - {*takes}
-        takes = (*takes, *memory)
+    own = tuple(one.name for one in signature.arguments)
+    constants = {} if product else {one: of for one, of in constant_memory(text).items() if one in {*said} - {*own}}
+    arrays = () if product else (*arrays_of_maps(said.get("maps", "")), *constants)
+    takes = (*_WORDS, *PRODUCT_WORDS) if product else (*own, *_WORDS, _REFERENCE, *arrays)
+    sizes = sizes_of(arrays, said) - {*takes}
     macros = {**{word: value for word, value in said.items() if word not in {*takes, *sizes}}, **defines}
-    counted = {macro: value for macro, value in macros.items() if _VALUES.fullmatch(value)}
     for macro, value in macros.items():
-        free = macro in defines or (macro in counted and (macro.isupper() or macro in signature.template))
-        if not free or (product and macro in SIZES):
-            there_are = (*takes, *signature.template)
-            raise ConfigError(
-                f"{macro}={value} is nothing that {signature.name} takes: there are {', '.join(there_are)}, and macros "
-                f"of the source in capitals, which are integers, as in BM=64 or BM=64:32,64,128"
-                f"{nearest(macro, there_are, listed=True)}"
-            )
+        in_words = _VALUES.fullmatch(value) and (macro.isupper() or macro in signature.template)
+        if not (in_words or macro in defines) or (product and macro in SIZES):
+            raise _unknown(signature, f"{macro}={value}", takes if certain else (*own, *takes))
+    counted = {macro: value for macro, value in macros.items() if _VALUES.fullmatch(value)}
     parameters = tuple(_parameter(macro, value) for macro, value in counted.items())
     texts = {macro: value for macro, value in macros.items() if macro not in counted}
     known = Known(text, {one.name: one.default for one in parameters})
@@ -283,7 +270,6 @@ def launch_of(
     values = known.names if product else integers(signature, said, sizes, known.names)
     return SourceLaunch(
         file=file,
-        text=text,
         signature=signature,
         product=product,
         words=said,
@@ -293,17 +279,33 @@ def launch_of(
         known=known,
         values=values,
         map_words=map_words(signature, said["maps"], values) if "maps" in said else {},
+        constants=constants,
     )
 
 
-def _is_product(signature: Signature, said: Mapping[str, str]) -> bool:
-    """Whether a kernel of which this is said is taken for a matrix product."""
-    parameters = {one.name for one in signature.arguments}
-    other = any(
-        BUFFER.fullmatch(value) or word == _REFERENCE or word in parameters - {*_WORDS, *PRODUCT_WORDS}
-        for word, value in said.items()
+def _is_product(signature: Signature, said: Mapping[str, str]) -> tuple[bool, bool]:
+    """Whether a kernel is taken for a matrix product, and whether anything says so or that it is none.
+
+    Args:
+        signature: the kernel's.
+        said: words by their names.
+    """
+    pointers = any(one.pointer or one.type == TYPE for one in signature.arguments)
+    if not pointers or _REFERENCE in said or any(BUFFER.fullmatch(value) for value in said.values()):
+        return False, True
+    if named_as_product(signature) or said.keys() & {*PRODUCT_WORDS}:
+        return True, True
+    numbers = said.keys() & {one.name for one in signature.arguments}
+    return not numbers, bool(numbers)
+
+
+def _unknown(signature: Signature, word: str, takes: Sequence[str]) -> ConfigError:
+    """An error for a word that is none of those that a kernel takes."""
+    known, name = (*takes, *signature.template), word.partition("=")[0]
+    return ConfigError(
+        f"{word} is nothing that {signature.name} takes: there are {', '.join(known)}, and macros of the source in "
+        f"capitals, which are integers, as in BM=64 or BM=64:32,64,128{nearest(name, known, listed=True)}"
     )
-    return not other and any(one.pointer or one.type == TYPE for one in signature.arguments)
 
 
 def _parameter(name: str, text: str) -> Parameter:
