@@ -98,7 +98,7 @@ def store(engine, folder, shape, start, box):
 
 
 def stored_as_a_gpu_does(shape, start, box):
-    """What D is then: the elements of the box that are inside of it have arrived from where the box has them."""
+    """Array D after the store: the elements of the box that lie inside of D have arrived."""
     rows, cols, _ = box
     numbers = np.arange(rows * cols, dtype=np.float32).reshape(rows, cols)
     places = box_as_it_lies(numbers, 0, 0, *box).astype(int)
@@ -112,7 +112,7 @@ def stored_as_a_gpu_does(shape, start, box):
 
 
 def box_as_it_lies(matrix, row, col, rows, cols, swizzle):
-    """What a GPU has in shared memory: the box, zeros outside, 16-byte pieces exchanged in lines of 128 bytes."""
+    """Shared memory of a GPU after the copy: the box, zeros outside, 16-byte pieces exchanged in lines of 128 bytes."""
     box = np.zeros((rows, cols), np.float32)
     for r in range(rows):
         for c in range(cols):
@@ -209,7 +209,7 @@ extern "C" __global__ void matrices(int M, int N, int K, float alpha, const floa
 
 
 def load_matrices(engine, folder):
-    """What two warps get of 64 rows of four floats, 0, 1, 2 and so on: of rows 0 to 31, and of 63 down to 32."""
+    """Fragments that two warps get of 64 rows of four floats, 0, 1, 2 and so on: rows 0 to 31, and 63 down to 32."""
     path = folder / "matrices.cu"
     path.write_text(MATRICES)
     kernel = Kernel(
@@ -273,7 +273,7 @@ extern "C" __global__ void product(int M, int N, int K, float alpha, const Eleme
 
 
 def warpgroup_product(engine, folder, a, b, across_a, across_b):
-    """What a warpgroup makes of two 64 x 64 arrays of 16-bit elements: A and B's transpose, across k A's and B."""
+    """A warpgroup's product of two 64 x 64 arrays of 16-bit elements: A and B's transpose, across k A's and B."""
     path = folder / "product.cu"
     path.write_text(PRODUCT)
     kernel = Kernel(

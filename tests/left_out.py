@@ -5,7 +5,7 @@ VARIABLE = "LEFT_OUT"
 
 HEAD = f"""__attribute__((noinline, no_sanitize("thread"))) static int left_out() {{
     const char* number = getenv("{VARIABLE}"); return number ? atoi(number) : 0; }}""".replace("\n", "")
-"""What comes ahead of the first line of a file with such statements."""
+"""Code ahead of the first line of a file with such statements."""
 
 
 def guarded(statement, number):

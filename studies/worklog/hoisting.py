@@ -34,10 +34,10 @@ class Loop(Facts):
     """The main loop of one form of the rung, as compiled."""
 
     loads: int
-    """Of shared memory."""
+    """Loads from shared memory."""
     ffmas: int
     registers: int
-    """Of a thread."""
+    """Registers of a thread."""
 
 
 class Loops(Facts):

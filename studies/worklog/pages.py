@@ -119,7 +119,7 @@ class Worklog:
         return drawn.render("roofline")
 
     def _swept(self) -> str:
-        """What was measured of the tiles that a source sweeps, as a picture and a table."""
+        """Measurements of the tiles that a source sweeps, as a picture and a table."""
         gpu = self.varied.gpu.name
         caption = f"GFLOP/s of the RTX 3060 notes' kernels on one {gpu}, over the results of a thread"
         return f"![{caption}]({FIGURES.name}/{SWEEP})\n\n{variations.sweep(self.varied)}"

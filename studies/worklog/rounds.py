@@ -1,4 +1,4 @@
-"""What of A and B persistent blocks have in use while each computes its first tile, by the order of tiles."""
+"""Parts of A and B that persistent blocks have in use while each computes its first tile, by the order of tiles."""
 
 from collections.abc import Iterator, Sequence
 

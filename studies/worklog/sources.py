@@ -25,15 +25,15 @@ _SWEPT_GPU: Gpu = gpu_named("RTX 3060")
 
 
 class SourceCounts(RunFile):
-    """What is counted for the sources' sake."""
+    """Counts for comparison with the sources."""
 
     accesses: list[Accesses]
     presets: list[Counted]
-    """Of FastCuda's versions, on the GPU of the records."""
+    """Counts of FastCuda's versions, on the GPU of the records."""
     sweep: list[Counted]
-    """Of the RTX 3060 notes' kernels with other tiles, on that GPU."""
+    """Counts of the RTX 3060 notes' kernels with other tiles, on that GPU."""
     loops: Loops
-    """Of rung 4, as written and with its loops the other way round."""
+    """Counts of rung 4, as written and with its loops the other way round."""
 
 
 def all_counted() -> SourceCounts:

@@ -19,7 +19,7 @@ from tilewright.tools.bench.verify import Operands, limit
 
 
 def run(kernel, problem, overrides=None, scalars=Scalars()):
-    """What comes of a check, and the operands."""
+    """Result of a check, and the operands."""
     problem = kernel.takes.scaled(problem)
     of = Operands.draw(problem, scalars)
     scales = of.scale_a, of.scale_b
@@ -50,7 +50,7 @@ def assert_named(checked, kind, words):
 
 
 def findings_of(name, shape=(24, 39, 35)):
-    """What is found in a planted kernel."""
+    """Findings in a planted kernel."""
     return run(faulty(name), Problem(*shape))[0].findings
 
 
@@ -486,7 +486,7 @@ SM90 = {
     ids=("rows past the last", "steps past the last", "a wrong step along k"),
 )
 def test_scales_of_blocks_are_read_within_their_arrays(changes, words, tmp_path):
-    """Of 131 rows, 77 columns and 6 steps along k: scales of rows lie 7 apart, those of steps of B 2."""
+    """Scales of 131 rows, 77 columns and 6 steps along k: those of rows lie 7 apart, those of steps of B 2."""
     kernel = find("gemm_fp8_blocks")
     include = kernel.source.parents[1] / "include"
     shutil.copytree(include, tmp_path, dirs_exist_ok=True)  # so that headers next to it find the changed one too

@@ -1,4 +1,4 @@
-"""What the checker takes for ordered and what for a race, access by access."""
+"""Accesses that the checker takes for ordered, and for a race, one by one."""
 
 import ctypes
 
@@ -16,7 +16,7 @@ FIRST = 8
 """Line of a kernel's first statement."""
 
 HEADERS = {"copy_async": "async_copy.cuh", "wmma": "wmma.cuh", "multiply_async": "wgmma.cuh"}
-"""What a kernel needs that says these words."""
+"""Headers that a kernel with these words needs."""
 
 HEADER = """#include "tensor_map.cuh"
 #include "{}"
@@ -37,7 +37,7 @@ def look(*statements, **options):
 
 
 def look_at(*statements, threads=64, blocks=1, schedule=0, written=True):
-    """The same; the findings."""
+    """Run a kernel of these statements; the findings."""
     body = "\n".join([*statements, "}"])
     header = next((header for word, header in HEADERS.items() if word in body), "mbarrier.cuh")
     library = compile_kernel(HEADER.format(header) + body, "kernel", build=CHECKED)

@@ -43,7 +43,7 @@ SM90_ORDERS = {
     "held in parts": re.compile(r"(?<=^ {8})(fence_sums|commit_products|wait_products)[^;]*;|__syncwarp\(\);"),
     "clusters": re.compile(rf"{ALL_FORMS}|(?<=warp % 4 == 0\) )shared->barriers\.wait_read\([^;]*;"),
 }
-"""What orders accesses there."""
+"""Statements of gemm_sm90 that order accesses, in each form."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Ordered:
     overrides: dict = field(default_factory=dict)
     shape: tuple = (131, 77, 205)
     orders: re.Pattern = ORDERS
-    """What orders accesses."""
+    """Statements that order accesses."""
     result: str | None = None
     """Type of the results, where it is not the usual one."""
 

@@ -20,7 +20,7 @@ KERNEL = """__global__ void kernel(const float* x, float* y, int n, int i) {{
 
 
 def findings(folder, body, before="", args=""):
-    """What is found in a kernel of this body: kinds and words."""
+    """Findings in a kernel of this body: kinds and words."""
     (folder / "kernel.cu").write_text(f"{HEAD}{before}{KERNEL.format(body)}")
     return [(one.kind, str(one)) for one in check_launch(read_launch(str(folder / "kernel.cu"), args)).findings]
 

@@ -1,4 +1,4 @@
-"""What two atomic operations of a thread do only where nobody comes between them goes wrong when threads take turns."""
+"""Atomic operations that only work where no other thread comes between them fail when threads take turns."""
 
 import shutil
 from dataclasses import replace

@@ -18,9 +18,9 @@ PTX = {path.name: path.read_text() for path in sorted(INCLUDE.glob("*.cuh")) if 
 MADE_BY_MACROS = {"wgmma_instructions.cuh"}
 """Their instructions' names have parts that macros make."""
 MADE_BY_TYPES = {"mma.cuh"}
-"""The same of strings that follow from template parameters, which factor_names.cuh has."""
+"""Headers whose instructions' names have parts from template parameters, as strings that factor_names.cuh has."""
 OTHERS = {*MADE_BY_MACROS, *MADE_BY_TYPES, "float8.cuh", "half.cuh", "wgmma.cuh"}
-"""Those that have more than PTX, of which the emulator has its own."""
+"""Headers that have more than PTX, of which the emulator has its own."""
 
 
 @pytest.mark.parametrize("name", PTX)
@@ -34,7 +34,7 @@ OF_PRODUCTS = {
     *("wgmma.cuh", "wgmma_instructions.cuh", "wgmma_epilogue.cuh"),
     *("factor_names.cuh", "matrix_descriptor.cuh", "half_tile_io.cuh"),
 }
-"""What products of warpgroups take besides."""
+"""Headers that products of warpgroups need besides."""
 
 
 def with_headers(kernel, folder, others=frozenset()):
@@ -43,7 +43,7 @@ def with_headers(kernel, folder, others=frozenset()):
 
 
 def with_only(kernel, folder, names):
-    """The same with these headers."""
+    """The kernel with these of the GPU's headers next to it."""
 
     def own(text):
         return re.sub(r"<([\w.]+)>", lambda found: f'"{found[1]}"' if found[1] in names else found[0], text)

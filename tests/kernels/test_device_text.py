@@ -1,4 +1,4 @@
-"""What compilers get of anybody's source: without host code, and with the values that are asked for."""
+"""Text that compilers get of a user's source: without host code, and with the values that are asked for."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a launch of a kernel that is no matrix product is read from."""
+"""Sources of a launch's parts, for a kernel that is no matrix product."""
 
 from pathlib import Path
 

@@ -36,7 +36,7 @@ FENCE = '    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n'
 
 
 def found(text, few=False):
-    """What `check` finds on sizes of its own, in words. few: on those alone that no tile divides, which are smaller."""
+    """Findings of `check` on sizes of its own, in words. few: on those alone that no tile divides, the smaller ones."""
     kernel = from_source(text)
     config = kernel.config()
     cases = own_cases(kernel, config, [Scalars()], layouts=["NT"])

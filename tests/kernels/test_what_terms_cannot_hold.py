@@ -453,7 +453,7 @@ WRONG = {
 @pytest.mark.further
 @pytest.mark.parametrize("fault", WRONG)
 def test_planted_faults_of_float32_tiles_make_them_wrong_or_wait_for_ever(fault, tmp_path, monkeypatch):
-    """Those of one kernel and header are in one compiled kernel."""
+    """Faults of one kernel and header are in one compiled kernel."""
     name, header, statement = WRONG[fault]
     statements = [one for *where, one in WRONG.values() if where == [name, header]]
     monkeypatch.setenv(VARIABLE, str(1 + statements.index(statement)))
@@ -483,7 +483,7 @@ def test_slices_that_replace_sums_which_are_still_read_are_found(tmp_path):
 @pytest.mark.first(2)
 @forms
 def test_sums_with_an_infinity_are_stored_anew_and_no_others(name, overrides):
-    """Of one row and one column: the others are of the terms, in which it counts as 0."""
+    """Sums of one row and one column: the others are of the parts, in which an infinity counts as 0."""
     kernel = find(name)
     config, case = kernel.config(overrides), usual(132)
     operands = Operands.draw(case)
@@ -501,7 +501,7 @@ def test_sums_with_an_infinity_are_stored_anew_and_no_others(name, overrides):
 @pytest.mark.first(1)
 @forms
 def test_infinities_of_both_factors_meet(name, overrides):
-    """Of either sign, with zeros, in one row, behind each other."""
+    """Infinities of either sign, with zeros, in one row, behind each other."""
     kernel = find(name)
     config, case = kernel.config(overrides), usual(132)
     operands = Operands.draw(case)
@@ -516,7 +516,7 @@ def test_infinities_of_both_factors_meet(name, overrides):
 @pytest.mark.parametrize("kept", ["A", "B"])
 @pytest.mark.parametrize(("name", "overrides"), [FORMS[1], FORMS[4]], ids=str)
 def test_the_list_of_a_copy_is_kept_with_it(name, overrides, kept):
-    """Of a batch: one factor has a matrix for each, the other one for all."""
+    """Factors of a batch: one has a matrix for each product, the other one for all."""
     kernel = find(name)
     a, b, d = Layout("row", 132), Layout("row", 92, 0), Layout("row", 92)
     case = Case(Problem(70, 90, 132, batch=2, a=a, b=b, d=d))

@@ -18,7 +18,7 @@ BEGIN, END = "<!-- mutation -->", "<!-- end mutation -->"
 
 
 def entry(of: Subject, mutant: Mutant, verdict: Verdict) -> dict:
-    """What the record holds of a mutant."""
+    """Entry of a mutant in the record."""
     text = of.path.read_text()
     facts = {
         "of": of.name,
@@ -83,7 +83,7 @@ def _row(key: str, entries: list[dict]) -> str:
 
 
 def page(record: dict) -> str:
-    """What docs/emulator.md shows of a record."""
+    """Tables that docs/emulator.md shows of a record."""
     bugs = [one for one in record["mutants"] if "equivalent" not in one and one["found_by"] == SURVIVED]
     head = "| survives | change | line |\n| --- | --- | --- |"
     rows = [

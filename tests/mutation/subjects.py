@@ -76,7 +76,7 @@ class Subject(NamedTuple):
     """A file that is mutated."""
 
     name: str
-    """Of the kernel, or of the header."""
+    """Name of the kernel, or of the header."""
     path: Path
     kernels: tuple[str, ...]
     """That are checked with each mutant."""

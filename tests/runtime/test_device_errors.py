@@ -1,4 +1,4 @@
-"""What GPUs cannot run and a host's compiler takes: functions and variables of the host."""
+"""Code that GPUs cannot run and a host's compiler accepts: functions and variables of the host."""
 
 import re
 

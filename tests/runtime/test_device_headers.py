@@ -181,7 +181,7 @@ def names(path):
 
 @pytest.mark.parametrize("header", USES)
 def test_every_name_has_a_model(header):
-    """What a header takes from another one, in quotes, may have its model in the same file."""
+    """A header's names have models; those that it takes from another one, in quotes, may be in that one's file."""
     text = (nvrtc.INCLUDE / header).read_text()
     parts = [names(nvrtc.INCLUDE / part) for part in re.findall(r'#include "(\w+\.cuh)"', text)]
     own, modelled = names(nvrtc.INCLUDE / header), names(MODELS / header)

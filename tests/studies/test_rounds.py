@@ -1,4 +1,4 @@
-"""What persistent blocks have in use at a time: tiles in their order, and bytes of A and B."""
+"""Memory that persistent blocks have in use at a time: tiles in their order, and bytes of A and B."""
 
 import numpy as np
 import pytest

@@ -3,6 +3,9 @@
 // They are arranged along y of what the hardware takes for a block, and share nothing else: each has a number of its own,
 // meets its own threads only, and has its own part of shared memory. The first blocks of all bundles have the first numbers,
 // then come the second ones; the last of these may be more than there is work for.
+//
+// Where blocks differ, it matters which of them run on one multiprocessor, and the hardware promises nothing about that. Bundles pay
+// where tiles are few. The emulator launches each block by itself; counts, occupancy and cost are per block.
 #pragma once
 
 #include <dynamic_shared.cuh>

@@ -3,6 +3,9 @@
 //
 //   copying      | start part 0 | start 1, finish 0 | start 2, finish 1 | wait for 0, start 3, finish 2 | ...      PARTS = 3
 //   multiplying                           | wait for 0, multiply, 0 is read | wait for 1, multiply, ...
+//
+// Registers and shared memory are divided as tensor cores want them: two warps a scheduler multiply, 8 x 8 elements of D a thread. Where a
+// tile has 64 x 128 elements or fewer, each warpgroup multiplies half of the k.
 #pragma once
 
 #include <thread_index.cuh>

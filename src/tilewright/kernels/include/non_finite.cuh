@@ -5,6 +5,10 @@
 //     rows of the tile      0   1   2   ...       columns     0   1   2   ...
 //     first of the row's    -   7   -             of the column's   -   -   -
 //     next                     7 -> 4 -> 9 -> -        elements of A's row 1, at k = list[7].k, list[4].k, list[9].k
+//
+// With more than MOST, or where beta is not 0 (C may be D, which was stored), all is computed in float32. A square that has such an
+// element is split twice: a branch with loops in the loop over squares, even one never taken, made the compiler wait for the next
+// square's loads there.
 #pragma once
 
 #include "epilogue/result.cuh"

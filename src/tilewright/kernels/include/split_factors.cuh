@@ -6,6 +6,17 @@
 //                     looks at what was seen of A and B: terms hold them, or all blocks compute in float32
 //
 // A block loads the next squares while it splits those that have come.
+//
+// Why so:
+//   One launch    each launch costs the host time, and a float32 kernel behind the product, which nearly always did nothing, had to be
+//                 selected, compiled and prepared for each kind of call. Small products pay with a wait of all blocks for the last square.
+//   On the GPU    the values are there, and not yet made when the host launches. A host that looked would wait in every call, and could
+//                 not be captured into a graph. The look costs a few instructions of a pass that is bound by memory.
+//   Counters      a square is split by a block that runs, and blocks wait only for squares that were taken: they need not all run at the
+//                 same time. Counters are 0 before the first launch, and the last block sets them back to 0.
+//   Early end     the warp that sees a square which the parts cannot represent updates Range at once. Blocks read Range with each number
+//                 that they take, then take no more and count all squares as made.
+//   Cost          6 bytes for each element of A and of B (4 with two parts). Where a GPU has no room, a call uses a kernel for "ieee".
 #pragma once
 
 #include <grid_wait.cuh>  // in brackets: the emulator has one of its own

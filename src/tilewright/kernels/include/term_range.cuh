@@ -5,6 +5,9 @@
 // overflow where those of float32 do not. Elements far below the largest of their square where terms are scaled, others so small that
 // the last term ends above their last bit, and products so small that they underflow lose bits: that shows in sums that are as
 // small, and only these are looked at. Infinities and NaN are put on a list (non_finite.cuh).
+//
+// Where elements lost bits, finished sums are compared with the least that the loss can have harmed, and a block with a smaller sum computes
+// its tiles in float32 at the end; where no sum can be that large, or beta is not 0 (C may be D), from the start.
 #pragma once
 
 #include <relaxed_load.cuh>

@@ -1,4 +1,25 @@
-"""gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, of TF32, of float8."""
+"""gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, of TF32, of float8.
+
+Parameters are ways to use one loop:
+
+    PINGPONG           each consumer computes tiles of its own; one stores while the other multiplies. Most problems
+                       with more tiles than multiprocessors.
+    CONSUMERS 1, 3     1: small tiles, alone or with SPLITS (512, few rows of A). 3: 192 rows, with up to 200 columns in
+                       registers (2056, where these tiles fill the GPU once).
+    CLUSTER 2, 4, 8    blocks one below the other load parts of a tile of B for all of them (multicast): equal ones in
+                       eights, of more than its columns where BN is no multiple of them. Large tiles, and rows that
+                       straddle lines of the L2 cache (1000).
+    CLUSTER_N 2, 4     blocks side by side load parts of A; with CLUSTER, a grid of up to eight blocks loads both. Rows
+                       that straddle lines of the L2 cache (2056), few rows of a column-major A.
+    STORED             16-bit results go through shared memory, and the copy engine stores them: the next tile is
+                       multiplied meanwhile. Most problems with tiles of whole lines.
+    SPLITS             blocks of a cluster share the k of one tile and add up their sums. Few tiles, long k.
+
+A and B are read in place in every order; operands whose rows are not aligned are copied first. A row-major B lies in
+blocks of 64 columns, the last of which is loaded whole where BN is no multiple of 64 (of 32, where BN is a multiple of
+that alone). An operand with fewer lines along k than its tile has is loaded in boxes of its lines alone, in eights, and
+stages wait for these bytes; where blocks load for each other, boxes are whole.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

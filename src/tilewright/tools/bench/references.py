@@ -1,4 +1,4 @@
-"""References in NumPy for what launches write, and how far results are from them."""
+"""Expected results of a launch, by a function in NumPy, and the distance of its results from them."""
 
 import importlib.util
 import inspect

@@ -45,7 +45,7 @@ CODE_KIND = json_kind("an explanation of machine code", "kernel", "arch", "gpu",
 T = TypeVar("T")
 SHAPE = "4096x4096x4096"
 GPU = "H200"
-"""What is explained where this machine has no GPU."""
+"""GPU that is explained for where this machine has none."""
 
 
 def run_explain(
@@ -212,7 +212,7 @@ def _explain_launch(launch: SourceLaunch, gpu: Gpu, deadline: float, json_path: 
 
 
 def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path | None) -> None:
-    """What is known of a kernel of which there is no source here."""
+    """Explain a kernel from its machine code alone, without its source."""
     check_outputs([json_output(json_path, CODE_KIND)])
     found, shown = read_code(place), results(json_path)
     extents = Extents("block", block, {})({}) if block else found.block

@@ -124,7 +124,7 @@ def launches(names: Sequence[str], words: Words, of_products: Mapping[str, objec
 
 @dataclass(frozen=True)
 class LaunchOutcome:
-    """The findings of one launch."""
+    """Outcome of one launch."""
 
     launch: SourceLaunch
     findings: list[Finding]
@@ -150,9 +150,8 @@ def check_apart(launch: SourceLaunch, deadline: float, tolerance: float | None) 
 
 
 def answers(function: Callable[..., None], *arguments: Any, count: int, deadline: float) -> Iterator[Any]:
-    """Answers that a function sends by `send_answers` from a process of its own, each for at most this many seconds;
-    last where the process is lost, what became of it: findings that it sent itself, where they name the place, or what
-    was seen from outside."""
+    """Answers that a function sends by `send_answers` from a subprocess, each for at most this many seconds; if the
+    process is lost, last the findings that it sent itself, where they name the place, or what was seen from outside."""
     with Apart(function, *arguments, name="check") as process:
         process.wait_for_start()
         for _ in range(count):
@@ -189,8 +188,7 @@ def _answer(connection: Connection, launch: SourceLaunch) -> None:
 
 
 def explain_apart(function: Callable[..., T], *arguments: Any, deadline: float) -> T:
-    """The value of a function that runs a user's kernel, in a process of its own: the kernel may end that, or never end
-    itself.
+    """Result of a function that runs a user kernel, in a subprocess: the kernel may end that, or never end itself.
 
     Raises:
         LaunchError: the kernel did so, or it took more than this many seconds.
@@ -220,7 +218,7 @@ def show(outcome: LaunchOutcome, shown: Console) -> None:
 
 
 def verdict(clean: bool) -> tuple[str, str]:
-    """The verdict on a kernel, and its style."""
+    """Verdict on a kernel, in a word, and its style."""
     return ("nothing found", "green") if clean else ("faulty", "bold red")
 
 
@@ -270,7 +268,7 @@ def _faults(outcome: LaunchOutcome) -> Iterator[tuple[str, str]]:
 
 
 def facts(outcome: LaunchOutcome) -> dict[str, Any]:
-    """The entry of a launch in the JSON file: arguments, geometry, faults, notes, errors against the reference."""
+    """Entry of a launch in the JSON file: arguments, geometry, faults, notes, errors against the reference."""
     launch = outcome.launch
     return {
         **launch_facts(launch),
@@ -306,7 +304,7 @@ def launch_facts(launch: SourceLaunch) -> dict[str, Any]:
 
 
 def own_order(layout: str | None, kernel: Kernel) -> str:
-    """The orders of A and B for a command that takes one kernel and one order, see `own_orders`."""
+    """Order of the operands for a command that takes one kernel and one order."""
     return own_orders([layout] if layout else None, [kernel])[0] or "NN"
 
 

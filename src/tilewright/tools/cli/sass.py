@@ -29,7 +29,7 @@ from tilewright.tools.report.sass_tables import listing, mix_table, multiply_sha
 KIND = json_kind("counts of machine code", "kernel", "arch", "main_loop", "listing")
 SHAPE = "4096x4096x4096"
 ARCH = "sm_90a"
-"""The architecture that code is made for where this machine has no GPU."""
+"""Architecture that code is made for where this machine has no GPU."""
 
 
 def run_sass(
@@ -161,7 +161,7 @@ def _guards(kernel: Kernel, variant: Variant) -> str:
 
 
 def _code_facts(code: MachineCode, dynamic_shared_bytes: int) -> dict[str, Any]:
-    """The entries of machine code in the JSON file. Counts are by purpose and opcode, widths by kind and bytes."""
+    """Entry of machine code in the JSON file. Counts are by purpose and opcode, widths by kind and bytes."""
 
     def parts(instructions: tuple[Any, ...]) -> dict[str, Any]:
         mix, widths = count(instructions), access_widths(instructions)

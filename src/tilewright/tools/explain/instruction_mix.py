@@ -1,4 +1,4 @@
-"""What a kernel's instructions do: counts by purpose, and the widths of its loads and stores."""
+"""Mix of a kernel's instructions: counts by purpose, and the widths of its loads and stores."""
 
 import json
 import re

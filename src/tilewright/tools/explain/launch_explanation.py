@@ -26,11 +26,11 @@ LAUNCH = "launch"
 _WHOLE_THREADS = 2**18
 """Launches of up to this many threads are run whole."""
 _SAMPLED_THREADS = 2**16
-"""Of larger ones, blocks of about this many."""
+"""Threads of the blocks that are run of a larger launch, about."""
 _LEAST_SAMPLED = 12
 """Blocks."""
 _MOST_ACCESSES = 2**23
-"""Of all blocks that are run, where that leaves some: they take a second or two."""
+"""Accesses of all blocks that are run, at most, where that leaves some: they take a second or two."""
 _LEAST_HEAVY = 4
 """Blocks, where those of a launch make more."""
 
@@ -53,7 +53,7 @@ class LaunchExplanation(Launched):
 
     @property
     def binds(self) -> str:
-        """What takes longest: arithmetic or a level of memory; or `LAUNCH`, where none takes as long as that itself."""
+        """Name of the slowest part: arithmetic or a level of memory; or `LAUNCH`, where none takes as long."""
         slowest = self.roofline.slowest
         return slowest if self.roofline.times_us[slowest] >= LAUNCH_US else LAUNCH
 
@@ -176,7 +176,7 @@ def _least(launch: SourceLaunch, traffic: Traffic) -> tuple[int, int]:
 
 
 def _through_l2(least_read: int, traffic: Traffic, gpu: Gpu) -> Through:
-    """What the L2 cache must serve at the least: what is read once, and all stores and atomics, which no L1 cache
+    """Traffic that the L2 cache must serve at least: data read once, and all stores and atomics, which no L1 cache
     keeps."""
     groups = traffic.groups
     written = SECTOR_BYTES * (groups["global_store"].sectors + groups["global_atomic"].sectors)
@@ -185,7 +185,7 @@ def _through_l2(least_read: int, traffic: Traffic, gpu: Gpu) -> Through:
 
 
 def launch_verdict(one: LaunchExplanation) -> str:
-    """What binds, in a sentence or two."""
+    """Verdict on the launch, in a sentence or two: what binds."""
     line, sentences = one.roofline, []
     if not one.occupancy.blocks:
         return f"A {one.gpu.name} cannot hold a single block: {' and '.join(one.occupancy.limited_by)} do not suffice."
@@ -216,7 +216,7 @@ def launch_verdict(one: LaunchExplanation) -> str:
 
 
 def launch_json(one: LaunchExplanation) -> dict[str, Any]:
-    """What is known of the launch on the GPU, as JSON takes it. Times are microseconds, sizes bytes."""
+    """Facts about the launch on the GPU, as JSON has them. Times are microseconds, sizes bytes."""
     line = one.roofline
     return {
         "gpu": one.gpu.name,

@@ -165,7 +165,7 @@ def wrapped(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
 
 
 def _parts(text: Text, behind: _Behind) -> list[Text]:
-    """What lies between the places at which a text may be broken, and between the ends of its lines."""
+    """Parts of a text between the places at which it may be broken, and between the ends of its lines."""
     places = {"": r"\n", " ": r"\s+", ", ": r", |\n"}[behind]
     parts = list(text.divide([place.end() for place in re.finditer(places, text.plain)]))
     for part in parts:

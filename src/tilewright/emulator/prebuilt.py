@@ -1,21 +1,15 @@
-"""C++ that is compiled when the package is built or installed: what it is made of, and the options.
+"""The emulator's runtime as it is compiled when the package is built or installed: its files, and the options.
 
 setup.py runs this file by itself, so it imports nothing but Python's own modules.
 """
 
-import hashlib
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
 
-HEADERS = tuple(sorted(_HERE.glob("*.h")))
-"""Headers of the Python extensions."""
-
-_EMULATOR = _HERE.parent / "emulator"
-
-RUNTIME = _EMULATOR / "runtime"
+RUNTIME = _HERE / "runtime"
 """Folder of the emulator's runtime."""
 
 OPTIONS = (
@@ -68,20 +62,16 @@ def runtime_sources() -> list[Path]:
     return sorted(RUNTIME.glob("*.cpp"))
 
 
-def runtime_name() -> str:
-    """Name (soname) of the prebuilt runtime, which has a digest of its sources and options."""
-    files = (*runtime_sources(), *sorted(RUNTIME.glob("*.hpp")), *sorted((_EMULATOR / "include").glob("*.h")))
+def runtime_name(digest: Callable[..., str]) -> str:
+    """Name (soname) of the prebuilt runtime, which has a digest of its sources and options.
+
+    Args:
+        digest: `runtime.digests.digest`.
+    """
+    files = (*runtime_sources(), *sorted(RUNTIME.glob("*.hpp")), *sorted((_HERE / "include").glob("*.h")))
     return f"tilewright-runtime-{digest(files, PREBUILT_OPTIONS)[:32]}"
 
 
 def unit(sources: Iterable[Path]) -> str:
     """C++ text that compiles these sources as one translation unit."""
     return "".join(f'#include "{source.as_posix()}"\n' for source in sources)
-
-
-def digest(files: Iterable[Path], options: Sequence[str] = ()) -> str:
-    """SHA-256 of the files' names and contents, and of the options that they are compiled with."""
-    found = hashlib.sha256(repr(tuple(options)).encode())
-    for file in files:
-        found.update(b"\0".join((b"", file.name.encode(), file.read_bytes())))
-    return found.hexdigest()
