@@ -111,7 +111,7 @@ def test_from_python(tmp_path):
         tilewright.Kernel.from_source(text, block=8)
     with pytest.raises(
         ConfigError,
-        match=r"tiel=8 is nothing that start takes: there are block, grid, .*, args, .* and macros of the source in capitals",
+        match=r"tiel=8 is nothing that start takes: there are block, .*, args, .* and macros of the source in capitals",
     ):
         tilewright.Kernel.from_source(text, **words, tiel=8)
 

@@ -1,4 +1,4 @@
-"""What the parameters of a kernel that is no matrix product are given: buffers, numbers and tensor maps.
+"""Parameters of a kernel that is no matrix product, as words say them: buffers, numbers and tensor maps.
 
 | word of such a kernel | |
 | --- | --- |
@@ -43,7 +43,7 @@ _MOST_BYTES = 2**31
 
 
 class Range(NamedTuple):
-    """What elements are drawn from."""
+    """A range that elements are drawn from."""
 
     low: float
     high: float
@@ -261,7 +261,7 @@ def _by_map(signature: Signature, name: str, said: Mapping[str, str], values: Ma
 
 
 def _in_constants(signature: Signature, name: str, kind: str, text: str, values: Mapping[str, int]) -> Buffer:
-    """What a variable of these elements in constant memory is said to hold."""
+    """Contents of a variable in constant memory, whose elements have this type in C++."""
     subject = f"{name}, constant memory of {signature.name},"
     found = _buffer(subject, Argument(kind, name, True, True), text, values)
     if found.role != "in":

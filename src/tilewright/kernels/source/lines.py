@@ -75,7 +75,7 @@ def chosen(file: Path, text: str, name: str) -> Signature:
 
 
 def words_of(file: Path, text: str, name: str) -> dict[str, str]:
-    """What the comment lines say: of all kernels, and those with entry=name of this one.
+    """Words of the comment lines of all kernels, and of those with entry=name.
 
     Raises:
         ConfigError: a line does not read NAME=VALUE.

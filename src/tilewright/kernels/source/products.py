@@ -182,7 +182,7 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
 
 
 def _precision(file: Path, said: str, code: str, factors: str) -> str | None:
-    """What factors are rounded to before they are multiplied: said, or by the instructions of a kernel's code."""
+    """The precision that factors are rounded to before they are multiplied: said, or that of the instructions."""
     if said not in ("", _ROUNDED, PRECISIONS[0]):
         raise ConfigError(f"{file.name}: precision must be {_ROUNDED} or {PRECISIONS[0]}, got {said}")
     if said == _ROUNDED and factors != "float32":
@@ -203,7 +203,7 @@ def _cost(code: str, by_maps: bool, stages: Count) -> CostFamily:
 
 
 def _arguments(roles: Mapping[str, Argument]) -> tuple[str, ...]:
-    """What `runtime.arguments` calls the parameters: several tensor maps behind one pointer are one."""
+    """Names of the parameters in `runtime.arguments`: several tensor maps behind one pointer are one."""
     found: list[str] = []
     for role, argument in roles.items():
         if "[" in argument.name and not argument.name.endswith("[0]"):

@@ -1,4 +1,4 @@
-"""What the parameters of a matrix product are: A, B, C, sizes, leading dimensions and scalars.
+"""Roles of the parameters of a matrix product: A, B, C, sizes, leading dimensions and scalars.
 
 | word of a matrix product | |
 | --- | --- |
@@ -30,7 +30,7 @@ _ROLES = {
     "A": "A_data", "B": "B_data", "C": "D_data", "M": "M", "N": "N", "K": "K",
     "lda": "lda", "ldb": "ldb", "ldc": "ldd", "alpha": "alpha", "beta": "beta",
 }  # fmt: skip
-"""What parameters may be, and what `runtime.arguments` calls them."""
+"""Roles that parameters may have, and their names in `runtime.arguments`."""
 _MATRICES = ("A", "B", "C")
 _MAP = "_map"
 """The ending of roles of tensor maps."""
@@ -133,7 +133,7 @@ def _check_type(file: Path, subject: str, argument: Argument, role: str) -> None
 
 
 def _named(role: str, argument: Argument, exchanged: bool) -> str:
-    """What `runtime.arguments` calls a parameter of a role, or of that of a tensor map."""
+    """The name in `runtime.arguments` of a parameter with a role, or with that of a tensor map."""
     matrix = role.removesuffix(_MAP)
     if matrix not in _ROLES:  # one of zeros
         return role
