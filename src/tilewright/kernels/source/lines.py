@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from tilewright.core.errors import ConfigError, KernelNotFoundError, nearest
@@ -148,6 +149,13 @@ def typed(signature: Signature, arguments: str, kinds: Mapping[str, str]) -> Sig
     return signature._replace(arguments=tuple(one._replace(type=kind_of(one.type)) for one in signature.arguments))
 
 
+@lru_cache
+def _named_in(text: str) -> Mapping[str, str]:
+    """Values and types that a source gives names to, as it writes them."""
+    code = without_comments(without_host_code(text, functions_alone=True))
+    return {**aliases(code), **values_of([code], {})}
+
+
 class Known:
     """Names that expressions may have: parameters, and what the source itself gives values to.
 
@@ -156,8 +164,7 @@ class Known:
 
     def __init__(self, text: str, defaults: Mapping[str, int]) -> None:
         """Take them from a source's text, and from parameters with their defaults."""
-        code = without_comments(without_host_code(text, functions_alone=True))
-        self.texts = {**aliases(code), **values_of([code], {})}
+        self.texts = _named_in(text)
         self._own = [name for name in self.texts if name not in defaults]
         self.names = self(defaults)
 
