@@ -155,6 +155,13 @@ def test_a_template_s_arguments_may_be_named_with_it(tmp_path):
     product(place)
 
 
+def test_a_template_s_parameters_may_have_small_letters(tmp_path):
+    text = TEMPLATE.replace("entry=own<BM,BN,float> ", "").replace(", typename T", "").replace("T sum", "float sum")
+    kernel = find(written(tmp_path, text.replace("BM", "bm").replace("BN", "bn")) + ":own")
+    product(kernel, config="bm=4")
+    assert kernel.entry_point(kernel.config()) == "own<8,16>"
+
+
 def test_parameters_of_a_template_s_names_are_its_arguments(tmp_path):
     text = TEMPLATE.replace("entry=own<BM,BN,float> ", "").replace(", typename T", "").replace("T sum", "float sum")
     product(written(tmp_path, text) + ":own", config="BM=4")

@@ -82,9 +82,9 @@ class Words:
             )
         return launch
 
-    def code(self, place: str, of_products: Mapping[str, object]) -> tuple[SourceLaunch, int] | None:
-        """The kernel of a source file of which the code alone is known, and bytes of its dynamic shared memory: it is
-        no matrix product, or nothing says how it is launched. None for others.
+    def code(self, place: str, of_products: Mapping[str, object]) -> SourceLaunch | None:
+        """The launch of a source file's kernel that is no matrix product, or of which only the code is known since
+        nothing says how it is launched. None for others.
 
         Raises:
             ConfigError: the options do not go with the kernel: see `launches`.
@@ -94,10 +94,10 @@ class Words:
             return None
         launch = self.read(place, of_products)
         if not launch.product and launch.has_geometry:
-            return launch, launch.checked().shared_bytes
+            return launch.checked()
         # What is not ours says itself what it guards: its code is the same for all shapes.
         of_types = any(value for name, value in of_products.items() if name != "--shape")
-        return None if launch.has_geometry or of_types else (launch, 0)
+        return None if launch.has_geometry or of_types else launch
 
     def resolve(self, name: str) -> tuple[Kernel, Mapping[str, int]]:
         """As `tilewright.kernels.resolve`, with the options where it is a source file."""

@@ -90,11 +90,10 @@ def run_sass(
     words = launches.Words(args, grid, block, shared, macros=config, define=define or ())
     present = present_gpu()
     target = arch or (limits(present[1]).arch if present else ARCH)
-    if code_alone := words.code(kernel, of_products):
-        launch, shared_bytes = code_alone
+    if launch := words.code(kernel, of_products):
         _check_arch(target, nvrtc.architectures())
         source = launch.file, launch.entry, launch.defines, target
-        name, what = launch.name, f"for {target}"
+        name, what, shared_bytes = launch.name, f"for {target}", launch.shared_bytes if launch.has_geometry else 0
         facts = {"kernel": name, "config": launch.macros, "arch": target}
         compiled, ptx = partial(nvrtc.compile_foreign, *source), partial(nvrtc.foreign_ptx, *source)
     else:
