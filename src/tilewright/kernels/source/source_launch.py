@@ -51,7 +51,8 @@ from tilewright.kernels.source.signature import Argument, Signature, constant_me
 from tilewright.kernels.spec import Parameter
 
 _WORDS = ("block", "grid", "shared", "entry", "maps", "cluster")
-_REFERENCE = "reference"
+REFERENCE = "reference"
+"""The word for a function in NumPy, as 'path.py:function'."""
 _VALUES = re.compile(r"\d+(:[\d,]*)?")
 """A macro's default, and values to try."""
 
@@ -166,11 +167,6 @@ class SourceLaunch:
         _ = self.contents, self.grid, self.block, self.shared_bytes, self.cluster
         return self
 
-    @property
-    def reference(self) -> str:
-        """'path.py:function', or '' where there is none."""
-        return self.words.get(_REFERENCE, "")
-
     @cached_property
     def grid(self) -> tuple[int, int, int]:
         """Blocks along x, y and z."""
@@ -243,8 +239,8 @@ def launch_of(
     name, _, template = entry.partition("<")
     signature, defines = chosen(file, text, name), defines or {}
     said = words_of(file, text, signature.name)
-    if _REFERENCE in said:  # from where the source lies
-        said[_REFERENCE] = str(file.parent / said[_REFERENCE])
+    if REFERENCE in said:  # from where the source lies
+        said[REFERENCE] = str(file.parent / said[REFERENCE])
     said |= words or {}
     template = template or said.get("entry", "").partition("<")[2]
     product, certain = _is_product(signature, said)
@@ -254,7 +250,7 @@ def launch_of(
     own = tuple(one.name for one in signature.arguments)
     constants = {} if product else {one: of for one, of in constant_memory(text).items() if one in {*said} - {*own}}
     arrays = () if product else (*arrays_of_maps(said.get("maps", "")), *constants)
-    takes = (*_WORDS, *PRODUCT_WORDS) if product else (*own, *_WORDS, _REFERENCE, *arrays)
+    takes = (*_WORDS, *PRODUCT_WORDS) if product else (*own, *_WORDS, REFERENCE, *arrays)
     sizes = sizes_of(arrays, said) - {*takes}
     macros = {**{word: value for word, value in said.items() if word not in {*takes, *sizes}}, **defines}
     for macro, value in macros.items():
@@ -291,7 +287,7 @@ def _is_product(signature: Signature, said: Mapping[str, str]) -> tuple[bool, bo
         said: words by their names.
     """
     pointers = any(one.pointer or one.type == TYPE for one in signature.arguments)
-    if not pointers or _REFERENCE in said or any(BUFFER.fullmatch(value) for value in said.values()):
+    if not pointers or REFERENCE in said or any(BUFFER.fullmatch(value) for value in said.values()):
         return False, True
     if named_as_product(signature) or said.keys() & {*PRODUCT_WORDS}:
         return True, True

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tilewright.core.errors import ConfigError, nearest
 from tilewright.kernels.source.buffers import Map, NumberArgument
-from tilewright.kernels.source.source_launch import SourceLaunch
+from tilewright.kernels.source.source_launch import REFERENCE, SourceLaunch
 
 LIMITS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5, "float64": 1e-12}
 """Relative errors up to which a buffer is right, by its element type; of all others, 0."""
@@ -50,7 +50,7 @@ class Reference:
         Raises:
             ConfigError: there is no such file or function, or it names what is no parameter with values.
         """
-        self._text = launch.reference
+        self._text = launch.words[REFERENCE]
         path, _, name = self._text.rpartition(":")
         if not path or not name.isidentifier():
             raise ConfigError(f"reference must read path.py:function, got {self._text!r}")

@@ -17,7 +17,7 @@ from tilewright.kernels import resolve
 from tilewright.kernels.source.buffers import Buffer, Map, NumberArgument
 from tilewright.kernels.source.lines import definitions, is_source, read, split_words
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.source.source_launch import SourceLaunch, launch_of
+from tilewright.kernels.source.source_launch import REFERENCE, SourceLaunch, launch_of
 from tilewright.kernels.spec import Kernel
 from tilewright.runtime.apart import Apart, LostError, call_apart
 from tilewright.tools.bench.references import Compared, Reference
@@ -141,7 +141,7 @@ class LaunchOutcome:
 
 def check_apart(launch: SourceLaunch, deadline: float, tolerance: float | None) -> LaunchOutcome:
     """Check a launch in a process of its own, for at most this many seconds."""
-    reference = Reference(launch) if launch.reference else None
+    reference = Reference(launch) if REFERENCE in launch.words else None
     (answer,) = answers(_answer, launch, count=1, deadline=deadline)
     if not isinstance(answer, CheckedLaunch):
         return LaunchOutcome(launch, answer, [])
