@@ -83,7 +83,7 @@ class SourceLaunch:
     product: bool
     """Whether it is taken for a matrix product."""
     words: Mapping[str, str]
-    """All that is said, by their names."""
+    """Values of all words that are said, by the words."""
     parameters: tuple[Parameter, ...]
     """Macros that are integers, and such arguments of the template."""
     texts: Mapping[str, str]
