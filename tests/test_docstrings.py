@@ -9,10 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("src", "studies", "tests")
 LEANING = re.compile(r"\s*(Of|The same|Those|What)\b")
-NOT_YET = (
-    "src/tilewright/kernels/",
-    "src/tilewright/emulator/",
-)
+NOT_YET = ("src/tilewright/kernels/", "src/tilewright/emulator/launches.py")
 
 
 def leaning(text):

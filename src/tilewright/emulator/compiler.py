@@ -39,7 +39,7 @@ With 1 they compile in less time, and take longer."""
 _HEADERS = (".cuh", ".h", ".hpp")
 """How the names of headers end."""
 
-_LONG_HEADER = "half.cuh"
+_LONG_HEADER = "ptx/half.cuh"
 _OF_LONG_HEADER = {_LONG_HEADER, "cuda_fp16.h", "cuda_bf16.h"}
 """A header that GCC takes as long to read as a small kernel, and those that are no more than it. It is parsed once for
 all kernels that include it, since nothing in it depends on their macros."""
@@ -278,7 +278,7 @@ def compile_kernel(
 
 def _reached(*texts: str) -> set[str]:
     """Names of the headers of ours that sources include, themselves or by way of others."""
-    return {Path(name).name for text in texts for name, _ in included(text, *_INCLUDE)}
+    return {name for text in texts for name, _ in included(text, *_INCLUDE)}
 
 
 def _place(folder: Path, file: str, headers: Sequence[tuple[str, str]], contents: Sequence[str]) -> Path:
@@ -333,7 +333,7 @@ def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime:
         with scratch() as output:
             text, parsed = output.with_name("prelude.hpp"), output.with_name("prelude.gch")
             text.write_text(prelude, encoding="utf-8")
-            compiler.run([*options, "-x", "c++-header", str(text), "-o", str(parsed)])
+            compiler.run([*options, f"-I{_INCLUDE[0]}", "-x", "c++-header", str(text), "-o", str(parsed)])
             return cache.store(name, _PARSED_SUFFIX, parsed.read_bytes())
 
 

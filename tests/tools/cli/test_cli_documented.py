@@ -120,6 +120,12 @@ def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
             assert (folder / arguments[arguments.index(option) + 1]).stat().st_size
 
 
+def test_every_command_has_a_page_that_the_index_names():
+    index = (ROOT / "docs/tools/README.md").read_text()
+    assert [name for name in main.COMMANDS if f"[{name}]({name}.md)" not in index] == []
+    assert [name for name in main.COMMANDS if not (ROOT / f"docs/tools/{name}.md").exists()] == []
+
+
 def modules():
     """Each `python -m` that a page prints, with its arguments."""
     for page in dict.fromkeys((*WHOLE, *RUNGS)):

@@ -33,10 +33,10 @@ def matmul(keys: Any, *arguments: Any) -> Any:
 
     Else the compiled launcher answers first: it misses what is recorded, and saves the dispatcher's way to the kernel.
     """
-    call = Arguments(*arguments)
-    wanted = torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in call[:4])
-    if not wanted and (result := launched(call)) is not None:
+    wanted = torch.is_grad_enabled() and _wants_gradient(*arguments)
+    if not wanted and (result := launched(*arguments)) is not None:
         return result
+    call = Arguments(*arguments)
     if torch._C._are_functorch_transforms_active():
         modes = torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
         with enable_single_level_autograd_function():
@@ -47,6 +47,15 @@ def matmul(keys: Any, *arguments: Any) -> Any:
 
 
 _BELOW = torch._C._after_autograd_keyset
+
+
+def _wants_gradient(a: Any, b: Any, bias: Any = None, c: Any = None, *_: Any) -> bool:
+    return bool(
+        a.requires_grad
+        or b.requires_grad
+        or (bias is not None and bias.requires_grad)
+        or (c is not None and c.requires_grad)
+    )
 
 
 def _recorded(call: Arguments, modes: _Modes | None) -> Any:
@@ -65,7 +74,7 @@ class _MatmulFunction(_SingleLevelFunction):
         call = Arguments(*given)
         a, b, bias, *_ = call
         if modes is None:
-            result = launched(call)
+            result = launched(*given)
             if result is None:
                 with torch._C._AutoDispatchBelowAutograd():
                     result = matmul_op(*call)

@@ -76,8 +76,8 @@ class Arguments(NamedTuple):
 
     @property
     def request(self) -> Request:
-        """What is asked."""
-        return Request(self.out_dtype, self.activation, self.precision, batch_invariant=self.batch_invariant)
+        """The options of the call."""
+        return Request(*(_key(*self[6:]) or ()))
 
 
 def check_tensors(a: Any, **others: Any) -> None:
@@ -131,11 +131,20 @@ def beside_result(bias: Any, a: Any, b: Any) -> Any:
     return bias if vectors == 0 else bias.reshape(-1) if vectors == 1 else bias.reshape(())
 
 
-def launched(call: Arguments) -> Any:
+def _key(
+    activation: str | None = None, out_dtype: Any = None, precision: str | None = None, batch_invariant: bool = False
+) -> tuple[Any, ...] | None:
+    """Values of the Request of a call with these options; None where nothing is asked."""
+    if activation is out_dtype is precision is None and not batch_invariant:
+        return None
+    return out_dtype, activation, precision, None, None, batch_invariant, False, None
+
+
+def launched(
+    a: Any, b: Any, bias: Any = None, c: Any = None, alpha: float = 1.0, beta: float = 0.0, *options: Any
+) -> Any:
     """The product by the compiled launcher; None where that does not know the call, or somebody records it."""
     if on_gpu.fast is None:
         return None
-    plain = call.activation is call.out_dtype is call.precision is None and not call.batch_invariant
-    key = None if plain else call.request
-    result = on_gpu.fast.call(call.a, call.b, call.c, None, call.bias, call.alpha, call.beta, key)
+    result = on_gpu.fast.call(a, b, c, None, bias, alpha, beta, _key(*options))
     return None if result is on_gpu.miss else result

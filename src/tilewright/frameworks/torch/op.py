@@ -92,9 +92,9 @@ def _check_out(out: Any, result: Any) -> None:
 
 
 def _multiply(*arguments: Any) -> Any:
-    call = Arguments(*arguments)
-    if (result := launched(call)) is not None:
+    if (result := launched(*arguments)) is not None:
         return result
+    call = Arguments(*arguments)
     arrays = {"a": call.a, "b": call.b, "c": call.c, "out": None, "bias": call.bias}
     request = call.request
     return front.multiply(request, library_of("a", call.a), arrays, call.alpha, call.beta, request.key)

@@ -4,20 +4,6 @@ Tensor cores keep 13 bits of mantissa of sums of float8 products. So of gemm_fp8
 sums every 128 of k, gemm_fp8_blocks times the scales of these blocks; of gemm_fp8_fast tensor cores add up all
 products. wgmma takes float8 from shared memory along k alone, and its A from registers too: `gemm_fp8_nn` reads
 row-major factors, as those of D^T = B^T A^T. Other factors are transposed by `relayout` first, byte by byte.
-
-Scales of rows and columns are multiplied by at the end, before alpha; one scale of a matrix is a vector whose step is
-0, so no variant is compiled for it. Scales of blocks are multiplied by with the promotion: BN divides 128, and a thread
-loads two scales of A and one of B for 64 rows and a step, a step ahead. Scales are arrays on the device, so nothing
-waits for their values; with alpha = 0 they are not read. Results of float8_e4m3fn are rounded to nearest; larger than
-448, infinity too, becomes 448, and NaN stays.
-
-Where registers hold two steps' sums and the total (`MADE`), tensor cores need not wait for a promotion: tiles of 64
-rows a warpgroup and at most 128 columns. ptxas lets products of one set run while threads read the other only if no
-value of the two is moved, so each has a name of its own over two steps of a loop. The bits are the same.
-
-Tables of float8 are of an H100; elsewhere the cost model counts float8 as 16 bits at twice the rate. One row or a few
-go to skinny_fp8, skinny's source: threads convert two elements by an instruction and add up in float32, and scales are
-last.
 """
 
 from tilewright.core.dtypes import FLOAT8

@@ -47,7 +47,8 @@ SUMS = {1: 192, 2: 192, 3: 100}
 """By consumers, those that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
 _REPEATS = 8
 """Lines after which the swizzle's pattern begins anew."""
-_SOURCE = Path(__file__).with_suffix(".cu")
+_PLAIN, _PRECISIONS = Path(__file__).with_suffix(".cu"), Path(__file__).with_name("gemm_sm90_precisions.cu")
+"""Sources for 16-bit factors, and for all others."""
 _INSTRUCTION_BYTES = 32
 """Of a line along k, that one instruction multiplies."""
 _ORDERS: dict[str | None, tuple[Order, Order]] = {
@@ -215,6 +216,8 @@ def of_type(
     results = (*RESULTS, FLOAT8[0]) if factors == FLOAT8 else RESULTS
     item_bytes = ITEM_BYTES[split.dtype if split else factors[0]]
     along_k = item_bytes != warpgroups.ITEM_BYTES  # as wgmma takes TF32 and float8
+    plain = split is None and not along_k
+    more_arguments = () if plain else ("copy_a", "copy_b", "scales", "tickets")
     in_stages = "TT" if held else "NT" if along_k else None  # the orders of tiles, of 16 bits as memory has them
     line = warpgroups.LINE_BYTES // item_bytes
     anew = split is not None or not fast
@@ -254,7 +257,7 @@ def of_type(
     return Kernel(
         name=name,
         idea=idea,
-        source=_SOURCE,
+        source=_PLAIN if plain else _PRECISIONS,
         parameters=(
             Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
             Parameter("BN", bn, _WIDTHS, "its columns"),
@@ -308,7 +311,7 @@ def of_type(
             architectures=("sm_90a",),
         ),
         precision=name.split("_")[1] if factors == ("float32",) else sums_of_float8,
-        arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets", "D_map"),
+        arguments=("sizes", "A_map", "B_map", "output", *more_arguments, "D_map"),
         stored_box=_stored_box if stores else None,
         shared_bytes=lambda config, layout: _shared_bytes(config, in_stages or layout, terms, item_bytes),
         tensor_maps=lambda config, layout, sides: of_d(*_boxes(config, in_stages or layout, of_d(*sides), item_bytes)),

@@ -4,20 +4,6 @@ The copy engine rounds elements to nearest as it loads them. wgmma takes TF32 fr
 its A from registers too. `gemm_tf32` reads a row-major A and a column-major B in place, `gemm_tf32_tt` a column-major
 A too, and `gemm_tf32_nn` row-major factors, as those of D^T = B^T A^T. Others are transposed by `relayout` first.
 Infinity and NaN stay as they are. Numbers from 2^128 - 2^116 on, next to infinity, become infinite.
-
-wgmma looks at the first 19 bits of an element and cuts off the rest, which errs more than rounding to nearest, always
-toward zero; so the tensor maps have the element type that the copy engine rounds as it loads (`TensorLayout.rounds`).
-Triton's tests have it round to nearest, ties to even, and leave infinity and NaN as they are. Subnormals up to 2^-137
-become 0. Sums stay in the tensor cores over all of k: on inputs of one sign they drift toward zero. All three kernels
-add up in the same order, so batch-invariant products may use any.
-
-Registers of a step of A are loaded when that step of the stage before is done, while three products are in flight: a
-thread needs 16 registers for each 64 rows of wgmma. The loads have a predicate that is always true, unknown to ptxas,
-so that it gives these registers to nothing else before; a test reads the machine code.
-
-Parameters of gemm_tf32_nn are those of D^T = B^T A^T: BM counts columns of D, and CLUSTER blocks next to each other. In
-order TN, gemm_tf32_nn has A copied alone, gemm_tf32_tt B alone. `relayout` does not round, so a cached copy has all
-bits.
 """
 
 from tilewright.kernels.library import gemm_sm90

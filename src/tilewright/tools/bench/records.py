@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """Version of the format of files. It is raised when a field changes its meaning, not when one is added: fields that are
-not known are left out. Files of format 1 say none, and are read alike."""
+not known are left out."""
 
 
 class Facts(BaseModel):
@@ -69,11 +69,14 @@ class RunFile(Facts):
             RecordsError: the file cannot be read, or is not a file of such records; the message says what is wrong.
         """
         try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+            run = cls.model_validate_json(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise RecordsError(f"cannot read the records in {path}: {error.strerror}") from error
         except (ValidationError, UnicodeDecodeError) as error:
             raise RecordsError(f"{path} is not a file of records: {faults(error)}") from error
+        if "format" not in run.model_fields_set:
+            raise RecordsError(f"{path} is not a file of records: it names no format, this one reads {FORMAT}")
+        return run
 
 
 class Times(Facts):
