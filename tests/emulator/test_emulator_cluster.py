@@ -16,7 +16,7 @@ from tilewright.emulator.counting import BlockCounter, LaunchOperands
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.launches import check_launch
 from tilewright.emulator.program import Watch
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.kernels.takes import Variant
 from tilewright.runtime.base import run
 

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.emulator.launches import check_launch
 from tilewright.emulator.subscripts import with_arrays
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime.host_compiler import find_compiler
 
 pytestmark = pytest.mark.skipif(find_compiler().gcc < 12, reason="of GCC, from 12 on")

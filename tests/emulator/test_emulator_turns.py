@@ -7,7 +7,7 @@ from tilewright.core.problem import Problem
 from tilewright.emulator.check import check as check_product
 from tilewright.emulator.launches import check_launch
 from tilewright.kernels import find
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime.nvrtc import INCLUDE
 from tilewright.tools.bench.verify import Operands
 

@@ -6,7 +6,7 @@ from emulator_helpers import kinds_found, launch
 
 from tilewright.core.errors import CompileError, LaunchError
 from tilewright.core.gpus import gpu_named
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 from tilewright.tools.explain.launch_explanation import explain_launch
 

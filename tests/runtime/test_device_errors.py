@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from tilewright.core.errors import CompileError
 from tilewright.emulator.launches import check_launch
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 from tilewright.runtime.device_errors import check_for_gpu
 from tilewright.tools.cli import main

@@ -15,7 +15,7 @@ from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine
 from tilewright.emulator.launches import Placed, compile_launch, draw
 from tilewright.emulator.program import UNWATCHED, Observer, WaitsForBlocksError, Watch, load_runtime
 from tilewright.kernels.config import Config
-from tilewright.kernels.source.launches import Launch
+from tilewright.kernels.source.source_launch import SourceLaunch
 from tilewright.kernels.spec import RANGE_WORDS, Kernel, scale_count
 from tilewright.kernels.takes import Variant
 from tilewright.runtime.arguments import AddressSource
@@ -194,7 +194,7 @@ _VOLATILE = b"__tsan_volatile_"
 class LaunchCounter:
     """Counts of a launch, on inputs as the check draws them."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: SourceLaunch) -> None:
         """Draw the inputs."""
         self._launch, self._inputs = launch, draw(launch)
         self.together = False
@@ -248,6 +248,6 @@ class LaunchCounter:
         return operations_of(program.library, lambda: Placed(self._launch, self._inputs).run(program, watch))
 
 
-def synchronises(launch: Launch) -> bool:
+def synchronises(launch: SourceLaunch) -> bool:
     """Whether the kernel synchronises its grid."""
     return compile_launch(launch, TRACED).cooperative

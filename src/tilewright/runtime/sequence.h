@@ -181,7 +181,7 @@ private:
         const char* name;
         PyObject *launches, *addresses;
         step.kind = Started::LAUNCH;
-        if (!PyArg_ParseTuple(tuple, "sKO!O!ff;a Launch", &name, &stream, &PyTuple_Type, &launches, &PyTuple_Type, &addresses,
+        if (!PyArg_ParseTuple(tuple, "sKO!O!ff;a PlanLaunch", &name, &stream, &PyTuple_Type, &launches, &PyTuple_Type, &addresses,
                               &step.scalars[0], &step.scalars[1])) {
             return false;
         }

@@ -15,8 +15,8 @@ from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.launches import check_launch
-from tilewright.kernels.source.launches import read_launch
 from tilewright.kernels.source.products import from_source
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.tools.bench.case import CheckCase
 from tilewright.tools.bench.checking import outcomes
 from tilewright.tools.bench.measure import verify

@@ -10,7 +10,7 @@ from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.emulator.counting import LaunchCounter, synchronises
 from tilewright.emulator.program import TOGETHER_LIMIT, WaitsForBlocksError
 from tilewright.emulator.symbols import SourceLine
-from tilewright.kernels.source.launches import Launch
+from tilewright.kernels.source.source_launch import SourceLaunch
 from tilewright.select.cost.occupancy import held
 from tilewright.select.cost.prediction import LAUNCH_US
 from tilewright.tools.explain import explanation
@@ -42,7 +42,7 @@ class LaunchExplanation(Launched):
     The least bytes are those of the buffers, once each, as far as requests touch them.
     """
 
-    launch: Launch
+    launch: SourceLaunch
     code: MachineCode | None
     """None without a disassembler."""
 
@@ -58,7 +58,7 @@ class LaunchExplanation(Launched):
         return slowest if self.roofline.times_us[slowest] >= LAUNCH_US else LAUNCH
 
 
-def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
+def explain_launch(launch: SourceLaunch, gpu: Gpu) -> LaunchExplanation:
     """Explain a launch on a GPU, from the accesses and operations that the kernel makes on the emulator.
 
     Launches of up to 262,144 threads and about 8 million accesses are run whole; of larger ones blocks in equal
@@ -106,7 +106,7 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
     )
 
 
-def _count(launch: Launch, widths: Mapping[SourceLine | None, Widths] | None) -> Traffic:
+def _count(launch: SourceLaunch, widths: Mapping[SourceLine | None, Widths] | None) -> Traffic:
     counter, notes, blocks = LaunchCounter(launch), [], None
     try:
         blocks = _sample(launch, counter)
@@ -147,7 +147,7 @@ def _first_fault(error: CompileError) -> str:
     return next((line for line in lines if "error:" in line), lines[0])
 
 
-def _sample(launch: Launch, counter: LaunchCounter) -> Sequence[int] | None:
+def _sample(launch: SourceLaunch, counter: LaunchCounter) -> Sequence[int] | None:
     """Numbers of the blocks to run; None for all. The first block shows how many accesses one makes, where it does not
     wait for others."""
     count = launch.blocks
@@ -164,13 +164,13 @@ def _sample(launch: Launch, counter: LaunchCounter) -> Sequence[int] | None:
     return None if count == launch.blocks else sorted({index * launch.blocks // count for index in range(count)})
 
 
-def _least(launch: Launch, traffic: Traffic) -> tuple[int, int]:
+def _least(launch: SourceLaunch, traffic: Traffic) -> tuple[int, int]:
     """Bytes of the buffers that are read, and of those that are written, at most what requests and maps touch."""
     groups = traffic.groups
     loads = groups["global_load"].sectors + groups["async_copy"].sectors
     stores, both = groups["global_store"].sectors, groups["global_atomic"].sectors
-    read = sum(buffer.bytes for buffer in launch.buffers if buffer.role != "out")
-    written = sum(buffer.bytes for buffer in launch.buffers if buffer.role != "in")
+    read = sum(buffer.bytes for buffer in launch.contents.buffers if buffer.role != "out")
+    written = sum(buffer.bytes for buffer in launch.contents.buffers if buffer.role != "in")
     touched = SECTOR_BYTES * (loads + both), SECTOR_BYTES * (stores + both)
     return min(read, touched[0] + traffic.tile_bytes), min(written, touched[1] + traffic.tile_bytes)
 
