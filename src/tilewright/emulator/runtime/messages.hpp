@@ -33,7 +33,7 @@ inline std::string describe(const Call& call) {
 
 // What a source has to call: a header's function, or in PTX an instruction.
 inline std::string wanted(const Call& call, const char* function, const char* instruction) {
-    return call.instruction ? instruction : function;
+    return call.instruction && std::strchr(call.instruction, '.') ? instruction : function;
 }
 
 inline std::string describe(const uint3& index) {
