@@ -9,7 +9,7 @@ from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.base import run
 
 DUMP = """
-#include "tensor_map.cuh"
+#include "ptx/tensor_map.cuh"
 extern "C" __global__ void dump(const __grid_constant__ TensorMap A, const float* start, float* C) {
     __shared__ __align__(1024) float tile[BYTES / 4];
     __shared__ Barrier barrier;
@@ -57,7 +57,7 @@ def dump(engine, kernel, matrix, start, box):
 
 
 STORE = """
-#include "tensor_map.cuh"
+#include "ptx/tensor_map.cuh"
 extern "C" __global__ void store(const float* start, const __grid_constant__ TensorMap D) {
     __shared__ __align__(1024) float tile[BYTES / 4];
     for (int i = threadIdx.x; i < BYTES / 4; i += blockDim.x) tile[i] = i + 1;
@@ -146,7 +146,7 @@ LOAD_STARTS = [*STARTS, (-2, -8), (-300, 44)]
 
 # Each block sums its part of k for a tile of 16 x 16; the last of a tile adds the parts in their order.
 SPLIT_K = """
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 extern "C" __global__ void __launch_bounds__(256)
     split_k(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,
             int ldc, float* workspace, unsigned* tickets) {
@@ -194,7 +194,7 @@ def split_k_kernel(folder):
 
 
 MATRICES = """
-#include "load_matrix.cuh"
+#include "ptx/load_matrix.cuh"
 extern "C" __global__ void matrices(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
                                     float beta, float* C, int ldc) {
     __shared__ __align__(16) float shared[64 * 4];
@@ -238,8 +238,8 @@ def matrices_as_the_manual_has_them():
 
 # A and B lie in shared memory as they do here, 64 lines of 64 elements each: of A rows, or with COLUMNS_A its columns.
 PRODUCT = """
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
+#include <ptx/tensor_map.cuh>
+#include <ptx/wgmma.cuh>
 #if BFLOAT16
 using Element = __nv_bfloat16;
 #else

@@ -23,8 +23,8 @@ from tilewright.runtime.base import run
 pytestmark = pytest.mark.usefixtures("unasked_nvrtc")
 
 KERNEL = """
-#include "cluster.cuh"
-#include "dynamic_shared.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
 struct Shared {{ Barrier barrier; int value; }};
 extern "C" __global__ void __cluster_dims__(4, 1, 1) kernel(int* out) {{
     DYNAMIC_SHARED(Shared, shared);

@@ -112,7 +112,7 @@ def test_sectors_of_strided_loads(tmp_path, offset, stride, sectors):
 
 
 FRAGMENTS = """
-#include "wmma.cuh"
+#include "ptx/wmma.cuh"
 extern "C" __global__ void probe SIGNATURE {
     using namespace wmma;
     fragment<matrix_a, 16, 16, 8, precision::tf32, ROWS> a;

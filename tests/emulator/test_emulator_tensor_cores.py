@@ -18,7 +18,7 @@ from tilewright.tools.bench.verify import Operands, limit
 
 COLUMNS = 8
 SOURCE = """
-#include "wgmma.cuh"
+#include "ptx/wgmma.cuh"
 extern "C" __global__ void kernel(const unsigned short* a, const unsigned short* b, float* c) {
     __shared__ __align__(1024) unsigned char As[64 * 128];
     __shared__ __align__(1024) unsigned char Bs[8 * 128];
@@ -37,7 +37,7 @@ extern "C" __global__ void kernel(const unsigned short* a, const unsigned short*
 }
 """
 OF_WARPS = """
-#include "mma.cuh"
+#include "ptx/mma.cuh"
 extern "C" __global__ void kernel(const unsigned* a, const unsigned* b, float* c) {
     const int line = threadIdx.x / 4, pair = threadIdx.x % 4;  // 64 rows of A, 8 pairs each
     unsigned as[4][4], bs[1][2] = {{b[line * 8 + pair], b[line * 8 + pair + 4]}};

@@ -248,7 +248,7 @@ def test_tf32_across_k_does_not_compile(tmp_path):
     """As wgmma has no such product."""
     source = tmp_path / "across.cu"
     source.write_text("""
-#include <wgmma.cuh>
+#include <ptx/wgmma.cuh>
 extern "C" __global__ void across(unsigned long long a, unsigned long long b) {
     float sums[4] = {};
     multiply_async<Major::across_k, Major::along_k, float>(sums, {a}, {b});

@@ -42,7 +42,7 @@ With 1 they compile in less time, and take longer."""
 _HEADERS = (".cuh", ".h", ".hpp")
 """How the names of headers end."""
 
-_LONG_HEADER = "half.cuh"
+_LONG_HEADER = "ptx/half.cuh"
 _OF_LONG_HEADER = {_LONG_HEADER, "cuda_fp16.h", "cuda_bf16.h"}
 """A header that GCC takes as long to read as a small kernel, and those that are no more than it. It is parsed once for
 all kernels that include it, since nothing in it depends on their macros."""
@@ -232,7 +232,7 @@ def compile_kernel(
     of_ours = _of_ours(reached)
     if by_macros or ptx.texts != rewritten or of_ours != {name: reached[name] for name in of_ours}:
         ahead.append(_INCLUDE[0] / _PTX_HEADER)
-    elif {Path(name).name for name in reached} & _OF_LONG_HEADER - {header for header, _ in own}:
+    elif reached.keys() & _OF_LONG_HEADER - {header for header, _ in own}:
         ahead.append(_INCLUDE[0] / _LONG_HEADER)
     prelude = "".join(f'#include "{header}"\n' for header in ahead)
     parsed = None if compiler.is_clang else _parsed(compiler, tuple(options), prelude, runtime, cache.folder())
@@ -288,12 +288,7 @@ def _reached(*texts: str) -> dict[str, str]:
 
 def _of_ours(headers: Mapping[str, str]) -> dict[str, str]:
     """Those of them that the emulator has none of its own of, with C++ in the place of inline PTX."""
-    ours = (name for name in headers if Path(name).is_relative_to(_INCLUDE[1]))
-    return {
-        name: _translated_header(headers[name])
-        for name in ours
-        if not (_INCLUDE[0] / Path(name).relative_to(_INCLUDE[1])).exists()
-    }
+    return {name: _translated_header(text) for name, text in headers.items() if Path(name).is_absolute()}
 
 
 _translated_header = lru_cache(maxsize=256)(translated_header)
@@ -361,7 +356,7 @@ def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime:
         with scratch() as output:
             text, parsed = output.with_name("prelude.hpp"), output.with_name("prelude.gch")
             text.write_text(prelude, encoding="utf-8")
-            compiler.run([*options, "-x", "c++-header", str(text), "-o", str(parsed)])
+            compiler.run([*options, f"-I{_INCLUDE[0]}", "-x", "c++-header", str(text), "-o", str(parsed)])
             return cache.store(name, _PARSED_SUFFIX, parsed.read_bytes())
 
 

@@ -74,8 +74,8 @@ def _headers(paths):
 
 def _of_gpu():
     """Headers that the emulator has stand-ins for, and what they include."""
-    own = [path for path in INCLUDE.glob("*.cuh") if (PACKAGE / "emulator" / "include" / path.name).exists()]
-    return {path.name for path in own} | _headers(own)
+    own = [path for path in INCLUDE.glob("ptx/*.cuh") if (PACKAGE / "emulator/include/ptx" / path.name).exists()]
+    return {f"ptx/{path.name}" for path in own} | _headers(own)
 
 
 @pytest.mark.first(4)

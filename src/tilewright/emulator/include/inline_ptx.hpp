@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <initializer_list>
 
-#include "float8.cuh"
-#include "half.cuh"
+#include "ptx/float8.cuh"
+#include "ptx/half.cuh"
 #include "load_matrices.hpp"
 
 // Of an operation: an instruction in the source, or a function of a header of ours, which the source calls.

@@ -10,14 +10,13 @@
 //   consumer 1                                | multiply tile 1      | store tile 1     .   | multiply tile 3 ...
 //   tensor cores       | tile 0               | tile 1               | tile 2               | tile 3 ...
 
-#include <cluster.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-#include <wgmma.cuh>
-
-#include "stage_turn.cuh"
-#include "tile_order.cuh"
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "pipeline/stage_turn.cuh"
+#include "pipeline/tile_order.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 

@@ -13,14 +13,13 @@
 // 8 rows x 4 pairs, is in 32 different banks. Where rows of C are not aligned, no tensor map describes it; and where
 // they end within 16 bytes, the copy engine would store all of these, past the end of the row: threads store then.
 
-#include <cluster.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-#include <wgmma.cuh>
-
-#include "stage_turn.cuh"
-#include "tile_order.cuh"
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "pipeline/stage_turn.cuh"
+#include "pipeline/tile_order.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 

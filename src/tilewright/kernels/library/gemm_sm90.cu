@@ -15,19 +15,18 @@
 //   PINGPONG 1: each of two has tiles of its own, and one stores while the other multiplies (consumers.cuh).
 //   CLUSTER, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
 //   SPLITS: this many share the k of a tile (cluster_sums.cuh). TERMS: what these cannot hold comes last (float32_warpgroups.cuh).
-#include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-
-#include "cluster_grid.cuh"
-#include "cluster_sums.cuh"
-#include "consumers.cuh"
 #include "epilogue/stored_tiles.cuh"
-#include "factor_scales.cuh"
-#include "held_factor.cuh"
-#include "stage_barriers.cuh"
-#include "terms_of_block.cuh"
-#include "tile_order.cuh"
+#include "float32_parts/terms_of_block.cuh"
+#include "pipeline/cluster_grid.cuh"
+#include "pipeline/cluster_sums.cuh"
+#include "pipeline/consumers.cuh"
+#include "pipeline/factor_scales.cuh"
+#include "pipeline/held_factor.cuh"
+#include "pipeline/stage_barriers.cuh"
+#include "pipeline/tile_order.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int COLS = BN / SPLITS;              // of a tile, that a block stores

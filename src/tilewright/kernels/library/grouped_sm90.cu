@@ -12,18 +12,17 @@
 //
 // PINGPONG, CLUSTER and CLUSTER_N are those of gemm_sm90, and so are sums of float8, which begin anew with every step, and their
 // scales, of which each matrix of B has its own. Rows that belong to no group are not stored.
-#include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-
-#include "cluster_grid.cuh"
-#include "consumers.cuh"
 #include "epilogue/warpgroup.cuh"
-#include "factor_scales.cuh"
-#include "grouped_order.cuh"
-#include "stage_barriers.cuh"
-#include "stage_products.cuh"
-#include "stage_tiles.cuh"
+#include "pipeline/cluster_grid.cuh"
+#include "pipeline/consumers.cuh"
+#include "pipeline/factor_scales.cuh"
+#include "pipeline/grouped_order.cuh"
+#include "pipeline/stage_barriers.cuh"
+#include "pipeline/stage_products.cuh"
+#include "pipeline/stage_tiles.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each other

@@ -17,15 +17,14 @@
 //
 // What terms cannot hold (term_range.cuh) the blocks of a tile see while they split, or by its sums. They compute this tile anew in
 // float32.
-#include <cluster.cuh>
-#include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-
-#include "thin_lost.cuh"
-#include "thin_stages.cuh"
-#include "tile_order.cuh"
-#include "token_products.cuh"
+#include "float32_parts/thin_lost.cuh"
+#include "float32_parts/thin_stages.cuh"
+#include "float32_parts/token_products.cuh"
+#include "pipeline/tile_order.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
 
 constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = LOADING + 128 * CONSUMERS;
 constexpr bool MOVES = PRODUCERS + CONSUMERS > 2;                 // registers, of 512 for a thread of each warpgroup together

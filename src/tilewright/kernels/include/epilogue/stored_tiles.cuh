@@ -9,11 +9,10 @@
 // threads store (exchanged.cuh).
 #pragma once
 
-#include <elect.cuh>  // in brackets: the emulator has one of its own
-#include <tensor_map.cuh>
-
 #include "epilogue/exchanged.cuh"
-#include "matrix_descriptor.cuh"
+#include "ptx/elect.cuh"
+#include "ptx/matrix_descriptor.cuh"
+#include "ptx/tensor_map.cuh"
 
 // A base of this takes no memory where there is none.
 template <int BYTES>
