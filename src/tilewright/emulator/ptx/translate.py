@@ -71,7 +71,7 @@ def translated_header(text: str) -> str:
             assert not reason, reason
             edits.append((one.begin, one.end, _CALL.sub(r"SIMT_FUNCTION_CALL(\1)", written) + one.breaks))
     for function in functions(without_directives(code)):
-        if any(function.begin < begin < function.end for begin, _, _ in edits):
+        if any(function.begin < begin < function.end and "SIMT_FUNCTION_CALL" in made for begin, _, made in edits):
             end = code.rindex(")", 0, function.begin)
             comma = "" if code[:end].rstrip().endswith("(") else ", "
             edits.append((end, end, f"{comma}SIMT_PLACE"))
