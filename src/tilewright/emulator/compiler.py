@@ -13,14 +13,8 @@ from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.emulator.dynamic_shared import with_pointers
 from tilewright.emulator.launch_bounds import with_launch_bounds
 from tilewright.emulator.own_names import as_written, renamed
-from tilewright.emulator.ptx import (
-    behind_prelude,
-    lines_of,
-    needs_macros,
-    translated,
-    translated_expanded,
-    translated_header,
-)
+from tilewright.emulator.ptx import behind_prelude, lines_of, needs_macros, translated, translated_expanded
+from tilewright.emulator.ptx.translate import translated_header
 from tilewright.emulator.runtime_library import Runtime, base_options, find_runtime
 from tilewright.emulator.subscripts import with_arrays
 from tilewright.emulator.wrapped_indices import with_exact_values

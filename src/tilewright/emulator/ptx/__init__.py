@@ -7,14 +7,6 @@ calls are in `include/inline_ptx.hpp`.
 """
 
 from tilewright.emulator.ptx.statements import behind_prelude, lines_of, needs_macros
-from tilewright.emulator.ptx.translate import Translated, translated, translated_expanded, translated_header
+from tilewright.emulator.ptx.translate import Translated, translated, translated_expanded
 
-__all__ = [
-    "Translated",
-    "behind_prelude",
-    "lines_of",
-    "needs_macros",
-    "translated",
-    "translated_expanded",
-    "translated_header",
-]
+__all__ = ["Translated", "behind_prelude", "lines_of", "needs_macros", "translated", "translated_expanded"]
