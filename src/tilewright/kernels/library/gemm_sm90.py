@@ -1,4 +1,5 @@
-"""gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, of TF32, of float8."""
+"""gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order; and those of its other source, of float32 by
+16-bit parts, of TF32, of float8."""
 
 from collections.abc import Callable
 from dataclasses import replace
