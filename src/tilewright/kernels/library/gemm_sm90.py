@@ -1,5 +1,5 @@
-"""gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order; and those of its other source, of float32 by
-16-bit parts, of TF32, of float8."""
+"""gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order. Kernels of its second source multiply
+float32 by 16-bit parts, TF32 and float8."""
 
 from collections.abc import Callable
 from dataclasses import replace
