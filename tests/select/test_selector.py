@@ -508,7 +508,7 @@ def test_terms_are_picked_where_they_are_expected_to_be_faster(precision):
         ("NVIDIA A100-SXM4-80GB", (8, 0), "gemm_mma"),
         ("NVIDIA GeForce RTX 3090", (8, 6), None),
         ("NVIDIA GeForce RTX 4090", (8, 9), None),
-        ("NVIDIA H200", (9, 0), "gemm_sm90"),
+        ("NVIDIA H200", (9, 0), "gemm_sm90_precisions"),
         ("NVIDIA GeForce RTX 5090", (12, 0), None),
     ],
 )

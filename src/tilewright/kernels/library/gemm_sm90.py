@@ -1,4 +1,5 @@
-"""gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, of TF32, of float8.
+"""gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order. Kernels of its second source multiply
+float32 by 16-bit parts, TF32 and float8.
 
 Parameters are ways to use one loop:
 
