@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from studies.templates import block
 from tilewright.core.dtypes import FLOAT8
 from tilewright.tools.bench.records import Record, Run
-from tilewright.tools.bench.suites import SuiteProblem, shapes
+from tilewright.tools.bench.suites import SuiteSize, shapes
 from tilewright.tools.report.ratios import ratio
 
 SLOWEST = 3
@@ -109,9 +109,9 @@ def in_order(records: Sequence[Record]) -> list[Record]:
     return sorted(records, key=lambda one: places.get(shape_of(one), len(places)))
 
 
-def shape_of(record: Record) -> SuiteProblem:
+def shape_of(record: Record) -> SuiteSize:
     """The shape of a record, as suites name it."""
-    return SuiteProblem(record.m, record.n, record.k, record.batch, record.layout)
+    return SuiteSize(record.m, record.n, record.k, record.batch, record.layout)
 
 
 def _made(name: str, **given: Any) -> str:

@@ -11,7 +11,7 @@ from studies.templates import block, where
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.select.cost.dividing import DividedProduct, divide, timeline
+from tilewright.select.cost.dividing import Workload, divide, timeline
 from tilewright.select.cost.prediction import Cost, predict
 from tilewright.select.selector import select
 from tilewright.tools.explain.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
@@ -55,7 +55,7 @@ def schedule(sizes: Problem, gpu: Gpu) -> str:
             cost = _expected(Problem(m, n, sizes.k, Arithmetic(dtype, dtype)), gpu, f"NVIDIA {GPU}")
             return cost.us if cost else 0.0
 
-        work = DividedProduct(sizes.m, sizes.n, sizes.k, ITEM_BYTES[dtype], ITEM_BYTES[dtype])
+        work = Workload(sizes.m, sizes.n, sizes.k, ITEM_BYTES[dtype], ITEM_BYTES[dtype])
         link_bytes_us = 1e3 * MEASURED_LINKS.link_gb_s
         found = divide(taken_us, work, 2, link_bytes_us)
         first = found.bounds[1]

@@ -21,7 +21,7 @@ from tilewright.tools.explain.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
 from tilewright.tools.explain.traffic import WAVEFRONT_BYTES
 from tilewright.tools.report.figures import roofline
 from tilewright.tools.report.figures.kernel_figure import RooflineChart
-from tilewright.tools.report.figures.roofline import RooflinePoint
+from tilewright.tools.report.figures.roofline import Dot
 from tilewright.tools.report.ratios import quotient, share, speed
 
 _TEMPLATE = "worklog/tables.md.j2"
@@ -200,7 +200,7 @@ class Facts:
         found = (self.find(kernel.name, SHAPE) for kernel in LADDER if kernel.name in self.counts)
         records = [one[1] for one in found if one and one[1].arithmetic == "float32"]
         points = [
-            RooflinePoint(record.rung, one.kernel, one.intensity, record.gflops, levels=self._levels(one))
+            Dot(record.rung, one.kernel, one.intensity, record.gflops, levels=self._levels(one))
             for record in records
             for one in [self.counts[record.picked or record.kernel]]
         ]
@@ -208,7 +208,7 @@ class Facts:
         profile = self.profiles.get((CUBLAS, SHAPE, "float32"))
         if cublas and profile and (asked := profile.asked_bytes):
             flops = profile.problem.flops
-            points.append(RooflinePoint(0, CUBLAS, flops / asked, cublas, levels=_measured_levels(profile)))
+            points.append(Dot(0, CUBLAS, flops / asked, cublas, levels=_measured_levels(profile)))
             cublas = 0.0
         return RooflineChart(points, GPU, self._best_intensity(points[0].name) if points else 1.0, cublas)
 

@@ -20,8 +20,8 @@ from tilewright.kernels.takes import Addresses, Takes
 from tilewright.select import counted as counted_module
 from tilewright.select import measured as measured_module
 from tilewright.select import selector
-from tilewright.select.cost.prediction import ProblemSizes
-from tilewright.select.measured import MeasuredCase, measured, nearest_measured
+from tilewright.select.cost.prediction import Dims
+from tilewright.select.measured import Tabled, measured, nearest_measured
 from tilewright.select.selector import select, unhidden_us
 from tilewright.select.tables import entry as entry_module
 from tilewright.select.tables import store
@@ -180,7 +180,7 @@ def test_far_from_all_tabled_shapes_the_ladders_own_configs_are_candidates_too()
 def test_another_gpu_of_the_same_capability_lends_its_table():
     known = measured("NVIDIA H100 80GB HBM3", (9, 0), NN, None, None, None)
     problem = Problem.parse("4096")
-    best = known.ranked(known.row(ProblemSizes.of(problem)))[0]
+    best = known.ranked(known.row(Dims.of(problem)))[0]
     assert select(problem, *H100) == (known.kernels[best], known.config(best))
 
 
@@ -271,7 +271,7 @@ class Without:
         return None
 
     def __getattr__(self, name):
-        return getattr(MeasuredCase, name).__get__(self)
+        return getattr(Tabled, name).__get__(self)
 
 
 class Regrets(NamedTuple):
@@ -362,7 +362,7 @@ def test_where_activations_take_long_consumers_take_turns(shape):
     _, plain = picked(None)
     kernel, activated = picked("gelu")
     assert activated["PINGPONG"] == 1
-    sizes = ProblemSizes.of(Problem.parse(shape, epilogue=Epilogue(None, "gelu")))
+    sizes = Dims.of(Problem.parse(shape, epilogue=Epilogue(None, "gelu")))
     gpu = find_gpu(H100[1], H100[0])
     assert unhidden_us(kernel, activated, sizes, gpu) == 0
     if not plain["PINGPONG"]:
@@ -387,7 +387,7 @@ def test_of_one_tile_each_an_activation_is_never_hidden():
     kernel, config = select(problem, *H100)
     gpu = find_gpu(H100[1], H100[0])
     took = {
-        name: unhidden_us(kernel, config, ProblemSizes.of(replace(problem, epilogue=Epilogue(None, name))), gpu)
+        name: unhidden_us(kernel, config, Dims.of(replace(problem, epilogue=Epilogue(None, name))), gpu)
         for name in (None, *ACTIVATIONS)
     }
     assert took[None] == 0
@@ -438,9 +438,9 @@ def test_a_batch_is_another_problem_than_one_product():
 
 def test_problems_are_near_whose_tiles_are_as_many():
     known = measured("NVIDIA H200", (9, 0), NN, None, None, None)
-    row = known.row(ProblemSizes.of(Problem(4096, 4096, 4096)))
+    row = known.row(Dims.of(Problem(4096, 4096, 4096)))
     batched, deeper, smaller = (
-        known.distances(ProblemSizes.of(problem))[row]
+        known.distances(Dims.of(problem))[row]
         for problem in (Problem(2048, 2048, 4096, batch=4), Problem(4096, 4096, 8192), Problem(4096, 2048, 4096))
     )
     assert batched == pytest.approx(0, abs=1e-4)

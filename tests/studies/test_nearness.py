@@ -14,7 +14,7 @@ from studies.worklog.rungs import is_measured
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find
-from tilewright.select.cost.prediction import CostModel, ProblemSizes
+from tilewright.select.cost.prediction import CostModel, Dims
 from tilewright.tools.explain.explanation import explain
 
 H200 = gpu_named("H200")
@@ -62,7 +62,7 @@ def test_with_the_registers_of_the_records_compiler_it_is_near_what_other_code_t
     kernel, problem = find(row.way), Problem.parse(row.what["shape"])
     one = explain(kernel, kernel.config(row.facts["config"]), problem, H200)
     model = CostModel(kernel, one.config, H200, replace(one.report, registers=128), one.demand)
-    assert 1 / 1.3 < model.predict(ProblemSizes.of(problem)).us / row.facts["measured_us"] < 1.3
+    assert 1 / 1.3 < model.predict(Dims.of(problem)).us / row.facts["measured_us"] < 1.3
 
 
 @pytest.mark.first(1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.core.problem import Problem
 from tilewright.kernels.takes import Addresses
-from tilewright.select.cost.prediction import ProblemSizes
+from tilewright.select.cost.prediction import Dims
 from tilewright.select.counted import Counted, that_count
 from tilewright.select.measured import tables_of
 from tilewright.select.orders import order_of
@@ -57,7 +57,7 @@ def expected_gain(
     known = _measured(device, capability, Case.of(problem), problem.arithmetic.precision, order)
     if known is None or problem.is_empty or problem.k == 0:
         return None
-    sizes = ProblemSizes.of(problem, addresses)
+    sizes = Dims.of(problem, addresses)
     if (row := known.row(sizes)) is not None:
         ratio, baseline = known.ratios[row], known.speeds[row]
     else:

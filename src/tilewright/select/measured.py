@@ -18,7 +18,7 @@ from tilewright.kernels import find
 from tilewright.kernels.config import Config
 from tilewright.kernels.spec import PROMISES
 from tilewright.select.cost.comparing import CostModels
-from tilewright.select.cost.prediction import CostModel, ProblemSizes
+from tilewright.select.cost.prediction import CostModel, Dims
 from tilewright.select.counted import Counted, that_count
 from tilewright.select.places import Flags, Floats, Numbers, Places
 from tilewright.select.tables import store
@@ -33,11 +33,11 @@ _UNKNOWN = 0.1
 """Weight of the assumption that the cost model is off by as much as it usually is."""
 
 
-class ChoiceGroup(NamedTuple):
+class Choices(NamedTuple):
     """Choices among which is chosen."""
 
     numbers: list[int]
-    """Numbers of the choices, as in `MeasuredCase`."""
+    """Numbers of the choices, as in `Tabled`."""
     facts: Floats
     """One fact of all choices behind the other, a row for each problem: the choice's vote; the logarithm of its
     measured over its predicted time, NaN where these were not compared yet, 0 where it was not measured; 1 where it was
@@ -54,7 +54,7 @@ def _beside(facts: Iterable[NDArray[Any]], choices: Numbers) -> Floats:
     return np.ascontiguousarray(np.concatenate([fact[:, choices] for fact in facts], axis=1), np.float64)
 
 
-class MeasuredCase(Places):
+class Tabled(Places):
     """Tabled times of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
 
     def __init__(self, gpu: Gpu, case: Case, counted: Counted, kept: str | None = None) -> None:
@@ -91,7 +91,7 @@ class MeasuredCase(Places):
         others[few] = False
         facts = votes, np.where(self.known, np.nan, 0.0), self.known, self.inaccurate
         groups = np.array(sorted(few), np.intp), np.flatnonzero(others)
-        self.groups = tuple(ChoiceGroup(group.tolist(), _beside(facts, group)) for group in groups)
+        self.groups = tuple(Choices(group.tolist(), _beside(facts, group)) for group in groups)
         """The fewest choices of which one is near the fastest on every problem, since a choice among few goes wrong
         less often; and all others, for problems that none of these takes."""
 
@@ -110,20 +110,14 @@ class MeasuredCase(Places):
         return ranked
 
     def expected(
-        self,
-        group: ChoiceGroup,
-        places: list[int],
-        sums: list[float],
-        sizes: ProblemSizes,
-        rows: Numbers,
-        weights: Floats,
+        self, group: Choices, places: list[int], sums: list[float], sizes: Dims, rows: Numbers, weights: Floats
     ) -> list[tuple[int, float, bool]]:
         """Times that choices should take on a problem: the cost model's, corrected by how far it was off nearby.
 
         Args:
             group: where the choices are.
             places: the choices' places in the group.
-            sums: `ChoiceGroup.sums` of the next two.
+            sums: `Choices.sums` of the next two.
             sizes: the problem.
             rows, weights: tabled problems near it.
 
@@ -169,7 +163,7 @@ class MeasuredCase(Places):
     def _model(self, gpu: Gpu, number: int) -> CostModel:
         return CostModel(self.kernels[number], self.config(number), gpu)
 
-    def _compare(self, group: ChoiceGroup, places: list[int], rows: Numbers) -> None:
+    def _compare(self, group: Choices, places: list[int], rows: Numbers) -> None:
         """Find the logarithms of measured over predicted times of rows and choices, where they were not found yet."""
         count = len(group.numbers)
         for row in rows.tolist():
@@ -231,7 +225,7 @@ def tables_of(device: str, capability: tuple[int, int]) -> tuple[Table, ...]:
 @lru_cache
 def measured(
     device: str, capability: tuple[int, int], case: Case, promise: str | None, kept: str | None, order: str | None
-) -> MeasuredCase | None:
+) -> Tabled | None:
     """Measurements in `tables_of` a GPU of a case and of kernels that keep a promise; None where there are none.
 
     kept: the operand, A or B, whose copy is kept. order: only configs that have this `Kernel.sum_order`; None for all.
@@ -239,13 +233,13 @@ def measured(
     On a problem that the user tuned, only what the user measured counts: `tune` times both ways.
     """
     counted = that_count(tables_of(device, capability), case, promise, order)
-    return None if counted is None else MeasuredCase(find_gpu(device, capability), case, counted, kept)
+    return None if counted is None else Tabled(find_gpu(device, capability), case, counted, kept)
 
 
 @lru_cache
 def nearest_measured(
     device: str, capability: tuple[int, int], case: Case, promise: str | None, kept: str | None, order: str | None
-) -> tuple[MeasuredCase | None, bool]:
+) -> tuple[Tabled | None, bool]:
     """Measurements of a case, or else of the nearest, and whether they are its own.
 
     The nearest has the same factors; then the same orders, the same of B, which is the large one where rows are few,
@@ -284,7 +278,7 @@ def factors(table: Table) -> dict[str, dict[str, float]]:
     for case in dict.fromkeys(map(Case.parse, table.cases)):
         if counted := that_count([table], case, PROMISES[-1]):
             of_dtype = by_dtype.setdefault(case.factors, {})
-            for kernel, found in MeasuredCase(gpu, case, counted).factors().items():
+            for kernel, found in Tabled(gpu, case, counted).factors().items():
                 of_dtype.setdefault(kernel, []).extend(found)
     return {
         dtype: {kernel: round(statistics.median(of), 3) for kernel, of in sorted(kernels.items())}

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.select.cost.prediction import ProblemSizes
+from tilewright.select.cost.prediction import Dims
 from tilewright.select.tables.cases import Case, posed
 
 _OTHER_ALIGNMENT = 1 / 3
@@ -43,13 +43,13 @@ class Places:
         self.rows = {tuple(one): row for row, one in enumerate(sizes.tolist())}
         """By m, n, k and batch."""
 
-    def sizes(self, row: int, kept: str | None = None) -> ProblemSizes:
+    def sizes(self, row: int, kept: str | None = None) -> Dims:
         """The sizes of a tabled problem; kept: the operand whose copy is kept."""
         m, n, k, batch = self._sizes[row].tolist()
         case = f"{self._case.layout} {self._case.factors}->{self._case.result}"
-        return ProblemSizes.of(posed(m, n, k, case, batch), kept=kept)
+        return Dims.of(posed(m, n, k, case, batch), kept=kept)
 
-    def row(self, sizes: ProblemSizes) -> int | None:
+    def row(self, sizes: Dims) -> int | None:
         """Where a problem is tabled itself, gaps between rows that do not matter aside; None where it is not."""
         found = self.rows.get((sizes.m, sizes.n, sizes.k, sizes.batch))
         if found is None:
@@ -57,7 +57,7 @@ class Places:
         form, tabled = sizes.form, self.sizes(found).form
         return found if (form.aligned, form.starts) == (tabled.aligned, tabled.starts) else None
 
-    def distances(self, sizes: ProblemSizes) -> Floats:
+    def distances(self, sizes: Dims) -> Floats:
         """How far each tabled problem is from a problem."""
         x, y, z = place(sizes)
         found: Floats = np.array((x, y, z, 1.0, x * x + y * y + z * z + _ROUNDING)).dot(self.places)
@@ -66,7 +66,7 @@ class Places:
         return found
 
 
-def place(sizes: ProblemSizes) -> tuple[float, float, float]:
+def place(sizes: Dims) -> tuple[float, float, float]:
     """Where a problem lies among others: how many results it has counts most, then k, then how square it is.
 
     One along an axis is twice the results, 8 times the k, or 32 times as tall or wide.

@@ -24,8 +24,8 @@ from tilewright.kernels.library.grouped_sm90 import kernel_for
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.select import orders
-from tilewright.select.cost.prediction import CostModel, ProblemSizes
-from tilewright.select.measured import MeasuredCase, nearest_measured, shipped_factors
+from tilewright.select.cost.prediction import CostModel, Dims
+from tilewright.select.measured import Tabled, nearest_measured, shipped_factors
 from tilewright.select.places import FAR, LENGTH
 from tilewright.select.tables.cases import Case
 
@@ -117,7 +117,7 @@ def select(
     return _fastest(_TabledProblem(problem, capability, device, addresses, kept), adds_c)
 
 
-def unhidden_us(kernel: Kernel, config: Config, sizes: ProblemSizes, gpu: Gpu) -> float:
+def unhidden_us(kernel: Kernel, config: Config, sizes: Dims, gpu: Gpu) -> float:
     """Microseconds that tensor cores wait for a problem's activation; 0 where there is none.
 
     Threads compute it at the end of a tile. Tensor cores wait, unless another consumer of the block has a tile of its
@@ -155,7 +155,7 @@ class _TabledProblem:
     ) -> None:
         self.problem, self.capability, self.device, self.addresses = problem, capability, device, addresses
         arithmetic = problem.arithmetic
-        self.sizes = ProblemSizes.of(problem, addresses, kept)
+        self.sizes = Dims.of(problem, addresses, kept)
         self.order = orders.order_of(arithmetic, capability) if arithmetic.batch_invariant else None
         """The only order of sums that will do; None for any."""
         case = Case.of(problem)
@@ -169,7 +169,7 @@ class _TabledProblem:
         """Microseconds that its activation adds."""
         return unhidden_us(kernel, config, self.sizes, find_gpu(self.device, self.capability))
 
-    def ranked(self, known: MeasuredCase, row: int) -> Iterator[tuple[Kernel, int]]:
+    def ranked(self, known: Tabled, row: int) -> Iterator[tuple[Kernel, int]]:
         """The kernels that may be picked, and the numbers of their choices, which were measured on a tabled problem,
         the best first; tables are of products without activations."""
         numbers = known.ranked(row)
@@ -213,9 +213,7 @@ def _fastest(asked: _TabledProblem, adds_c: bool) -> tuple[Kernel, Config]:
     return min(expected, key=_rank)[3:]
 
 
-def _unless_slow(
-    asked: _TabledProblem, known: MeasuredCase, row: int, number: int, adds_c: bool
-) -> tuple[Kernel, Config]:
+def _unless_slow(asked: _TabledProblem, known: Tabled, row: int, number: int, adds_c: bool) -> tuple[Kernel, Config]:
     """The fastest that was measured of one order on a problem, unless another is expected to be much faster: few were
     measured that have the order and are slow, since tables are of what is fast of all."""
     expected = [*_between(asked, known, adds_c)[0], *_untabled(asked, adds_c)]
@@ -225,7 +223,7 @@ def _unless_slow(
     return known.kernels[number], known.config(number)
 
 
-def _between(asked: _TabledProblem, known: MeasuredCase, adds_c: bool) -> tuple[list[_Expected], float]:
+def _between(asked: _TabledProblem, known: Tabled, adds_c: bool) -> tuple[list[_Expected], float]:
     """Times that candidates should take on a problem, and how far the nearest tabled one is."""
     distances = known.distances(asked.sizes)
     near = distances.argsort()[:_NEIGHBOURS]
@@ -246,7 +244,7 @@ def _between(asked: _TabledProblem, known: MeasuredCase, adds_c: bool) -> tuple[
     return expected, distances.item(0)
 
 
-def _candidates(asked: _TabledProblem, known: MeasuredCase, numbers: list[int], votes: list[float]) -> list[int]:
+def _candidates(asked: _TabledProblem, known: Tabled, numbers: list[int], votes: list[float]) -> list[int]:
     """The places among choices of those that may be picked and came nearest to the fastest on the problems near."""
     takes, kernels = asked.takes, known.kernels
     found: list[int] = []
@@ -347,7 +345,7 @@ def _for_groups(kernel: Kernel, problem: Problem, capability: tuple[int, int] | 
     return best
 
 
-def expected_of_groups(problem: Problem, config: Config) -> ProblemSizes:
+def expected_of_groups(problem: Problem, config: Config) -> Dims:
     """The tall product that a grouped one is taken for, with tiles of this config."""
     m, n, k = problem.m, problem.n, problem.k
     groups, height = min(problem.batch, m), config.BM * config.CLUSTER
@@ -355,7 +353,7 @@ def expected_of_groups(problem: Problem, config: Config) -> ProblemSizes:
     a, b = problem.a, Layout(problem.b.order, problem.b.ld, 0)
     if a.order == "column":
         a = a._replace(ld=max(a.ld, rows))
-    sizes = ProblemSizes.of(Problem(rows, n, k, problem.arithmetic, 1, a, b, problem.d))
+    sizes = Dims.of(Problem(rows, n, k, problem.arithmetic, 1, a, b, problem.d))
     item = ITEM_BYTES[problem.dtype]
     return sizes._replace(
         a_bytes=item * m * k, b_bytes=item * groups * k * n, result_bytes=ITEM_BYTES[problem.result] * m * n

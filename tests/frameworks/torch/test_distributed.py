@@ -18,7 +18,7 @@ import tilewright  # noqa: E402
 from tilewright import ArrayError, DtypeError, ProblemError  # noqa: E402
 from tilewright.distributed import all_gather_matmul, matmul_reduce_scatter  # noqa: E402
 from tilewright.frameworks.torch.distributed import overlapped  # noqa: E402
-from tilewright.frameworks.torch.distributed.sequences import COUNTER_BYTES, LANES, ProductStep  # noqa: E402
+from tilewright.frameworks.torch.distributed.sequences import COUNTER_BYTES, LANES, Multiply  # noqa: E402
 from tilewright.runtime.sequence import DeviceCopy, Signal, Wait  # noqa: E402
 
 TIMEOUT_S = 120
@@ -95,7 +95,7 @@ class Exchange:
             return int(step.counter.base.removeprefix("counters")), step.counter.offset // COUNTER_BYTES
 
         for step in work.steps:
-            if isinstance(step, ProductStep):
+            if isinstance(step, Multiply):
                 added = {} if step.c is None else {"c": matrix(step.c), "beta": 1.0}
                 tilewright.matmul(matrix(step.a), matrix(step.b), out=matrix(step.out), alpha=step.alpha, **added)
             elif isinstance(step, DeviceCopy):

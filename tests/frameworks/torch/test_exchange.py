@@ -17,8 +17,8 @@ from tilewright.frameworks.torch.distributed.planning import CallKind, planned  
 from tilewright.frameworks.torch.distributed.sequences import (  # noqa: E402
     LANE,
     MAIN,
-    CallSequence,
-    ProductStep,
+    Multiply,
+    RankCall,
     all_gather,
     reduce_scatter,
     tight,
@@ -63,7 +63,7 @@ def test_products_are_planned_as_they_lie():
     A, B = tight("A", 0, 2 * 2048, 2048), tight("B0", 0, 2048, 14336)
     sequence = reduce_scatter(0, 2, A, B, 2, True)
     found = started(sequence, engine, A=8)
-    products = [step for step in sequence.steps if isinstance(step, ProductStep)]
+    products = [step for step in sequence.steps if isinstance(step, Multiply)]
     launches = [step for step in found.steps if isinstance(step, PlanLaunch)]
     assert len(found.steps) == len(sequence.steps) and len(launches) == len(products) + 1
     first, last = (launches.index(one) for one in (launches[0], launches[-2]))
@@ -83,8 +83,8 @@ def test_products_are_planned_as_they_lie():
 
 def test_a_result_that_lies_by_columns_exchanges_the_factors():
     out = tight("result0", 0, 64, 32)._replace(strides=(1, 64))
-    product = ProductStep(MAIN, tight("A", 0, 64, 48), tight("B0", 0, 48, 32), out)
-    (launch,) = started(CallSequence((product,), 0, 0, 0, 0, frozenset()), Engine()).steps
+    product = Multiply(MAIN, tight("A", 0, 64, 48), tight("B0", 0, 48, 32), out)
+    (launch,) = started(RankCall((product,), 0, 0, 0, 0, frozenset()), Engine()).steps
     assert dict(launch.addresses) == {"A": Place("B0"), "B": Place("A"), "D": Place("result0")}
 
 

@@ -13,11 +13,11 @@ from studies.record import Measurements
 from tilewright.core.problem import PRECISIONS
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.tools.bench import end_to_end
-from tilewright.tools.bench.suites import SuiteProblem
+from tilewright.tools.bench.suites import SuiteSize
 
 pytestmark = pytest.mark.further
 
-SMALL = Scale("cpu", (SuiteProblem(48, 40, 32), SuiteProblem(24, 16, 64)), side=24, depths=(16,))
+SMALL = Scale("cpu", (SuiteSize(48, 40, 32), SuiteSize(24, 16, 64)), side=24, depths=(16,))
 
 
 @pytest.fixture(autouse=True)

@@ -20,9 +20,9 @@ from tilewright.frameworks.torch.distributed.sequences import (
     MAIN,
     OTHER_SIDE,
     SIDE,
-    CallSequence,
     Check,
-    ProductStep,
+    Multiply,
+    RankCall,
     all_gather,
     reduce_scatter,
     tight,
@@ -68,7 +68,7 @@ def accesses(step, rank, call):
             for i in range(of.rows)
         ]
 
-    if isinstance(step, ProductStep):
+    if isinstance(step, Multiply):
         reads = [span(of, memory, False) for of in (step.a, step.b, step.c) if of is not None]
         return reads + rows_of(step.out, True)
     if isinstance(step, DeviceCopy):
@@ -83,7 +83,7 @@ def accesses(step, rank, call):
 class Order:
     """Which step of which rank comes behind which: bit masks of all that is before each."""
 
-    def __init__(self, calls: list[list[CallSequence]]) -> None:
+    def __init__(self, calls: list[list[RankCall]]) -> None:
         """Calls in their order, each with the sequence of every rank."""
         self.steps = []
         """Rank, call and step."""
@@ -252,5 +252,5 @@ def test_what_is_sent_is_what_is_waited_for(size):
 def test_products_and_copies_have_streams_of_their_own():
     for purpose, copies in (("all_gather", {SIDE}), ("reduce_scatter", {SIDE, OTHER_SIDE})):
         for sequence in chain.from_iterable(calls_of(purpose, 3, [(4, 10**8, 1100, True)])):
-            for kind, streams in ((ProductStep, {MAIN, LANE}), (DeviceCopy, copies), (Signal, copies)):
+            for kind, streams in ((Multiply, {MAIN, LANE}), (DeviceCopy, copies), (Signal, copies)):
                 assert {step.stream for step in sequence.steps if isinstance(step, kind)} == streams

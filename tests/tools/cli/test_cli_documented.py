@@ -71,7 +71,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    every = suites.shapes() | {"small": (suites.SuiteProblem(32, 16, 24),)}
+    every = suites.shapes() | {"small": (suites.SuiteSize(32, 16, 24),)}
     monkeypatch.setattr(suites, "shapes", lambda: every)
     for module in (bench, check, tune):  # where no kernel is named; other tests run all of them
         monkeypatch.setattr(module, "KERNELS", tuple(map(find, ("coalesced", "split_k", "gemm_wmma"))))

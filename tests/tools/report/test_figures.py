@@ -22,7 +22,7 @@ from tilewright.tools.report.figures.banks import bank_panel, wavefronts
 from tilewright.tools.report.figures.coalescing import coalescing_panel
 from tilewright.tools.report.figures.kernel_figure import KernelFigure, RooflineChart, bank_legend, excerpt, lane_legend
 from tilewright.tools.report.figures.palette import ink_on, lane_color, spans
-from tilewright.tools.report.figures.roofline import RooflinePoint, roofline_panel
+from tilewright.tools.report.figures.roofline import Dot, roofline_panel
 from tilewright.tools.report.figures.svg import Drawing, flow, paragraph
 from tilewright.tools.report.figures.tiling import patches
 from tilewright.tools.report.measured import find_measured
@@ -163,7 +163,7 @@ def test_a_figure_has_the_panels_that_its_kernel_has():
 
 def test_a_figure_is_the_same_each_time_it_is_drawn():
     problem = Problem(100, 70, 40)
-    roofline = RooflineChart([RooflinePoint(10, "warptiled", 20.0, 40000.0)], H200, 600.0)
+    roofline = RooflineChart([Dot(10, "warptiled", 20.0, 40000.0)], H200, 600.0)
     one, other = (
         KernelFigure(find("warptiled"), find("warptiled").config(), problem).whole(roofline) for _ in range(2)
     )
@@ -207,14 +207,14 @@ def test_a_figure_that_could_not_be_written_is_refused_first(tmp_path, monkeypat
 
 
 def test_crowded_points_are_enlarged_where_nothing_is_hidden():
-    crowd = [RooflinePoint(rung, f"rung{rung}", 20.0 + rung, 40000.0 + 100 * rung) for rung in (5, 6, 7)]
-    enlarged = roofline_panel([RooflinePoint(1, "naive", 0.06, 498.0), *crowd], H200, 682.7).render("")
-    hidden = roofline_panel([RooflinePoint(1, "naive", 100.0, 498.0), *crowd], H200, 682.7).render("")
+    crowd = [Dot(rung, f"rung{rung}", 20.0 + rung, 40000.0 + 100 * rung) for rung in (5, 6, 7)]
+    enlarged = roofline_panel([Dot(1, "naive", 0.06, 498.0), *crowd], H200, 682.7).render("")
+    hidden = roofline_panel([Dot(1, "naive", 100.0, 498.0), *crowd], H200, 682.7).render("")
     assert (enlarged.count("<circle"), hidden.count("<circle")) == (4 + 3 + 4, 4 + 4)
 
 
 def test_the_roofline_shows_each_point_under_the_roofs():
-    points = [RooflinePoint(1, "naive", 0.06, 498.0), RooflinePoint(6, "vectorized", 31.0, 36000.0)]
+    points = [Dot(1, "naive", 0.06, 498.0), Dot(6, "vectorized", 31.0, 36000.0)]
     svg = roofline_panel(points, H200, 682.7, "vectorized").render("roofline")
     titles = texts(svg)
     assert "1 naive: 498 GFLOP/s, 0.06 FLOP/byte" in titles
@@ -228,7 +228,7 @@ def test_the_roofline_shows_each_point_under_the_roofs():
 
 def test_the_roofline_marks_each_level_of_memory_and_cublas():
     levels = {roofline_figure.SHARED: 1.5, roofline_figure.L2: 90.0, roofline_figure.DRAM: 400.0}
-    points = [RooflinePoint(6, "vectorized", 31.0, 36000.0, levels=levels), RooflinePoint(0, "cuBLAS", 60.0, 51000.0)]
+    points = [Dot(6, "vectorized", 31.0, 36000.0, levels=levels), Dot(0, "cuBLAS", 60.0, 51000.0)]
     svg = roofline_panel(points, H200, 682.7).render("roofline")
     titles = texts(svg)
     for level, intensity in (("shared memory", "1.5"), ("L2, measured", "90"), ("DRAM, measured", "400")):

@@ -2,7 +2,7 @@
 
 import re
 
-from tilewright.emulator.ptx.parse import Placeholder, RegisterGroup
+from tilewright.emulator.ptx.parse import Numbered, RegisterGroup
 from tilewright.emulator.ptx.writer import Writer, call, instruction
 
 _FACTORS = {"f16": "half", "bf16": "bfloat16", "tf32": "tf32", "e4m3": "e4m3", "e5m2": "e5m2"}
@@ -106,7 +106,7 @@ def multiply_async(w: Writer) -> str:
     w.done(4, 8)
     sums, a, b, adds, *rest = w.operands
     parts = w.parts(sums, columns // 2)
-    if not all(isinstance(one, Placeholder) for one in parts):
+    if not all(isinstance(one, Numbered) for one in parts):
         raise w.unknown("whose sums are not the statement's operands")
     places = ", ".join(f"&{w.register(one)}" for one in parts)
     call = w.call("multiply_async")
@@ -115,9 +115,9 @@ def multiply_async(w: Writer) -> str:
     in_registers = "nullptr"
     if isinstance(a, RegisterGroup):
         names = [w.register(one) for one in w.parts(a, 4)]
-        if not all(isinstance(one, Placeholder) for one in a.parts):
+        if not all(isinstance(one, Numbered) for one in a.parts):
             raise w.unknown("whose A is not the statement's operands")
-        w.by_place.update(one.number for one in a.parts if isinstance(one, Placeholder))
+        w.by_place.update(one.number for one in a.parts if isinstance(one, Numbered))
         in_registers = f"simt::ptx::together<unsigned>({call}, {{{', '.join(f'&{name}' for name in names)}}})"
     signs = [w.value(one, "s32") for one in rest[:2]]
     across = [w.value(one, "s32") for one in rest[2:]]

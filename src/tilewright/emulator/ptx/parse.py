@@ -19,7 +19,7 @@ class UnknownError(Exception):
     """An instruction, or a form of one, that is not known here; the message names it."""
 
 
-class Placeholder(NamedTuple):
+class Numbered(NamedTuple):
     """%0, %1: an operand of the C++ statement."""
 
     number: int
@@ -72,7 +72,7 @@ class Not(NamedTuple):
     of: "Operand"
 
 
-Operand = Placeholder | Name | Special | NumberLiteral | RegisterGroup | Address | Pair | Not
+Operand = Numbered | Name | Special | NumberLiteral | RegisterGroup | Address | Pair | Not
 
 
 class PtxInstruction(NamedTuple):
@@ -173,7 +173,7 @@ class _Parser:
         kind, text = self.next()
         one: Operand
         if kind == "parameter":
-            one = Placeholder(int(text[1:]))
+            one = Numbered(int(text[1:]))
         elif kind == "number":
             one = NumberLiteral(text)
         elif kind == "special":
@@ -195,7 +195,7 @@ class _Parser:
                 self.accept("+")
             kind, text = self.next()
             if kind == "parameter" and not negative:
-                added.append(Placeholder(int(text[1:])))
+                added.append(Numbered(int(text[1:])))
                 continue
             if kind != "number":
                 raise UnknownError(f"{text!r} in an address")

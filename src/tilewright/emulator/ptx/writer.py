@@ -8,9 +8,9 @@ from tilewright.emulator.ptx.parse import (
     Address,
     Name,
     Not,
+    Numbered,
     NumberLiteral,
     Operand,
-    Placeholder,
     PtxInstruction,
     RegisterGroup,
     Special,
@@ -134,14 +134,14 @@ class Writer:
                 raise UnknownError(f"%{operand.name}")
             return f"static_cast<{of}>({SPECIAL[operand.name]})"
         name = self.register(operand)
-        held = self.held[operand.number] if isinstance(operand, Placeholder) else None
+        held = self.held[operand.number] if isinstance(operand, Numbered) else None
         if held == POINTER:
             return f"simt_shared_address(simt_thread(), {name})"
         return name if held == of else f"simt::ptx::get<{of}>({name})"
 
     def register(self, operand: Operand) -> str:
         """The C++ variable that is a register."""
-        if isinstance(operand, Placeholder):
+        if isinstance(operand, Numbered):
             if operand.number >= len(self.held):
                 raise self.unknown(f"with %{operand.number}, which the statement has not")
             return f"simt_ptx_{operand.number}"
@@ -153,7 +153,7 @@ class Writer:
         """An assignment."""
         if isinstance(operand, Name) and operand.name == "_":
             return f"(void)({value});"
-        if isinstance(operand, Placeholder) and self.held[operand.number : operand.number + 1] != [None]:
+        if isinstance(operand, Numbered) and self.held[operand.number : operand.number + 1] != [None]:
             raise self.unknown(f"that writes %{operand.number}, which is no output")
         return f"simt::ptx::set({self.register(operand)}, {value});"
 
@@ -193,7 +193,7 @@ class Writer:
         """Whether an address is known as a pointer to shared memory."""
         address = self.address(operand)
         return (
-            isinstance(address.base, Placeholder)
+            isinstance(address.base, Numbered)
             and self.held[address.base.number] == POINTER
             and not (address.offset or address.added)
         )

@@ -28,7 +28,7 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Scalars
 from tilewright.frameworks.jax.arrays import JAX
-from tilewright.frameworks.jax.product import ProductKind, finished, local_p, product_p
+from tilewright.frameworks.jax.product import Kind, finished, local_p, product_p
 from tilewright.frameworks.jax.sharding import ShardedProduct, divided
 from tilewright.runtime import cache, xla_handler
 from tilewright.runtime.xla_handler import XlaHandler
@@ -37,13 +37,13 @@ _Axes = tuple[int, ...]
 """Axes of an array, from the one whose neighbours lie farthest apart in memory to the one whose lie nearest."""
 
 
-def by_xla(a: Any, b: Any, *bias: Any, kind: ProductKind) -> Any:
+def by_xla(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
     """The product by XLA, in float32 throughout."""
     sums = jnp.matmul(a, b, precision="highest", preferred_element_type="float32")
     return finished(sums if kind.alpha == 1 else np.float32(kind.alpha) * sums, bias[0] if bias else None, kind)
 
 
-def _lower_to_xla(ctx: Any, *operands: Any, kind: ProductKind) -> Any:
+def _lower_to_xla(ctx: Any, *operands: Any, kind: Kind) -> Any:
     if kind.request.kernel is not None:
         raise EngineUnavailableError(
             "traced values are multiplied by a kernel on a GPU alone: "
@@ -57,7 +57,7 @@ def _lower_to_xla(ctx: Any, *operands: Any, kind: ProductKind) -> Any:
     return mlir.lower_fun(by_xla, multiple_results=False)(ctx.replace(avals_in=_plain(ctx)), *operands, kind=kind)
 
 
-def _lower_to_handler(ctx: Any, *operands: Any, kind: ProductKind) -> Any:
+def _lower_to_handler(ctx: Any, *operands: Any, kind: Kind) -> Any:
     """On GPUs: XLA divides the product, unless it has done so, and what is left is a call of the handler."""
     if any(0 in aval.shape for aval in ctx.avals_in):
         return _lower_to_xla(ctx, *operands, kind=kind.asking(kernel=None, config=None, batch_invariant=False))
@@ -84,7 +84,7 @@ def _check_sizes(ctx: Any) -> None:
         )
 
 
-def _lower_local(ctx: Any, *operands: Any, kind: ProductKind) -> Any:
+def _lower_local(ctx: Any, *operands: Any, kind: Kind) -> Any:
     """One device's product as a call of the handler."""
     shapes, dtypes = [aval.shape for aval in ctx.avals_in], [str(aval.dtype) for aval in ctx.avals_in]
     call = planned(xla_handler.load(), shapes, dtypes, [_axes(value) for value in operands[:2]], kind)
@@ -106,7 +106,7 @@ class HandlerCall(NamedTuple):
 
     plan: str
     """The name that the handler knows it by."""
-    kind: ProductKind
+    kind: Kind
     axes: tuple[_Axes, ...]
     """For a and b each, the axes in the order in which they are row-major, and are given so."""
     shapes: tuple[tuple[int, ...], ...]
@@ -129,11 +129,7 @@ class HandlerCall(NamedTuple):
 
 
 def planned(
-    handler: XlaHandler,
-    shapes: Sequence[tuple[int, ...]],
-    dtypes: Sequence[str],
-    axes: Sequence[_Axes],
-    kind: ProductKind,
+    handler: XlaHandler, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], axes: Sequence[_Axes], kind: Kind
 ) -> HandlerCall:
     """The product of arrays of these shapes as a call of the handler.
 
@@ -159,7 +155,7 @@ def planned(
 
 
 def _bound(
-    gpu: int, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], axes: Sequence[_Axes], kind: ProductKind
+    gpu: int, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], axes: Sequence[_Axes], kind: Kind
 ) -> Bound:
     """The plan of arrays that lie in memory as their axes say."""
     a, b = (

@@ -22,7 +22,7 @@ from tilewright.core.errors import ArrayError
 from tilewright.core.problem import Side
 
 
-class ProductKind(NamedTuple):
+class Kind(NamedTuple):
     """Parameters of the primitive: the product that it computes, besides shapes."""
 
     request: Request
@@ -33,17 +33,17 @@ class ProductKind(NamedTuple):
     side: Side | None = None
     """Side of the result that the bias belongs to; None where there is no bias."""
 
-    def asking(self, **changed: Any) -> "ProductKind":
+    def asking(self, **changed: Any) -> "Kind":
         """This kind with a request that differs."""
         return self._replace(request=self.request._replace(**changed))
 
     @property
-    def of_sums(self) -> "ProductKind":
+    def of_sums(self) -> "Kind":
         """This kind without its epilogue: float32 sums."""
         return self.asking(out_dtype="float32", activation=None)._replace(side=None)
 
 
-def product(a: Any, b: Any, bias: Any, kind: ProductKind) -> Any:
+def product(a: Any, b: Any, bias: Any, kind: Kind) -> Any:
     """activation(alpha * a @ b + bias).
 
     Args:
@@ -66,7 +66,7 @@ def _varying_alike(*operands: Any) -> list[Any]:
     ]
 
 
-def finished(sums: Any, bias: Any, kind: ProductKind) -> Any:
+def finished(sums: Any, bias: Any, kind: Kind) -> Any:
     """The epilogue of float32 sums, by XLA. A bias may have dimensions of a batch, which broadcast."""
     if bias is not None:
         sums = sums + _along(bias, kind.side).astype(sums.dtype)
@@ -87,7 +87,7 @@ def _along(bias: Any, side: Side | None) -> Any:
     return jnp.expand_dims(bias, -1 if side == "column" else -2)
 
 
-def _shape(a: Any, b: Any, *bias: Any, kind: ProductKind) -> Any:
+def _shape(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
     _, shape = result_shape(a.shape, b.shape)
     return a.update(shape=shape, dtype=jnp.dtype(kind.request.out_dtype), weak_type=False, sharding=_sharding(a, b))
 
@@ -112,7 +112,7 @@ def _sharding(a: Any, b: Any) -> NamedSharding:
     return NamedSharding((b if a.sharding.mesh.empty else a).sharding.mesh, PartitionSpec(*spec))
 
 
-def _jvp(primals: Any, tangents: Any, *, kind: ProductKind) -> Any:
+def _jvp(primals: Any, tangents: Any, *, kind: Kind) -> Any:
     if kind.request.activation is not None:
         return _jvp_of(partial(_activated_apart, kind=kind), primals, tangents)
     a, b, *_ = primals
@@ -130,7 +130,7 @@ def _jvp(primals: Any, tangents: Any, *, kind: ProductKind) -> Any:
     return result, reduce(jnp.add, terms)
 
 
-def _activated_apart(a: Any, b: Any, *bias: Any, kind: ProductKind) -> Any:
+def _activated_apart(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
     """The product with its activation by XLA, which can differentiate it."""
     sums = kind.asking(out_dtype="float32", activation=None)
     values = product_p.bind(a, b, *(one.astype("float32") for one in bias), kind=sums)
@@ -150,7 +150,7 @@ def _jvp_of(function: Any, primals: Any, tangents: Any) -> Any:
     return jax.jvp(of_moving, [primals[i] for i in moving], [tangents[i] for i in moving])
 
 
-def _transpose(cotangent: Any, a: Any, b: Any, *, kind: ProductKind) -> Any:
+def _transpose(cotangent: Any, a: Any, b: Any, *, kind: Kind) -> Any:
     of_a = ad.is_undefined_primal(a)
     if type(cotangent) is ad.Zero:
         return [ad.Zero(a.aval) if of_a else None, None if of_a else ad.Zero(b.aval)]
@@ -160,7 +160,7 @@ def _transpose(cotangent: Any, a: Any, b: Any, *, kind: ProductKind) -> Any:
     return [_summed(cotangent, jnp.matrix_transpose(b), a.aval, kind), None]
 
 
-def _towards_b(cotangent: Any, a: Any, b: Any, kind: ProductKind) -> Any:
+def _towards_b(cotangent: Any, a: Any, b: Any, kind: Kind) -> Any:
     """The cotangent of b: a transposed @ cotangent; of one b for a whole batch, one product of all rows."""
     cotangent, a = _alike(cotangent, a)
     if math.prod(b.shape[:-2]) == 1 and a.shape[:-2] == cotangent.shape[:-2]:
@@ -168,7 +168,7 @@ def _towards_b(cotangent: Any, a: Any, b: Any, kind: ProductKind) -> Any:
     return _summed(jnp.matrix_transpose(a), cotangent, b, kind)
 
 
-def _summed(a: Any, b: Any, like: Any, kind: ProductKind) -> Any:
+def _summed(a: Any, b: Any, like: Any, kind: Kind) -> Any:
     """alpha * a @ b, added up over what `like` was broadcast along."""
     batch, shape = result_shape(a.shape, b.shape)
     whole = math.prod(batch) == math.prod(like.shape[:-2])
@@ -187,7 +187,7 @@ def _alike(x: Any, y: Any) -> tuple[Any, Any]:
     return (x, y) if x.dtype == y.dtype else (x.astype("float32"), y.astype("float32"))
 
 
-def _batched(operands: Any, axes: Any, *, kind: ProductKind) -> Any:
+def _batched(operands: Any, axes: Any, *, kind: Kind) -> Any:
     a, b, *bias = operands
     rank = max(operand.ndim - (axis is not None) for operand, axis in zip((a, b), axes, strict=False))
     factors = [_batch_first(operand, axis, rank) for operand, axis in zip((a, b), axes, strict=False)]

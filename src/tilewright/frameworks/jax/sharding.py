@@ -23,7 +23,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from tilewright.api.formulate import result_shape
-from tilewright.frameworks.jax.product import ProductKind, finished, local_p
+from tilewright.frameworks.jax.product import Kind, finished, local_p
 
 _Names = tuple[str, ...]
 
@@ -31,7 +31,7 @@ _Names = tuple[str, ...]
 class ShardedProduct(NamedTuple):
     """A product of which XLA divides axes."""
 
-    kind: ProductKind
+    kind: Kind
     axes: tuple[tuple[int, ...], ...]
     """For a and b each, the axes in the order in which they are given, row-major."""
 

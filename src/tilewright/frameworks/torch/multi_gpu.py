@@ -23,7 +23,7 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ArrayError, TilewrightError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.select.cost.dividing import Cuts, DividedProduct, RowSplit, divide, pieces
+from tilewright.select.cost.dividing import Cuts, RowSplit, Workload, divide, pieces
 from tilewright.select.cost.prediction import predict
 from tilewright.select.selector import select
 
@@ -121,7 +121,7 @@ def division_of(call: Call, operands: _SplitOperands, count: int) -> RowSplit:
     assert engine is not None and engine.capability is not None
     gpu = engine.capability, engine.device_name
     of = call.arithmetic
-    work = DividedProduct(m, n, k, ITEM_BYTES[of.factors], ITEM_BYTES[of.result], operands.c is not None)
+    work = Workload(m, n, k, ITEM_BYTES[of.factors], ITEM_BYTES[of.result], operands.c is not None)
     return _division(of, call.request.rung, gpu, work, count)
 
 
@@ -130,7 +130,7 @@ _Gpu = tuple[tuple[int, int], str]
 
 
 @lru_cache(maxsize=256)
-def _division(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, work: DividedProduct, count: int) -> RowSplit:
+def _division(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, work: Workload, count: int) -> RowSplit:
     return divide(partial(_expected_us, arithmetic, rung, gpu, work.k), work, count, LINK_BYTES_US)
 
 

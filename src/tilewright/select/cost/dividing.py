@@ -44,7 +44,7 @@ _LEAST_STEPS = 4
 """A fourth of a sum's product takes this many times STEP_US, or more, where it moves by itself."""
 
 
-class DividedProduct(NamedTuple):
+class Workload(NamedTuple):
     """A product of matrices, and bytes of an element of the factors and of the result."""
 
     m: int
@@ -97,7 +97,7 @@ class RowSplit(NamedTuple):
     """When all have ended; 0 where nobody can tell."""
 
 
-def divide(taken_us: Taken, work: DividedProduct, count: int, link_bytes_us: float) -> RowSplit:
+def divide(taken_us: Taken, work: Workload, count: int, link_bytes_us: float) -> RowSplit:
     """Rows for each of several GPUs, so that all end as early as can be expected.
 
     Args:
@@ -134,7 +134,7 @@ def divide(taken_us: Taken, work: DividedProduct, count: int, link_bytes_us: flo
     return RowSplit(bounds_of(own), cuts, us)
 
 
-def share_us(taken_us: Taken, share: DividedProduct, cuts: Cuts, others: int, link_bytes_us: float) -> float:
+def share_us(taken_us: Taken, share: Workload, cuts: Cuts, others: int, link_bytes_us: float) -> float:
     """When a GPU without the factors has stored its share of the result where they lie; as many load over one link."""
     return max((one.stored_us for one in timeline(taken_us, share, cuts, others, link_bytes_us)), default=0.0)
 
@@ -158,9 +158,7 @@ class PieceTimes(NamedTuple):
     """Its part of the result lies with the factors."""
 
 
-def timeline(
-    taken_us: Taken, share: DividedProduct, cuts: Cuts, others: int, link_bytes_us: float
-) -> Iterator[PieceTimes]:
+def timeline(taken_us: Taken, share: Workload, cuts: Cuts, others: int, link_bytes_us: float) -> Iterator[PieceTimes]:
     """The pieces of a share, in order: loads, products and stores each begin when the one before has ended."""
     each_us = others / link_bytes_us
     came = multiplied = stored = 0.0

@@ -10,7 +10,7 @@ from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.runtime.executable import CompileReport
 from tilewright.select.cost.models import copying, staging, streaming, thin, warpgroups, warps
-from tilewright.select.cost.models.block import Asked, BlockResources, Demand, Footprint
+from tilewright.select.cost.models.block import Asked, Demand, Footprint, Usage
 from tilewright.select.cost.occupancy import occupancy
 
 _MODELS: Mapping[type, Any] = {
@@ -36,7 +36,7 @@ def footprint(
     sm, family, bundle = gpu.multiprocessor, kernel.cost, kernel.bundle(config)
     model = _MODELS[type(family)]
     if report is not None and report.registers is not None:
-        needs = BlockResources(report.registers, report.spill_bytes or 0, report.shared_bytes or 0)
+        needs = Usage(report.registers, report.spill_bytes or 0, report.shared_bytes or 0)
     else:
         needs = model.needs(kernel, family, config, sm, variant.layout)
     shared_bytes = bundle * kernel.shared_bytes(config, variant.layout) + needs.static_shared_bytes

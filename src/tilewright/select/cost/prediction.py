@@ -110,7 +110,7 @@ class Form:
 _form = lru_cache(maxsize=None)(Form)  # one for all alike, so that it is found by its address
 
 
-class ProblemSizes(NamedTuple):
+class Dims(NamedTuple):
     """Numbers of a problem that the model needs, found once for all configs that are compared on it."""
 
     problem: Problem
@@ -133,7 +133,7 @@ class ProblemSizes(NamedTuple):
         return self.form.aligned
 
     @classmethod
-    def of(cls, problem: Problem, addresses: Addresses = Addresses(), kept: str | None = None) -> "ProblemSizes":
+    def of(cls, problem: Problem, addresses: Addresses = Addresses(), kept: str | None = None) -> "Dims":
         """The sizes of a problem with operands at these addresses, and a copy of A or of B kept: see `Engine.plan`."""
         m, n, k, batch, a, b = problem.m, problem.n, problem.k, problem.batch, problem.a, problem.b
         item, result = ITEM_BYTES[problem.arithmetic.factors], ITEM_BYTES[problem.arithmetic.result]
@@ -261,12 +261,12 @@ class CostModel:
         found = (rooms.get(form) for rooms in self._rooms)
         return tuple(None if room is None else (*room[:2], *room[3:]) for room in found)
 
-    def predict(self, sizes: ProblemSizes) -> Cost | None:
+    def predict(self, sizes: Dims) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""
         found = self.terms(sizes)
         return None if found is None else Cost(*found)
 
-    def terms(self, sizes: ProblemSizes) -> _Terms | None:
+    def terms(self, sizes: Dims) -> _Terms | None:
         """The prediction of `predict`, as a plain tuple."""
         _, m, n, k, batch, result_bytes, a_bytes, b_bytes, copies, form = sizes
         tile_m, tile_n, tile_k = self._tile
@@ -319,7 +319,7 @@ class CostModel:
         blocks = (whole + workers) / multiprocessors
         return us, blocks_us, traffic_us, blocks / held, blocks, parts, l2_us, through_l2, dram_bytes
 
-    def working(self, sizes: ProblemSizes) -> float:
+    def working(self, sizes: Dims) -> float:
         """Share of a step in which a multiprocessor with as many blocks as it gets works for one of them; in the rest
         all wait. 0 where it holds none.
         """
@@ -330,7 +330,7 @@ class CostModel:
         blocks = min(math.ceil(cost.blocks), room.held)
         return min(blocks * room.busy / room.waves[blocks][0], 1.0) if blocks else 0.0
 
-    def _room(self, sizes: ProblemSizes, edges: bool) -> _Occupied:
+    def _room(self, sizes: Dims, edges: bool) -> _Occupied:
         """Find the blocks on a GPU, and what they read, for all problems that one code serves."""
         problem, form = sizes.problem, sizes.form
         read = self._kernel.layout_read(self._config, form.layout)
@@ -354,7 +354,7 @@ class CostModel:
         given = form.layout
         return moved * (given[0] != read[0] or form.a_gaps), moved * (given[1] != read[1] or form.b_gaps)
 
-    def _divide(self, sizes: ProblemSizes, tiles: int, steps: int) -> _Work:
+    def _divide(self, sizes: Dims, tiles: int, steps: int) -> _Work:
         most = self._workers
         left = tiles % most if most else 0
         if left and steps:
@@ -415,9 +415,7 @@ class CostModel:
         cols = tile.n if layout[1] == "T" else max(tile.n, line)
         return self._kernel.terms * item_bytes * (rows + cols)
 
-    def _from_dram(
-        self, sizes: ProblemSizes, held: int, tiles: int, across: int, parts: float, through_l2: int
-    ) -> float:
+    def _from_dram(self, sizes: Dims, held: int, tiles: int, across: int, parts: float, through_l2: int) -> float:
         """Bytes of A and B that come from DRAM where they do not fit into the L2 cache.
 
         A wave shares what it reads; the next one reads it again.
@@ -443,7 +441,7 @@ def predict(
     demand: Demand | None = None,
 ) -> Cost | None:
     """Predict one run of a kernel, base addresses aligned; None where the GPU cannot hold even one of its blocks."""
-    return CostModel(kernel, config, gpu, report, demand).predict(ProblemSizes.of(problem))
+    return CostModel(kernel, config, gpu, report, demand).predict(Dims.of(problem))
 
 
 def _starts(factor: Layout, rows: int, cols: int) -> int:

@@ -15,7 +15,7 @@ from tilewright.kernels.takes import Variant
 from tilewright.runtime.relayouts import as_read
 from tilewright.select.cost.models.block import Demand
 from tilewright.select.cost.occupancy import Held, held
-from tilewright.select.cost.prediction import Cost, CostModel, ProblemSizes
+from tilewright.select.cost.prediction import Cost, CostModel, Dims
 from tilewright.tools.explain import traffic as counting
 from tilewright.tools.explain.accuracy import predicted_error
 from tilewright.tools.explain.demand import Issue, counted, issue
@@ -187,7 +187,7 @@ def explain(
     blocks = 0 if problem.is_empty else kernel.grid(problem, config, gpu.multiprocessors)
     moves = moved(least_bytes(problem, scalars), traffic)
     demand = counted(kernel, config, problem, blocks, traffic, code, gpu) if code else None
-    model, sizes = CostModel(kernel, config, gpu, report, demand), ProblemSizes.of(problem)
+    model, sizes = CostModel(kernel, config, gpu, report, demand), Dims.of(problem)
     predicted = model.predict(sizes)
     through_l2 = Through(predicted.l2_bytes, predicted.l2_us) if predicted else Through(0, 0.0)
     line = roofline(problem.flops, moves, through_l2, gpu, kernel.precision or problem.dtype)

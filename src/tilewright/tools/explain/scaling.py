@@ -18,7 +18,7 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ProblemError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
-from tilewright.select.cost.dividing import DividedProduct, all_gather_us, divide, reduce_scatter_us
+from tilewright.select.cost.dividing import Workload, all_gather_us, divide, reduce_scatter_us
 from tilewright.select.cost.prediction import Cost
 
 ALL_GATHER, REDUCE_SCATTER, SPLIT = SCHEMES = ("all_gather_matmul", "matmul_reduce_scatter", "split")
@@ -144,7 +144,7 @@ def _within_host(scheme: str, count: int, expected: Expected, problem: Problem, 
         return all_gather_us(taken_us, rows, cols, rows * k * item * batch, count, link_bytes_us)
     if scheme == REDUCE_SCATTER:
         return reduce_scatter_us(taken_us, ceil_div(m, count), n, depth, result, count, link_bytes_us / batch)
-    work = DividedProduct(max(m, n), min(m, n), k, item * batch, result * batch)
+    work = Workload(max(m, n), min(m, n), k, item * batch, result * batch)
     return divide(taken_us, work, count, link_bytes_us).us
 
 

@@ -35,7 +35,7 @@ from tilewright.frameworks.torch.distributed.sequences import (
     MAIN,
     OTHER_SIDE,
     SIDE,
-    CallSequence,
+    RankCall,
     rounded,
 )
 from tilewright.frameworks.torch.distributed.watch import Watched, watch
@@ -162,7 +162,7 @@ class ReadyCall(NamedTuple):
     scratch_bytes: int
     sources: frozenset[tuple[int, int]]
     splits: bool
-    """As `sequences.CallSequence` and `planning.Planned` have them."""
+    """As `sequences.RankCall` and `planning.Planned` have them."""
     ahead: int
     """This many calls before it may not have ended when it is started."""
 
@@ -225,7 +225,7 @@ class Exchange:
         ]
 
     def prepare(
-        self, key: Hashable, of: CallSequence, arrays: Mapping[str, Any], precision: str | None, without_terms: bool
+        self, key: Hashable, of: RankCall, arrays: Mapping[str, Any], precision: str | None, without_terms: bool
     ) -> ReadyCall:
         """Plan and compile a call's products, and make its steps ready for all calls of its kind.
 

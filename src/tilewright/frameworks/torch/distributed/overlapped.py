@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from tilewright.frameworks.torch.distributed.exchange import Exchange, ReadyCall
-from tilewright.frameworks.torch.distributed.sequences import CallSequence, MatrixView, all_gather, reduce_scatter
+from tilewright.frameworks.torch.distributed.sequences import MatrixView, RankCall, all_gather, reduce_scatter
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.runtime.sequence import Place
 
@@ -34,7 +34,7 @@ def all_gather_matmul(
     if wanted:
         arrays["whole"] = lines.new_empty((rows, k))
 
-    def call(rank: int, size: int, item: int) -> CallSequence:
+    def call(rank: int, size: int, item: int) -> RankCall:
         matrices = [_matrix(f"B{number}", B) for number, B in enumerate(Bs)]
         return all_gather(rank, size, _matrix("A", lines), matrices, item, wanted)
 
@@ -52,7 +52,7 @@ def matmul_reduce_scatter(exchange: Exchange, A: Any, B: Any, op: str, dim: int,
     kind = op, precision, *_kinds(lines, B)
     result = lines.new_empty((lines.shape[0] // exchange.size, B.shape[1]))
 
-    def call(rank: int, size: int, item: int) -> CallSequence:
+    def call(rank: int, size: int, item: int) -> RankCall:
         return reduce_scatter(rank, size, _matrix("A", lines), _matrix("B0", B), item, op == "avg")
 
     _start(exchange, kind, call, {"A": lines, "B0": B, "result0": result}, precision)
@@ -64,7 +64,7 @@ def matmul_reduce_scatter(exchange: Exchange, A: Any, B: Any, op: str, dim: int,
 def _start(
     exchange: Exchange,
     kind: Hashable,
-    call: Callable[[int, int, int], CallSequence],
+    call: Callable[[int, int, int], RankCall],
     arrays: dict[str, Any],
     precision: str | None,
 ) -> None:

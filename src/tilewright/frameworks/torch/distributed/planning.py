@@ -12,15 +12,7 @@ from tilewright.api.request import Request
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Scalars
-from tilewright.frameworks.torch.distributed.sequences import (
-    LANE,
-    MAIN,
-    CallSequence,
-    Check,
-    MatrixView,
-    ProductStep,
-    rounded,
-)
+from tilewright.frameworks.torch.distributed.sequences import LANE, MAIN, Check, MatrixView, Multiply, RankCall, rounded
 from tilewright.runtime.sequence import ABSOLUTE, Place, PlanLaunch, Started
 
 
@@ -49,7 +41,7 @@ class Planned(NamedTuple):
     """Whether it would need less memory without terms."""
 
 
-def planned(sequence: CallSequence, kind: CallKind, check: PlanLaunch, tickets_of: Mapping[int, int]) -> Planned:
+def planned(sequence: RankCall, kind: CallKind, check: PlanLaunch, tickets_of: Mapping[int, int]) -> Planned:
     """Plan and compile all products of a call.
 
     Args:
@@ -61,7 +53,7 @@ def planned(sequence: CallSequence, kind: CallKind, check: PlanLaunch, tickets_o
     Raises:
         ProblemError, CompileError, LaunchError: as `matmul` raises them.
     """
-    products = {step: _bound(step, kind) for step in sequence.steps if isinstance(step, ProductStep)}
+    products = {step: _bound(step, kind) for step in sequence.steps if isinstance(step, Multiply)}
     needs = {lane: [one.plan.needs for step, one in products.items() if step.stream == lane] for lane in (MAIN, LANE)}
     begins, size = {}, rounded(sequence.scratch_bytes)
     for lane, several in needs.items():
@@ -74,7 +66,7 @@ def planned(sequence: CallSequence, kind: CallKind, check: PlanLaunch, tickets_o
 
     def started() -> Iterator[Started]:
         for step in sequence.steps:
-            if isinstance(step, ProductStep):
+            if isinstance(step, Multiply):
                 yield _launch(step, products[step], Place("scratch", begins[step.stream]), tickets.get(step.stream, 0))
             elif isinstance(step, Check):
                 yield check._replace(stream=step.stream)
@@ -85,7 +77,7 @@ def planned(sequence: CallSequence, kind: CallKind, check: PlanLaunch, tickets_o
     return Planned(tuple(started()), size, splits)
 
 
-def _bound(product: ProductStep, kind: CallKind) -> Bound:
+def _bound(product: Multiply, kind: CallKind) -> Bound:
     def operand(argument: str, of: MatrixView) -> Operand:
         item = ITEM_BYTES[kind.dtype]
         begin = kind.aligned.get(of.place.base, 0) + of.place.offset  # what it leaves by 16 is what counts
@@ -107,7 +99,7 @@ def _bound(product: ProductStep, kind: CallKind) -> Bound:
     return bound
 
 
-def _launch(product: ProductStep, bound: Bound, scratch: Place, tickets: int) -> PlanLaunch:
+def _launch(product: Multiply, bound: Bound, scratch: Place, tickets: int) -> PlanLaunch:
     a, b = (product.b, product.a) if bound.form.swapped else (product.a, product.b)
     needs = bound.plan.needs
     addresses = {"A": a.place, "B": b.place, "D": product.out.place}

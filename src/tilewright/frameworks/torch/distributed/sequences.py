@@ -55,7 +55,7 @@ class MatrixView(NamedTuple):
     """In elements: from row to row, and from column to column."""
 
 
-class ProductStep(NamedTuple):
+class Multiply(NamedTuple):
     """out = alpha * a @ b, + c where there is one."""
 
     stream: int
@@ -72,10 +72,10 @@ class Check(NamedTuple):
     stream: int
 
 
-Step = ProductStep | Check | DeviceCopy | Signal | Wait | RecordEvent | Await
+Step = Multiply | Check | DeviceCopy | Signal | Wait | RecordEvent | Await
 
 
-class CallSequence(NamedTuple):
+class RankCall(NamedTuple):
     """A call of one rank.
 
     Bases of places: "A", "B0", "B1", ... the factors; "result0", ... the results; "whole" the gathered A; "scratch"
@@ -140,9 +140,7 @@ class _StepWriter:
         return tuple(self.steps)
 
 
-def all_gather(
-    rank: int, size: int, shard: MatrixView, Bs: Sequence[MatrixView], item: int, wanted: bool
-) -> CallSequence:
+def all_gather(rank: int, size: int, shard: MatrixView, Bs: Sequence[MatrixView], item: int, wanted: bool) -> RankCall:
     """Products of all ranks' shards and each B, one shard behind the other.
 
     Args:
@@ -162,7 +160,7 @@ def all_gather(
     def multiply(stream: int, source: int, factor: MatrixView) -> None:
         for number, B in enumerate(Bs):
             out = tight(f"result{number}", source * rows * B.cols * item, rows, B.cols)
-            to_do.steps.append(ProductStep(stream, factor, B, out))
+            to_do.steps.append(Multiply(stream, factor, B, out))
 
     for step in range(1, size):
         to_do.send(SIDE, (rank + step) % size, rank * slot, shard.place, shard_bytes, 1)
@@ -177,10 +175,10 @@ def all_gather(
         keep(source, came.place)
         multiply(stream, source, came)
     others = frozenset((other, 0) for other in range(size) if other != rank)
-    return CallSequence(to_do.ended(), to_do.events, 1, size * slot, 0, others)
+    return RankCall(to_do.ended(), to_do.events, 1, size * slot, 0, others)
 
 
-def reduce_scatter(rank: int, size: int, A: MatrixView, B: MatrixView, item: int, mean: bool) -> CallSequence:
+def reduce_scatter(rank: int, size: int, A: MatrixView, B: MatrixView, item: int, mean: bool) -> RankCall:
     """A rank's rows of the sum, or the mean, of all ranks' products.
 
     Args:
@@ -218,7 +216,7 @@ def reduce_scatter(rank: int, size: int, A: MatrixView, B: MatrixView, item: int
             of_b = block(B, slice(0, B.rows), cols)
             moved = tight("scratch", step * slot + begin, m, n)
             to_do.steps.append(
-                ProductStep(stream, of_a, of_b, block(result, part, cols) if step == last else moved, c, alpha)
+                Multiply(stream, of_a, of_b, block(result, part, cols) if step == last else moved, c, alpha)
             )
             if step < last:
                 to_do.order(stream, side)
@@ -226,4 +224,4 @@ def reduce_scatter(rank: int, size: int, A: MatrixView, B: MatrixView, item: int
     sums, lanes = last * slot, range(min(len(parts), len(LANES)))
     sources = frozenset((before, lane) for lane in lanes)
     to_do.order(OTHER_SIDE, MAIN)
-    return CallSequence(to_do.ended(), to_do.events, last * turns, sums, sums, sources)
+    return RankCall(to_do.ended(), to_do.events, last * turns, sums, sums, sources)

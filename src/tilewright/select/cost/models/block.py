@@ -87,7 +87,7 @@ class Asked(NamedTuple):
     """Demand counted for a kernel of the family `Staging`; None: it is estimated."""
 
 
-class BlockResources(NamedTuple):
+class Usage(NamedTuple):
     """Registers of a thread and shared memory of a block, as estimated or as the compiler reports them."""
 
     registers: int
@@ -110,12 +110,10 @@ def granted(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor) -> 
     return min(wanted, sm.registers_per_thread, sm.registers // together // 8 * 8)
 
 
-def spilling(
-    wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor, static_shared_bytes: int
-) -> BlockResources:
+def spilling(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor, static_shared_bytes: int) -> Usage:
     """Estimate for a kernel that spills the registers which its threads want and do not get."""
     registers = granted(wanted, kernel, config, sm)
-    return BlockResources(registers, _SPILL_TRAFFIC * (wanted - registers), static_shared_bytes)
+    return Usage(registers, _SPILL_TRAFFIC * (wanted - registers), static_shared_bytes)
 
 
 def spread(warps: int, partitions: int) -> int:

@@ -5,16 +5,7 @@ from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
 from tilewright.kernels.families import Copying
 from tilewright.kernels.spec import Kernel
-from tilewright.select.cost.models.block import (
-    FRAGMENT_WIDTH,
-    Asked,
-    BlockResources,
-    Footprint,
-    fragment,
-    granted,
-    join,
-    spread,
-)
+from tilewright.select.cost.models.block import FRAGMENT_WIDTH, Asked, Footprint, Usage, fragment, granted, join, spread
 
 _WIDE_LOAD = 2.1
 """Cycles of shared memory for a warp's 128-bit load of fragments, of which neighbours share pieces."""
@@ -54,13 +45,13 @@ _BARRIER_BYTES = 1024
 """Static shared memory, of barriers and of what aligns the dynamic part."""
 
 
-def needs(kernel: Kernel, family: Copying, config: Config, sm: Multiprocessor, layout: str) -> BlockResources:
+def needs(kernel: Kernel, family: Copying, config: Config, sm: Multiprocessor, layout: str) -> Usage:
     """Estimates without a compiler's report: it spills nothing, and does with fewer registers where it must."""
     rows, cols, *_ = fragment(kernel, config)
     shares = family.workers(config) > 0
     others, of_each = _SHARING_REGISTERS if shares and family.k_slices(config) == 1 else _REGISTERS
     registers = granted(int(others + of_each * rows * cols), kernel, config, sm)
-    return BlockResources(registers, 0, _BARRIER_BYTES if shares or family.copies == "tensor maps" else 0)
+    return Usage(registers, 0, _BARRIER_BYTES if shares or family.copies == "tensor maps" else 0)
 
 
 def footprint(asked: Asked, family: Copying) -> Footprint:

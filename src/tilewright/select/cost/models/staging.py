@@ -23,9 +23,9 @@ from tilewright.kernels.takes import Variant
 from tilewright.select.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,
-    BlockResources,
     Demand,
     Footprint,
+    Usage,
     fragment,
     queue,
     spilling,
@@ -73,7 +73,7 @@ _BESIDES = 1.1
 """Instructions for each that multiplies or loads, as an estimate."""
 
 
-def needs(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, layout: str) -> BlockResources:
+def needs(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, layout: str) -> Usage:
     """Estimates without a compiler's report."""
     rows, cols, *_ = fragment(kernel, config)
     tile = kernel.tile(config)

@@ -10,8 +10,8 @@ from tilewright.kernels.spec import Kernel
 from tilewright.select.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,
-    BlockResources,
     Footprint,
+    Usage,
     fragment,
     join,
     spilling,
@@ -30,7 +30,7 @@ _MOST_SUMS = 4096
 """float32 in static shared memory, for sums of threads along k."""
 
 
-def needs(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor, layout: str) -> BlockResources:
+def needs(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor, layout: str) -> Usage:
     """Estimates without a compiler's report."""
     few, wide = _sides(kernel, family, config)
     tile = kernel.tile(config)

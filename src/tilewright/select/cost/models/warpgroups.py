@@ -31,7 +31,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Kernel, Tile
 from tilewright.kernels.takes import VECTOR_BYTES, Variant
-from tilewright.select.cost.models.block import Asked, BlockResources, Footprint, granted, join
+from tilewright.select.cost.models.block import Asked, Footprint, Usage, granted, join
 
 _PORT_BYTES = 84
 """Bytes that a multiprocessor gets from the L2 cache in a clock, where nothing else takes as long."""
@@ -91,12 +91,12 @@ _REGISTERS = 40
 """Registers of a thread besides sums, where no compiler reports them."""
 
 
-def needs(kernel: Kernel, family: Warpgroups, config: Config, sm: Multiprocessor, layout: str) -> BlockResources:
+def needs(kernel: Kernel, family: Warpgroups, config: Config, sm: Multiprocessor, layout: str) -> Usage:
     """Estimates without a compiler's report. Where warpgroups have roles, they get all registers."""
     tile, threads = kernel.tile(config), kernel.threads(config)
     wanted = sm.registers_per_thread if threads > _THREADS else tile.m * tile.n // threads + _REGISTERS
     static = 0 if family.copies == "tensor maps" else ITEM_BYTES["bfloat16"] * tile.k * (tile.m + tile.n)
-    return BlockResources(granted(wanted, kernel, config, sm), 0, static)
+    return Usage(granted(wanted, kernel, config, sm), 0, static)
 
 
 def footprint(asked: Asked, family: Warpgroups) -> Footprint:

@@ -12,7 +12,7 @@ from tilewright.core.gpus import Multiprocessor
 from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warps
 from tilewright.kernels.spec import Kernel
-from tilewright.select.cost.models.block import Asked, BlockResources, Footprint, granted, join
+from tilewright.select.cost.models.block import Asked, Footprint, Usage, granted, join
 
 _PRODUCTS = {1: 1024, 2: 1024, 4: 512}
 """Multiply-adds a clock that a multiprocessor's tensor cores make at most for instructions of warps, by bytes of an
@@ -32,11 +32,11 @@ _REGISTERS = 60
 """Registers of a thread besides sums."""
 
 
-def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, layout: str) -> BlockResources:
+def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, layout: str) -> Usage:
     """Estimates without a compiler's report: sums, and as many that tensor cores begin anew, if they do."""
     tile = kernel.tile(config)
     wanted = (2 if family.anew else 1) * tile.m * tile.n // kernel.threads(config) + _REGISTERS
-    return BlockResources(granted(wanted, kernel, config, sm), 0, 0)
+    return Usage(granted(wanted, kernel, config, sm), 0, 0)
 
 
 def footprint(asked: Asked, family: Warps) -> Footprint:

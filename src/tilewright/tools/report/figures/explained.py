@@ -11,7 +11,7 @@ from tilewright.tools.explain.explanation import Explanation
 from tilewright.tools.explain.roofline import least_bytes, moved
 from tilewright.tools.explain.traffic import count
 from tilewright.tools.report.figures.kernel_figure import KernelFigure, RooflineChart
-from tilewright.tools.report.figures.roofline import SHARED, RooflinePoint
+from tilewright.tools.report.figures.roofline import SHARED, Dot
 from tilewright.tools.report.measured import find_measured
 
 KIND = FileKind("a figure", lambda content: content.startswith(b"<svg"))
@@ -48,19 +48,19 @@ def _roofline(explained: Explanation) -> RooflineChart | None:
     return RooflineChart([*_own(explained), *_others(explained)], explained.gpu, problem.flops / moves.least)
 
 
-def _own(explained: Explanation) -> Iterator[RooflinePoint]:
+def _own(explained: Explanation) -> Iterator[Dot]:
     """The kernel as measured, else as predicted."""
     kernel, problem = explained.kernel, explained.problem
     intensity = problem.flops / explained.bytes.requested
     levels = {SHARED: problem.flops / explained.bytes.shared} if explained.bytes.shared else {}
     if explained.measured:
-        yield RooflinePoint(kernel.rung, kernel.name, intensity, explained.measured.gflops, levels=levels)
+        yield Dot(kernel.rung, kernel.name, intensity, explained.measured.gflops, levels=levels)
     elif explained.predicted:
         gflops = problem.gflops(explained.predicted.us)
-        yield RooflinePoint(kernel.rung, kernel.name, intensity, gflops, note="predicted", levels=levels)
+        yield Dot(kernel.rung, kernel.name, intensity, gflops, note="predicted", levels=levels)
 
 
-def _others(explained: Explanation) -> Iterator[RooflinePoint]:
+def _others(explained: Explanation) -> Iterator[Dot]:
     """The other rungs, with their own configs for the GPU, as far as they were measured."""
     problem, gpu = explained.problem, explained.gpu
     for kernel in LADDER:
@@ -70,4 +70,4 @@ def _others(explained: Explanation) -> Iterator[RooflinePoint]:
         measured = find_measured(kernel, config, problem, gpu)
         if measured and kernel.runs_on(gpu.capability, problem.dtype):
             requested = moved(least_bytes(problem), count(kernel, config, problem)).requested
-            yield RooflinePoint(kernel.rung, kernel.name, problem.flops / requested, measured.gflops)
+            yield Dot(kernel.rung, kernel.name, problem.flops / requested, measured.gflops)

@@ -18,7 +18,7 @@ from tilewright.kernels.spec import Kernel, numbered
 from tilewright.tools.report.figures.banks import bank_panel
 from tilewright.tools.report.figures.coalescing import coalescing_panel
 from tilewright.tools.report.figures.palette import SEVERAL, ink_on, lane_color
-from tilewright.tools.report.figures.roofline import RooflinePoint, roofline_panel
+from tilewright.tools.report.figures.roofline import Dot, roofline_panel
 from tilewright.tools.report.figures.svg import ALARM, FAINT, INK, PALE, SOFT, Drawing, flow, paragraph, stack
 from tilewright.tools.report.figures.tiling import tiling_panel
 
@@ -34,7 +34,7 @@ _TILES_M, _TILES_N = 2, 3
 class RooflineChart:
     """Points that the roofline shows under the GPU's roofs."""
 
-    points: Sequence[RooflinePoint]
+    points: Sequence[Dot]
     gpu: Gpu
     least: float
     """Operations a byte if each element were moved once."""
