@@ -3,8 +3,8 @@
 import numpy as np
 
 from tilewright.core.problem import Problem
-from tilewright.kernels.spec import RUNG_ARGUMENTS, Kernel, Parameter, Tile
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import RUNG_ARGUMENTS, Kernel, Parameter, Tile
+from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.base import run
 
@@ -40,7 +40,7 @@ def dump_kernel(folder):
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (32, 1, 1),
         tensor_maps=lambda config, *_: (TensorBox(config.ROWS, config.COLS, config.SWIZZLE), TensorBox(1, 4)),
-        takes=Takes(aligned=True, least_capability=(9, 0)),
+        support=Support(aligned=True, least_capability=(9, 0)),
         arguments=("A_map", "B_data", "D_data"),
     )
 
@@ -86,7 +86,7 @@ def store(engine, folder, shape, start, box):
         block=lambda config: (32, 1, 1),
         vectorized=True,
         stored_box=lambda config, item_bytes: TensorBox(config.ROWS, config.COLS, config.SWIZZLE),
-        takes=Takes(least_capability=(9, 0)),
+        support=Support(least_capability=(9, 0)),
         arguments=("A_data", "D_map"),
     )
     rows, cols, swizzle = box
@@ -285,7 +285,7 @@ def warpgroup_product(engine, folder, a, b, across_a, across_b):
         parameters=tuple(Parameter(name, 0, (0, 1), "", least=0) for name in ("COLUMNS_A", "ROWS_B")),
         tile=lambda config: Tile(64, 64, 64),
         block=lambda config: (128, 1, 1),
-        takes=Takes(factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)),
+        support=Support(factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)),
     )
     config = kernel.config({"COLUMNS_A": int(across_a), "ROWS_B": int(across_b)})
     of_a, of_b, c = (engine.upload(array) for array in (a, b, np.full((64, 64), np.nan, np.float32)))

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from tilewright.kernels.spec import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, Tile
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, Tile
+from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 
 PLANTED = Path(__file__).with_name("planted_faults")
@@ -37,7 +37,7 @@ def faulty(name):
         vectorized=name in STORING,
         stored_box=(lambda config, item_bytes: TensorBox(8, 16)) if name in STORING else None,
         block=lambda config: (384 if name in THREE_WARPGROUPS else 256, 1, 1),
-        takes=Takes(aligned=name in TENSOR_MAPS),
+        support=Support(aligned=name in TENSOR_MAPS),
         arguments=_arguments(name),
         blocks=lambda problem, config, multiprocessors: blocks_of_tile * tiles_of(problem),
         workspace_bytes=(lambda problem, config, multiprocessors: 4 * 256 * 4 * tiles_of(problem)) if shares else None,

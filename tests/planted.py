@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tilewright.kernels.spec import Kernel, Parameter, Tile
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 
 RIGHT, REFUSED, WRONG, HANGS, CRASHES = range(5)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from studies.templates import block
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Facts
 from tilewright.tools.explain import instruction_mix
 from tilewright.tools.explain.machine_code import MachineCode, machine_code

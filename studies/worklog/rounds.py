@@ -8,8 +8,8 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import Kernel
 
 
 def first_round(kernel: Kernel, config: Config, problem: Problem) -> Iterator[tuple[int, int]]:
@@ -41,6 +41,7 @@ def bytes_in_use(kernel: Kernel, config: Config, problem: Problem) -> int:
 def in_use(kernels: Sequence[tuple[Kernel, Config]], shapes: Sequence[str]) -> str:
     """A table of bytes in use, by shape, of several kernels."""
     problems = [
-        (shape, [(of, Problem.parse(shape, arithmetic=of[0].takes.arithmetic())) for of in kernels]) for shape in shapes
+        (shape, [(of, Problem.parse(shape, arithmetic=of[0].support.arithmetic())) for of in kernels])
+        for shape in shapes
     ]
     return block("worklog/tables.md.j2", "in_use", kernels=kernels, shapes=problems, bytes_in_use=bytes_in_use)

@@ -13,7 +13,7 @@ from tilewright import EngineUnavailableError, ProblemError
 from tilewright.api import call as calls
 from tilewright.api.out_of_core import tiles
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.select.orders import order_of
 from tilewright.select.selector import select
 from tilewright.select.tables.cases import posed, timed_case

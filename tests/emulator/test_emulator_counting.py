@@ -5,9 +5,9 @@ import pytest
 
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.counting import BlockCounter, Operands, Tally
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.spec import Kernel, Parameter, Tile
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 
 SIGNATURE = """(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
                float* C, int ldc)"""

@@ -14,8 +14,8 @@ from tilewright.core.errors import ArrayError, CompileError, LaunchError, Proble
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime.base import Matrix, run
 from tilewright.runtime.plan import Pointers
 

@@ -9,7 +9,7 @@ from tilewright.core.errors import DtypeError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice, Kernel, Tile
+from tilewright.kernels.kernel import Choice, Kernel, Tile
 from tilewright.runtime.base import run
 from tilewright.tools.bench.cublas import BEST, DEFAULT, CublasBaseline
 from tilewright.tools.bench.run import bench
@@ -18,9 +18,9 @@ from tilewright.tools.bench.verify import Operands, limit
 RUNGS = [
     (kernel, dtype, preset)
     for kernel in (find("wmma_tf32"), find("wmma_f16"))
-    for dtype in kernel.takes.factors
+    for dtype in kernel.support.factors
     for preset in ("", *kernel.presets)
-    if kernel.takes.capability_for(dtype) <= CAPABILITY
+    if kernel.support.capability_for(dtype) <= CAPABILITY
 ]
 HAS_TF32 = [()] if CAPABILITY >= (8, 0) else []
 

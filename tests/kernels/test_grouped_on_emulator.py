@@ -18,7 +18,7 @@ from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.program import Watch
 from tilewright.kernels import find
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, most_tiles
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.plan import Pointers
 
 ENGINE = EmulatorEngine()

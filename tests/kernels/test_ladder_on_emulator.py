@@ -57,7 +57,7 @@ CONFIGS = {
 }
 # A kernel that takes several element types is run with another one for each of its configs.
 CASES = [
-    (kernel, overrides, kernel.takes.arithmetic(kernel.takes.factors[index % len(kernel.takes.factors)]))
+    (kernel, overrides, kernel.support.arithmetic(kernel.support.factors[index % len(kernel.support.factors)]))
     for kernel, configs in ((find(name), configs) for name, configs in CONFIGS.items())
     for index, overrides in enumerate(configs)
 ]
@@ -108,14 +108,14 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, arithmetic):
 def test_clusters_with_more_blocks_than_tile_rows_are_right(name, cluster):
     """Tiles divide C, so that the code has no guards: blocks below the last tile row must store nothing."""
     kernel = find(name)
-    problem = Problem(3 * 128, 64, 192, kernel.takes.arithmetic())
+    problem = Problem(3 * 128, 64, 192, kernel.support.arithmetic())
     assert multiply(kernel, {"BN": 64, "CLUSTER": cluster}, problem, Scalars(0.75, -0.5)) <= limit(problem)
 
 
 @pytest.mark.first(9)
 @pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
 def test_nothing_between_the_rows_is_touched(kernel):
-    problem = Problem(33, 29, 17, kernel.takes.arithmetic(), d=Layout(ld=40))
+    problem = Problem(33, 29, 17, kernel.support.arithmetic(), d=Layout(ld=40))
     operands = Operands.draw(problem)
     memory = np.full((33, 40), 7, problem.result)
     c = ENGINE.upload(memory)
@@ -129,7 +129,7 @@ def test_nothing_between_the_rows_is_touched(kernel):
 
 @pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
 def test_operands_off_a_16_byte_boundary_are_right(kernel):
-    problem = Problem(64, 64, 32, kernel.takes.arithmetic(), a=Layout(ld=33), b=Layout(ld=65), d=Layout(ld=65))
+    problem = Problem(64, 64, 32, kernel.support.arithmetic(), a=Layout(ld=33), b=Layout(ld=65), d=Layout(ld=65))
     operands = Operands.draw(problem)
     shifted = []
     for array, ld in ((operands.a, 33), (operands.b, 65), (operands.c, 65)):

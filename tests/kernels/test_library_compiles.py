@@ -9,7 +9,7 @@ from tilewright import kernels
 from tilewright.core.problem import Epilogue
 from tilewright.kernels import find
 from tilewright.kernels.library import grouped_sm90
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 ARCHITECTURES = tuple(CAPABILITIES)
@@ -64,7 +64,7 @@ SPILLS = {("tma_packed", "sm_120"): 76}
 """Bytes that a default config may spill at most, by architecture; elsewhere none."""
 
 LIBRARY = [kernel for kernel in kernels.KERNELS if kernel.source.parent.name == "library"]
-OTHERS = [kernel for kernel in LIBRARY if not kernel.takes.architectures]
+OTHERS = [kernel for kernel in LIBRARY if not kernel.support.architectures]
 SHIPPED = [
     (kernel, preset)
     for kernel in LIBRARY
@@ -84,10 +84,10 @@ def sample(kernel, preset, turn=0, count=2):
     """
     config = kernel.config(kernel.preset(preset) if preset else None)
     layouts = LAYOUTS.get((kernel.name, preset), ORDERS)
-    layouts = list(dict.fromkeys(kernel.layout_read(config, one) for one in layouts if one in kernel.takes.layouts))
-    factors = (kernel.split.dtype,) if kernel.split else kernel.takes.factors
+    layouts = list(dict.fromkeys(kernel.layout_read(config, one) for one in layouts if one in kernel.support.layouts))
+    factors = (kernel.split.dtype,) if kernel.split else kernel.support.factors
     few = preset or kernel.name in ALIKE or len(layouts) == 1
-    ways = (ACCESSES[1:] if few else ACCESSES, factors, kernel.takes.results, layouts)
+    ways = (ACCESSES[1:] if few else ACCESSES, factors, kernel.support.results, layouts)
     count = 1 if few else max(map(len, ways)) if kernel.name == "gemm_sm90" else count
     for number in range(turn * count, (turn + 1) * count):
         guards, *rest = (way[number % len(way)] for way in ways)
@@ -116,9 +116,9 @@ GROUPED = [(one, preset) for one in (grouped_sm90.KERNEL, grouped_sm90.FP8) for 
 def test_a_shipped_config_of_grouped_products_does_not_spill(number, case, report_of):
     """In one form each: they take turns."""
     kernel, preset = case
-    aligned, result = bool(number % 2), kernel.takes.results[number % 3]
+    aligned, result = bool(number % 2), kernel.support.results[number % 3]
     layout = kernel.layout_read(kernel.config(), ORDERS[number % 2 * 2])
-    variant = Variant(True, aligned, kernel.takes.factors[number % 2], result, layout)
+    variant = Variant(True, aligned, kernel.support.factors[number % 2], result, layout)
     compiled = report_of(kernel, config_of(kernel, preset), variant, "sm_90a")
     assert "Performance Loss" not in compiled.log
     assert compiled.report.spill_bytes == 0, f"{preset} {variant}: {compiled.report}"
@@ -187,7 +187,7 @@ def test_every_architecture_is_compiled_for(number, kernel, arch, report_of):
     """In one form each: they take turns."""
     capability = CAPABILITIES[arch]
     variants = [one for one in sample(kernel, None, count=4) if kernel.runs_on(capability, one.factors)]
-    assert bool(variants) == (capability >= kernel.takes.least_capability)
+    assert bool(variants) == (capability >= kernel.support.least_capability)
     if variants:
         variant = variants[(number + list(CAPABILITIES).index(arch)) % len(variants)]
         config = config_of(kernel, None, arch)

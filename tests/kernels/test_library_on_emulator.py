@@ -88,7 +88,7 @@ def of_size(kernel, layout, m, n, k, gap=8, result=None):
         Layout("row", cols + gap) if order == "N" else Layout("column", rows + gap)
         for order, (rows, cols) in zip(layout, ((m, k), (k, n)), strict=True)
     )
-    arithmetic = Arithmetic(kernel.takes.factors[-1], result or kernel.takes.results[0])
+    arithmetic = Arithmetic(kernel.support.factors[-1], result or kernel.support.results[0])
     rows = Layout("row", n + gap)
     side = "row" if layout[0] == "N" else "column"
     problem = Problem(m, n, k, arithmetic, 2, a, b, rows, rows, epilogue=Epilogue(side, "gelu"))

@@ -14,7 +14,7 @@ from tilewright.emulator.check import check_rows
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.config import Config
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.select.orders import CONFIGS, keeping, order_of, own
 from tilewright.select.tables import store
 
@@ -174,11 +174,11 @@ def test_every_gpu_has_an_order_that_some_kernel_keeps_for_every_problem(capabil
         for kernel in keeping(order)
         if (capability is None or kernel.runs_on(capability, arithmetic.factors))
         and kernel.keeps(arithmetic.precision)
-        and kernel.takes.batches
-        and kernel.takes.epilogue
-        and len(kernel.takes.layouts) == 4
-        and not kernel.takes.aligned
-        and kernel.takes.separate_c
+        and kernel.support.batches
+        and kernel.support.epilogue
+        and len(kernel.support.layouts) == 4
+        and not kernel.support.aligned
+        and kernel.support.separate_c
     ]
     assert universal
 

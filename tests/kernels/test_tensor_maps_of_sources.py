@@ -16,10 +16,10 @@ from tilewright.core.errors import ConfigError, DtypeError, ProblemError
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars
 from tilewright.emulator.launches import check_launch
+from tilewright.kernels.kernel import Variant
 from tilewright.kernels.source.device_text import with_maps_by_value
 from tilewright.kernels.source.launches import read_launch
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.spec import Variant
 from tilewright.runtime import nvrtc
 from tilewright.runtime.arguments import MAP_BYTES, shape_of
 from tilewright.runtime.cuda_launch import MAP_WORDS, describe
@@ -48,7 +48,7 @@ def found(text, few=False):
 @pytest.mark.further
 def test_a_product_of_maps_alone_passes_on_lines_that_lie_apart():
     kernel = from_source(PRODUCT)
-    assert kernel.takes.gaps
+    assert kernel.support.gaps
     assert found(PRODUCT) == []
 
 
@@ -57,7 +57,7 @@ def test_maps_round_factors_to_tf32_where_their_type_says_so(said, rounds):
     text = PRODUCT.replace("dtype=bfloat16", f"dtype={said}").replace("(32,64", "(32,32")
     kernel = from_source(text, precision="tf32")
     of = layouts(kernel, kernel.config(), Problem(64, 64, 64, b=Layout("column")), True)
-    assert (kernel.takes.factors, kernel.precision) == (("float32",), "tf32")
+    assert (kernel.support.factors, kernel.precision) == (("float32",), "tf32")
     assert [of[name].rounds for name in "ABD"] == [rounds, rounds, False]
 
 
@@ -358,7 +358,7 @@ def test_faults_of_maps_with_other_dimensions(tmp_path):
 
 def test_a_product_whose_map_has_one_dimension_takes_matrices_without_gaps():
     kernel = from_source(PRODUCT.replace("map_c:C(32,32", "map_c:C(32"))
-    assert not kernel.takes.gaps
+    assert not kernel.support.gaps
     problem = Problem(64, 96, 256, Arithmetic("bfloat16", "float32"), b=Layout("column"))
     assert kernel.refusal(problem) is None
     found = layouts(kernel, kernel.config(), problem, aligned=True)["D"]

@@ -16,7 +16,7 @@ from sass_cases import of_loop
 from tilewright.core.errors import CompileError
 from tilewright.core.problem import LAYOUTS, Epilogue, Layout, Problem, Scalars, orders
 from tilewright.kernels import find
-from tilewright.kernels.takes import Addresses, Variant
+from tilewright.kernels.support import Addresses, Variant
 from tilewright.runtime import nvrtc, relayouts
 
 KERNEL, ROW_MAJOR, COLUMN_MAJOR = map(find, ("gemm_tf32", "gemm_tf32_nn", "gemm_tf32_tt"))

@@ -13,7 +13,7 @@ from tilewright.core.errors import CompileError, TilewrightError
 from tilewright.core.problem import Scalars
 from tilewright.emulator.check import telling_shapes
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, valid_configs
+from tilewright.kernels.kernel import Kernel, valid_configs
 from tilewright.tools.bench.case import Case, in_words, posed
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.included import included
 
 from .operators import Mutant, mutants_of

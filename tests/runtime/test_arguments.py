@@ -7,8 +7,7 @@ import pytest
 
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scale, Scaling
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.library import grouped_sm90, relayout
-from tilewright.kernels.spec import (
+from tilewright.kernels.kernel import (
     LIBRARY_ARGUMENTS,
     RANGE_WORDS,
     RUNG_ARGUMENTS,
@@ -20,7 +19,8 @@ from tilewright.kernels.spec import (
     Split,
     scale_run,
 )
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.library import grouped_sm90, relayout
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.arguments import MAP_BYTES, Source, pack, shape_of
 from tilewright.runtime.plan import Slot
 from tilewright.runtime.relayouts import Copy, copying, jobs, numbers

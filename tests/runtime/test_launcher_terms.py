@@ -8,8 +8,8 @@ from launcher_products import MEMORY
 
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.kernels.spec import RANGE_WORDS, SPLIT_COUNTERS
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.kernel import RANGE_WORDS, SPLIT_COUNTERS
+from tilewright.kernels.support import Addresses
 from tilewright.runtime import relayouts, tensor_maps
 from tilewright.runtime.arguments import pack, shape_of
 from tilewright.runtime.cuda_launch import describe

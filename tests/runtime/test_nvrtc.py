@@ -11,8 +11,8 @@ from cuda.bindings import nvrtc as bindings
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, Parameter, Tile
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
+from tilewright.kernels.support import Variant
 from tilewright.runtime import cache, nvrtc
 
 ARCHS = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_120")

@@ -8,7 +8,7 @@ import pytest
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, orders
 from tilewright.kernels import find
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime.executable import CompileReport
 from tilewright.select.cost.footprint import footprint
 from tilewright.select.cost.prediction import predict

@@ -16,7 +16,7 @@ from tilewright.core.errors import DtypeError, ProblemError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import ACTIVATIONS, LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.kernels import KERNELS, LADDER, find
-from tilewright.kernels.takes import Addresses, Takes
+from tilewright.kernels.support import Addresses, Support
 from tilewright.select import counted as counted_module
 from tilewright.select import measured as measured_module
 from tilewright.select import selector
@@ -70,7 +70,7 @@ def entry(shape, kernel, gflops, config=None, case="NN float32", **others):
 @pytest.mark.parametrize("shape", ["0", "1", "17x1x5", "64", "100", "128", "1000x1x1000", "1024", "1x70000x3", "8192"])
 def test_every_problem_gets_a_kernel_and_a_config_that_it_takes(shape, capability, dtype):
     problem = Problem.parse(shape, arithmetic=Arithmetic(dtype))
-    if capability and not any(k.runs_on(capability, dtype) for k in KERNELS if dtype in k.takes.factors):
+    if capability and not any(k.runs_on(capability, dtype) for k in KERNELS if dtype in k.support.factors):
         with pytest.raises(DtypeError, match=f"no kernel takes NN {dtype}"):
             select(problem, capability)
         return
@@ -159,7 +159,7 @@ def test_where_c_is_added_kernels_that_leave_it_alone_come_first(own_tables):
     assert select(problem, (9, 0), "GPU")[0].name == "warptiled"
     assert select(problem, (9, 0), "GPU", adds_c=True)[0].name == "split_k"
     nearby = Problem.parse("97x96x96")
-    assert select(nearby, (9, 0), "GPU", adds_c=True)[0].takes.separate_c
+    assert select(nearby, (9, 0), "GPU", adds_c=True)[0].support.separate_c
 
 
 def test_between_tabled_shapes_what_did_well_nearby_is_taken(own_tables):
@@ -194,8 +194,8 @@ def test_what_a_gpus_own_table_lacks_comes_from_another_of_its_capability():
 
 
 def test_a_kernel_that_cannot_take_the_operands_is_not_picked(monkeypatch):
-    needy = replace(find("vectorized"), name="needy", takes=Takes(aligned=True))
-    newer = replace(find("vectorized"), name="newer", takes=Takes(least_capability=(9, 0)))
+    needy = replace(find("vectorized"), name="needy", support=Support(aligned=True))
+    newer = replace(find("vectorized"), name="newer", support=Support(least_capability=(9, 0)))
     rounds = replace(find("vectorized"), name="rounds", precision="tf32")
     ladder = (*KERNELS, needy, newer, rounds)
     by_name = {kernel.name: kernel for kernel in ladder}
@@ -453,14 +453,14 @@ def test_short_products_are_not_shared_among_blocks():
     assert config.get("WORKERS", 0) == 0
 
 
-RUNGS = [kernel for kernel in LADDER if kernel.takes.architectures == ("sm_90a",)]
+RUNGS = [kernel for kernel in LADDER if kernel.support.architectures == ("sm_90a",)]
 HOPPERS = [((9, 0), "NVIDIA H200"), ((9, 0), "NVIDIA H100"), ((9, 0), "")]
 
 
 @pytest.mark.parametrize(("capability", "device"), [(None, ""), *HOPPERS])
 @pytest.mark.parametrize("shape", ["1", "100", "777", "4096", "8192x128x4096", "16x4096x11008", "4x4x100000"])
 def test_the_courses_kernels_of_warpgroups_are_not_picked(shape, capability, device):
-    problems = {Problem.parse(shape, arithmetic=kernel.takes.arithmetic()) for kernel in RUNGS}
+    problems = {Problem.parse(shape, arithmetic=kernel.support.arithmetic()) for kernel in RUNGS}
     assert len(RUNGS) == 11
     assert {problem.dtype for problem in problems} == {"bfloat16", "float32"}
     for problem in problems:

@@ -12,7 +12,7 @@ CLUSTERS, RASTERIZED = find("clusters"), find("rasterized")
 
 
 def problem(*sizes):
-    return Problem(*sizes, RASTERIZED.takes.arithmetic())
+    return Problem(*sizes, RASTERIZED.support.arithmetic())
 
 
 @pytest.mark.first(1)

@@ -15,7 +15,7 @@ from tilewright.api.prepared import Prepared
 from tilewright.core.dtypes import FLOAT8, RESULTS
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 from tilewright.core.problem import Problem, Scalars
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Engine
 
 _GROUPED = "grouped"

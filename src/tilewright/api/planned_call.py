@@ -11,8 +11,8 @@ from tilewright.api.formulate import Formulation, formulate, formulate_groups
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import FAST, UNSCALED, Layout, Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES, Addresses
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES, Addresses
 from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Plan
 from tilewright.select.selector import select
@@ -136,7 +136,7 @@ def _bind(call: Call, without_terms: bool) -> Bound:
             call.side,
             call.arithmetic,
             call.request.activation,
-            row_major=rung is not None and rung[0].takes.layouts == ("NN",),
+            row_major=rung is not None and rung[0].support.layouts == ("NN",),
             scaling=scaling,
         )
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
@@ -150,9 +150,9 @@ def _bind(call: Call, without_terms: bool) -> Bound:
 
     kernel, config = _picked(engine, rung, problem, addresses, c is not None, kept)
     why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
-    whole = problem if c is None or kernel.takes.separate_c else _with_c_in_d(problem)
+    whole = problem if c is None or kernel.support.separate_c else _with_c_in_d(problem)
     plan = engine.plan(kernel, config, whole, addresses, kept=kept, capturing=capturing)
-    c_in_place = c is not None and not kernel.takes.separate_c
+    c_in_place = c is not None and not kernel.support.separate_c
     return Bound(plan, form, engine, c_in_place, why, call.prepared is not None)
 
 

@@ -18,9 +18,9 @@ from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine, Executab
 from tilewright.emulator.program import Program, Watch
 from tilewright.emulator.schedules import Seen, first_run, orders, run_again
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying, Warpgroups, Warps
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.cost_family import Copying, Warpgroups, Warps
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import run
 
 _SIDE = 256
@@ -70,9 +70,11 @@ def is_vast(problem: Problem) -> bool:
 
 def _as_taken(kernel: Kernel, shape: tuple[int, int, int]) -> tuple[int, int, int]:
     """The first such sizes, each from these on, of which lines begin where a kernel wants it, and have whole panels."""
-    takes = kernel.takes
-    pieces = [VECTOR_BYTES // ITEM_BYTES[dtype] for dtype in (*takes.factors, *takes.results)] if takes.aligned else []
-    unit = math.lcm(*pieces, *takes.panels)
+    support = kernel.support
+    pieces = (
+        [VECTOR_BYTES // ITEM_BYTES[dtype] for dtype in (*support.factors, *support.results)] if support.aligned else []
+    )
+    unit = math.lcm(*pieces, *support.panels)
     m, n, k = (round_up(size, unit) for size in shape)
     return m, n, k
 
@@ -120,7 +122,7 @@ def check(
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    lay = _apart if kernel.takes.gaps else _together
+    lay = _apart if kernel.support.gaps else _together
     held = c
     """What D holds before a launch."""
     layout_c = None

@@ -15,9 +15,9 @@ from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine
 from tilewright.emulator.launches import Placed, compile_launch, draw
 from tilewright.emulator.program import UNWATCHED, Observer, WaitsForBlocksError, Watch, load_runtime
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import RANGE_WORDS, Kernel, scale_count
 from tilewright.kernels.source.launches import Launch
-from tilewright.kernels.spec import RANGE_WORDS, Kernel, scale_count
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime.arguments import Source
 from tilewright.runtime.base import Matrix
 from tilewright.runtime.plan import Pointers

@@ -20,8 +20,8 @@ from tilewright.emulator import host
 from tilewright.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.emulator.program import UNWATCHED, Extents, Program, Watch, load_compiled
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, Kernel, Workspace
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, Kernel, Workspace
+from tilewright.kernels.support import Variant
 from tilewright.runtime import tensor_maps
 from tilewright.runtime.arguments import MAP_BYTES, pack, shape_of
 from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines

@@ -18,7 +18,7 @@ from tilewright.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.emulator.program import Extents, Watch
 from tilewright.emulator.repeating import Repeating
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Matrix, run
 
 _AT = (0.0, 0.55, 0.8, 1.0)
@@ -142,7 +142,7 @@ def _check_blocks(engine: EmulatorEngine, kernel: Kernel, config: Config, proble
         instead = ": leave --shape out, and all of them are checked on lines that are far apart"
         raise NotSampledError(
             f"{kernel.name} {why}, so no few of its blocks can be checked on {problem.shape}"
-            + (instead if kernel.takes.gaps else "")
+            + (instead if kernel.support.gaps else "")
         )
 
 

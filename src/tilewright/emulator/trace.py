@@ -23,7 +23,7 @@ from tilewright.emulator.compiler import TRACED
 from tilewright.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.emulator.program import UNWATCHED, Observer, Watch, load_runtime
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Matrix, run
 
 BANKS = 32

@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright.core.errors import ConfigError, KernelNotFoundError, nearest
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel, Origin
 from tilewright.kernels.ladder import RUNGS
 from tilewright.kernels.library import (
     gemm_fp8,
@@ -26,7 +27,6 @@ from tilewright.kernels.library import (
 )
 from tilewright.kernels.source.lines import SUFFIX, is_source
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.spec import Kernel, Origin
 
 LADDER: tuple[Kernel, ...] = tuple(
     sorted((*RUNGS, tma_packed.KERNEL, split_k.KERNEL, skinny.KERNEL, tma_transposed.KERNEL), key=lambda one: one.rung)

@@ -4,9 +4,9 @@ from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Constraints, Parameter
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.cost_family import Staging
+from tilewright.kernels.kernel import Constraints, Parameter
+from tilewright.kernels.support import VECTOR_BYTES
 
 _SIDE = 16
 """Rows and columns of a fragment of C."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from tilewright.core.gpus import MULTIPROCESSORS, STATIC_SHARED_LIMIT
 from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Constraints, Parameter
+from tilewright.kernels.cost_family import Fragment, Staging
+from tilewright.kernels.kernel import Constraints, Parameter
 
 FLOAT_BYTES = 4
 _LANES_M, _LANES_N = 4, 8

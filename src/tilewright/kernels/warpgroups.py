@@ -5,14 +5,14 @@ from collections.abc import Callable
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.core.hardware import round_up
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Constraints, Parameter, Tile
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import Constraints, Parameter, Tile
+from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 
-TAKES = Takes(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
+TAKES = Support(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
 """Of the rungs for bfloat16."""
-TAKES_FLOAT32 = Takes(least_capability=(9, 0), architectures=("sm_90a",))
+TAKES_FLOAT32 = Support(least_capability=(9, 0), architectures=("sm_90a",))
 """Of those whose factors are split into terms."""
 
 ITEM_BYTES = 2

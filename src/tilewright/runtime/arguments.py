@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Layout, Problem
-from tilewright.kernels.spec import UNDIVIDED, Division, Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import UNDIVIDED, Division, Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.plan import Slot
 
 MAP_BYTES = 128

@@ -18,8 +18,8 @@ from tilewright.core import gpus
 from tilewright.core.errors import EngineUnavailableError, LaunchError
 from tilewright.core.problem import Order, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc, tensor_maps
 from tilewright.runtime.arguments import pack, shape_of
 from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines

@@ -13,8 +13,8 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, Launch
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel, Launch
+from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc
 from tilewright.runtime.driver import check
 from tilewright.runtime.plan import COOPERATIVE, OVERLAPS

@@ -8,9 +8,9 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Arithmetic, Layout, Order, Problem
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, SCALED_K, Kernel, Split, scale_count
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, SCALED_K, Kernel, Split, scale_count
-from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
+from tilewright.kernels.support import VECTOR_BYTES, Addresses, Variant, lines_aligned
 from tilewright.runtime.arguments import CopyNumbers, Source
 from tilewright.runtime.plan import Kept, Needs, Step
 

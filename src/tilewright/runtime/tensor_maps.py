@@ -10,8 +10,8 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import Layout, Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.kernels.tensor_box import BOX_SIDE, DIMENSIONS, TensorBox
 
 _ADDRESS = 1 << 32

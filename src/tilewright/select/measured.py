@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import PROMISES
+from tilewright.kernels.kernel import PROMISES
 from tilewright.select.cost.comparing import CostModels
 from tilewright.select.cost.prediction import CostModel, Sizes
 from tilewright.select.counted import Counted, that_count

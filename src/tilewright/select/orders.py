@@ -16,7 +16,7 @@ from tilewright.core.errors import ProblemError
 from tilewright.core.problem import Arithmetic
 from tilewright.kernels import KERNELS, orders
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 
 _OF_WARPGROUPS = (
     {"BM": 64, "BN": 32, "STAGES": 14, "BAND": 4, "CONSUMERS": 1},

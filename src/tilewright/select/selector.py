@@ -20,9 +20,9 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Layout, Problem
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.library.grouped_sm90 import kernel_for
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.select import orders
 from tilewright.select.cost.prediction import CostModel, Sizes
 from tilewright.select.measured import Measured, nearest_measured, shipped_factors
@@ -197,7 +197,7 @@ def _fastest(asked: _TabledProblem, adds_c: bool) -> tuple[Kernel, Config]:
         if (row := asked.row) is not None:
             ranked = list(asked.ranked(known, row))
             if ranked and (promise in (None, "ieee") or any(kernel.precision == promise for kernel, _ in ranked)):
-                separate = (one for one in ranked if one[0].takes.separate_c or not adds_c)
+                separate = (one for one in ranked if one[0].support.separate_c or not adds_c)
                 kernel, number = next(separate, ranked[0])
                 if asked.order is None:
                     return kernel, known.config(number)
@@ -235,7 +235,7 @@ def _between(asked: _TabledProblem, known: Measured, adds_c: bool) -> tuple[list
         candidates = _candidates(asked, known, group.numbers, sums)
         for number, us, errs in known.expected(group, candidates, sums, asked.sizes, near, weights):
             kernel, config = known.kernels[number], known.config(number)
-            copies = adds_c and not kernel.takes.separate_c
+            copies = adds_c and not kernel.support.separate_c
             if asked.activates:
                 us += asked.unhidden_us(kernel, config)
             expected.append((errs, copies, us, kernel, config))
@@ -284,7 +284,7 @@ def _untabled(asked: _TabledProblem, adds_c: bool, precision: str | None = None)
             continue
         doubt = _CAUTION if known else _UNMEASURED * (_UNMEASURED if rivals else 1.0)
         factor = factors.get(kernel.name, 1.0) * doubt
-        copies = adds_c and not kernel.takes.separate_c
+        copies = adds_c and not kernel.support.separate_c
         for config, model in _own(kernel, gpu, asked.order):
             if cost := model.predict(asked.sizes):
                 us = cost.us * factor + asked.unhidden_us(kernel, config)
@@ -314,7 +314,7 @@ def _refusal(
         return kernel.broken(promise)
     if not _runs_on(kernel, capability, problem.dtype):
         return DtypeError(f"{kernel.name} does not run on compute capability {capability[0]}.{capability[1]}")
-    return kernel.takes.refusal(kernel.name, problem, addresses)
+    return kernel.support.refusal(kernel.name, problem, addresses)
 
 
 _runs_on = lru_cache(Kernel.runs_on)

@@ -18,7 +18,7 @@ def rungs(make_record):
     """A right result of each rung in its own arithmetic, on one shape."""
     found = []
     for kernel in LADDER:
-        arithmetic = kernel.takes.arithmetic()
+        arithmetic = kernel.support.arithmetic()
         facts = {"dtype": arithmetic.factors, "out_dtype": arithmetic.result, "precision": kernel.precision}
         one = make_record(kernel=kernel.name, rung=kernel.rung, engine="emulator", **facts)
         found.append(Result(**{name: value for name, value in one if name in Result.model_fields}))

@@ -32,7 +32,7 @@ CONFIGS = space.configs(planted.KERNEL, None)
 HANGING = """
 import multiprocessing, threading, time, planted
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.tune.worker import Worker
 from tilewright.tools.tune.worker import Job
 
@@ -179,7 +179,7 @@ def test_kernels_that_cannot_be_picked_are_not_searched():
     assert all(find(name).precision is None and find(name).runs_on((7, 5), "float32") for name in names)
     odd = searchable(LADDER, Problem(63, 63, 63), (9, 0))
     assert "warptiled" in [kernel.name for kernel in odd]
-    assert not any(kernel.takes.aligned for kernel in odd)
+    assert not any(kernel.support.aligned for kernel in odd)
     assert {"tma_packed", "tma_transposed"} <= {kernel.name for kernel in odd}, "one source, but another relayout"
 
 

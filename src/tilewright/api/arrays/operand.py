@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilewright.api.formulate import View
 from tilewright.core.dtypes import DTYPES, ITEM_BYTES
 from tilewright.core.errors import DtypeError
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import Matrix
 
 HOST = -1

@@ -10,8 +10,8 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import BY_NAME, Constraints, Kernel, Parameter
 from tilewright.kernels.ladder import persistent
-from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter
 from tilewright.kernels.tensor_box import TensorBox
 
 

@@ -3,8 +3,8 @@
 Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kernel 2.
 """
 
-from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Kernel, Parameter, Tile
+from tilewright.kernels.cost_family import Fragment, Staging
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 
 KERNEL = Kernel(
     rung=2,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import tiling
+from tilewright.kernels.kernel import BY_NAME, Kernel
 from tilewright.kernels.ladder import warptiled
-from tilewright.kernels.spec import BY_NAME, Kernel
 
 KERNEL: Kernel = replace(
     warptiled.KERNEL,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import BY_NAME, Kernel, Parameter
 from tilewright.kernels.ladder import persistent, promoted, split
-from tilewright.kernels.spec import BY_NAME, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:

@@ -5,8 +5,8 @@ Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kern
 
 from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Kernel, Parameter, Tile
+from tilewright.kernels.cost_family import Fragment, Staging
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 
 
 def _tile(config: Config) -> Tile:

@@ -9,8 +9,8 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import BY_NAME, Kernel
 from tilewright.kernels.ladder import specialised
-from tilewright.kernels.spec import BY_NAME, Kernel
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:

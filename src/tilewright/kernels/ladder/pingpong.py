@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import BY_NAME, Constraints, Kernel, Parameter
 from tilewright.kernels.ladder import clusters, rasterized
-from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter
 
 CONSUMERS = 2
 _SUMS = 192

@@ -7,8 +7,8 @@ Ootomo and Yokota, 2022.
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
+from tilewright.kernels.kernel import BY_NAME, Constraints, Kernel, Parameter, Sums
 from tilewright.kernels.ladder import split
-from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter, Sums
 
 PROMOTE = Parameter(
     "PROMOTE", 64, (16, 32, 64, 128, 256), "k after which threads take over what tensor cores have made"

@@ -6,8 +6,8 @@ Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, "Threadblock Rasterization".
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
+from tilewright.kernels.kernel import BY_NAME, Kernel, Parameter
 from tilewright.kernels.ladder import clusters
-from tilewright.kernels.spec import BY_NAME, Kernel, Parameter
 
 BAND = Parameter("BAND", 8, (1, 4, 8, 16), "rows of clusters' tiles whose columns are computed one after the other")
 COST = replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER, band=lambda config: config.BAND)

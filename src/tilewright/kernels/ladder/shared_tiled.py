@@ -5,8 +5,8 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 """
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
-from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Kernel, Parameter, Tile
+from tilewright.kernels.cost_family import Fragment, Staging
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 
 KERNEL = Kernel(
     rung=3,

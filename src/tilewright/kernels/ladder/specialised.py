@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import BY_NAME, Kernel, Parameter
 from tilewright.kernels.ladder import wgmma_tma
-from tilewright.kernels.spec import BY_NAME, Kernel, Parameter
 
 
 def shared_bytes(config: Config) -> int:

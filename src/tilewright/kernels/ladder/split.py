@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import BY_NAME, Constraints, Kernel, Parameter, Split, Sums
 from tilewright.kernels.ladder import wgmma_tma
-from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter, Split, Sums
 
 SPLIT = Split("bfloat16", 3)
 
@@ -39,7 +39,7 @@ KERNEL: Kernel = replace(
         **warpgroups.WHOLE_INSTRUCTIONS,
         **STAGES_FIT,
     },
-    takes=warpgroups.TAKES_FLOAT32,
+    support=warpgroups.TAKES_FLOAT32,
     precision="bf16x6",
     shared_bytes=lambda config, layout: shared_bytes(config),
     split=SPLIT,

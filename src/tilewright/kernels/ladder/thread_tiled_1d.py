@@ -5,7 +5,7 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 """
 
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter
 
 KERNEL = Kernel(
     rung=4,

@@ -5,7 +5,7 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 """
 
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 
 KERNEL = Kernel(
     rung=5,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import BY_NAME, TMA_STORE_RUNG_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.ladder import pingpong
-from tilewright.kernels.spec import BY_NAME, TMA_STORE_RUNG_ARGUMENTS, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:

@@ -12,10 +12,10 @@ from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
 from tilewright.core.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
 from tilewright.core.problem import FAST, SCALED_BLOCK
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warps
+from tilewright.kernels.cost_family import Warps
+from tilewright.kernels.kernel import Kernel, Parameter, Split, Sums
 from tilewright.kernels.library import gemm_terms, splitting
-from tilewright.kernels.spec import Kernel, Parameter, Split, Sums
-from tilewright.kernels.takes import EVERYTHING, VECTOR_BYTES
+from tilewright.kernels.support import EVERYTHING, VECTOR_BYTES
 from tilewright.kernels.tiling import block_of_warps, threads_of_warps
 
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -127,7 +127,7 @@ def _of_type(
         constants=lambda config: constants,
         block=block_of_warps,
         cost=Warps(part=lambda config: (config.WM, config.WN), anew=anew),
-        takes=replace(
+        support=replace(
             EVERYTHING,
             factors=factors,
             results=(*RESULTS, FLOAT8[0]) if float8 else RESULTS,

@@ -13,9 +13,9 @@ from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import SCALED_K, Constraints, Kernel, Parameter, Split, Sums, Tile
 from tilewright.kernels.library import splitting
-from tilewright.kernels.spec import SCALED_K, Constraints, Kernel, Parameter, Split, Sums, Tile
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.support import EVERYTHING
 from tilewright.kernels.tensor_box import BOX_SIDE, TensorBox
 
 _T = TypeVar("_T")
@@ -278,7 +278,7 @@ def of_type(
             held=held,
         ),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
-        takes=replace(
+        support=replace(
             EVERYTHING,
             factors=factors,
             results=results,

@@ -7,8 +7,8 @@ Heinecke, 2019, for terms of bfloat16; "Recovering single precision accuracy fro
 theoretical peak performance", Ootomo and Yokota, 2022, for those of float16, and for sums that threads take over.
 """
 
+from tilewright.kernels.kernel import Split
 from tilewright.kernels.library import gemm_sm90
-from tilewright.kernels.spec import Split
 
 THREE_BF16, TWO_FP16 = Split("bfloat16", 3), Split("float16", 2, scaled=True)
 

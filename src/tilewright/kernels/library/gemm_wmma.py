@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from tilewright.kernels import fragments, tiling
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import EVERYTHING
 
 _FEWER_SUMS = {"WM": 32, "WN": 32, "MIN_BLOCKS": 1}
 """Half the sums a thread, and as many warps: where the default has registers spill in some orders."""
@@ -17,7 +17,7 @@ KERNEL = Kernel(
     block=tiling.block_of_warps,
     sum_order=lambda config: f"wmma 16, {config.BK} at a time",
     cost=fragments.STAGING,
-    takes=replace(EVERYTHING, factors=("float16", "bfloat16"), least_capability=(7, 5)),
+    support=replace(EVERYTHING, factors=("float16", "bfloat16"), least_capability=(7, 5)),
     presets={"small": {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "MIN_BLOCKS": 4}},
     tuned={(7, 5): _FEWER_SUMS, (12, 0): _FEWER_SUMS},
     arguments=("sizes", "A", "B", "output"),

@@ -10,10 +10,10 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import LAYOUTS, Order, Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warpgroups
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.library import gemm_fp8, gemm_sm90
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.support import Support
 
 _CONSUMERS = 2
 """Warpgroups that multiply."""
@@ -63,8 +63,8 @@ def _of_type(
         block=like.block,
         cost=replace(family, splits=lambda config: 1),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N,
-        takes=Takes(
-            factors=like.takes.factors,
+        support=Support(
+            factors=like.support.factors,
             results=results,
             layouts=LAYOUTS,
             batches=True,
@@ -103,7 +103,7 @@ FP8 = _of_type(
     "grouped_fp8",
     "rows of each group, of float8, against a matrix of its own, with scales; sums promoted to float32",
     gemm_fp8.KERNEL,
-    gemm_fp8.KERNEL.takes.results,
+    gemm_fp8.KERNEL.support.results,
     ("row", "column"),
     {
         "alternating": {"PINGPONG": 1},
@@ -116,4 +116,4 @@ FP8 = _of_type(
 
 def kernel_for(dtype: str) -> Kernel:
     """The kernel for factors of an element type; that for 16 bits where no kernel is for it."""
-    return FP8 if dtype in FP8.takes.factors else KERNEL
+    return FP8 if dtype in FP8.support.factors else KERNEL

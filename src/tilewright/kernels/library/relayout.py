@@ -2,7 +2,7 @@
 
 from tilewright.core.hardware import ceil_div
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import SCALED_K, Kernel, Parameter, Tile
+from tilewright.kernels.kernel import SCALED_K, Kernel, Parameter, Tile
 
 
 def squares(config: Config, lines: int, length: int, matrices: int) -> int:

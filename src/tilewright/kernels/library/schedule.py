@@ -10,7 +10,7 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Division, Parameter
+from tilewright.kernels.kernel import Division, Parameter
 
 
 def parameter(default: int, values: tuple[int, ...]) -> Parameter:

@@ -12,9 +12,9 @@ from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, named_configs
-from tilewright.kernels.families import Fragment, Streaming
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Kernel, Parameter, Tile
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.cost_family import Fragment, Streaming
+from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter, Tile
+from tilewright.kernels.support import EVERYTHING
 
 _NAMES = "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS"
 _REGISTERS = 65536
@@ -119,7 +119,7 @@ KERNEL = Kernel(
         min_blocks=lambda config: config.MIN_BLOCKS,
     ),
     overlaps=True,
-    takes=replace(EVERYTHING, factors=RESULTS, least_capability=(7, 5)),
+    support=replace(EVERYTHING, factors=RESULTS, least_capability=(7, 5)),
     arguments=(*LIBRARY_ARGUMENTS, "scales"),
     constants=lambda config: {"FACTOR_SCALES": 0},
     blocks=_blocks,
@@ -153,7 +153,7 @@ FP8 = replace(
     name="skinny_fp8",
     parameters=tuple(replace(one, default=_OF_FLOAT8.get(one.name, one.default)) for one in KERNEL.parameters),
     idea="skinny for float8 factors, which threads convert and add up in float32",
-    takes=replace(KERNEL.takes, factors=FLOAT8, results=(*RESULTS, FLOAT8[0]), least_capability=(8, 9)),
+    support=replace(KERNEL.support, factors=FLOAT8, results=(*RESULTS, FLOAT8[0]), least_capability=(8, 9)),
     constants=lambda config: {"FACTOR_SCALES": 1},
     presets=named_configs(
         _NAMES,

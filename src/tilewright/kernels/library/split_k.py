@@ -6,10 +6,10 @@ Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `sc
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, named_configs
-from tilewright.kernels.families import Copying
+from tilewright.kernels.cost_family import Copying
+from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Kernel, Parameter
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.support import EVERYTHING
 
 _VECTOR = 4  # floats of a 16-byte copy
 
@@ -90,7 +90,7 @@ KERNEL = Kernel(
         min_blocks=lambda config: config.MIN_BLOCKS,
     ),
     overlaps=True,
-    takes=EVERYTHING,
+    support=EVERYTHING,
     arguments=LIBRARY_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),
     blocks=schedule.blocks,

@@ -15,10 +15,10 @@ from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Thin
+from tilewright.kernels.cost_family import Thin
+from tilewright.kernels.kernel import RANGE_WORDS, Kernel, Parameter, Split, Sums
 from tilewright.kernels.library import gemm_terms, splitting
-from tilewright.kernels.spec import RANGE_WORDS, Kernel, Parameter, Split, Sums
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.support import EVERYTHING
 from tilewright.kernels.tensor_box import TensorBox
 
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -125,7 +125,7 @@ def _of_type(name: str, idea: str, split: Split) -> Kernel:
             slices=lambda config: config.K_SLICES,
         ),
         cluster=lambda config: config.SPLITS,
-        takes=replace(EVERYTHING, least_capability=(9, 0), architectures=("sm_90a",)),
+        support=replace(EVERYTHING, least_capability=(9, 0), architectures=("sm_90a",)),
         precision=name.split("_")[1],
         arguments=("sizes", "A", "B_map", "B", "output"),
         shared_bytes=lambda config, layout: _shared_bytes(config, split),

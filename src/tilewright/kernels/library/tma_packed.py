@@ -13,10 +13,10 @@ from pathlib import Path
 
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying
+from tilewright.kernels.cost_family import Copying
+from tilewright.kernels.kernel import TMA_ARGUMENTS, Constraints, Kernel, Parameter
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import TMA_ARGUMENTS, Constraints, Kernel, Parameter
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.support import EVERYTHING
 from tilewright.kernels.tensor_box import TensorBox
 
 COST = Copying(
@@ -100,7 +100,7 @@ KERNEL = Kernel(
     },
     block=lambda config: (tiling.threads_of_4_by_8(config), 1, 1),
     cost=COST,
-    takes=replace(EVERYTHING, least_capability=(9, 0)),
+    support=replace(EVERYTHING, least_capability=(9, 0)),
     arguments=TMA_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),
     tensor_maps=boxes,

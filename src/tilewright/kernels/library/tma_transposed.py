@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, named_configs
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.library import schedule, tma_packed
-from tilewright.kernels.spec import Kernel, Parameter
 
 
 def _run(config: Config) -> int:

@@ -47,7 +47,7 @@ from tilewright.kernels.source.lines import (
 )
 from tilewright.kernels.source.map_words import TYPE, arrays_of_maps, counts, map_words, maps_behind
 from tilewright.kernels.source.signature import DTYPES, IN_C, Argument, Signature, constant_memory
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.kernels.tensor_box import TensorBox
 
 Role = Literal["in", "out", "inout", "zeros"]

@@ -39,8 +39,9 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ConfigError, DtypeError, nearest
 from tilewright.core.problem import LAYOUTS, PRECISIONS, Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import PLAIN, CostFamily, Count, Staging, Warpgroups
+from tilewright.kernels.cost_family import PLAIN, CostFamily, Count, Staging, Warpgroups
 from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
+from tilewright.kernels.kernel import Kernel, Origin, Parameter, Tile
 from tilewright.kernels.source.host_code import reached
 from tilewright.kernels.source.lines import (
     SUFFIX,
@@ -57,8 +58,7 @@ from tilewright.kernels.source.lines import (
 )
 from tilewright.kernels.source.map_words import TYPE, MapWord, counts, map_words, maps_behind
 from tilewright.kernels.source.signature import IN_C, Argument, Signature
-from tilewright.kernels.spec import Kernel, Origin, Parameter, Tile
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 
 START = Path(__file__).parents[1] / "start.cu"
@@ -242,7 +242,7 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         tile=tile_of,
         untold=untold,
         block=lambda config: block(values(config)),
-        takes=takes,
+        support=takes,
         arguments=_arguments(roles),
         shared_bytes=lambda config, layout: shared(values(config)),
         vectorized="D_map" in boxes,
@@ -405,7 +405,7 @@ def _takes(
     maps: Mapping[str, MapWord],
     layout: str,
     exchanged: bool,
-) -> Takes:
+) -> Support:
     if layout not in LAYOUTS:
         raise ConfigError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
     if exchanged:  # the transposes of B and A
@@ -425,7 +425,7 @@ def _takes(
         f"ld{name.lower()}" in roles or f"ld{name.lower()}64" in roles or f"{name}_data" not in roles for name in "ABD"
     ) and all(len(one.extents) > 1 for one in of_maps.values())
     panel_a, panel_b, panel_d = (of_maps[name].panel or 1 if name in of_maps else 1 for name in "ABD")
-    return Takes(
+    return Support(
         factors=(kinds[0],),
         results=(kinds[2],),
         layouts=(layout,),
@@ -433,7 +433,7 @@ def _takes(
         aligned=bool(of_maps),
         aligned_result="D" in of_maps,
         panels=(panel_a, panel_b, panel_d),
-        least_capability=_TENSOR_MAPS_CAPABILITY if of_maps else Takes.least_capability,
+        least_capability=_TENSOR_MAPS_CAPABILITY if of_maps else Support.least_capability,
     )
 
 

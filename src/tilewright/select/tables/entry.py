@@ -7,7 +7,7 @@ from functools import lru_cache
 from tilewright.core.errors import KernelNotFoundError
 from tilewright.core.problem import Shaped
 from tilewright.kernels import find, recorded
-from tilewright.kernels.spec import PROMISES, Kernel
+from tilewright.kernels.kernel import PROMISES, Kernel
 from tilewright.select.tables.cases import Case
 
 ACCURATE_WITHIN = 1.5

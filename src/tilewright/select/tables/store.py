@@ -12,7 +12,7 @@ import platformdirs
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, valid_configs
+from tilewright.kernels.kernel import Kernel, valid_configs
 from tilewright.select.tables.entry import Entry
 from tilewright.select.tables.table import Table, config_of, file_name
 

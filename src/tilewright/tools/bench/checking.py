@@ -13,7 +13,7 @@ from tilewright.emulator.check import Checked, check, check_rows
 from tilewright.emulator.checker import Finding
 from tilewright.emulator.engine import Executables
 from tilewright.emulator.sampled import check_sample
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.case import INFINITE, INFINITY, NAN, TINY, Case
 from tilewright.tools.bench.vast import judge
 from tilewright.tools.bench.verify import Operands, limit

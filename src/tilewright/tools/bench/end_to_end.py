@@ -22,7 +22,7 @@ from tilewright.api.front import matmul, prepare
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import DtypeError, EngineUnavailableError, LaunchError
 from tilewright.core.problem import FAST, Layout, Problem, Scalars, orders
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench.records import EndToEnd, PerCall
 from tilewright.tools.bench.verify import limit
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import Epilogue, Order, Problem, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Choice, Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import Choice, Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import Engine, Matrix, Work, matrix_at, memory_lines, run
 from tilewright.runtime.plan import Plan, Pointers
 from tilewright.tools.bench.environment import gpu_state

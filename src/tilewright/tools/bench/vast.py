@@ -15,8 +15,8 @@ from tilewright.emulator.check import telling_shapes
 from tilewright.emulator.program import GRID_LIMITS
 from tilewright.emulator.sampled import Sample
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.tools.bench.verify import limit
 
 REACH = 2**32 + 2**31

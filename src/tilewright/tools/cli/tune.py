@@ -15,8 +15,8 @@ from tilewright.core.files import Output, check_outputs
 from tilewright.core.problem import Arithmetic, Problem, Scalars
 from tilewright.kernels import KERNELS
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Support
 from tilewright.runtime.base import Engine
 from tilewright.select import orders
 from tilewright.select.tables import store
@@ -118,8 +118,8 @@ def run_tune(
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
-    takes = named[0][0].takes if named else Takes()
-    typed = takes.arithmetic(options.factor_type(dtype, options.promised(precision), scales) or "")
+    support = named[0][0].support if named else Support()
+    typed = support.arithmetic(options.factor_type(dtype, options.promised(precision), scales) or "")
     arithmetic = Arithmetic(typed.factors, out_dtype or typed.result, precision, batch_invariant)
     problems = suites.problems(
         shape or [],

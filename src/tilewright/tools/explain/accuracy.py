@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from tilewright.core.hardware import ceil_div
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 
 UNIT = 2.0**-23
 """Of float32's last place, next to the power of two below a number."""

@@ -14,7 +14,7 @@ from tilewright.emulator import symbols
 from tilewright.emulator.counting import BlockCounter, MemoryCounts, Operands, Site
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Matrix
 from tilewright.tools.explain.instruction_mix import Widths
 from tilewright.tools.explain.sampling import Plan, plan, tile_of_cluster

@@ -10,8 +10,8 @@ from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime.relayouts import as_read
 from tilewright.select.cost.models.block import Demand
 from tilewright.select.cost.occupancy import Held, held

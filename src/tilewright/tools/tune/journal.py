@@ -12,15 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tilewright.core.errors import RecordsError, WriteError
 from tilewright.core.files import Kind
 from tilewright.core.problem import Problem, Scalars, Shaped
-from tilewright.kernels import spec
+from tilewright.kernels import kernel as kernels
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.select.tables.cases import timed_case
 
 FORMAT = 2
 """Version of the format of lines. Those of format 1, which have no case, are passed over."""
 
-_HEADERS = Path(spec.__file__).parent / "include"
+_HEADERS = Path(kernels.__file__).parent / "include"
 
 _MOST = 2**31 - 1
 """Of sizes."""

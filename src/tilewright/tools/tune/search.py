@@ -12,7 +12,7 @@ from tilewright.core.errors import TilewrightError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Choice, Kernel
+from tilewright.kernels.kernel import Choice, Kernel
 from tilewright.runtime.apart import LostError
 from tilewright.runtime.base import Engine
 from tilewright.runtime.executable import CompileReport

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from tilewright.api.engines import resolve_engine
 from tilewright.core.errors import CompileError, EngineUnavailableError, LaunchError, TilewrightError
 from tilewright.core.problem import Problem, Scalars
-from tilewright.kernels.spec import Choice
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.kernel import Choice
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.apart import Apart, LostError
 from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Plan

@@ -12,7 +12,7 @@ import torch
 from tilewright.frameworks.torch.distributed.exchange import Exchange, Work
 from tilewright.frameworks.torch.distributed.sequences import Matrix, all_gather, reduce_scatter
 from tilewright.frameworks.torch.distributed.sequences import Sequence as CallAsData
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.sequence import Place
 
 

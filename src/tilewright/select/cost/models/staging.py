@@ -17,9 +17,9 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.cost_family import Staging
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.select.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,

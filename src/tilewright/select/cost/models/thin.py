@@ -10,7 +10,7 @@ The constants are fitted to runs of both kernels on an H100 and an H200, of 16 t
 each).
 """
 
-from tilewright.kernels.families import Thin
+from tilewright.kernels.cost_family import Thin
 from tilewright.select.cost.models.block import Asked, Footprint, join
 from tilewright.select.cost.models.warpgroups import needs
 

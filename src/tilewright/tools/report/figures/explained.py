@@ -64,7 +64,7 @@ def _others(explained: Explanation) -> Iterator[Point]:
     """The other rungs, with their own configs for the GPU, as far as they were measured."""
     problem, gpu = explained.problem, explained.gpu
     for kernel in LADDER:
-        if kernel.name == explained.kernel.name or kernel.precision or problem.dtype not in kernel.takes.factors:
+        if kernel.name == explained.kernel.name or kernel.precision or problem.dtype not in kernel.support.factors:
             continue
         config = kernel.config(capability=gpu.capability)
         measured = find_measured(kernel, config, problem, gpu)

@@ -14,7 +14,7 @@ from tilewright.core.hardware import WARP
 from tilewright.core.problem import Layout, Problem
 from tilewright.emulator.trace import Request, Trace, trace
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, numbered
+from tilewright.kernels.kernel import Kernel, numbered
 from tilewright.tools.report.figures.banks import bank_panel
 from tilewright.tools.report.figures.coalescing import coalescing_panel
 from tilewright.tools.report.figures.palette import SEVERAL, ink_on, lane_color
@@ -142,7 +142,7 @@ def excerpt(kernel: Kernel, config: Config, problem: Problem) -> tuple[Config, P
     elif kernel.workspace_bytes:
         k = min(problem.k, tile.k)  # a step for each group of threads: none is left for a second block
     m, n = _some(problem.m, tile.m, _TILES_M), _some(problem.n, tile.n, _TILES_N)
-    if kernel.takes.gaps:
+    if kernel.support.gaps:
         return config, replace(problem, m=m, n=n, k=k)
     a, b = Layout(problem.a.order), Layout(problem.b.order)
     return config, replace(problem, m=m, n=n, k=k, a=a, b=b, d=Layout(), c=None)

@@ -45,7 +45,7 @@ class Variant(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Takes:
+class Support:
     """The problems that a kernel takes, and the GPUs. Orders and alignment are those before `Kernel.relayouts`.
 
     factors, results: element types of A and B; of C, D and bias.
@@ -155,7 +155,7 @@ class Takes:
         return max(self.least_capability, _BFLOAT16_CAPABILITY) if dtype == "bfloat16" else self.least_capability
 
 
-EVERYTHING = Takes(
+EVERYTHING = Support(
     results=RESULTS, layouts=LAYOUTS, batches=True, epilogue=True, separate_c=True, least_capability=(8, 0)
 )
 """What the library's kernels for float32 take."""

@@ -9,8 +9,8 @@ from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError,
 from tilewright.core.problem import FAST, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Layout, Problem
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.config import Config, parse_overrides
-from tilewright.kernels.spec import PROMISES, Launch
-from tilewright.kernels.takes import Addresses, Takes, Variant
+from tilewright.kernels.kernel import PROMISES, Launch
+from tilewright.kernels.support import Addresses, Support, Variant
 from tilewright.runtime.cuda_executable import CudaExecutable
 
 VECTORIZED = find("vectorized")
@@ -104,7 +104,7 @@ def test_a_cluster_has_at_most_as_many_blocks_as_every_gpu_takes(blocks):
 
 def test_a_kernel_refuses_an_element_type_it_does_not_take():
     with pytest.raises(DtypeError, match="vectorized takes float16, got float32"):
-        replace(VECTORIZED, takes=Takes(factors=("float16",))).check(Problem(1, 1, 1))
+        replace(VECTORIZED, support=Support(factors=("float16",))).check(Problem(1, 1, 1))
 
 
 def test_the_ladder_is_compiled_with_its_config_and_guards():

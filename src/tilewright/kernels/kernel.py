@@ -22,8 +22,8 @@ from tilewright.core.gpus import CLUSTER_LIMIT
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import FAST, PRECISIONS, Order, Problem, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import PLAIN, CostFamily
-from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
+from tilewright.kernels.cost_family import PLAIN, CostFamily
+from tilewright.kernels.support import VECTOR_BYTES, Addresses, Support, Variant, all_aligned
 from tilewright.kernels.tensor_box import TensorBox
 
 RENAMED = {"SLICES": "K_SLICES", "BLOCKS": "MIN_BLOCKS", "PLACES": "A_BUFFERS"}
@@ -225,7 +225,7 @@ class Kernel:
     constraints: Constraints = field(default_factory=dict)
     vectorized: bool = True
     """Whether the source moves float4s, so that the operands' alignment matters to it."""
-    takes: Takes = Takes()
+    support: Support = Support()
     """The problems and GPUs that it takes."""
     arguments: tuple[str, ...] = RUNG_ARGUMENTS
     """Its parameters, by the names that runtime/arguments.py lays out."""
@@ -425,7 +425,7 @@ class Kernel:
         promise = problem.arithmetic.precision
         if promise is not None and not self.keeps(promise):
             return self.broken(promise)
-        return self.takes.refusal(self.name, problem, addresses)
+        return self.support.refusal(self.name, problem, addresses)
 
     def check(self, problem: Problem, addresses: Addresses = Addresses()) -> None:
         """Raise the refusal of a problem: DtypeError or ProblemError."""
@@ -458,12 +458,12 @@ class Kernel:
 
     def check_capability(self, capability: tuple[int, int], dtype: str = "float32") -> None:
         """Raise ConfigError unless it runs on GPUs of a compute capability with factors of this type."""
-        if refusal := self.takes.refusal_of_gpu(self.name, capability, dtype):
+        if refusal := self.support.refusal_of_gpu(self.name, capability, dtype):
             raise refusal
 
     def runs_on(self, capability: tuple[int, int], dtype: str) -> bool:
         """Whether it runs on GPUs of a compute capability with factors of this type."""
-        return self.takes.refusal_of_gpu(self.name, capability, dtype) is None
+        return self.support.refusal_of_gpu(self.name, capability, dtype) is None
 
     def bundle(self, config: Config) -> int:
         """Blocks that start as one, on the same multiprocessor."""
@@ -544,7 +544,7 @@ class Kernel:
             return macros
         macros |= {"EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
         if self.arguments in (RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, TMA_STORE_RUNG_ARGUMENTS):
-            if len(self.takes.factors) > 1:
+            if len(self.support.factors) > 1:
                 macros["BFLOAT16"] = int(variant.factors == "bfloat16")
             return macros
         macros |= {f"TRANSPOSED_{name}": int(order == "T") for name, order in zip("AB", variant.layout, strict=True)}
