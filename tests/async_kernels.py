@@ -3,7 +3,8 @@
 import numpy as np
 
 from tilewright.core.problem import Problem
-from tilewright.kernels.kernel import RUNG_ARGUMENTS, Kernel, Parameter, Tile
+from tilewright.kernels.geometry import Tile
+from tilewright.kernels.kernel import RUNG_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.base import run
@@ -35,12 +36,11 @@ def dump_kernel(folder):
         name=f"dump {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
         parameters=tuple(Parameter(name, 0, (), "", least=0) for name in ("ROWS", "COLS", "SWIZZLE", "BYTES")),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (32, 1, 1),
         tensor_maps=lambda config, *_: (TensorBox(config.ROWS, config.COLS, config.SWIZZLE), TensorBox(1, 4)),
-        support=Support(aligned=True, least_capability=(9, 0)),
+        support=Support(vectorized=False, aligned=True, least_capability=(9, 0)),
         arguments=("A_map", "B_data", "D_data"),
     )
 
@@ -181,7 +181,7 @@ def split_k_kernel(folder):
         name=f"split_k {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=(Parameter("SPLIT_K", 4, (1, 4), ""), Parameter("WRAPS", 1, (1,), "", least=0)),
         tile=lambda config: Tile(16, 16, 1),
         block=lambda config: (256, 1, 1),
@@ -217,7 +217,7 @@ def load_matrices(engine, folder):
         name=f"matrices {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=(),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (64, 1, 1),
@@ -281,11 +281,12 @@ def warpgroup_product(engine, folder, a, b, across_a, across_b):
         name=f"product {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
         parameters=tuple(Parameter(name, 0, (0, 1), "", least=0) for name in ("COLUMNS_A", "ROWS_B")),
         tile=lambda config: Tile(64, 64, 64),
         block=lambda config: (128, 1, 1),
-        support=Support(factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)),
+        support=Support(
+            vectorized=False, factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)
+        ),
     )
     config = kernel.config({"COLUMNS_A": int(across_a), "ROWS_B": int(across_b)})
     of_a, of_b, c = (engine.upload(array) for array in (a, b, np.full((64, 64), np.nan, np.float32)))

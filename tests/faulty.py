@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from tilewright.kernels.kernel import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, Tile
+from tilewright.kernels.geometry import Tile
+from tilewright.kernels.kernel import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel
 from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 

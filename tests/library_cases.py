@@ -113,7 +113,7 @@ def cases(draw, kernel, config, among, sizes=SIZES, depths=DEPTHS):
     problem = Problem(m, n, k, arithmetic, batch, a, b, d, c if separate_c else None, epilogue)
     start = offset * ITEM_BYTES[arithmetic.factors]
     variant = kernel.variant(problem, config, Addresses(a=start, b=start))
-    assume(variant.edges and variant.aligned == (aligned and kernel.vectorized))
+    assume(variant.edges and variant.aligned == (aligned and kernel.support.vectorized))
     scalars = Scalars(draw(st.sampled_from(SCALARS)), draw(st.sampled_from(SCALARS)))
     return Case(problem, scalars, separate_c, offset)
 

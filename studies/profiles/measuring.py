@@ -69,7 +69,7 @@ def of_ladder(capability: tuple[int, int], shape: str = "") -> Iterator[Profile]
     problems = {
         kernel: Problem.parse(shape or SHAPES_OF.get(kernel.name, SHAPE), arithmetic=kernel.support.arithmetic())
         for kernel in LADDER
-        if kernel.support.refusal_of_gpu(kernel.name, capability, kernel.support.arithmetic().factors) is None
+        if kernel.support.runs_on(capability, kernel.support.arithmetic().factors)
     }
     more = [] if shape else [(find(name), Problem.parse(sizes)) for name, sizes in MORE]
     for kernel, problem in (*problems.items(), *more):

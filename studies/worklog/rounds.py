@@ -20,10 +20,10 @@ def first_round(kernel: Kernel, config: Config, problem: Problem) -> Iterator[tu
         config: of it.
         problem: what is computed, on `GPU`.
     """
-    assert isinstance(kernel.cost, Warpgroups) and kernel.blocks
+    assert isinstance(kernel.cost, Warpgroups) and kernel.schedule
     tile, cluster, band = kernel.tile(config), kernel.cluster(config), kernel.cost.band(config)
     down, across = ceil_div(problem.m, cluster * tile.m), ceil_div(problem.n, tile.n)
-    for number in range(kernel.blocks(problem, config, GPU.multiprocessors) // cluster):
+    for number in range(kernel.grid(problem, config, GPU.multiprocessors) // cluster):
         first = number // (band * across) * band
         rows = min(down - first, band)
         yield first + (number - first * across) % rows, (number - first * across) // rows

@@ -100,7 +100,7 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Record]:
     library = baseline_library(engine)
     for problem, choices in tasks():
         gpu = engine.capability
-        taken = [choice for choice in choices if gpu is None or choice.kernel.runs_on(gpu, problem.dtype)]
+        taken = [choice for choice in choices if gpu is None or choice.kernel.support.runs_on(gpu, problem.dtype)]
         if taken:
             yield from measure(engine, taken, problem, samples=given.samples, library=library, name_kernels=True)
 

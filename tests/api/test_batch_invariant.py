@@ -120,8 +120,8 @@ def test_every_size_gets_the_same_order_on_a_gpu(data):
     problem = Problem(m, n, k, arithmetic, draw(st.sampled_from((1, 3))), a, b, epilogue=epilogue)
     addresses = Addresses(*(draw(st.sampled_from((0, 4))) for _ in range(3)))
     kernel, config = select(problem, capability, device, addresses, adds_c=draw(st.booleans()))
-    assert kernel.sum_order(config) == order_of(arithmetic, capability)
-    assert kernel.refusal(problem, addresses) is None
+    assert kernel.sums(config).order == order_of(arithmetic, capability)
+    assert kernel.why_not(problem, addresses=addresses) is None
 
 
 def test_the_tables_of_a_gpu_count_within_the_order():

@@ -353,7 +353,7 @@ def test_every_rung_on_the_emulator(kernel):
     result = tilewright.matmul(a, b, c=c, alpha=0.5, beta=2.0, **options)
     expected = reference(a, b, 0.5, 2.0, c)
     if arithmetic.result == "float32":
-        check(result, expected, 21 * (100 if kernel.precision else 1))
+        check(result, expected, 21 * (100 if kernel.support.precision else 1))
     else:
         np.testing.assert_allclose(result.astype(np.float32), expected, rtol=2**-8, atol=1e-4)
 

@@ -386,7 +386,7 @@ def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
 
 
 # Those that take batches are checked below, those of terms in tests/kernels/test_split_products.py, but for one.
-@pytest.mark.one_of_each("kernel.arguments", "kernel.support.factors", "kernel.precision", "beta")
+@pytest.mark.one_of_each("kernel.arguments", "kernel.support.factors", "kernel.support.precision", "beta")
 @pytest.mark.parametrize(
     ("kernel", "shape", "beta"),
     [
@@ -401,7 +401,7 @@ def test_kernels_have_no_faults(kernel, shape, beta):
     problem = Problem(*shape, kernel.support.arithmetic())
     checked, operands = run(kernel, problem, scalars=Scalars(1.5, beta))
     assert checked.findings == []
-    assert operands.error(checked.result) <= limit(problem, kernel.precision)
+    assert operands.error(checked.result) <= limit(problem, kernel.support.precision)
 
 
 @pytest.mark.first(1)
@@ -442,7 +442,7 @@ def test_kernels_of_batches_have_no_faults(name, layout, shape):
     problem = Problem(*shape, arithmetic, 2, a, b, epilogue=Epilogue(side, "gelu"))
     checked, operands = run(kernel, problem, scalars=Scalars(-0.5, 2.0))
     assert checked.findings == []
-    assert operands.error(checked.result) <= limit(problem, kernel.precision)
+    assert operands.error(checked.result) <= limit(problem, kernel.support.precision)
 
 
 @pytest.mark.further

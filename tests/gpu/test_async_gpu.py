@@ -24,7 +24,8 @@ from starting import start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.core.errors import ConfigError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
-from tilewright.kernels.kernel import Kernel, Parameter, Tile
+from tilewright.kernels.geometry import Tile
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.support import Addresses, Support
 from tilewright.runtime.base import run
 from tilewright.tools.bench.verify import Operands, limit
@@ -94,7 +95,7 @@ def make_kernel(tmp_path):
             name=f"{name} {tmp_path.name}",
             idea="",
             source=path,
-            vectorized=False,
+            support=Support(vectorized=False),
             parameters=(Parameter("EACH", 1, (1, 2, 4), ""),),
             tile=lambda _: Tile(1 << 20, 1 << 20, 1),
             block=lambda _: (64, 1, 1),

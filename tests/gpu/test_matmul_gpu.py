@@ -104,7 +104,7 @@ PLAIN = [one for one in KERNELS if "float32" in one.support.results and not set(
 def test_every_kernel(library, kernel):
     a, b = (factor.astype(kernel.support.factors[0]) for factor in (draw(130, 67), draw(67, 141)))
     result = library.get(tilewright.matmul(library.put(a), library.put(b), kernel=kernel.name, out_dtype="float32"))
-    check(result, reference(a, b), 1e-3 if kernel.precision else 1e-5)
+    check(result, reference(a, b), 1e-3 if kernel.support.precision else 1e-5)
 
 
 @pytest.mark.parametrize("sizes", [(0, 3, 5), (4, 0, 5), (4, 3, 0), (0, 0, 0)])

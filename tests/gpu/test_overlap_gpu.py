@@ -11,8 +11,10 @@ from starting import poisoned, start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.kernel import Kernel, Parameter, Tile
+from tilewright.kernels.geometry import Tile
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.library.tma_packed import KERNEL
+from tilewright.kernels.support import Support
 from tilewright.runtime.base import run
 from tilewright.runtime.driver import check
 from tilewright.tools.bench.measure import verify
@@ -21,7 +23,7 @@ from tilewright.tools.bench.verify import Operands, limit
 OVERLAPPING = [
     kernel
     for kernel in KERNELS
-    if kernel.overlaps and CAPABILITY > (0, 0) and kernel.runs_on(CAPABILITY, kernel.support.factors[0])
+    if kernel.overlaps and CAPABILITY > (0, 0) and kernel.support.runs_on(CAPABILITY, kernel.support.factors[0])
 ]
 
 SHAPES = [
@@ -177,7 +179,7 @@ def test_launches_in_a_row_read_what_the_ones_before_wrote(engine, kernel):
     for i in range(launches):
         run(engine, kernel, kernel.config(), problem, factor, matrices[i % 2], matrices[1 - i % 2], scales=scales)
     error = np.linalg.norm(engine.download(matrices[launches % 2]) - exact) / np.linalg.norm(exact)
-    assert error < launches * limit(problem, kernel.precision)
+    assert error < launches * limit(problem, kernel.support.precision)
 
 
 @pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
@@ -235,7 +237,7 @@ def test_blocks_that_begin_during_the_packing_spread_evenly(engine, tmp_path, ea
         name=f"places {tmp_path.name}",
         idea="",
         source=source,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=(Parameter("GRID", 1, (), ""),),
         tile=lambda config: Tile(1, 1, 1),
         block=lambda config: (128, 1, 1),

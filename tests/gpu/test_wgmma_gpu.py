@@ -41,7 +41,7 @@ def error(engine, kernel, problem, scalars=Scalars(), overrides=None):
         for array, layout in ((of.a, problem.a), (of.b, problem.b), (of.c, problem.d))
     )
     run(engine, kernel, kernel.config(overrides), problem, a, b, c, scalars)
-    return of.error(engine.download(c)), limit(problem, kernel.precision)
+    return of.error(engine.download(c)), limit(problem, kernel.support.precision)
 
 
 @pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)

@@ -35,7 +35,7 @@ def test_tensor_cores_that_take_bfloat16_came_with_8_0():
     assert [WMMA.support.capability_for(dtype) for dtype in HALVES] == [(7, 5), (8, 0)]
     assert find("wmma_tf32").support.capability_for("float32") == (8, 0)
     with pytest.raises(ConfigError, match=r"wmma_f16 needs a GPU of compute capability 8\.0 or newer for bfloat16"):
-        WMMA.check_capability((7, 5), "bfloat16")
+        WMMA.check(Problem(8, 8, 8, "bfloat16"), (7, 5))
 
 
 @pytest.mark.parametrize("capability", [None, (7, 5), (8, 0), (9, 0), (12, 0)])

@@ -10,6 +10,7 @@ import pytest
 
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import KERNELS, find
+from tilewright.kernels.kernel import tuned_for
 from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc
 from tilewright.tools.explain.machine_code import machine_code
@@ -26,7 +27,7 @@ CASES = [
     for kernel in RUNGS
     for dtype in kernel.support.factors
     for arch, capability in CAPABILITIES.items()
-    if kernel.runs_on(capability, dtype)
+    if kernel.support.runs_on(capability, dtype)
     if arch != ("sm_80", "sm_89")[kernel.rung % 2]  # which differ in little: rungs take turns
 ]
 
@@ -36,17 +37,17 @@ def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch, report_of
     config = kernel.config(capability=CAPABILITIES[arch])
     types = {"factors": dtype, "result": kernel.support.arithmetic(dtype).result}
     variants = [
-        Variant(edges=False, aligned=kernel.vectorized, **types),
+        Variant(edges=False, aligned=kernel.support.vectorized, **types),
         Variant(edges=True, aligned=False, **types),
     ]
-    if kernel.vectorized:
+    if kernel.support.vectorized:
         variants.append(Variant(edges=True, aligned=True, **types))
     turn = RUNGS.index(kernel) + list(CAPABILITIES).index(arch)
     if arch != "sm_90a":  # one: architectures take turns
         variants = [variants[turn % len(variants)]]
     elif not kernel.support.architectures:  # that whose main loop tests/tools/explain/test_machine_code.py reads
         variants = [variants[kernel.rung % 2]]
-    elif kernel.vectorized:
+    elif kernel.support.vectorized:
         del variants[1 + turn % 2]  # one with bounds checks: kernels take turns
     for variant in variants:
         compiled = report_of(kernel, config, variant, arch)
@@ -116,6 +117,6 @@ def test_register_budgets_hold_where_a_thread_has_few_sums(name, report_of):
     assert compiled.report.spill_bytes == 0
 
 
-@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.vectorized], ids=lambda kernel: kernel.name)
-def test_tuned_tables_name_known_capabilities(kernel):
-    assert set(kernel.tuned) <= set(COMPUTE_CAPABILITIES)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_presets_of_gpus_name_known_capabilities(kernel):
+    assert {name for name in kernel.presets if name.startswith("sm_")} <= set(map(tuned_for, COMPUTE_CAPABILITIES))

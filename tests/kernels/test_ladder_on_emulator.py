@@ -86,7 +86,7 @@ def test_every_rung_is_tested():
 def test_a_drawn_problem_is_right(kernel, overrides, arithmetic, m, n, k, alpha, beta, gaps):
     a, b, d = (Layout(ld=max(length, 1) + gap) for length, gap in zip((k, n, n), gaps, strict=True))
     problem = Problem(m, n, k, arithmetic, a=a, b=b, d=d)
-    assert multiply(kernel, overrides, problem, Scalars(alpha, beta)) <= limit(problem, kernel.precision)
+    assert multiply(kernel, overrides, problem, Scalars(alpha, beta)) <= limit(problem, kernel.support.precision)
 
 
 # Of default configs tests/emulator/test_emulator_check.py runs such problems; of the others every second rung does.
@@ -99,7 +99,7 @@ def test_a_drawn_problem_is_right(kernel, overrides, arithmetic, m, n, k, alpha,
 def test_a_problem_that_tiles_divide_is_right(kernel, overrides, arithmetic):
     tile = kernel.tile(kernel.config(overrides))
     problem = Problem(2 * tile.m, 2 * tile.n, max(3 * tile.k, 8), arithmetic)
-    assert multiply(kernel, overrides, problem, Scalars(0.75, -0.5)) <= limit(problem, kernel.precision)
+    assert multiply(kernel, overrides, problem, Scalars(0.75, -0.5)) <= limit(problem, kernel.support.precision)
 
 
 @pytest.mark.first(2)
@@ -123,7 +123,7 @@ def test_nothing_between_the_rows_is_touched(kernel):
     config = kernel.config(CONFIGS[kernel.name][0])
     run(ENGINE, kernel, config, problem, ENGINE.upload(operands.a), ENGINE.upload(operands.b), inside)
     result = ENGINE.download(c)
-    assert operands.error(result[:, :29]) <= limit(problem, kernel.precision)
+    assert operands.error(result[:, :29]) <= limit(problem, kernel.support.precision)
     assert (result[:, 29:] == 7).all()
 
 
@@ -138,4 +138,4 @@ def test_operands_off_a_16_byte_boundary_are_right(kernel):
         whole = ENGINE.upload(padded)
         shifted.append(type(whole)(whole.pointer + array.itemsize, *array.shape, ld, whole.dtype, whole.owner))
     run(ENGINE, kernel, kernel.config(CONFIGS[kernel.name][0]), problem, *shifted)
-    assert operands.error(ENGINE.download(shifted[2])) <= limit(problem, kernel.precision)
+    assert operands.error(ENGINE.download(shifted[2])) <= limit(problem, kernel.support.precision)

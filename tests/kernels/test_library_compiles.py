@@ -1,6 +1,7 @@
 """NVRTC compiles the library's kernels in every order, and for each architecture, and no register spills."""
 
 import re
+import zlib
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,11 @@ def config_of(kernel, preset, arch="sm_90a"):
     return kernel.config(kernel.preset(preset) if preset else None, capability=CAPABILITIES[arch])
 
 
+def turn_of(kernel, preset, arch=""):
+    """Whose turn it is with a config: a number that another kernel, or another preset, does not change."""
+    return zlib.crc32(f"{kernel.name}:{preset}:{arch}".encode())
+
+
 def sample(kernel, preset, turn=0, count=2):
     """Variants of a kernel, each of which takes a second: of its default config two, which have every order of A and of
     B between them, but of the kernel that most products are made by every layout, element type, guard and epilogue; of
@@ -95,17 +101,16 @@ def sample(kernel, preset, turn=0, count=2):
         yield Variant(*guards, *rest, epilogue)
 
 
-@pytest.mark.parametrize(("number", "case"), list(enumerate(SHIPPED)), ids=str)
-def test_a_shipped_config_does_not_spill(number, case, report_of):
-    kernel, preset = case
+@pytest.mark.parametrize(("kernel", "preset"), SHIPPED, ids=str)
+def test_a_shipped_config_does_not_spill(kernel, preset, report_of):
     config = config_of(kernel, preset)
-    for variant in sample(kernel, preset, turn=number):
+    for variant in sample(kernel, preset, turn=turn_of(kernel, preset)):
         compiled = report_of(kernel, config, variant, "sm_90a")
         report = compiled.report
         assert "Performance Loss" not in compiled.log, (
             "a warpgroup's products are serialised, or register budgets ignored"
         )
-        assert report.spill_bytes == 0, f"{preset} {variant}: {report}"
+        assert report.spill_bytes <= SPILLS.get((kernel.name, "sm_90a"), 0), f"{preset} {variant}: {report}"
         assert report.registers * kernel.threads(config) <= 65536, "a block's registers do not fit a multiprocessor"
 
 
@@ -128,10 +133,10 @@ PRESETS_OF_WARPS = [(find(name), preset) for name in OF_WARPS for preset in find
 
 
 @pytest.mark.first(2)
-@pytest.mark.parametrize(("number", "case"), list(enumerate(PRESETS_OF_WARPS)), ids=str)
-def test_a_preset_of_warps_does_not_spill(number, case, report_of):
+@pytest.mark.parametrize(("kernel", "preset"), PRESETS_OF_WARPS, ids=str)
+def test_a_preset_of_warps_does_not_spill(kernel, preset, report_of):
     """On one architecture each, Hopper's among them: they take turns."""
-    kernel, preset = case
+    number = turn_of(kernel, preset)
     arch = (*OF_WARPS[kernel.name], "sm_90a")[number % (len(OF_WARPS[kernel.name]) + 1)]
     (variant,) = sample(kernel, preset, turn=number)
     report = report_of(kernel, config_of(kernel, preset, arch), variant, arch).report
@@ -173,23 +178,23 @@ def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant, 
 
 @pytest.mark.first(3)
 @pytest.mark.parametrize(
-    ("number", "kernel", "arch"),
+    ("kernel", "arch"),
     [
-        (number, kernel, arch)
-        for number, kernel in enumerate(OTHERS)
+        (kernel, arch)
+        for kernel in OTHERS
         for arch in OF_WARPS.get(kernel.name, ARCHITECTURES)[: 1 if kernel.name in OF_WARPS else None]
         if arch != "sm_90a"  # compiled for above
-        if kernel.name in OF_WARPS or arch != ("sm_80", "sm_89")[number % 2]  # which differ in little
+        if kernel.name in OF_WARPS or arch != ("sm_80", "sm_89")[turn_of(kernel, None) % 2]  # which differ in little
     ],
     ids=str,
 )
-def test_every_architecture_is_compiled_for(number, kernel, arch, report_of):
+def test_every_architecture_is_compiled_for(kernel, arch, report_of):
     """In one form each: they take turns."""
     capability = CAPABILITIES[arch]
-    variants = [one for one in sample(kernel, None, count=4) if kernel.runs_on(capability, one.factors)]
+    variants = [one for one in sample(kernel, None, count=4) if kernel.support.runs_on(capability, one.factors)]
     assert bool(variants) == (capability >= kernel.support.least_capability)
     if variants:
-        variant = variants[(number + list(CAPABILITIES).index(arch)) % len(variants)]
+        variant = variants[turn_of(kernel, None, arch) % len(variants)]
         config = config_of(kernel, None, arch)
         report = report_of(kernel, config, variant, arch).report
         assert report.spill_bytes <= SPILLS.get((kernel.name, arch), 0), f"{variant}: {report}"

@@ -11,7 +11,7 @@ import tilewright
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, ProblemError
 from tilewright.core.problem import Arithmetic, Layout, Problem
 from tilewright.kernels import find, resolve
-from tilewright.kernels.kernel import Tile
+from tilewright.kernels.geometry import Tile
 from tilewright.kernels.source.lines import is_source
 from tilewright.kernels.source.products import START, from_source
 from tilewright.tools.bench.check_cases import other_configs
@@ -85,12 +85,12 @@ def test_leading_dimensions_and_narrow_types(tmp_path):
     kernel = find(place)
     assert (kernel.support.factors, kernel.support.results, kernel.support.gaps) == (("float16",), ("float32",), True)
     arithmetic = Arithmetic("float16", "float32")
-    assert kernel.refusal(Problem(8, 8, 8, arithmetic, a=Layout("row", 16))) is None
+    assert kernel.why_not(Problem(8, 8, 8, arithmetic, a=Layout("row", 16))) is None
 
 
 def test_without_leading_dimensions_matrices_have_no_gaps(tmp_path):
     kernel = find(written(tmp_path, source("const float* A, const float* B, float* C, int M, int N, int K")))
-    assert kernel.refusal(Problem(8, 8, 8)) is None
+    assert kernel.why_not(Problem(8, 8, 8)) is None
     with pytest.raises(
         ProblemError, match="takes matrices without gaps, got B with 12 elements from one line to the next"
     ):
@@ -399,9 +399,9 @@ def test_the_precision_is_that_of_the_instructions_that_a_kernel_reaches(text, p
     __global__ void another() { MULTIPLY; }
     """
     kernel = from_source(helpers + source(PLAIN).replace("float sum", f"{text}\n    float sum"), "own")
-    assert kernel.precision == precision
+    assert kernel.support.precision == precision
     for said, expected in (("tf32", "tf32"), ("float32", None)):
-        assert from_source(kernel.source.read_text(), "own", precision=said).precision == expected
+        assert from_source(kernel.source.read_text(), "own", precision=said).support.precision == expected
 
 
 HALVES = """// tilewright: block=32 grid=(2*ceil(N/32),M) tile=(1,32,32) cluster=2 shared=128

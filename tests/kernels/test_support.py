@@ -54,27 +54,27 @@ REFUSALS = {
 @pytest.mark.parametrize("case", REFUSALS)
 def test_a_refusal_says_what_is_taken_and_what_came(case):
     takes, problem, kind, words = REFUSALS[case]
-    refusal = takes.refusal("mine", problem)
+    refusal = takes.why_not("mine", problem)
     assert type(refusal) is kind
     assert str(refusal) == words
-    assert EVERYTHING.refusal("mine", problem) is None
+    assert EVERYTHING.why_not("mine", problem) is None
 
 
 def test_addresses_are_quoted():
-    refusal = Support(aligned=True).refusal("mine", Problem(8, 8, 8), Addresses(a=0x1004, b=0x2000))
+    refusal = Support(aligned=True).why_not("mine", Problem(8, 8, 8), Addresses(a=0x1004, b=0x2000))
     assert "got addresses of 0x1004 and 0x2000, and 8 and 8 float32 a row" in str(refusal)
 
 
 def test_without_products_neither_orders_nor_alignment_of_factors_matter():
     problem = Problem(8, 8, 0, a=A, b=B)
-    assert Support(aligned=True).refusal("mine", problem, Addresses(a=4, b=4)) is None
+    assert Support(aligned=True).why_not("mine", problem, Addresses(a=4, b=4)) is None
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_everything_is_taken_in_every_order(layout):
     a, b = orders(layout)
     problem = Problem(3, 5, 7, Arithmetic("float32", "bfloat16"), 2, a, b, epilogue=Epilogue("column", "relu"))
-    assert EVERYTHING.refusal("mine", problem, Addresses(4, 8, 12, 2)) is None
+    assert EVERYTHING.why_not("mine", problem, Addresses(4, 8, 12, 2)) is None
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,15 @@ def test_everything_is_taken_in_every_order(layout):
     ],
 )
 def test_gpus_that_a_kernel_does_not_run_on(takes, capability, dtype, words):
-    refusal = takes.refusal_of_gpu("mine", capability, dtype)
+    refusal = takes.why_not_on("mine", capability, dtype)
     assert isinstance(refusal, ConfigError)
     assert str(refusal) == words
 
 
 def test_gpus_that_a_kernel_runs_on():
-    assert PLAIN.refusal_of_gpu("mine", (7, 5), "float32") is None
+    assert PLAIN.why_not_on("mine", (7, 5), "float32") is None
     hopper = Support(least_capability=(9, 0), architectures=("sm_90a",))
-    assert hopper.refusal_of_gpu("mine", (9, 0), "float32") is None
+    assert hopper.why_not_on("mine", (9, 0), "float32") is None
     assert [PLAIN.capability_for(dtype) for dtype in ("float16", "bfloat16")] == [(7, 5), (8, 0)]
     assert hopper.capability_for("bfloat16") == (9, 0)
 

@@ -57,7 +57,7 @@ def test_maps_round_factors_to_tf32_where_their_type_says_so(said, rounds):
     text = PRODUCT.replace("dtype=bfloat16", f"dtype={said}").replace("(32,64", "(32,32")
     kernel = from_source(text, precision="tf32")
     of = layouts(kernel, kernel.config(), Problem(64, 64, 64, b=Layout("column")), True)
-    assert (kernel.support.factors, kernel.precision) == (("float32",), "tf32")
+    assert (kernel.support.factors, kernel.support.precision) == (("float32",), "tf32")
     assert [of[name].rounds for name in "ABD"] == [rounds, rounds, False]
 
 
@@ -111,14 +111,14 @@ def test_what_maps_say_of_panels():
     text = PRODUCT.replace("map_b:B(32,64,swizzle=128B", "map_b:B(32,128,swizzle=128B,panel=64")
     kernel = from_source(text)
     problem = Problem(64, 96, 256, Arithmetic("bfloat16", "float32"), b=Layout("column"))
-    assert kernel.refusal(problem) is None
+    assert kernel.why_not(problem) is None
     found = layouts(kernel, kernel.config(), problem, aligned=True)
     rows, panels = 96, 4
     words = MAP_WORDS.unpack(describe(found["B"]))
     assert (words[:3], words[5:7], words[9:12], words[-1]) == ((64, rows, panels), (512, 128), (64, 32, 2), 3)
     assert MAP_WORDS.unpack(describe(found["A"]))[-1] == MAP_WORDS.unpack(describe(found["D"]))[-1] == 2
     odd = Problem(64, 96, 160, Arithmetic("bfloat16", "float32"), b=Layout("column"))
-    assert str(kernel.refusal(odd)).endswith("takes lines of B that are multiples of 64 elements, got 160")
+    assert str(kernel.why_not(odd)).endswith("takes lines of B that are multiples of 64 elements, got 160")
 
 
 @pytest.mark.further
@@ -360,7 +360,7 @@ def test_a_product_whose_map_has_one_dimension_takes_matrices_without_gaps():
     kernel = from_source(PRODUCT.replace("map_c:C(32,32", "map_c:C(32"))
     assert not kernel.support.gaps
     problem = Problem(64, 96, 256, Arithmetic("bfloat16", "float32"), b=Layout("column"))
-    assert kernel.refusal(problem) is None
+    assert kernel.why_not(problem) is None
     found = layouts(kernel, kernel.config(), problem, aligned=True)["D"]
     assert (found.extents, found.strides, found.box.extents) == ((64 * 96,), (), (32,))
     four = from_source(PRODUCT.replace("map_c:C(32,32", "map_c:C(1,1,32,32"))

@@ -50,7 +50,7 @@ def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[Case]:
     for preset in valid_configs(kernel, kernel.presets.values()):
         named += [(preset, shape) for shape in telling_shapes(kernel, preset)]
     problems = [(config, posed(kernel, shape, dtype, "NN")) for config, shape in named]
-    return [Case(problem, scalars, config) for config, problem in problems if kernel.refusal(problem) is None]
+    return [Case(problem, scalars, config) for config, problem in problems if kernel.why_not(problem) is None]
 
 
 class _Trial:

@@ -40,7 +40,7 @@ class Product:
         plan = {"steps": (STEP,), "needs": Needs(), "context": CONTEXT, "memory": self.memory} | plan
         plan = {"new": None if out else (self.new, (4, 5), {}), "scaled": False} | plan
         for step in plan["steps"]:
-            self.driver.support(step)
+            self.driver.takes(step)
         return self.launcher.remember(a, b, c, out, bias, options, **plan)
 
     def __call__(self, a, b, c=None, out=None, bias=None, options=None, alpha=1.0, beta=0.0):

@@ -128,7 +128,7 @@ def test_a_launch_from_python_makes_the_same_maps(driver, monkeypatch):
     cuda_launch.driver_library.cache_clear()
     slots = (Slot(0, "map", "A"), Slot(128, "scalar", "beta"))
     step = Step(1, (1, 1, 1), (32, 1, 1), 0, False, described(100) + bytes(4), (0,), slots)
-    driver.support(step)
+    driver.takes(step)
     cuda_launch.launch(step, {"A": 0x123400000040}, Scalars(1.0, 2.0), 0)
     cuda_launch.driver_library.cache_clear()
     (launch,) = driver.launches

@@ -28,7 +28,7 @@ class Planner:
         if self.answer is not None:
             return self.answer()
         step = STEP._replace(function=0x100 + len(self.asked))
-        self.product.driver.support(step)
+        self.product.driver.takes(step)
         out = None if sizes[-1] else (self.product.new, sizes[:2], {})
         return (step,), self.needs, out, False
 

@@ -35,7 +35,7 @@ def routed(driver, launcher_module, monkeypatch):
     monkeypatch.setattr(on_gpu, "fast", launcher)
     monkeypatch.setattr(on_gpu, "miss", launcher_module.MISS)
     step = STEP._replace(slots=(SLOTS[0], SLOTS[1]._replace(shift=0), *SLOTS[2:]))
-    driver.support(step)
+    driver.takes(step)
 
     def remember(a, b, c=None, out=None, bias=None, beta=0.0, options=None, function=step.function):
         new = None if out is not None else (torch.empty, (*a.shape[:-1], b.shape[-1]), {})

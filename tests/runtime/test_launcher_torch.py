@@ -168,7 +168,7 @@ def launched(call, driver):
             launch.asked.append(needs)
             return Memory(0x1000, 1 << 20, 0x2000, 1 << 10, 0x3000, 1 << 20)
 
-        driver.support(STEP)
+        driver.takes(STEP)
         a, b = torch.zeros(4, 3), torch.zeros(3, 5)
         plan = {"context": CONTEXT, "memory": memory, "new": (torch.empty, (4, 5), {}), "scaled": False}
         plan["lent"] = lent

@@ -37,7 +37,7 @@ def made(request, driver, monkeypatch):
     if request.param == "python":
         monkeypatch.setattr(launcher, "load", lambda: None)
         monkeypatch.setattr(engines_driver, "_words", lambda status: status.name)  # these are the real driver's
-    driver.support(STEP)
+    driver.takes(STEP)
     yield lambda steps=STEPS, streams=STREAMS, events=EVENTS: sequence.sequence(CONTEXT, NAMES, steps, streams, events)
     cuda_launch.driver_library.cache_clear()
 
@@ -86,7 +86,7 @@ def test_the_bases_of_each_run_are_its_own(driver, made):
 def test_a_map_follows_its_address(driver, made):
     words = MAP_WORDS.pack(*range(1, 19))
     step = STEP._replace(arguments=words + bytes(128 - len(words)), slots=(Slot(0, "map", "A"),))
-    driver.support(step)
+    driver.takes(step)
     ready = made((Launch(0, (step,), (("A", Place("A")),)),))
     ready.run(BASES, 0, 0, 0, END)
     ready.run((0, 0xA100, *BASES[2:]), 0, 0, 0, END)

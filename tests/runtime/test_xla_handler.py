@@ -85,7 +85,7 @@ def call(plan, *operands, results=((4, 5),), alpha=2.0):
 
 def test_a_call_fills_in_pointers_and_alpha(driver, handler):
     a, b, bias = draw(4, 3), draw(3, 5), draw(5)
-    driver.support(STEP)
+    driver.takes(STEP)
     assert handler.keep("pointers", 0, CONTEXT, (STEP,), Needs()) == 0
     call("pointers", a, b, bias)
     (launch,) = driver.launches
@@ -101,7 +101,7 @@ def test_a_call_fills_in_pointers_and_alpha(driver, handler):
 
 def test_factors_may_be_swapped(driver, handler):
     a, b = draw(4, 3), draw(3, 5)
-    driver.support(STEP)
+    driver.takes(STEP)
     handler.keep("swapped", 0, CONTEXT, (STEP,), Needs(), swapped=True)
     call("swapped", a, b)
     expected = (b.unsafe_buffer_pointer(), a.unsafe_buffer_pointer() + 32)
@@ -113,7 +113,7 @@ def test_steps_share_the_scratch_memory(driver, handler):
     step = STEP._replace(arguments=bytes(24), slots=tuple(slots))
     steps = step._replace(function=1), step._replace(function=2, attribute=OVERLAPS)
     for step in steps:
-        driver.support(step)
+        driver.takes(step)
     needs = Needs(workspace_bytes=100, tickets=3, relayout_bytes=1000)
     assert handler.keep("scratch", 0, CONTEXT, steps, needs) == 256 + 1024 + 12
     call("scratch", draw(4, 3), draw(3, 5), results=((4, 5), (1292,)))
@@ -126,7 +126,7 @@ def test_steps_share_the_scratch_memory(driver, handler):
 def test_what_is_not_needed_is_null(driver, handler, needed):
     slots = tuple(Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "tickets", "relayout")))
     step = STEP._replace(arguments=bytes(24), slots=slots)
-    driver.support(step)
+    driver.takes(step)
     needs = Needs(*(100 * (i == needed) for i in range(3)))
     size = handler.keep(f"null {needed}", 0, CONTEXT, (step,), needs)
     call(f"null {needed}", draw(4, 3), draw(3, 5), results=((4, 5), (size,)))
@@ -135,7 +135,7 @@ def test_what_is_not_needed_is_null(driver, handler, needed):
 
 
 def test_a_plan_that_is_known_by_its_name_stays(driver, handler):
-    driver.support(STEP)
+    driver.takes(STEP)
     for function in (0xF00D, 0xBAD):
         handler.keep("stays", 0, CONTEXT, (STEP._replace(function=function),), Needs())
     call("stays", draw(4, 3), draw(3, 5))

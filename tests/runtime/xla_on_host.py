@@ -52,7 +52,7 @@ class LaunchedEngine(NumPyEngine):
     def plan(self, *arguments, **named):
         plan = super().plan(*arguments, **named)
         step = STEP._replace(function=len(self.planned), arguments=bytes(72), slots=_SLOTS)
-        self.driver.support(step)
+        self.driver.takes(step)
         return plan._replace(steps=(step,))
 
     def launched(self, function, parameters):

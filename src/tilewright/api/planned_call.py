@@ -53,10 +53,10 @@ class Bound(NamedTuple):
         if problem.dtype == "float32":
             lines.append(f"precision: {_promised(problem, kernel)}, by {_products(kernel)}")
         if problem.arithmetic.batch_invariant:
-            order = kernel.sum_order(self.plan.config) or "none"
+            order = kernel.sums(self.plan.config).order or "none"
             lines.append(f"batch-invariant: products along k are added in one order for every m: {order}")
         if problem.dtype in FLOAT8:
-            sums = "in tensor cores alone" if kernel.precision == FAST else "in float32 every 128 of k"
+            sums = "in tensor cores alone" if kernel.support.precision == FAST else "in float32 every 128 of k"
             lines.append(f"sums: added up {sums}; {problem.scaling}")
         if self.form.swapped:
             lines.append("the result is column-major: its transpose is computed, from the transposed factors")
@@ -92,7 +92,7 @@ class Bound(NamedTuple):
 
 def _promised(problem: Problem, kernel: Kernel) -> str:
     promise = problem.arithmetic.precision
-    return promise or "float32" if kernel.keeps(promise) else f"{kernel.precision}, since the kernel was named"
+    return promise or "float32" if kernel.keeps(promise) else f"{kernel.support.precision}, since the kernel was named"
 
 
 def _products(kernel: Kernel) -> str:
@@ -100,9 +100,9 @@ def _products(kernel: Kernel) -> str:
     if kernel.split:
         return f"products of {kernel.split.terms} {kernel.split.dtype} parts of each factor on tensor cores"
     if kernel.multiplies_terms:
-        return f"products of parts of each factor, split as they are read ({kernel.precision}), on tensor cores"
-    if kernel.precision:
-        return f"products of factors rounded to {kernel.precision} on tensor cores"
+        return f"products of parts of each factor, split as they are read ({kernel.support.precision}), on tensor cores"
+    if kernel.support.precision:
+        return f"products of factors rounded to {kernel.support.precision} on tensor cores"
     return "float32 multiply-adds on CUDA cores"
 
 

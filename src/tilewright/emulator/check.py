@@ -50,7 +50,7 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     depth = max(2 * stages * tile.k + tile.k // 2 + 5, 45)
     if kernel.foreign:  # whose tiles may be of any size
         return (_multiple(tile.m), _multiple(tile.n), steps * tile.k), _as_taken(kernel, (131, 77, depth))
-    if not kernel.blocks:
+    if not kernel.schedule:
         return (_SIDE, _SIDE, steps * tile.k), (131, 77, depth)
     return (7 * tile.m, 2 * tile.n, steps * tile.k), (10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5, depth)
 

@@ -1,6 +1,5 @@
-"""The vocabulary of kernels: Kernel, Parameter, Constraints, Config, Variant, Launch."""
+"""Kernel: what is declared of a source, and what follows from it."""
 
-import math
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,46 +19,39 @@ from tilewright.core.errors import (
 )
 from tilewright.core.gpus import CLUSTER_LIMIT
 from tilewright.core.hardware import ceil_div
-from tilewright.core.problem import FAST, PRECISIONS, Order, Problem, Scalars
+from tilewright.core.problem import FAST, Order, Problem, Scalars
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import PLAIN, CostFamily
-from tilewright.kernels.support import VECTOR_BYTES, Addresses, Support, Variant, all_aligned
+from tilewright.kernels.geometry import Launch, Schedule, Tile, Workspace
+from tilewright.kernels.split import SPLIT_COUNTERS, Split
+from tilewright.kernels.support import (
+    KEPT_BY,
+    TERM_PRECISIONS,
+    VECTOR_BYTES,
+    Addresses,
+    Support,
+    Variant,
+    all_aligned,
+)
 from tilewright.kernels.tensor_box import TensorBox
 
 RENAMED = {"SLICES": "K_SLICES", "BLOCKS": "MIN_BLOCKS", "PLACES": "A_BUFFERS"}
 """By its former name, a parameter's name now: users' configs, tables, journals and records may have either."""
 
 RUNG_ARGUMENTS = ("M", "N", "K", "alpha", "A_data", "lda", "B_data", "ldb", "beta", "D_data", "ldd")
-"""Of the course: `(M, N, K, alpha, A, lda, B, ldb, beta, C, ldc)`, C being updated in place."""
+"""Arguments of the course's kernels: `(M, N, K, alpha, A, lda, B, ldb, beta, C, ldc)`, C being updated in place."""
 
 TMA_RUNG_ARGUMENTS = ("M", "N", "K", "alpha", "A_map", "B_map", "beta", "D_data", "ldd")
-"""The same with tensor maps for A and B: `const __grid_constant__ TensorMap`, blank where K = 0."""
+"""Arguments with tensor maps for A and B: `const __grid_constant__ TensorMap`, blank where K = 0."""
 
 TMA_STORE_RUNG_ARGUMENTS = (*TMA_RUNG_ARGUMENTS, "D_map")
-"""The same with a tensor map for D too, blank where the variant is not aligned."""
+"""Arguments with a tensor map for D too, blank where the variant is not aligned."""
 
 LIBRARY_ARGUMENTS = ("sizes", "A", "B", "output", "workspace")
-"""Of the library's kernels, as structs of operands.cuh."""
+"""Arguments of the library's kernels, as structs of operands.cuh."""
 
 TMA_ARGUMENTS = ("sizes", "A_map", "B_map", "output", "workspace")
-"""The same with tensor maps for A and B: `const __grid_constant__ TensorMap`, blank where k = 0."""
-
-_KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
-    "ieee": (None,),
-    None: (None, "bf16x6"),
-    "fp16x3": (None, "bf16x6", "fp16x3"),
-    "bf16x3": (None, "bf16x6", "fp16x3", "bf16x3"),
-    "tf32": (None, "bf16x6", "fp16x3", "bf16x3", "tf32"),
-    FAST: (None, "bf16x6", "fp16x3", "bf16x3", "tf32", FAST),
-}
-"""By what a product promises, the precisions of the kernels that keep it: each promise is kept by what keeps the one
-before."""
-
-TERM_PRECISIONS = frozenset(("bf16x6", "fp16x3", "bf16x3"))
-"""The precisions of kernels that multiply terms of float32 factors: those of `Kernel.split`, or made in registers."""
-
-PROMISES = tuple(_KEPT_BY)
-"""What problems may promise, from the strictest to the weakest."""
+"""Arguments with tensor maps for A and B instead of structs: blank where k = 0."""
 
 _BIASES = {None: "no_bias", "row": "row_bias", "column": "column_bias"}
 
@@ -91,110 +83,30 @@ Constraints = Mapping[str, Callable[[Config], bool]]
 """Conditions that a config must meet, by the sentence that a user reads when it does not."""
 
 
-class Tile(NamedTuple):
-    """What one block computes (m x n elements of C) and how far along k it goes in one step."""
-
-    m: int
-    n: int
-    k: int
-
-
-SCALED_K = 64
-"""How much of k has scales of its own, and how many rows or columns: see `Split`."""
-
-
-def scale_run(sides: int) -> int:
-    """Scales from one `SCALED_K` to the next, of this many rows or columns, as `term_scales.cuh` has them."""
-    return (ceil_div(sides, SCALED_K) + 256 // SCALED_K + 3) // 4 * 4
-
-
-def scale_count(sides: int, k: int) -> int:
-    """Scales of a factor of this many rows or columns."""
-    return ceil_div(k, SCALED_K) * scale_run(sides)
-
-
-RANGE_WORDS = 4
-"""Of what is seen of one factor's elements: `Range` in term_range.cuh."""
-
-NON_FINITE = 4096
-"""How many elements of a factor that are infinite or NaN have room on a list: `NonFinite::MOST`."""
-
-NON_FINITE_WORDS = 3
-"""Of each."""
-
-SPLIT_COUNTERS = 2 * RANGE_WORDS + 3
-"""Counters of a launch that splits its factors: what it sees of both, and how far its blocks are."""
-
-
-class Split(NamedTuple):
-    """What a kernel wants each of its factors split into: the sum of matrices of narrower elements."""
-
-    dtype: str
-    """Their element type."""
-    terms: int
-    """How many there are."""
-    scaled: bool = False
-    """Whether elements are scaled before, so that the type's range holds them: by a power of two for each square of
-    `SCALED_K` rows of A, or columns of B, and as many k. The second term is scaled once more, by 2^11."""
+ALL_OF_K = 2**63 - 1
+"""`Sums.promote` of kernels whose tensor cores add up all products."""
 
 
 class Sums(NamedTuple):
-    """How a kernel adds up products in tensor cores, from which its error follows (`analysis.accuracy`)."""
+    """How a kernel adds up the products of an element of D along k."""
 
-    promote: int | None
-    """k after which threads add what tensor cores have made to sums of their own; None: after all of it."""
+    order: str | None = None
+    """The order as text, where it follows from k, the element types and that text alone: configs with the same text, of
+    any kernel, make the same bits of a row, whatever m is and the other rows hold, and in every order of A and B. None
+    where it depends on more, as on how many tiles there are or on values, or where nothing is promised."""
+    promote: int | None = None
+    """k after which threads add what tensor cores have made to sums of their own, from which the error follows
+    (`tools/explain/accuracy.py`); None where the kernel does not say."""
     apart: bool = False
     """Whether products of first terms have sums of their own; else they come after the others in the same ones."""
 
 
-class Division(NamedTuple):
-    """How a launch's tiles are divided among its blocks: all that the source needs of it."""
-
-    whole: int
-    """Tiles with a block of their own."""
-    workers: int
-    """Blocks that share the tiles left over, each with steps along k of its own."""
-    share: int
-    """Steps of a worker."""
-    longer: int
-    """How many workers have one step more."""
+_NO_SUMS = Sums()
 
 
-UNDIVIDED = Division(0, 0, 0, 0)
-"""Of kernels whose source does not ask for it."""
-
-
-class Workspace(NamedTuple):
-    """Memory that a launch needs besides its operands: bytes for anything, and counters that are 0 before and after."""
-
-    bytes: int
-    tickets: int
-
-
-class Launch(NamedTuple):
-    """Launch geometry: blocks in the grid, threads in a block, bytes of dynamic shared memory."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-
-    def bundled(self, count: int) -> "Launch":
-        """The same launch as the hardware takes it, with bundles of this many blocks for its blocks (`bundle.cuh`)."""
-        if count == 1:
-            return self
-        return Launch((ceil_div(self.grid[0], count), 1, 1), (self.block[0], count, 1), count * self.shared_bytes)
-
-
-class Origin(NamedTuple):
-    """What a kernel is made from that is anybody's: it is made so again in another process."""
-
-    place: str
-    """The source file, or its text."""
-    entry: str
-    words: tuple[tuple[str, str], ...]
-    """What replaces words of its lines."""
-    defines: tuple[tuple[str, str], ...]
-    """Macros, and arguments of its template."""
+def tuned_for(capability: tuple[int, int]) -> str:
+    """The name of the preset, if any, that is the default on GPUs of a compute capability, as in 'sm_80'."""
+    return f"sm_{capability[0]}{capability[1]}"
 
 
 def numbered(rung: int, name: str) -> str:
@@ -208,43 +120,48 @@ BY_NAME = Path()
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class Kernel:
-    """A rung of the ladder or a kernel of the library: a source, its parameters and constraints, how it is launched."""
+    """A rung of the ladder or a kernel of the library: a source, and all that is declared of it, in five groups."""
 
+    # Identity: the source and its configs
+    name: str
     rung: int = 0
     """Its number on the ladder; 0 where it is no rung."""
-    name: str
     idea: str
+    brief: str = ""
+    """A rung's idea in at most 24 characters, for tables with a line for each."""
     source: Path = BY_NAME
     """The `.cu` file."""
     parameters: tuple[Parameter, ...]
+    constraints: Constraints = field(default_factory=dict)
+    constants: Callable[[Config], Mapping[str, int | str]] = lambda config: {}
+    """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
+    presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Named configs, as overrides of the defaults: the variants that the sources describe; and 'sm_80' and the like
+    what was measured to be better on GPUs of a compute capability, and is the default there (`tuned_for`)."""
+
+    # Support
+    support: Support = Support()
+    """The problems and GPUs that it supports, and with what precision: see `why_not`."""
+
+    # Geometry: functions of a config
     tile: Callable[[Config], Tile] = lambda config: Tile(config.BM, config.BN, config.BK)
     """What a block computes, and its step along k."""
     block: Callable[[Config], tuple[int, int, int]]
-    brief: str = ""
-    """A rung's idea in at most 24 characters, for tables with a line for each."""
-    constraints: Constraints = field(default_factory=dict)
-    vectorized: bool = True
-    """Whether the source moves float4s, so that the operands' alignment matters to it."""
-    support: Support = Support()
-    """The problems and GPUs that it takes."""
-    arguments: tuple[str, ...] = RUNG_ARGUMENTS
-    """Its parameters, by the names that runtime/arguments.py lays out."""
-    precision: str | None = None
-    """What factors are rounded to before they are multiplied, as 'tf32', or what products are made of, as 'bf16x6'.
-    None where factors are taken as they come. See `keeps`."""
-    rounding_maps: bool = True
-    """Whether the copy engine rounds factors to TF32 where the precision is that: by the element type of the maps."""
+    """Threads of a block along x, y and z."""
     shared_bytes: Callable[[Config, str], int] = lambda config, layout: 0
     """Bytes of dynamic shared memory of a block, for factors in these orders, as in 'NT'."""
-    constants: Callable[[Config], Mapping[str, int | str]] = lambda config: {}
-    """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
-    tensor_maps: Callable[[Config, str, tuple[int, int]], tuple[TensorBox | None, TensorBox | None]] | None = None
-    """Boxes of A and B that one load moves, where the source takes tensor maps; None for one of which it takes none.
-    They depend on the orders, as in 'NT', and on the rows of A and columns of B (or `BOX_SIDE` of more).
-    """
-    stored_box: Callable[[Config, int], TensorBox | None] | None = None
-    """Box of D that one store moves, of elements of this many bytes, where the source takes a tensor map of D: in the
-    variants that are aligned, which rows of D that end within 16 bytes are not. None where threads store them."""
+    cluster: Callable[[Config], int] = lambda config: 1
+    """Blocks of a cluster, 1 to 8, which the source says with `__cluster_dims__`: they run at the same time and reach
+    each other's shared memory (`cluster.cuh`). A grid is made of whole clusters."""
+    schedule: Callable[[Problem, Config, int], Schedule] | None = None
+    """How the tiles of a problem are divided among blocks on this many multiprocessors; None: a block for each."""
+    overlaps: bool = False
+    """Whether its blocks may start while the launch before it on the stream still runs, from compute capability 9.0 on:
+    it calls `wait_for_grid_before` before it touches memory."""
+
+    # Operands
+    arguments: tuple[str, ...] = RUNG_ARGUMENTS
+    """Parameters of the source's entry point, by the names that runtime/arguments.py lays out."""
     relayouts: Callable[[Config], tuple[Order | None, Order | None] | None] = lambda config: None
     """The orders that a config reads A and B in, None for that of memory; their rows (or columns) start at multiples of
     16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not. None instead of
@@ -252,47 +169,21 @@ class Kernel:
     split: Split | None = None
     """What A and B are split into, by its own launch (`splits`) or before it by the kernel `relayout`; None: it reads
     them as they are."""
-    sums: Callable[[Config], Sums] | None = None
-    """How tensor cores and threads add up its products; None where it does not say."""
-    sum_order: Callable[[Config], str | None] = lambda config: None
-    """The order in which a config adds up the products of an element of D along k, as text, where it follows from k,
-    the element types and that text alone: configs with the same text, of any kernel, make the same bits of a row,
-    whatever m is and the other rows hold, and in every order of A and B. None where it depends on more, as on how many
-    tiles there are or on values, or where nothing is promised."""
+    exchanged: bool = False
+    """Whether what its source calls A is a problem's B, transposed, and the other way round: it computes D^T."""
+    tensor_maps: Callable[[Config, str, tuple[int, int]], tuple[TensorBox | None, TensorBox | None]] | None = None
+    """Boxes of A and B that one load moves, where the source takes tensor maps; None for one of which it takes none.
+    They depend on the orders, as in 'NT', and on the rows of A and columns of B (or `BOX_SIDE` of more).
+    """
+    stored_box: Callable[[Config, int], TensorBox | None] | None = None
+    """Box of D that one store moves, of elements of this many bytes, where the source takes a tensor map of D: in the
+    variants that are aligned, which rows of D that end within 16 bytes are not. None where threads store them."""
+
+    # Cost
     cost: CostFamily = PLAIN
     """How its time is predicted."""
-    cluster: Callable[[Config], int] = lambda config: 1
-    """Blocks of a cluster, 1 to 8, which the source says with `__cluster_dims__`: they run at the same time and reach
-    each other's shared memory (`cluster.cuh`). A grid is made of whole clusters."""
-    overlaps: bool = False
-    """Whether its blocks may start while the launch before it on the stream still runs, from compute capability 9.0 on:
-    it calls `wait_for_grid_before` before it touches memory."""
-    blocks: Callable[[Problem, Config, int], int] | None = None
-    """Blocks in the grid on this many multiprocessors; None: one for each tile of D. There are more where several share
-    the work on one."""
-    division: Callable[[Problem, Config, int], Division] = lambda problem, config, multiprocessors: UNDIVIDED
-    """How the tiles are divided among blocks on this many multiprocessors, where the source asks for it."""
-    workspace_bytes: Callable[[Problem, Config, int], int] | None = None
-    """Bytes of memory that the blocks of a launch share, on this many multiprocessors, where the source asks for some:
-    they are private to the launch. With them comes a counter for each block; the counters are 0 when a launch begins,
-    and it must leave them so. Both addresses are null where it asks for 0 bytes."""
-    extents: Callable[[Problem, Config], tuple[int, int, int]] | None = None
-    """Blocks of the grid along x, y and z where the source counts them so; None: all along x."""
-    entry: Callable[[Config], str] | None = None
-    """The entry point, with its template arguments if it has some; None: the file's stem."""
-    template: tuple[str, ...] = ()
-    """Names of the parameters of the source's template, whose arguments `entry` has; they are no macros."""
-    untold: Callable[[Config], ConfigError | None] = lambda config: None
-    """Why nothing says which tile of D a block computes, where that is so: `tile` is a guess then."""
-    origin: Origin | None = None
-    """What a kernel of anybody's source was made from; None for ours."""
-    exchanged: bool = False
-    """Whether what its source calls A is a problem's B, transposed, and the other way round: of a source whose C is
-    column-major."""
-    presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Named configs, as overrides of the defaults: the variants that the sources describe."""
-    tuned: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
-    """Overrides of the defaults that were measured to be better, by compute capability."""
+    sums: Callable[[Config], Sums] = lambda config: _NO_SUMS
+    """How products are added up: which configs make the same bits, and how much they err."""
 
     def __post_init__(self) -> None:
         if self.source == BY_NAME:
@@ -329,10 +220,8 @@ class Kernel:
         """
         return Kernel.reader(source, entry, defines, **words)
 
-    @cached_property
-    def foreign(self) -> bool:
-        """Whether its source knows nothing of this package: its macros are its parameters alone."""
-        return self.origin is not None
+    foreign: ClassVar[bool] = False
+    """Whether its source knows nothing of this package: its macros are its parameters alone."""
 
     def __repr__(self) -> str:
         return f"<Kernel {numbered(self.rung, self.name)}>"
@@ -349,8 +238,8 @@ class Kernel:
                 parameter's range, or the config breaks a constraint; the message gives the reason.
         """
         values = {parameter.name: parameter.default for parameter in self.parameters}
-        if capability is not None and capability in self.tuned:
-            values |= self.tuned[capability]
+        if capability is not None:
+            values |= self.presets.get(tuned_for(capability), {})
         for given, value in (overrides or {}).items():
             name = given if given in values else RENAMED.get(given, given)
             if name not in values:
@@ -393,12 +282,17 @@ class Kernel:
         x, y, z = self.block(config)
         return x * y * z
 
-    @property
+    @cached_property
+    def splits(self) -> bool:
+        """Whether its own launch splits A and B, and multiplies them in float32 where terms cannot hold them."""
+        return self.split is not None and "copy_a" in self.arguments
+
+    @cached_property
     def multiplies_terms(self) -> bool:
         """Whether its products are made of terms of its factors, which no library rounds them to."""
-        return self.precision in TERM_PRECISIONS
+        return self.support.precision in TERM_PRECISIONS
 
-    @property
+    @cached_property
     def notices(self) -> bool:
         """Whether its own launch multiplies in float32 where terms cannot hold its factors."""
         return self.multiplies_terms and (self.split is None or self.splits)
@@ -408,46 +302,46 @@ class Kernel:
 
         Those of terms do where it notices what the terms cannot hold.
         """
-        return self.precision in _KEPT_BY[promise] and (self.notices or not self.multiplies_terms)
+        return self.support.precision in KEPT_BY[promise] and (self.notices or not self.multiplies_terms)
 
-    def broken(self, promise: str | None) -> DtypeError:
-        """That it does not keep a promise, as an error."""
-        makes = "products of" if self.multiplies_terms else "products of factors rounded to"
-        if self.precision == FAST:
-            makes = "sums that are"
-        return DtypeError(f"{self.name} makes {makes} {self.precision}, got precision {promise or PRECISIONS[0]!r}")
+    def why_not(
+        self, problem: Problem, gpu: tuple[int, int] | None = None, addresses: Addresses = Addresses()
+    ) -> TilewrightError | None:
+        """Why it does not multiply a problem, as an error whose text is a sentence for users; None where it does.
 
-    def refusal(self, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
-        """Why it does not take a problem with operands at these addresses; None where it does.
+        Where the problem promises no precision, a kernel that is named may have any.
 
-        Where the problem has no precision, a kernel that is named may have any.
+        Args:
+            problem: what is to be computed.
+            gpu: the compute capability where it is to run; None: anywhere.
+            addresses: of the operands.
         """
         promise = problem.arithmetic.precision
         if promise is not None and not self.keeps(promise):
-            return self.broken(promise)
-        return self.support.refusal(self.name, problem, addresses)
+            makes = "products of" if self.multiplies_terms else "products of factors rounded to"
+            if self.support.precision == FAST:
+                makes = "sums that are"
+            return DtypeError(f"{self.name} makes {makes} {self.support.precision}, got precision {promise!r}")
+        if gpu is not None and not self.support.runs_on(gpu, problem.dtype):
+            return self.support.why_not_on(self.name, gpu, problem.dtype)
+        return self.support.why_not(self.name, problem, addresses)
 
-    def check(self, problem: Problem, addresses: Addresses = Addresses()) -> None:
-        """Raise the refusal of a problem: DtypeError or ProblemError."""
-        if refusal := self.refusal(problem, addresses):
-            raise refusal
+    def check(self, problem: Problem, gpu: tuple[int, int] | None = None, addresses: Addresses = Addresses()) -> None:
+        """Raise the answer of `why_not`: ConfigError, DtypeError or ProblemError."""
+        if error := self.why_not(problem, gpu, addresses):
+            raise error
 
     def check_order(self, problem: Problem, config: Config) -> None:
         """Raise ProblemError where a problem is batch-invariant and a config makes bits that depend on other rows."""
-        if problem.arithmetic.batch_invariant and self.sum_order(config) is None:
+        if problem.arithmetic.batch_invariant and self.sums(config).order is None:
             raise ProblemError(
                 f"{self.name} with {config} promises no order of sums that is the same for every m, got a problem that "
                 "is batch-invariant: name another config or kernel, or none"
             )
 
     @cached_property
-    def splits(self) -> bool:
-        """Whether its own launch splits A and B, and multiplies them in float32 where terms cannot hold them."""
-        return self.split is not None and "copy_a" in self.arguments
-
-    @cached_property
     def scalars(self) -> frozenset[str]:
-        """Those of alpha and beta that it takes: without, they are 1 and 0."""
+        """Alpha and beta, where it takes them: without, they are 1 and 0."""
         return frozenset(name for name in ("alpha", "beta") if name in self.arguments or "output" in self.arguments)
 
     def check_scalars(self, scalars: Scalars) -> None:
@@ -456,15 +350,6 @@ class Kernel:
             if name not in self.scalars and (got := getattr(scalars, name)) != without:
                 raise ProblemError(f"{self.name} has no {name}, so that it is {without:g}, got {got}")
 
-    def check_capability(self, capability: tuple[int, int], dtype: str = "float32") -> None:
-        """Raise ConfigError unless it runs on GPUs of a compute capability with factors of this type."""
-        if refusal := self.support.refusal_of_gpu(self.name, capability, dtype):
-            raise refusal
-
-    def runs_on(self, capability: tuple[int, int], dtype: str) -> bool:
-        """Whether it runs on GPUs of a compute capability with factors of this type."""
-        return self.support.refusal_of_gpu(self.name, capability, dtype) is None
-
     def bundle(self, config: Config) -> int:
         """Blocks that start as one, on the same multiprocessor."""
         return config.get("BUNDLE", 1)
@@ -472,19 +357,18 @@ class Kernel:
     def launch(self, problem: Problem, config: Config, multiprocessors: int, blocks: int | None = None) -> Launch:
         """Geometry of the launch, its blocks numbered along x, each for itself where they come in bundles.
 
-        They are counted in one dimension, but for a source that says otherwise, because a grid has at most 65535 blocks
-        along y. blocks: how many, where that does not follow from the problem.
+        They are counted in one dimension, because a grid has at most 65535 blocks along y. blocks: how many, where that
+        does not follow from the problem.
 
         Raises:
             LaunchError: they are no whole clusters.
         """
         count = self.launched(problem, config, multiprocessors, blocks)
-        grid = self.extents(problem, config) if self.extents else (count, 1, 1)
-        return Launch(grid, self.block(config), self.shared_bytes(config, problem.layout))
+        return Launch((count, 1, 1), self.block(config), self.shared_bytes(config, problem.layout))
 
     def entry_point(self, config: Config) -> str:
         """Name of the `__global__` function that is launched."""
-        return self.entry(config) if self.entry else self.source.stem
+        return self.source.stem
 
     def launched(self, problem: Problem, config: Config, multiprocessors: int, blocks: int | None) -> int:
         """Blocks of the launch that `launch` describes; its arguments and errors."""
@@ -496,18 +380,22 @@ class Kernel:
             )
         return count
 
+    def scheduled(self, problem: Problem, config: Config, multiprocessors: int) -> Schedule:
+        """How a launch's work is divided among blocks: a block for each tile of D, or what `schedule` says."""
+        if self.schedule is None:
+            return Schedule(self.tiles(problem, config))
+        return self.schedule(problem, config, multiprocessors)
+
     def workspace(self, problem: Problem, config: Config, multiprocessors: int) -> Workspace:
-        """What a launch needs besides its operands."""
+        """Memory that a launch needs besides its operands."""
         if self.splits:
             return Workspace(0, SPLIT_COUNTERS if problem.k else 0)
-        size = self.workspace_bytes(problem, config, multiprocessors) if self.workspace_bytes else 0
-        return Workspace(size, self.grid(problem, config, multiprocessors) if size else 0)
+        blocks, size, _ = self.scheduled(problem, config, multiprocessors)
+        return Workspace(size, blocks if size else 0)
 
     def grid(self, problem: Problem, config: Config, multiprocessors: int) -> int:
-        """Blocks of a launch: one a tile of D, or what `blocks` or `extents` says."""
-        if self.extents:
-            return math.prod(self.extents(problem, config))
-        return self.tiles(problem, config) if self.blocks is None else self.blocks(problem, config, multiprocessors)
+        """Blocks of a launch."""
+        return self.scheduled(problem, config, multiprocessors).blocks
 
     def tiles(self, problem: Problem, config: Config) -> int:
         """Tiles of D, of all matrices of a batch."""
@@ -515,17 +403,25 @@ class Kernel:
         return problem.batch * ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n)
 
     def variant(self, problem: Problem, config: Config, addresses: Addresses = Addresses()) -> Variant:
-        """What the operands of a problem, at these addresses, allow the code to leave out."""
+        """The variant of the code for the operands of a problem, at these addresses."""
         tile = self.tile(config)
         divided = problem.m % tile.m == problem.n % tile.n == problem.k % tile.k == 0 and not problem.grouped
-        edges = not self.foreign and not divided
         arithmetic = problem.arithmetic
         result_bytes = ITEM_BYTES[arithmetic.result]
-        aligned = self.vectorized and all_aligned(problem, addresses)
+        aligned = self.support.vectorized and all_aligned(problem, addresses)
         if aligned and self.stored_box and self.stored_box(config, result_bytes):
             aligned = problem.n * result_bytes % VECTOR_BYTES == 0  # or stores would write past the ends of rows
         factors, result, of_b = arithmetic.factors, arithmetic.result, arithmetic.of_b
-        return Variant(edges, aligned, factors, result, problem.layout, problem.epilogue, of_b)
+        return Variant(not divided, aligned, factors, result, problem.layout, problem.epilogue, of_b)
+
+    @property
+    def maps_round(self) -> bool:
+        """Whether the copy engine rounds factors to TF32 as it loads them, by the element type of the maps."""
+        return self.support.precision == "tf32"
+
+    def untold(self, config: Config) -> ConfigError | None:
+        """Why nothing says which tile of D a block computes, where that is so: `tile` is a guess then."""
+        return None
 
     def layout_read(self, config: Config, layout: str) -> str:
         """The orders in which it reads factors that memory has in these, as in 'NT': those of its copies, if any."""
@@ -533,15 +429,12 @@ class Kernel:
         return "".join("NT"[order == "column"] if order else given for order, given in zip(wanted, layout, strict=True))
 
     def compiled(self, config: Config) -> dict[str, int]:
-        """What the source has as macros, or arguments of its template, of a config."""
+        """Parameters of a config that the source has as macros, or as arguments of its template."""
         return {one.name: config[one.name] for one in self.parameters if one.compiled}
 
     def defines(self, config: Config, variant: Variant) -> dict[str, int | str]:
         """The macros that the source is compiled with."""
         macros: dict[str, int | str] = {**self.compiled(config), **self.constants(config)}
-        macros = {name: value for name, value in macros.items() if name not in self.template}
-        if self.foreign:
-            return macros
         macros |= {"EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
         if self.arguments in (RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, TMA_STORE_RUNG_ARGUMENTS):
             if len(self.support.factors) > 1:

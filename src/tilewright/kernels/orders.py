@@ -1,4 +1,4 @@
-"""The orders of sums (`Kernel.sum_order`) of batch-invariant products: of each kind, the first that a GPU runs."""
+"""The orders of sums (`Sums.order`) of batch-invariant products: of each kind, the first that a GPU runs."""
 
 FLOAT32 = ("fma 64/4",)
 """4 slices of 16 of every 64 k: on an H200, over all m, the order whose fastest configs come nearest to the fastest of

@@ -6,7 +6,7 @@ from tilewright.core.gpus import MULTIPROCESSORS, STATIC_SHARED_LIMIT
 from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Fragment, Staging
-from tilewright.kernels.kernel import Constraints, Parameter
+from tilewright.kernels.kernel import Constraints, Parameter, Sums
 
 FLOAT_BYTES = 4
 _LANES_M, _LANES_N = 4, 8
@@ -57,10 +57,10 @@ def block(config: Config) -> tuple[int, int, int]:
     return (threads(config), 1, 1)
 
 
-def order_of_slices(config: Config) -> str | None:
-    """`Kernel.sum_order` of K_SLICES slices of every BK of k: each adds its products one after the other, and last the
-    slices are added up. With WORKERS, blocks may share a tile's k."""
-    return None if config.WORKERS else f"fma {config.BK}/{config.K_SLICES}"
+def sums_of_slices(config: Config) -> Sums:
+    """The sums of K_SLICES slices of every BK of k: each adds its products one after the other, and last the slices are
+    added up. With WORKERS, blocks may share a tile's k."""
+    return Sums(None if config.WORKERS else f"fma {config.BK}/{config.K_SLICES}")
 
 
 def _fragment(config: Config) -> Fragment:

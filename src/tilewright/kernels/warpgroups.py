@@ -6,14 +6,15 @@ from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.core.hardware import round_up
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Warpgroups
-from tilewright.kernels.kernel import Constraints, Parameter, Tile
+from tilewright.kernels.geometry import Tile
+from tilewright.kernels.kernel import Constraints, Parameter
 from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 
-TAKES = Support(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
-"""Of the rungs for bfloat16."""
-TAKES_FLOAT32 = Support(least_capability=(9, 0), architectures=("sm_90a",))
-"""Of those whose factors are split into terms."""
+BFLOAT16 = Support(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
+"""Support of the rungs for bfloat16."""
+SPLIT_FLOAT32 = Support(precision="bf16x6", least_capability=(9, 0), architectures=("sm_90a",))
+"""Support of the rungs whose factors are split into terms."""
 
 ITEM_BYTES = 2
 THREADS = 128

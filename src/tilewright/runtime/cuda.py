@@ -106,7 +106,8 @@ class CudaEngine(Engine):
         executable = self._executables.get(key)
         if executable is None:
             assert self.capability is not None
-            kernel.check_capability(self.capability, variant.factors)
+            if error := kernel.support.why_not_on(kernel.name, self.capability, variant.factors):
+                raise error
             cubin = nvrtc.compile(kernel, config, variant, self.arch)
             with self.current:
                 executable = CudaExecutable(kernel, config, variant, cubin, self.device)
@@ -130,7 +131,7 @@ class CudaEngine(Engine):
         kernel, config, problem = job.kernel, job.config, job.problem
         layouts = tensor_maps.layouts(kernel, config, problem, job.variant.aligned)
         maps = {name: describe(layout) for name, layout in layouts.items()}
-        division = kernel.division(problem, config, self.multiprocessors)
+        division = kernel.scheduled(problem, config, self.multiprocessors).division
         arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
         grid, block, shared_bytes = executable.geometry(problem, job.blocks)
         how, offsets = executable.attribute, shape_of(kernel.arguments).offsets

@@ -92,7 +92,7 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
         m, n = problem.m, problem.n
         sides = m if m < BOX_SIDE else BOX_SIDE, n if n < BOX_SIDE else BOX_SIDE
         box_a, box_b = _boxes(kernel, config, problem.layout, sides, ITEM_BYTES[problem.dtype])
-        dtype, terms, rounds = problem.dtype, kernel.terms, kernel.precision == "tf32" and kernel.rounding_maps
+        dtype, terms, rounds = problem.dtype, kernel.terms, kernel.maps_round
         if box_a is not None:
             found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
         if box_b is not None:

@@ -64,7 +64,7 @@ def test_what_is_profiled_is_what_is_explained(kernel):
                 **json.loads(json.dumps(ncu.ProfiledLaunch.of(kernel, kernel.config(), problem).model_dump()))
             )
             assert launch.problem == problem
-            assert kernel.refusal(launch.problem) is None
+            assert kernel.why_not(launch.problem) is None
 
 
 @pytest.fixture

@@ -233,7 +233,7 @@ def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path, monkeyp
         takes.scaled(Problem(16, 16, 16, takes.arithmetic(), b=Layout("column")))
         for takes in (kernel.support for kernel in some)
     ]
-    assert ran == {kernel.name for kernel, one in zip(some, transposed, strict=True) if not kernel.refusal(one)}
+    assert ran == {kernel.name for kernel, one in zip(some, transposed, strict=True) if not kernel.why_not(one)}
     assert {"split_k", "skinny"} <= ran
     status, _, err = tilewright("bench", "naive", *arguments)
     assert status == 2

@@ -23,7 +23,7 @@ HOPPER = "sm_90a"
 def code_of(name, arch=HOPPER, edges=False, **overrides):
     kernel = find(name)
     arithmetic = kernel.support.arithmetic()
-    specialization = Variant(edges, kernel.vectorized and not edges, arithmetic.factors, arithmetic.result)
+    specialization = Variant(edges, kernel.support.vectorized and not edges, arithmetic.factors, arithmetic.result)
     return machine_code(kernel, kernel.config(overrides), specialization, arch)
 
 

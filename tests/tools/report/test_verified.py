@@ -19,7 +19,7 @@ def rungs(make_record):
     found = []
     for kernel in LADDER:
         arithmetic = kernel.support.arithmetic()
-        facts = {"dtype": arithmetic.factors, "out_dtype": arithmetic.result, "precision": kernel.precision}
+        facts = {"dtype": arithmetic.factors, "out_dtype": arithmetic.result, "precision": kernel.support.precision}
         one = make_record(kernel=kernel.name, rung=kernel.rung, engine="emulator", **facts)
         found.append(Result(**{name: value for name, value in one if name in Result.model_fields}))
     return found

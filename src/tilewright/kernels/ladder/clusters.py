@@ -10,6 +10,7 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.geometry import Schedule
 from tilewright.kernels.kernel import BY_NAME, Constraints, Kernel, Parameter
 from tilewright.kernels.ladder import persistent
 from tilewright.kernels.tensor_box import TensorBox
@@ -21,11 +22,11 @@ def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorB
     return a, b._replace(rows=b.rows // config.CLUSTER)
 
 
-def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
+def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
     """Whole clusters, at most one block a multiprocessor."""
     tile = warpgroups.tile(config)
     tiles = ceil_div(problem.m, config.CLUSTER * tile.m) * ceil_div(problem.n, tile.n)
-    return config.CLUSTER * min(tiles, max(multiprocessors // config.CLUSTER, 1))
+    return Schedule(config.CLUSTER * min(tiles, max(multiprocessors // config.CLUSTER, 1)))
 
 
 SIZES: Constraints = {
@@ -52,5 +53,5 @@ KERNEL: Kernel = replace(
     tensor_maps=_boxes,
     cluster=lambda config: config.CLUSTER,
     cost=replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER),
-    blocks=_blocks,
+    schedule=_schedule,
 )

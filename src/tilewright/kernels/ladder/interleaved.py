@@ -40,7 +40,7 @@ KERNEL: Kernel = replace(
         **promoted.IN_STEPS,
     },
     block=persistent.KERNEL.block,
-    blocks=persistent.KERNEL.blocks,
+    schedule=persistent.KERNEL.schedule,
     cost=persistent.KERNEL.cost,
     shared_bytes=lambda config, layout: _shared_bytes(config),
 )

@@ -34,5 +34,5 @@ KERNEL: Kernel = replace(
         **split.STAGES_FIT,
         **IN_STEPS,
     },
-    sums=lambda config: Sums(config.PROMOTE),
+    sums=lambda config: Sums(promote=config.PROMOTE),
 )

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.kernel import BY_NAME, Constraints, Kernel, Parameter, Split, Sums
+from tilewright.kernels.kernel import ALL_OF_K, BY_NAME, Constraints, Kernel, Parameter, Sums
 from tilewright.kernels.ladder import wgmma_tma
+from tilewright.kernels.split import Split
 
 SPLIT = Split("bfloat16", 3)
 
@@ -39,9 +40,8 @@ KERNEL: Kernel = replace(
         **warpgroups.WHOLE_INSTRUCTIONS,
         **STAGES_FIT,
     },
-    support=warpgroups.TAKES_FLOAT32,
-    precision="bf16x6",
+    support=warpgroups.SPLIT_FLOAT32,
     shared_bytes=lambda config, layout: shared_bytes(config),
     split=SPLIT,
-    sums=lambda config: Sums(promote=None),
+    sums=lambda config: Sums(promote=ALL_OF_K),
 )

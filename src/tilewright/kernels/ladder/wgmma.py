@@ -30,5 +30,5 @@ KERNEL = Kernel(
     tile=warpgroups.tile,
     block=lambda config: (warpgroups.THREADS, 1, 1),
     cost=Warpgroups(copies="registers", stages=lambda config: 1, min_blocks=lambda config: config.MIN_BLOCKS),
-    support=warpgroups.TAKES,
+    support=warpgroups.BFLOAT16,
 )

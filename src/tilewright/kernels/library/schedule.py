@@ -10,7 +10,8 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config
-from tilewright.kernels.kernel import Division, Parameter
+from tilewright.kernels.geometry import Division, Schedule
+from tilewright.kernels.kernel import Parameter
 
 
 def parameter(default: int, values: tuple[int, ...]) -> Parameter:
@@ -43,13 +44,9 @@ def sharing(left: int, steps: int, most: int) -> int:
     return left * of_tile if ceil_div(steps, of_tile) == longest else workers
 
 
-def blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """Blocks in the grid: one for each tile of a full wave, and the workers, even if some of these get no step."""
+def schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
+    """Blocks in the grid: one for each tile of a full wave, and the workers, even if some of these get no step. Each
+    worker has memory for partial sums of two tiles."""
     division = divide(problem, config, multiprocessors)
-    return division.whole + (config.WORKERS * multiprocessors if division.workers else 0)
-
-
-def workspace_bytes(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """Partial sums of two tiles for each block that is there for the tiles left over."""
-    sharing = config.WORKERS * multiprocessors if divide(problem, config, multiprocessors).workers else 0
-    return 2 * sharing * config.BM * config.BN * tiling.FLOAT_BYTES
+    workers = config.WORKERS * multiprocessors if division.workers else 0
+    return Schedule(division.whole + workers, 2 * workers * config.BM * config.BN * tiling.FLOAT_BYTES, division)

@@ -13,7 +13,8 @@ from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, named_configs
 from tilewright.kernels.cost_family import Fragment, Streaming
-from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter, Tile
+from tilewright.kernels.geometry import Schedule, Tile
+from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.support import EVERYTHING
 
 _NAMES = "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS"
@@ -49,16 +50,11 @@ def _tiles(problem: Problem, config: Config) -> int:
     return problem.batch * ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n)
 
 
-def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """As many blocks for each tile as run at a time."""
+def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
+    """For each tile all blocks that run at a time; where several share one, each with memory for its sums."""
     tiles = _tiles(problem, config)
-    return tiles * max(multiprocessors * config.MIN_BLOCKS // max(tiles, 1), 1)
-
-
-def _workspace_bytes(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """The sums of a block for each of those that share tiles."""
-    blocks = _blocks(problem, config, multiprocessors)
-    return blocks * _sums(config) * tiling.FLOAT_BYTES if blocks > _tiles(problem, config) else 0
+    blocks = tiles * max(multiprocessors * config.MIN_BLOCKS // max(tiles, 1), 1)
+    return Schedule(blocks, blocks * _sums(config) * tiling.FLOAT_BYTES if blocks > tiles else 0)
 
 
 def _sums(config: Config) -> int:
@@ -122,8 +118,7 @@ KERNEL = Kernel(
     support=replace(EVERYTHING, factors=RESULTS, least_capability=(7, 5)),
     arguments=(*LIBRARY_ARGUMENTS, "scales"),
     constants=lambda config: {"FACTOR_SCALES": 0},
-    blocks=_blocks,
-    workspace_bytes=_workspace_bytes,
+    schedule=_schedule,
     presets=named_configs(
         _NAMES,
         {
@@ -164,3 +159,5 @@ FP8 = replace(
         },
     ),
 )
+
+KERNELS = KERNEL, FP8

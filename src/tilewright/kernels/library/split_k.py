@@ -79,7 +79,7 @@ KERNEL = Kernel(
         **tiling.registers_fit(_threads),
     },
     block=lambda config: (_threads(config), 1, 1),
-    sum_order=tiling.order_of_slices,
+    sums=tiling.sums_of_slices,
     cost=Copying(
         copies="cp.async",
         fragment=tiling.fragment_of_4_by_8,
@@ -93,9 +93,7 @@ KERNEL = Kernel(
     support=EVERYTHING,
     arguments=LIBRARY_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),
-    blocks=schedule.blocks,
-    division=schedule.divide,
-    workspace_bytes=schedule.workspace_bytes,
+    schedule=schedule.schedule,
     presets=named_configs(
         "BM BN BK TM TN K_SLICES STAGES WORKERS MIN_BLOCKS",
         {
@@ -112,3 +110,5 @@ KERNEL = Kernel(
         },
     ),
 )
+
+KERNELS = (KERNEL,)

@@ -3,7 +3,7 @@ include/split_factors.cuh, include/float32_block.cuh, include/float32_warpgroups
 """
 
 from tilewright.core.hardware import round_up
-from tilewright.kernels.kernel import NON_FINITE, SCALED_K
+from tilewright.kernels.split import NON_FINITE, SCALED_K
 
 _MARKS = 256
 """Of squares, that a block keeps."""

@@ -106,7 +106,7 @@ KERNEL = Kernel(
     tensor_maps=boxes,
     relayouts=lambda config: ("column", "row"),
     overlaps=True,
-    blocks=schedule.blocks,
-    division=schedule.divide,
-    workspace_bytes=schedule.workspace_bytes,
+    schedule=schedule.schedule,
 )
+
+KERNELS = (KERNEL,)

@@ -40,8 +40,9 @@ from tilewright.core.errors import ConfigError, DtypeError, nearest
 from tilewright.core.problem import LAYOUTS, PRECISIONS, Problem
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import PLAIN, CostFamily, Count, Staging, Warpgroups
+from tilewright.kernels.geometry import Tile
 from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
-from tilewright.kernels.kernel import Kernel, Origin, Parameter, Tile
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.source.host_code import reached
 from tilewright.kernels.source.lines import (
     SUFFIX,
@@ -58,6 +59,7 @@ from tilewright.kernels.source.lines import (
 )
 from tilewright.kernels.source.map_words import TYPE, MapWord, counts, map_words, maps_behind
 from tilewright.kernels.source.signature import IN_C, Argument, Signature
+from tilewright.kernels.source.source_kernel import Origin, SourceKernel
 from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 
@@ -111,7 +113,7 @@ def from_source(
     entry: str = "",
     defines: Mapping[str, str | int] | None = None,
     **words: str | int | tuple[str | int, ...],
-) -> Kernel:
+) -> SourceKernel:
     """The kernel of a source file, or of a source's text.
 
     Args:
@@ -158,7 +160,7 @@ def _written(text: str) -> Path:
 
 
 @lru_cache
-def _made(file: Path, text: str, origin: Origin) -> Kernel:
+def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
     """Made once for each text: engines know a compiled kernel by this object."""
     *_, signature, words, given = said_of(file, text, origin.entry, dict(origin.words))
     defines = dict(origin.defines)
@@ -176,10 +178,12 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
     exchanged = order == "column"
     maps = map_words(signature, words.get("maps", ""), known.names)
     roles = _roles(file, signature, words.get("args"), maps, exchanged)
-    takes = _takes(file, signature, roles, maps, words.get("layout", "NN"), exchanged)
+    support = _support(file, signature, roles, maps, words.get("layout", "NN"), exchanged)
     code = reached(text, signature.name)
+    precision = _precision(file, words.get("precision", ""), code, support.factors[0])
+    support = replace(support, precision=precision)
     if "wgmma" in code:
-        takes = replace(takes, least_capability=_TENSOR_MAPS_CAPABILITY, architectures=("sm_90a",))
+        support = replace(support, least_capability=_TENSOR_MAPS_CAPABILITY, architectures=("sm_90a",))
     boxes = {role: maps[argument.name].box for role, argument in roles.items() if argument.type == TYPE}
     constants: dict[str, int | str] = {**texts, **counts(maps)}
     for word in ("block", "grid"):
@@ -227,30 +231,28 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         return of(values(config)) if of else None
 
     def stages(config: Config) -> int:
-        of, item = tile_of(config), ITEM_BYTES[takes.factors[0]]
+        of, item = tile_of(config), ITEM_BYTES[support.factors[0]]
         return max(shared(values(config)) // max((of.m + of.n) * of.k * item, 1), 1)
 
-    def untold(config: Config) -> ConfigError | None:
+    def no_tile(config: Config) -> ConfigError | None:
         by_grid = None if tile else tile_by_grid(config)
         return by_grid if isinstance(by_grid, ConfigError) else None
 
-    return Kernel(
+    return SourceKernel(
         name=f"{file}:{origin.entry or signature.name}",
         idea=f"from {file}",
         source=file,
         parameters=tuple(parameters),
         tile=tile_of,
-        untold=untold,
+        no_tile=no_tile,
         block=lambda config: block(values(config)),
-        support=takes,
+        support=support,
         arguments=_arguments(roles),
         shared_bytes=lambda config, layout: shared(values(config)),
-        vectorized="D_map" in boxes,
         tensor_maps=(lambda config, *_: (box("A", config), box("B", config))) if boxes.keys() & _FACTOR_MAPS else None,
         stored_box=(lambda config, item_bytes: box("D", config)) if "D_map" in boxes else None,
         cluster=lambda config: cluster(values(config)),
         extents=extents,
-        precision=_precision(file, words.get("precision", ""), code, takes.factors[0]),
         rounding_maps=any(maps[roles[role].name].dtype == _ROUNDED for role in boxes.keys() & _FACTOR_MAPS),
         cost=_cost(code, bool(boxes.keys() & _FACTOR_MAPS), stages),
         constants=lambda config: constants,
@@ -398,7 +400,7 @@ def _role(argument: Argument) -> str:
     return _USUAL.get(_AROUND_NAMES.sub("", argument.name).lower(), "")
 
 
-def _takes(
+def _support(
     file: Path,
     signature: Signature,
     roles: Mapping[str, Argument],
@@ -430,6 +432,7 @@ def _takes(
         results=(kinds[2],),
         layouts=(layout,),
         gaps=gaps,
+        vectorized="D" in of_maps,
         aligned=bool(of_maps),
         aligned_result="D" in of_maps,
         panels=(panel_a, panel_b, panel_d),

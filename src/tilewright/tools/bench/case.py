@@ -121,7 +121,7 @@ def aligned_lines(layout: Layout, dtype: str) -> Layout:
 def shares_tiles(kernel: Kernel, config: Config) -> bool:
     """Whether `MANY` multiprocessors share two tiles."""
     shared = posed(kernel, shared_sizes(kernel, config), "", "NN")
-    return bool(kernel.workspace_bytes and kernel.workspace_bytes(shared, config, MANY))
+    return kernel.scheduled(shared, config, MANY).workspace_bytes > 0
 
 
 def shared_sizes(kernel: Kernel, config: Config) -> tuple[int, int, int]:

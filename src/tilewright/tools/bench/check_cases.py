@@ -72,7 +72,7 @@ def stages(
     divided, odd = telling_shapes(kernel, config)
     usual = layouts or ("NN" if "NN" in kernel.support.layouts else kernel.support.layouts[0],)
     # With k = 0 it takes any.
-    usual = [order for order in usual if kernel.refusal(posed(kernel, divided, dtype, order)) is None]
+    usual = [order for order in usual if kernel.why_not(posed(kernel, divided, dtype, order)) is None]
     one = scalars[-1:]
     first: list[Case] = []
     second: list[Case] = []
@@ -90,7 +90,7 @@ def stages(
     ) -> None:
         for layout in usual:
             problem = posed(kernel, shape, dtype, layout, aligned, batch)
-            if kernel.refusal(problem) is None and _has_grid(kernel, problem, config):
+            if kernel.why_not(problem) is None and _has_grid(kernel, problem, config):
                 found.extend(Case(problem, of, config, multiprocessors, unfit=unfit, values=values) for of in scalars)
 
     if kernel.foreign:
@@ -185,7 +185,7 @@ def vast_cases(
     found = [
         Case(problem, of, config, sampled=sampled)
         for problem, sampled in problems
-        if kernel.refusal(problem) is None
+        if kernel.why_not(problem) is None
         for of in scalars
     ]
     if not found and not kernel.support.gaps:

@@ -84,10 +84,10 @@ def _outcome(kernel: Kernel, case: Case, rows: bool, executables: Executables) -
     checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, of.ends, case.kept, *of_launch)
     checked = checked._replace(findings=[*checked.findings, *differ])
     error = of.error(checked.result)
-    allowed = limit(problem, kernel.precision)
+    allowed = limit(problem, kernel.support.precision)
     if case.values == TINY:
         allowed += _LEAST * (problem.k + 8) * math.sqrt(checked.result.size) / of.norm
-    cut = kernel.precision == "tf32" and allowed < error < _CUT * allowed
+    cut = kernel.support.precision == "tf32" and allowed < error < _CUT * allowed
     return Outcome(
         case, checked, error, error <= allowed, CUT if cut else "" if error == error else _other(of, checked)
     )

@@ -56,7 +56,7 @@ def feature_cases(
         "layout": [layout for layout in layouts if layout in kernel.support.layouts],
         "scaling": _scalings(kernel),
         "batch": _BATCHES if kernel.support.batches and not kernel.support.grouped else _BATCHES[:1],
-        "multiprocessors": (MULTIPROCESSORS, MANY) if kernel.workspace_bytes else (MULTIPROCESSORS,),
+        "multiprocessors": (MULTIPROCESSORS, MANY) if "workspace" in kernel.arguments else (MULTIPROCESSORS,),
         "apart": (False, True) if kernel.support.separate_c else (False,),
         "kept": (None, "A", "B") if _copies(kernel, configs) else (None,),
         "scalars": scalars,
@@ -167,7 +167,7 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
         fits &= row.get("bias") is None and row.get("activation") is None
     if not fits:
         return False
-    return axes > set(row) or kernel.refusal(_combined(kernel, row)) is None
+    return axes > set(row) or kernel.why_not(_combined(kernel, row)) is None
 
 
 def _combined(kernel: Kernel, row: Combination) -> Problem:
@@ -177,7 +177,7 @@ def _combined(kernel: Kernel, row: Combination) -> Problem:
     config, lines, batch, result = row["config"], row["lines"], row["batch"], row["result"]
     factors, of_b = row["factors"]
     tile, steps = kernel.tile(config), steps_in_flight(kernel, config) + 1
-    rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] and not kernel.multiplies_terms else tile.m
+    rows = 3 * tile.m if kernel.schedule and batch == _BATCHES[0] and not kernel.multiplies_terms else tile.m
     beyond = VECTOR_BYTES if lines == _WHOLE else 5
     columns = tile.n if batch == _BATCHES[0] or kernel.cluster(config) > 1 else 0
     m, n = rows + tile.m // 2 + 3, columns + round_up(ceil_div(tile.n, 2), VECTOR_BYTES) + beyond

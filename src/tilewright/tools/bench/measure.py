@@ -184,7 +184,7 @@ def series(engine: Engine, works: int) -> int:
 def _rounding(kernel: Kernel) -> str | None:
     """What factors of the baseline are rounded to: the same as the kernel's. No library has products of terms: a kernel
     of these is compared with the product of the factors as they are."""
-    return None if kernel.multiplies_terms else kernel.precision
+    return None if kernel.multiplies_terms else kernel.support.precision
 
 
 def _baseline(
@@ -231,7 +231,7 @@ def reads_c(engine: Engine, kernel: Kernel, config: Config, operands: Operands) 
     if operands.scalars.beta or "beta" not in kernel.scalars:
         return False
     _, error = verify(engine, kernel, config, replace(operands, c=np.zeros_like(operands.c)))
-    return error <= limit(operands.problem, kernel.precision)
+    return error <= limit(operands.problem, kernel.support.precision)
 
 
 def work_on(engine: Engine, plan: Plan, sets: Sequence[OperandSet], scalars: Scalars = Scalars()) -> Work:
@@ -277,7 +277,7 @@ def _copies(engine: Engine, array: NDArray[Any], count: int, order: Order = "row
 def result_of(engine: Engine, choice: Choice, operands: Operands, error: float, prepared: bool) -> Result:
     """What is known of a kernel's result once its relative error is. prepared: whether B's copy was made beforehand."""
     problem = operands.problem
-    allowed = limit(problem, choice.kernel.precision)
+    allowed = limit(problem, choice.kernel.support.precision)
     return Result(
         kernel=choice.kernel.name,
         rung=choice.kernel.rung,
@@ -292,7 +292,7 @@ def result_of(engine: Engine, choice: Choice, operands: Operands, error: float, 
         error=Error(relative_frobenius=error if math.isfinite(error) else None, limit=allowed),
         verified=bool(error <= allowed),
         prepared=prepared,
-        precision=choice.kernel.precision,
+        precision=choice.kernel.support.precision,
         out_dtype=problem.result,
         scaling=problem.scaling.kind,
     )

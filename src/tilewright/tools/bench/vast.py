@@ -115,4 +115,4 @@ def judge(kernel: Kernel, problem: Problem, scalars: Scalars, sample: Sample) ->
             found, wanted = part.result[row, col], exact[row, col]
             where = f"C[{part.rows[row]}, {part.cols[col]}] is {found:.6g}, and {wanted:.6g} by float64"
     error = math.sqrt(difference / norm) if norm else math.sqrt(difference)
-    return error, "" if error <= limit(problem, kernel.precision) else where
+    return error, "" if error <= limit(problem, kernel.support.precision) else where

@@ -181,7 +181,7 @@ def run_bench(
     for one, preset in named:
         if isinstance(one, str):
             choices.append(one)
-        elif emulated or one not in free or one.runs_on(capability, dtype or one.support.factors[0]):
+        elif emulated or one not in free or one.support.runs_on(capability, dtype or one.support.factors[0]):
             choices.append(Choice(one, one.config({**preset, **overrides}, capability=capability)))
     tasks = taken(by_arithmetic(choices, problems, dtype, out_dtype), problems, free, batch_invariant)
     for problem in (one for _, some in tasks for one in some):
@@ -303,7 +303,7 @@ def taken(tasks: list[Task], problems: list[Problem], free: frozenset[Kernel], b
 
 def _takes(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
     kernel, config = choice
-    return kernel.refusal(problem) is None and not (batch_invariant and kernel.sum_order(config) is None)
+    return kernel.why_not(problem) is None and not (batch_invariant and kernel.sums(config).order is None)
 
 
 def rounds_of(tasks: list[Task], choices: list[Choice | str], together: bool) -> Rounds:

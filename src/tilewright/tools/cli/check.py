@@ -126,7 +126,7 @@ def run_check(
         named = [(one, {}) for one in (*KERNELS, *GROUPED) if dtype is None or dtype in one.support.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
     if batch_invariant and not named_some:
-        chosen = [(kernel, setting) for kernel, setting in chosen if kernel.sum_order(setting) is not None]
+        chosen = [(kernel, setting) for kernel, setting in chosen if kernel.sums(setting).order is not None]
     for kernel, _ in chosen:
         if dtype is not None and dtype not in kernel.support.factors:
             raise DtypeError(f"{kernel.name} takes {', '.join(kernel.support.factors)}, got {dtype}")
@@ -149,7 +149,7 @@ def run_check(
             for problem in typed:
                 kernel.check(problem)
         if named_problems:
-            taken = [problem for problem in typed if kernel.refusal(problem) is None]
+            taken = [problem for problem in typed if kernel.why_not(problem) is None]
             cases = [[Case(problem, one, setting, sampled=vast) for one in of for problem in taken]]
         elif vast:
             cases = [vast_cases(kernel, setting, of[-1:], dtype or "", layout or [usual])]

@@ -184,9 +184,7 @@ def _spaces(
     """The configs of each kernel to be searched: those that have what its preset sets."""
     capability = engine.capability
     for kernel, _ in named:
-        kernel.check(problem)
-        if capability:
-            kernel.check_capability(capability, problem.dtype)
+        kernel.check(problem, capability)
     chosen = list(dict.fromkeys(kernel for kernel, _ in named)) or search.searchable(KERNELS, problem, capability)
     if not chosen:
         raise DtypeError(f"no kernel takes {problem.shape} of {problem.dtype} on {engine.device_name}")
@@ -206,7 +204,7 @@ def _spaces(
         kept = [one for one in configs if not named or any(preset.items() <= one.items() for preset in presets)]
         if configs and not kept:
             raise ConfigError(f"--known needs tables that name configs of {kernel.name} with its preset's parameters")
-        if in_order := [one for one in kept if not order or kernel.sum_order(one) == order]:
+        if in_order := [one for one in kept if not order or kernel.sums(one).order == order]:
             found[kernel] = space.distinct(kernel, in_order, problem.layout)
     if order and not found:
         raise ConfigError(f"no config of {names} adds up in the order of batch-invariant products, {order}")

@@ -59,7 +59,7 @@ class BlockCounts:
         variant = kernel.variant(problem, config)
         self.multiprocessors = multiprocessors
         self.scalars = Scalars(1.0, 2.0 if scalars.beta else 0.0)
-        self.computes = kernel.precision is None and problem.dtype == "float32"
+        self.computes = kernel.support.precision is None and problem.dtype == "float32"
         self.fragments = False
         self._counter = BlockCounter(kernel, config, variant, multiprocessors)
 

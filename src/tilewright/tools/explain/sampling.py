@@ -16,7 +16,8 @@ from tilewright.core.hardware import SECTOR_BYTES, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Warpgroups
-from tilewright.kernels.kernel import Kernel, Tile
+from tilewright.kernels.geometry import Tile
+from tilewright.kernels.kernel import Kernel
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tilewright.core.problem import Problem, Scalars, Shaped
 from tilewright.kernels import kernel as kernels
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.source.source_kernel import SourceKernel
 from tilewright.select.tables.cases import timed_case
 
 FORMAT = 2
@@ -114,7 +115,7 @@ def default_path() -> Path:
 def source_digest(kernel: Kernel) -> str:
     """What the journal knows a kernel's source by, and how it is launched where a command says so."""
     digest = hashlib.sha256(kernel.source.read_bytes())
-    if kernel.origin and (said := kernel.origin.words + kernel.origin.defines):
+    if isinstance(kernel, SourceKernel) and (said := kernel.origin.words + kernel.origin.defines):
         digest.update(repr(said).encode())
     for header in sorted(path for path in _HEADERS.rglob("*") if path.is_file()):
         digest.update(header.relative_to(_HEADERS).as_posix().encode() + b"\0" + header.read_bytes())

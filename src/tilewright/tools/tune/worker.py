@@ -152,7 +152,7 @@ class _Bench:
     def _measure(self, job: Job) -> Answer:
         kernel, config = job.choice
         plan, error = verify(self.engine, kernel, config, self.operands)
-        allowed = limit(self.problem, kernel.precision)
+        allowed = limit(self.problem, kernel.support.precision)
         if not error <= allowed:
             why = f"; {READS_C}" if reads_c(self.engine, kernel, config, self.operands) else ""
             return Answer("wrong", note=f"relative error {error:.1e}, right up to {allowed:.1e}{why}")

@@ -43,7 +43,7 @@ def footprint(asked: Asked, family: Thin) -> Footprint:
     tile, consumers = kernel.tile(config), family.consumers(config)
     products = family.terms * (family.terms + 1) // 2
     tensor = products * max(tile.m, _LEAST_COLUMNS) * tile.n * tile.k / sm.half_products
-    promote = kernel.sums(config).promote if kernel.sums else None
+    promote = kernel.sums(config).promote
     times = tile.k / (promote or tile.k)
     adds = 2 * tile.m * tile.n / _WARPGROUP * times
     splits = tile.n * _WIDE_ELEMENT * tile.k / _WARPGROUP

@@ -64,10 +64,14 @@ def _others(explained: Explanation) -> Iterator[Point]:
     """The other rungs, with their own configs for the GPU, as far as they were measured."""
     problem, gpu = explained.problem, explained.gpu
     for kernel in LADDER:
-        if kernel.name == explained.kernel.name or kernel.precision or problem.dtype not in kernel.support.factors:
+        if (
+            kernel.name == explained.kernel.name
+            or kernel.support.precision
+            or problem.dtype not in kernel.support.factors
+        ):
             continue
         config = kernel.config(capability=gpu.capability)
         measured = find_measured(kernel, config, problem, gpu)
-        if measured and kernel.runs_on(gpu.capability, problem.dtype):
+        if measured and kernel.support.runs_on(gpu.capability, problem.dtype):
             requested = moved(least_bytes(problem), count(kernel, config, problem)).requested
             yield Point(kernel.rung, kernel.name, problem.flops / requested, measured.gflops)
