@@ -3,7 +3,7 @@
 import numpy as np
 
 from tilewright.core.problem import Problem
-from tilewright.kernels.geometry import Tile
+from tilewright.kernels.geometry import Schedule, Tile
 from tilewright.kernels.kernel import RUNG_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
@@ -84,7 +84,6 @@ def store(engine, folder, shape, start, box):
         parameters=tuple(Parameter(name, 0, (), "", least=0) for name in ("ROWS", "COLS", "SWIZZLE", "BYTES")),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (32, 1, 1),
-        vectorized=True,
         stored_box=lambda config, item_bytes: TensorBox(config.ROWS, config.COLS, config.SWIZZLE),
         support=Support(least_capability=(9, 0)),
         arguments=("A_data", "D_map"),
@@ -186,11 +185,13 @@ def split_k_kernel(folder):
         tile=lambda config: Tile(16, 16, 1),
         block=lambda config: (256, 1, 1),
         arguments=(*RUNG_ARGUMENTS, "sums", "tickets"),
-        blocks=lambda problem, config, multiprocessors: -(-problem.m // 16) * -(-problem.n // 16) * config.SPLIT_K,
-        workspace_bytes=lambda problem, config, multiprocessors: (
-            4 * 256 * config.SPLIT_K * -(-problem.m // 16) * -(-problem.n // 16) if config.SPLIT_K > 1 else 0
-        ),
+        schedule=_split_k_schedule,
     )
+
+
+def _split_k_schedule(problem, config, multiprocessors):
+    blocks = -(-problem.m // 16) * -(-problem.n // 16) * config.SPLIT_K
+    return Schedule(blocks, 4 * 256 * blocks if config.SPLIT_K > 1 else 0)
 
 
 MATRICES = """

@@ -11,7 +11,7 @@ from starting import poisoned, start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.geometry import Tile
+from tilewright.kernels.geometry import Schedule, Tile
 from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.library.tma_packed import KERNEL
 from tilewright.kernels.support import Support
@@ -241,7 +241,7 @@ def test_blocks_that_begin_during_the_packing_spread_evenly(engine, tmp_path, ea
         parameters=(Parameter("GRID", 1, (), ""),),
         tile=lambda config: Tile(1, 1, 1),
         block=lambda config: (128, 1, 1),
-        blocks=lambda problem, config, multiprocessors: config.GRID,
+        schedule=lambda problem, config, multiprocessors: Schedule(config.GRID),
         shared_bytes=lambda config, layout: 1024,
         relayouts=lambda config: ("row", "row"),
         overlaps=True,

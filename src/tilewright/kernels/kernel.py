@@ -380,6 +380,11 @@ class Kernel:
             )
         return count
 
+    @cached_property
+    def has_workspace(self) -> bool:
+        """Whether its blocks share memory of the launch, for some problems."""
+        return bool({"workspace", "sums"} & set(self.arguments))
+
     def scheduled(self, problem: Problem, config: Config, multiprocessors: int) -> Schedule:
         """How a launch's work is divided among blocks: a block for each tile of D, or what `schedule` says."""
         if self.schedule is None:

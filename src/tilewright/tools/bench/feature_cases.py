@@ -56,7 +56,7 @@ def feature_cases(
         "layout": [layout for layout in layouts if layout in kernel.support.layouts],
         "scaling": _scalings(kernel),
         "batch": _BATCHES if kernel.support.batches and not kernel.support.grouped else _BATCHES[:1],
-        "multiprocessors": (MULTIPROCESSORS, MANY) if "workspace" in kernel.arguments else (MULTIPROCESSORS,),
+        "multiprocessors": (MULTIPROCESSORS, MANY) if kernel.has_workspace else (MULTIPROCESSORS,),
         "apart": (False, True) if kernel.support.separate_c else (False,),
         "kept": (None, "A", "B") if _copies(kernel, configs) else (None,),
         "scalars": scalars,

@@ -139,7 +139,7 @@ def excerpt(kernel: Kernel, config: Config, problem: Problem) -> tuple[Config, P
     k = _some(problem.k, tile.k, 2 if problem.k % tile.k else 1)
     if "WORKERS" in config:
         config = Config({**config, "WORKERS": 0})
-    elif "workspace" in kernel.arguments:
+    elif kernel.has_workspace:
         k = min(problem.k, tile.k)  # a step for each group of threads: none is left for a second block
     m, n = _some(problem.m, tile.m, _TILES_M), _some(problem.n, tile.n, _TILES_N)
     if kernel.support.gaps:
