@@ -19,7 +19,8 @@ DEPTHS = st.sampled_from([0, 1, 2, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 41, 64])
 SCALARS = st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.25])
 GAPS = st.sampled_from([0, 1, 3, 4, 8])
 
-# A small tile and a large one, and every other way that a kernel's source can be taken.
+# Of rungs whose defaults and presets are not it: a small tile and a large one, and every other way that a source can be
+# taken.
 CONFIGS = {
     "naive": [{}, {"X_ALONG_N": 1, "BLOCK_X": 16, "BLOCK_Y": 8}],
     "coalesced": [{}, {"BLOCK": 8}],
@@ -55,11 +56,18 @@ CONFIGS = {
     "promoted": [{"PROMOTE": 16}, {"BM": 128, "BN": 64, "PROMOTE": 128}],
     "interleaved": [{}, {"BN": 64, "PROMOTE": 128}],
 }
+
+
+def configs_of(kernel):
+    """Overrides that a rung is run with."""
+    return CONFIGS.get(kernel.name) or [{}, *kernel.presets.values()]
+
+
 # A kernel that takes several element types is run with another one for each of its configs.
 CASES = [
     (kernel, overrides, kernel.support.arithmetic(kernel.support.factors[index % len(kernel.support.factors)]))
-    for kernel, configs in ((find(name), configs) for name, configs in CONFIGS.items())
-    for index, overrides in enumerate(configs)
+    for kernel in RUNGS
+    for index, overrides in enumerate(configs_of(kernel))
 ]
 
 
@@ -71,10 +79,6 @@ def multiply(kernel, overrides, problem, scalars):
     c = ENGINE.upload(operands.c, ld=problem.d.ld)
     run(ENGINE, kernel, kernel.config(overrides), problem, a, b, c, scalars)
     return operands.error(ENGINE.download(c))
-
-
-def test_every_rung_is_tested():
-    assert set(CONFIGS) == {kernel.name for kernel in RUNGS}, "add a rung's configs to CONFIGS, above"
 
 
 @pytest.mark.one_of_each("kernel")
@@ -120,7 +124,7 @@ def test_nothing_between_the_rows_is_touched(kernel):
     memory = np.full((33, 40), 7, problem.result)
     c = ENGINE.upload(memory)
     inside = type(c)(c.pointer, 33, 29, 40, c.dtype, c.owner)
-    config = kernel.config(CONFIGS[kernel.name][0])
+    config = kernel.config(configs_of(kernel)[0])
     run(ENGINE, kernel, config, problem, ENGINE.upload(operands.a), ENGINE.upload(operands.b), inside)
     result = ENGINE.download(c)
     assert operands.error(result[:, :29]) <= limit(problem, kernel.support.precision)
@@ -137,5 +141,5 @@ def test_operands_off_a_16_byte_boundary_are_right(kernel):
         padded[:, 1:] = array
         whole = ENGINE.upload(padded)
         shifted.append(type(whole)(whole.pointer + array.itemsize, *array.shape, ld, whole.dtype, whole.owner))
-    run(ENGINE, kernel, kernel.config(CONFIGS[kernel.name][0]), problem, *shifted)
+    run(ENGINE, kernel, kernel.config(configs_of(kernel)[0]), problem, *shifted)
     assert operands.error(ENGINE.download(shifted[2])) <= limit(problem, kernel.support.precision)

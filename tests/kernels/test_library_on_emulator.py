@@ -12,12 +12,13 @@ from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, P
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.config import Config
+from tilewright.kernels.library import KERNELS as LIBRARY
 from tilewright.runtime.tensor_maps import layouts
 from tilewright.tools.tune.space import distinct
 
 ENGINE = EmulatorEngine()
 
-# Every way in which a kernel's source can be taken.
+# Every way in which a kernel's source can be taken, where defaults and presets are not that.
 CONFIGS = {
     "gemm_wmma": [
         {},
@@ -68,6 +69,12 @@ CONFIGS = {
         {"TM": 2, "TN": 4, "THREADS_N": 8, "GROUPS": 4, "DEPTH": 8, "AHEAD": 0},
         {"TM": 4, "TN": 3, "THREADS_N": 1, "THREADS_M": 8, "GROUPS": 4},
     ],
+}
+_SOURCES = {find(name).source for name in CONFIGS}
+CONFIGS |= {
+    kernel.name: [{}, *kernel.presets.values()]
+    for kernel in LIBRARY
+    if not kernel.support.grouped and kernel.source not in _SOURCES
 }
 FORMS = [(find(name), overrides) for name, configs in CONFIGS.items() for overrides in configs]
 KERNELS = [find(name) for name in CONFIGS]
