@@ -3,8 +3,7 @@
 import numpy as np
 
 from tilewright.core.problem import Problem
-from tilewright.kernels.geometry import Schedule, Tile
-from tilewright.kernels.kernel import RUNG_ARGUMENTS, Kernel, Parameter
+from tilewright.kernels.kernel import RUNG_ARGUMENTS, Kernel, Parameter, Schedule, Tile
 from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.base import run

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from tilewright.kernels.geometry import Schedule, Tile
-from tilewright.kernels.kernel import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel
+from tilewright.kernels.kernel import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, Schedule, Tile
 from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 

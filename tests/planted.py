@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.support import Support
 
 RIGHT, REFUSED, WRONG, HANGS, CRASHES = range(5)

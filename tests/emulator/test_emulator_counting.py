@@ -5,8 +5,7 @@ import pytest
 
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.counting import BlockCounter, Operands, Tally
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.source.products import from_source
 from tilewright.kernels.support import Support, Variant
 

@@ -11,7 +11,7 @@ from tilewright.core.errors import ConfigError, LaunchError
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.geometry import Schedule, Workspace
+from tilewright.kernels.kernel import Schedule, Workspace
 from tilewright.runtime.base import run
 from tilewright.runtime.plan import Needs
 from tilewright.tools.bench.verify import Operands, limit

@@ -24,8 +24,7 @@ from starting import start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.core.errors import ConfigError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.support import Addresses, Support
 from tilewright.runtime.base import run
 from tilewright.tools.bench.verify import Operands, limit

@@ -15,8 +15,7 @@ from tilewright.core.dtypes import DTYPES
 from tilewright.core.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.kernels import find
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Choice, Kernel
+from tilewright.kernels.kernel import Choice, Kernel, Tile
 from tilewright.kernels.support import Support, Variant
 from tilewright.runtime.base import Matrix, run
 from tilewright.runtime.cuda import CudaEngine

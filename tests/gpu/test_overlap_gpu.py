@@ -11,8 +11,7 @@ from starting import poisoned, start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.geometry import Schedule, Tile
-from tilewright.kernels.kernel import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter, Schedule, Tile
 from tilewright.kernels.library.tma_packed import KERNEL
 from tilewright.kernels.support import Support
 from tilewright.runtime.base import run

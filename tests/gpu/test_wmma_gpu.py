@@ -9,8 +9,7 @@ from tilewright.core.errors import DtypeError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Choice, Kernel
+from tilewright.kernels.kernel import Choice, Kernel, Tile
 from tilewright.kernels.support import Support
 from tilewright.runtime.base import run
 from tilewright.tools.bench.cublas import BEST, DEFAULT, CublasBaseline

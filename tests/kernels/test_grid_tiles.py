@@ -6,7 +6,7 @@ from all_stages import own_cases
 from tilewright.core.errors import ConfigError
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem, Scalars
-from tilewright.kernels.geometry import Tile
+from tilewright.kernels.kernel import Tile
 from tilewright.kernels.source.products import from_source
 from tilewright.tools.explain.explanation import explain
 from tilewright.tools.explain.traffic import count

@@ -9,7 +9,7 @@ from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError,
 from tilewright.core.problem import FAST, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Layout, Problem
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.config import Config, parse_overrides
-from tilewright.kernels.geometry import Launch
+from tilewright.kernels.kernel import Launch
 from tilewright.kernels.support import PROMISES, Addresses, Support, Variant
 from tilewright.runtime.cuda_executable import CudaExecutable
 

@@ -11,7 +11,7 @@ import tilewright
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, ProblemError
 from tilewright.core.problem import Arithmetic, Layout, Problem
 from tilewright.kernels import find, resolve
-from tilewright.kernels.geometry import Tile
+from tilewright.kernels.kernel import Tile
 from tilewright.kernels.source.lines import is_source
 from tilewright.kernels.source.products import START, from_source
 from tilewright.tools.bench.check_cases import other_configs

@@ -143,7 +143,7 @@ def test_the_check_of_rows_finds_blocks_that_share_tiles_and_terms_that_do_not_h
 def test_what_depends_on_other_rows_promises_no_order(kernel):
     for config in own(kernel):
         shares = config.get("WORKERS", 0) or config.get("SPLITS", 1) > 1
-        if kernel.multiplies_terms or shares or kernel.name == "skinny":
+        if kernel.support.multiplies_terms or shares or kernel.name == "skinny":
             assert kernel.sums(config).order is None
 
 

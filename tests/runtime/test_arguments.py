@@ -7,13 +7,14 @@ import pytest
 
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scale, Scaling
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.geometry import UNDIVIDED, Division
 from tilewright.kernels.kernel import (
     LIBRARY_ARGUMENTS,
     RUNG_ARGUMENTS,
     TMA_ARGUMENTS,
     TMA_RUNG_ARGUMENTS,
     TMA_STORE_RUNG_ARGUMENTS,
+    UNDIVIDED,
+    Division,
 )
 from tilewright.kernels.library import grouped_sm90, relayout
 from tilewright.kernels.split import RANGE_WORDS, Split, scale_run

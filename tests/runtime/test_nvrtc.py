@@ -11,8 +11,7 @@ from cuda.bindings import nvrtc as bindings
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.config import Config
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.support import Support, Variant
 from tilewright.runtime import cache, nvrtc
 

@@ -99,7 +99,7 @@ def _products(kernel: Kernel) -> str:
     """How a kernel multiplies float32 factors, in words."""
     if kernel.split:
         return f"products of {kernel.split.terms} {kernel.split.dtype} parts of each factor on tensor cores"
-    if kernel.multiplies_terms:
+    if kernel.support.multiplies_terms:
         return f"products of parts of each factor, split as they are read ({kernel.support.precision}), on tensor cores"
     if kernel.support.precision:
         return f"products of factors rounded to {kernel.support.precision} on tensor cores"

@@ -70,11 +70,9 @@ def is_vast(problem: Problem) -> bool:
 
 def _as_taken(kernel: Kernel, shape: tuple[int, int, int]) -> tuple[int, int, int]:
     """The first such sizes, each from these on, of which lines begin where a kernel wants it, and have whole panels."""
-    support = kernel.support
-    pieces = (
-        [VECTOR_BYTES // ITEM_BYTES[dtype] for dtype in (*support.factors, *support.results)] if support.aligned else []
-    )
-    unit = math.lcm(*pieces, *support.panels)
+    of = kernel.support
+    pieces = [VECTOR_BYTES // ITEM_BYTES[dtype] for dtype in (*of.factors, *of.results)] if of.aligned else []
+    unit = math.lcm(*pieces, *of.panels)
     m, n, k = (round_up(size, unit) for size in shape)
     return m, n, k
 

@@ -20,8 +20,7 @@ from tilewright.emulator import host
 from tilewright.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.emulator.program import UNWATCHED, Extents, Program, Watch, load_compiled
 from tilewright.kernels.config import Config
-from tilewright.kernels.geometry import Workspace
-from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.kernel import Kernel, Workspace
 from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS
 from tilewright.kernels.support import Variant
 from tilewright.runtime import tensor_maps

@@ -22,17 +22,8 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import FAST, Order, Problem, Scalars
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import PLAIN, CostFamily
-from tilewright.kernels.geometry import Launch, Schedule, Tile, Workspace
 from tilewright.kernels.split import SPLIT_COUNTERS, Split
-from tilewright.kernels.support import (
-    KEPT_BY,
-    TERM_PRECISIONS,
-    VECTOR_BYTES,
-    Addresses,
-    Support,
-    Variant,
-    all_aligned,
-)
+from tilewright.kernels.support import VECTOR_BYTES, Addresses, Support, Variant, all_aligned
 from tilewright.kernels.tensor_box import TensorBox
 
 RENAMED = {"SLICES": "K_SLICES", "BLOCKS": "MIN_BLOCKS", "PLACES": "A_BUFFERS"}
@@ -83,6 +74,63 @@ Constraints = Mapping[str, Callable[[Config], bool]]
 """Conditions that a config must meet, by the sentence that a user reads when it does not."""
 
 
+class Tile(NamedTuple):
+    """What one block computes (m x n elements of C) and how far along k it goes in one step."""
+
+    m: int
+    n: int
+    k: int
+
+
+class Division(NamedTuple):
+    """How a launch's tiles are divided among its blocks (stream-K): what the source reads of it."""
+
+    whole: int
+    """Tiles with a block of their own."""
+    workers: int
+    """Blocks that share the tiles left over, each with steps along k of its own."""
+    share: int
+    """Steps of a worker."""
+    longer: int
+    """How many workers have one step more."""
+
+
+UNDIVIDED = Division(0, 0, 0, 0)
+"""The division of kernels whose source does not ask for one."""
+
+
+class Schedule(NamedTuple):
+    """How the work of a problem is divided among blocks on a GPU."""
+
+    blocks: int
+    """Blocks in the grid."""
+    workspace_bytes: int = 0
+    """Bytes of memory that these blocks share and no other launch uses. With them comes a counter for each block, which
+    is 0 when a launch begins, and must be when it ends. Both addresses are null where there are 0 bytes."""
+    division: Division = UNDIVIDED
+
+
+class Workspace(NamedTuple):
+    """Memory that a launch needs besides its operands: bytes for anything, and counters that are 0 before and after."""
+
+    bytes: int
+    tickets: int
+
+
+class Launch(NamedTuple):
+    """Launch geometry: blocks in the grid, threads in a block, bytes of dynamic shared memory."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+
+    def bundled(self, count: int) -> "Launch":
+        """This launch as the hardware takes it, with bundles of this many blocks for its blocks (`bundle.cuh`)."""
+        if count == 1:
+            return self
+        return Launch((ceil_div(self.grid[0], count), 1, 1), (self.block[0], count, 1), count * self.shared_bytes)
+
+
 ALL_OF_K = 2**63 - 1
 """`Sums.promote` of kernels whose tensor cores add up all products."""
 
@@ -114,8 +162,8 @@ def numbered(rung: int, name: str) -> str:
     return f"{rung} {name}" if rung else name
 
 
-BY_NAME = Path()
-"""Stands for the `.cu` of a kernel's name in ladder/ or library/."""
+_OWN = tuple(Path(__file__).parent / folder for folder in ("ladder", "library"))
+"""Folders of the package's sources."""
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
@@ -129,8 +177,8 @@ class Kernel:
     idea: str
     brief: str = ""
     """A rung's idea in at most 24 characters, for tables with a line for each."""
-    source: Path = BY_NAME
-    """The `.cu` file."""
+    source: Path = _OWN[0]
+    """The `.cu` file: of the package's, that of the kernel's name where there is one."""
     parameters: tuple[Parameter, ...]
     constraints: Constraints = field(default_factory=dict)
     constants: Callable[[Config], Mapping[str, int | str]] = lambda config: {}
@@ -186,9 +234,9 @@ class Kernel:
     """How products are added up: which configs make the same bits, and how much they err."""
 
     def __post_init__(self) -> None:
-        if self.source == BY_NAME:
-            own = (Path(__file__).parent / folder / f"{self.name}.cu" for folder in ("ladder", "library"))
-            object.__setattr__(self, "source", next(filter(Path.is_file, own)))
+        if self.source in _OWN or self.source.parent in _OWN:
+            named = (folder / f"{self.name}.cu" for folder in _OWN)
+            object.__setattr__(self, "source", next(filter(Path.is_file, named), self.source))
 
     reader: ClassVar[Callable[..., "Kernel"]]
     """Reads sources, see `from_source`: `kernels.source`, which stands above, says how."""
@@ -248,15 +296,11 @@ class Kernel:
                 raise ConfigError(f"{self.name}: {name} must be an integer, got {value!r}")
             values[name] = int(value)
         for parameter in self.parameters:
-            if values[parameter.name] < parameter.least:
-                raise ConfigError(
-                    f"{self.name}: {parameter.name} must be at least {parameter.least}, got {values[parameter.name]}"
-                )
+            if (got := values[parameter.name]) < parameter.least:
+                raise ConfigError(f"{self.name}: {parameter.name} must be at least {parameter.least}, got {got}")
         config = Config(values)
-        if not 1 <= self.cluster(config) <= CLUSTER_LIMIT:
-            raise ConfigError(
-                f"{self.name}: a cluster must have 1 to {CLUSTER_LIMIT} blocks, got {self.cluster(config)}"
-            )
+        if not 1 <= (blocks := self.cluster(config)) <= CLUSTER_LIMIT:
+            raise ConfigError(f"{self.name}: a cluster must have 1 to {CLUSTER_LIMIT} blocks, got {blocks}")
         broken = [sentence for sentence, holds in self.constraints.items() if not holds(config)]
         if broken:
             raise ConfigError(f"{self.name} cannot run with {config}: " + "; ".join(broken))
@@ -288,21 +332,16 @@ class Kernel:
         return self.split is not None and "copy_a" in self.arguments
 
     @cached_property
-    def multiplies_terms(self) -> bool:
-        """Whether its products are made of terms of its factors, which no library rounds them to."""
-        return self.support.precision in TERM_PRECISIONS
-
-    @cached_property
     def notices(self) -> bool:
         """Whether its own launch multiplies in float32 where terms cannot hold its factors."""
-        return self.multiplies_terms and (self.split is None or self.splits)
+        return self.support.multiplies_terms and (self.split is None or self.splits)
 
     def keeps(self, promise: str | None) -> bool:
         """Whether its products keep a promise: `Arithmetic.precision` of a problem.
 
         Those of terms do where it notices what the terms cannot hold.
         """
-        return self.support.precision in KEPT_BY[promise] and (self.notices or not self.multiplies_terms)
+        return self.support.makes(promise) and (self.notices or not self.support.multiplies_terms)
 
     def why_not(
         self, problem: Problem, gpu: tuple[int, int] | None = None, addresses: Addresses = Addresses()
@@ -318,7 +357,7 @@ class Kernel:
         """
         promise = problem.arithmetic.precision
         if promise is not None and not self.keeps(promise):
-            makes = "products of" if self.multiplies_terms else "products of factors rounded to"
+            makes = "products of" if self.support.multiplies_terms else "products of factors rounded to"
             if self.support.precision == FAST:
                 makes = "sums that are"
             return DtypeError(f"{self.name} makes {makes} {self.support.precision}, got precision {promise!r}")
@@ -366,7 +405,7 @@ class Kernel:
         count = self.launched(problem, config, multiprocessors, blocks)
         return Launch((count, 1, 1), self.block(config), self.shared_bytes(config, problem.layout))
 
-    def entry_point(self, config: Config) -> str:
+    def entry_point(self, config: Config, /) -> str:
         """Name of the `__global__` function that is launched."""
         return self.source.stem
 
@@ -395,6 +434,8 @@ class Kernel:
         """Memory that a launch needs besides its operands."""
         if self.splits:
             return Workspace(0, SPLIT_COUNTERS if problem.k else 0)
+        if not self.has_workspace:
+            return Workspace(0, 0)
         blocks, size, _ = self.scheduled(problem, config, multiprocessors)
         return Workspace(size, blocks if size else 0)
 
@@ -416,15 +457,16 @@ class Kernel:
         aligned = self.support.vectorized and all_aligned(problem, addresses)
         if aligned and self.stored_box and self.stored_box(config, result_bytes):
             aligned = problem.n * result_bytes % VECTOR_BYTES == 0  # or stores would write past the ends of rows
+        edges = not (divided or self.foreign)
         factors, result, of_b = arithmetic.factors, arithmetic.result, arithmetic.of_b
-        return Variant(not divided, aligned, factors, result, problem.layout, problem.epilogue, of_b)
+        return Variant(edges, aligned, factors, result, problem.layout, problem.epilogue, of_b)
 
-    @property
+    @cached_property
     def maps_round(self) -> bool:
         """Whether the copy engine rounds factors to TF32 as it loads them, by the element type of the maps."""
         return self.support.precision == "tf32"
 
-    def untold(self, config: Config) -> ConfigError | None:
+    def untold(self, config: Config, /) -> ConfigError | None:
         """Why nothing says which tile of D a block computes, where that is so: `tile` is a guess then."""
         return None
 

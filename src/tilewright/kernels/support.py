@@ -12,7 +12,7 @@ from tilewright.core.problem import FAST, LAYOUTS, UNSCALED, Arithmetic, Epilogu
 VECTOR_BYTES = 16
 """Width of the widest load a thread makes (float4), and so the alignment that it needs."""
 
-KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
+_KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
     "ieee": (None,),
     None: (None, "bf16x6"),
     "fp16x3": (None, "bf16x6", "fp16x3"),
@@ -26,7 +26,7 @@ before."""
 TERM_PRECISIONS = frozenset(("bf16x6", "fp16x3", "bf16x3"))
 """The precisions of kernels that multiply terms of float32 factors: those of `Kernel.split`, or made in registers."""
 
-PROMISES = tuple(KEPT_BY)
+PROMISES = tuple(_KEPT_BY)
 """What problems may promise, from the strictest to the weakest."""
 
 _BFLOAT16_CAPABILITY = (8, 0)  # the first with tensor cores that take it
@@ -101,6 +101,15 @@ class Support:
     block_scales: bool = False
     least_capability: tuple[int, int] = (7, 5)
     architectures: tuple[str, ...] = ()
+
+    @cached_property
+    def multiplies_terms(self) -> bool:
+        """Whether products are made of terms of the factors, which no library rounds them to."""
+        return self.precision in TERM_PRECISIONS
+
+    def makes(self, promise: str | None) -> bool:
+        """Whether the precision is one that keeps a promise: see `Kernel.keeps`."""
+        return self.precision in _KEPT_BY[promise]
 
     def arithmetic(self, factors: str = "") -> Arithmetic:
         """What it computes in where no more is said than an element type of A and B, if that.

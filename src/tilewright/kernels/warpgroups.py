@@ -6,8 +6,7 @@ from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.core.hardware import round_up
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Warpgroups
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Constraints, Parameter
+from tilewright.kernels.kernel import Constraints, Parameter, Tile
 from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 

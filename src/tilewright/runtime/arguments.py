@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Layout, Problem
-from tilewright.kernels.geometry import UNDIVIDED, Division
-from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.kernel import UNDIVIDED, Division, Kernel
 from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.plan import Slot
 

@@ -10,8 +10,7 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.geometry import Schedule
-from tilewright.kernels.kernel import BY_NAME, Constraints, Kernel, Parameter
+from tilewright.kernels.kernel import Constraints, Kernel, Parameter, Schedule
 from tilewright.kernels.ladder import persistent
 from tilewright.kernels.tensor_box import TensorBox
 
@@ -41,7 +40,6 @@ KERNEL: Kernel = replace(
     name="clusters",
     idea="blocks of a cluster load a tile of B together, each a part for all of them",
     brief="clusters share loads",
-    source=BY_NAME,
     parameters=(
         *persistent.KERNEL.parameters,
         Parameter("CLUSTER", 2, (2, 4), "blocks of a cluster, whose tiles lie one below the other"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.kernel import BY_NAME, Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.ladder import persistent, promoted, split
 
 
@@ -22,7 +22,6 @@ KERNEL: Kernel = replace(
     name="interleaved",
     idea="one consumer's products fill the time in which the other adds sums up",
     brief="sums hidden by products",
-    source=BY_NAME,
     parameters=(
         Parameter("BM", 128, (128,), "rows of C that a block computes, half of them each consumer"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),

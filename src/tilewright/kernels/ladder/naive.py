@@ -6,8 +6,7 @@ Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kern
 from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Fragment, Staging
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.support import Support
 
 

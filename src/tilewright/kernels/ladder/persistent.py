@@ -9,8 +9,7 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.geometry import Schedule
-from tilewright.kernels.kernel import BY_NAME, Kernel
+from tilewright.kernels.kernel import Kernel, Schedule
 from tilewright.kernels.ladder import specialised
 
 
@@ -26,7 +25,6 @@ KERNEL: Kernel = replace(
     name="persistent",
     idea="one block a multiprocessor, which loads its next tile while it stores the last",
     brief="a block a multiprocessor",
-    source=BY_NAME,
     schedule=_schedule,
     cost=warpgroups.PERSISTENT,
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.kernel import BY_NAME, Constraints, Kernel, Parameter
+from tilewright.kernels.kernel import Constraints, Kernel, Parameter
 from tilewright.kernels.ladder import clusters, rasterized
 
 CONSUMERS = 2
@@ -38,7 +38,6 @@ KERNEL: Kernel = replace(
     name="pingpong",
     idea="consumers with tiles of their own take turns: one stores its tile while the other multiplies",
     brief="consumers take turns",
-    source=BY_NAME,
     parameters=(
         Parameter("BM", 128, (64, 128, 192), "rows of C that a consumer computes"),
         Parameter("BN", 128, (64, 128, 192, 256), "its columns"),

@@ -7,7 +7,7 @@ Ootomo and Yokota, 2022.
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
-from tilewright.kernels.kernel import BY_NAME, Constraints, Kernel, Parameter, Sums
+from tilewright.kernels.kernel import Constraints, Kernel, Parameter, Sums
 from tilewright.kernels.ladder import split
 
 PROMOTE = Parameter(
@@ -26,7 +26,6 @@ KERNEL: Kernel = replace(
     name="promoted",
     idea="sums begin anew every PROMOTE of k, and threads add them up in float32",
     brief="sums promoted to float32",
-    source=BY_NAME,
     parameters=(*split.KERNEL.parameters, PROMOTE),
     constraints={
         **warpgroups.WHOLE_INSTRUCTIONS,

@@ -6,8 +6,7 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels.cost_family import Fragment, Staging
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.support import Support
 
 KERNEL = Kernel(

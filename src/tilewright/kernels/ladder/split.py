@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.kernel import ALL_OF_K, BY_NAME, Constraints, Kernel, Parameter, Sums
+from tilewright.kernels.kernel import ALL_OF_K, Constraints, Kernel, Parameter, Sums
 from tilewright.kernels.ladder import wgmma_tma
 from tilewright.kernels.split import Split
 
@@ -31,7 +31,6 @@ KERNEL: Kernel = replace(
     name="split",
     idea="float32 factors as three bfloat16 terms each: six products in one sum of the tensor cores",
     brief="float32 as 3 x bfloat16",
-    source=BY_NAME,
     parameters=(
         *warpgroups.tile_parameters(bm=64, bn=128),
         Parameter("STAGES", 3, (2, 3, 4), "tiles of A and of B in shared memory or on their way, of each term"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.kernel import BY_NAME, TMA_STORE_RUNG_ARGUMENTS, Kernel, Parameter
+from tilewright.kernels.kernel import TMA_STORE_RUNG_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.ladder import pingpong
 
 
@@ -25,7 +25,6 @@ KERNEL: Kernel = replace(
     name="tma_store",
     idea="results go through shared memory, and the copy engine stores them",
     brief="results stored by TMA",
-    source=BY_NAME,
     parameters=(
         _BM,
         _BN,

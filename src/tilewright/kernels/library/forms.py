@@ -21,6 +21,15 @@ _SPLITS = {"bf16x6": Split("bfloat16", 3), "bf16x3": Split("bfloat16", 2), "fp16
 of three, and 2**-17 of each is left."""
 
 
+def idea_of_terms(precision: str, where: str) -> str:
+    """What a kernel does whose products have the precision of terms."""
+    dtype, terms, scaled = _SPLITS[precision]
+    words = {2: "two", 3: "three", 6: "six"}
+    products = words[terms * (terms + 1) // 2]
+    kind = f"scaled {dtype}" if scaled else dtype
+    return f"float32 factors as {words[terms]} {kind} terms each: {products} products on {where}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Form:
     """The factors that a kernel multiplies, and how: from this and its parameters' defaults all else follows."""
@@ -74,10 +83,5 @@ class Form:
     def support(self) -> Support:
         """The problems that the kernel supports, on any GPU that the source is for."""
         results = (*RESULTS, FLOAT8[0]) if self.float8 else RESULTS
-        return replace(
-            EVERYTHING,
-            factors=self.factors,
-            results=results,
-            precision=self.precision,
-            block_scales=self.block_scales,
-        )
+        scales = self.block_scales
+        return replace(EVERYTHING, factors=self.factors, results=results, precision=self.precision, block_scales=scales)

@@ -5,7 +5,7 @@ what `gemm_sm90` and its kin are on Hopper, from compute capability 8.0 on, floa
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from tilewright.core.dtypes import FLOAT8
@@ -58,6 +58,8 @@ _FEW_ROWS = {"BM": 16, "BN": 64, "WM": 16, "WN": 16, "STAGES": 4}
 """A preset with the least that tensor cores multiply, by four warps."""
 _SMALL_FP8 = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
 
+_OF_TERMS = partial(forms.idea_of_terms, where="tensor cores by mma.sync")
+
 FORMS = (
     Form(
         name="gemm_mma",
@@ -106,28 +108,9 @@ FORMS = (
         wn=32,
         presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
     ),
-    Form(
-        name="gemm_mma_bf16x6",
-        idea="float32 factors as three bfloat16 terms each: six products on tensor cores by mma.sync",
-        precision="bf16x6",
-        wn=32,
-        stages=2,
-        promote=16,
-    ),
-    Form(
-        name="gemm_mma_bf16x3",
-        idea="float32 factors as two bfloat16 terms each: three products on tensor cores by mma.sync",
-        precision="bf16x3",
-        wn=32,
-        promote=32,
-    ),
-    Form(
-        name="gemm_mma_fp16x3",
-        idea="float32 factors as two scaled float16 terms each: three products on tensor cores by mma.sync",
-        precision="fp16x3",
-        wn=32,
-        promote=16,
-    ),
+    Form(name="gemm_mma_bf16x6", idea=_OF_TERMS("bf16x6"), precision="bf16x6", wn=32, stages=2, promote=16),
+    Form(name="gemm_mma_bf16x3", idea=_OF_TERMS("bf16x3"), precision="bf16x3", wn=32, promote=32),
+    Form(name="gemm_mma_fp16x3", idea=_OF_TERMS("fp16x3"), precision="fp16x3", wn=32, promote=16),
 )
 
 
@@ -150,7 +133,7 @@ def _sums(form: Form, config: Config) -> Sums:
     return Sums(order, ALL_OF_K if form.factors == ("float32",) else None)
 
 
-_OF_TERMS: Constraints = {
+_TERMS_ARE_SPLIT: Constraints = {
     "PROMOTE must be 16, 32 or 64, and divide BK": lambda c: c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0,
     f"(BM/WM)*(BN/WN)*32 must be at least {splitting.GROUP}, threads that split a square of a factor": lambda c: (
         threads_of_warps(c) >= splitting.GROUP
@@ -180,7 +163,7 @@ def _constraints(form: Form) -> Constraints:
             side * c.BK * item % (VECTOR_BYTES * max(threads_of_warps(c), 1)) == 0 for side in (c.BM, c.BN)
         ),
         "STAGES must be at least 2: one is copied while another is multiplied": lambda c: c.STAGES >= 2,
-        **(_OF_TERMS if form.split else {}),
+        **(_TERMS_ARE_SPLIT if form.split else {}),
         **(_OF_MEMORY_ORDERS if form.memory_orders else {}),
         f"STAGES*{terms} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory": lambda c: (
             _shared_bytes(form, c) <= _SHARED_BYTES

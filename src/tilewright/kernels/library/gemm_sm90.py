@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.gpus import clusters
@@ -24,13 +24,10 @@ from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Warpgroups
-from tilewright.kernels.geometry import Schedule, Tile
-from tilewright.kernels.kernel import ALL_OF_K, Constraints, Kernel, Parameter, Sums
+from tilewright.kernels.kernel import ALL_OF_K, Constraints, Kernel, Parameter, Schedule, Sums, Tile
 from tilewright.kernels.library import forms, splitting
 from tilewright.kernels.split import SCALED_K
 from tilewright.kernels.tensor_box import BOX_SIDE, TensorBox
-
-_T = TypeVar("_T")
 
 _CONSUMERS = 2
 """Warpgroups that multiply, by default."""
@@ -56,12 +53,12 @@ class Form(forms.Form):
     """The factor, of TF32 or float8, that lies across k and is multiplied from registers. With 'B' the kernel computes
     D^T = B^T A^T, and parameters are those of this product."""
 
-    @property
+    @cached_property
     def held(self) -> bool:
         """Whether threads hand the tensor cores their first factor in registers."""
         return self.across_k is not None
 
-    @property
+    @cached_property
     def exchanged(self) -> bool:
         """Whether it computes D^T."""
         return self.across_k == "B"
@@ -88,15 +85,13 @@ class Form(forms.Form):
         """The orders of tiles in shared memory; None: those of memory."""
         return "TT" if self.held else "NT" if self.along_k else None
 
-    @property
+    @cached_property
     def stores(self) -> bool:
         """Whether the copy engine stores results, where a config says so."""
         return self.factors != ("float32",) and not self.exchanged
 
-    def of_d(self, of_rows: _T, of_columns: _T) -> tuple[_T, _T]:
-        """What belongs to rows and columns of the product, as those of D; and the other way round."""
-        return (of_columns, of_rows) if self.exchanged else (of_rows, of_columns)
 
+_OF_TERMS = partial(forms.idea_of_terms, where="Hopper's tensor cores")
 
 FORMS = (
     Form(
@@ -104,27 +99,9 @@ FORMS = (
         idea="16-bit factors on Hopper's tensor cores by warpgroups, in every order of A and B",
         factors=forms.FLOAT16S,
     ),
-    Form(
-        name="gemm_bf16x6",
-        idea="float32 factors as three bfloat16 terms each: six products on Hopper's tensor cores",
-        precision="bf16x6",
-        bn=128,
-        stages=2,
-    ),
-    Form(
-        name="gemm_bf16x3",
-        idea="float32 factors as two bfloat16 terms each: three products on Hopper's tensor cores",
-        precision="bf16x3",
-        bn=128,
-        stages=3,
-    ),
-    Form(
-        name="gemm_fp16x3",
-        idea="float32 factors as two scaled float16 terms each: three products on Hopper's tensor cores",
-        precision="fp16x3",
-        bn=128,
-        stages=3,
-    ),
+    Form(name="gemm_bf16x6", idea=_OF_TERMS("bf16x6"), precision="bf16x6", bn=128, stages=2),
+    Form(name="gemm_bf16x3", idea=_OF_TERMS("bf16x3"), precision="bf16x3", bn=128, stages=3),
+    Form(name="gemm_fp16x3", idea=_OF_TERMS("fp16x3"), precision="fp16x3", bn=128, stages=3),
     Form(
         name="gemm_tf32",
         idea="float32 factors rounded to TF32 on Hopper's tensor cores by warpgroups",
@@ -217,9 +194,10 @@ def _boxes(form: Form, config: Config, layout: str, sides: tuple[int, int]) -> t
             of_tile = min(of_tile, _in_parts(of_factor, 1))
         return TensorBox(_in_parts(of_tile, sharing) // sharing, line, warpgroups.LINE_BYTES)
 
-    m, n = form.of_d(*sides)
+    m, n = reversed(sides) if form.exchanged else sides
     first = box(config.BM, m, layout[0] == "N", config.CLUSTER_N)
-    return form.of_d(first, box(config.BN, n, layout[1] == "T", config.CLUSTER))
+    second = box(config.BN, n, layout[1] == "T", config.CLUSTER)
+    return (second, first) if form.exchanged else (first, second)
 
 
 def _consumers(config: Config) -> int:
@@ -324,16 +302,6 @@ TILES: Constraints = {
 """Constraints of tiles, stages and clusters, whoever computes them."""
 
 
-_EVERY: Constraints = {
-    "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1 be 2, 4 or 8, the most of a cluster": lambda c: (
-        c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER * c.CLUSTER_N == 1)
-    ),
-    "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are exchanged": lambda c: (
-        c.SPLITS == 1 or warpgroups.ROWS * together(c) == c.BM
-    ),
-}
-"""Constraints of all forms."""
-
 _OF_CONSUMERS: Constraints = {
     "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3": lambda c: (
         c.CONSUMERS in SUMS and (c.CONSUMERS == 2 or c.PINGPONG == 0)
@@ -363,7 +331,12 @@ def _constraints(form: Form) -> Constraints:
     return {
         **TILES,
         **fits,
-        **_EVERY,
+        "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1 be 2, 4 or 8, "
+        "the most of a cluster": lambda c: (
+            c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER * c.CLUSTER_N == 1)
+        ),
+        "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are "
+        "exchanged": lambda c: c.SPLITS == 1 or warpgroups.ROWS * together(c) == c.BM,
         "with SPLITS above 1, BN must be a multiple of 8*SPLITS, "
         "and BM*BN float32 sums fit into STAGES tiles": lambda c: (
             c.SPLITS == 1 or (c.BN % (8 * c.SPLITS) == 0 and _tiles_bytes(form, c, "NT") >= 4 * c.BM * c.BN)
@@ -376,13 +349,9 @@ def _constraints(form: Form) -> Constraints:
     }
 
 
-_CONSUMERS_PARAMETER = Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply")
-_STORED_PARAMETER = Parameter(
-    "STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0
-)
-
-
 def _parameters(form: Form) -> tuple[Parameter, ...]:
+    consumers = Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply")
+    stored = Parameter("STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0)
     return (
         Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
         Parameter("BN", form.bn, _WIDTHS, "its columns"),
@@ -392,24 +361,20 @@ def _parameters(form: Form) -> tuple[Parameter, ...]:
         Parameter("CLUSTER", 1, (1, 2), "blocks one below the other that load tiles of B for each other"),
         Parameter("CLUSTER_N", 1, (1, 2), "blocks side by side that load tiles of A for each other"),
         Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
-        *(() if form.split else (_CONSUMERS_PARAMETER,)),
-        *((_STORED_PARAMETER,) if form.stores else ()),
+        *(() if form.split else (consumers,)),
+        *((stored,) if form.stores else ()),
     )
 
 
 def _constants(form: Form) -> dict[str, int]:
     """Macros of a form, whatever the config."""
-    macros = {**form.constants, "HOLDS_A": int(form.held), "EXCHANGED": int(form.exchanged)}
-    macros["PROMOTE"] = form.line if form.promotes else 0
-    if not form.stores:
-        macros["STORED"] = 0
-    if form.split:
-        macros["CONSUMERS"] = _CONSUMERS
-    return macros
+    stored, consumers = {} if form.stores else {"STORED": 0}, {"CONSUMERS": _CONSUMERS} if form.split else {}
+    ways = {"HOLDS_A": int(form.held), "EXCHANGED": int(form.exchanged), "PROMOTE": form.line if form.promotes else 0}
+    return {**form.constants, **ways, **stored, **consumers}
 
 
 def _cost(form: Form) -> Warpgroups:
-    below, next_to = form.of_d("CLUSTER", "CLUSTER_N")
+    below, next_to = ("CLUSTER_N", "CLUSTER") if form.exchanged else ("CLUSTER", "CLUSTER_N")
     return replace(
         warpgroups.PERSISTENT,
         band=lambda config: config.BAND,
@@ -424,7 +389,7 @@ def _cost(form: Form) -> Warpgroups:
 
 
 def _kernel(form: Form) -> Kernel:
-    constants = _constants(form)
+    constants, line = _constants(form), form.line
     return Kernel(
         name=form.name,
         idea=form.idea,
@@ -434,7 +399,7 @@ def _kernel(form: Form) -> Kernel:
         constants=lambda config: {**constants, "MADE": _made(form, config)},
         presets=form.presets,
         support=replace(form.support, least_capability=(9, 0), architectures=("sm_90a",)),
-        tile=lambda config: Tile(*form.of_d(config.BM, config.BN), form.line),
+        tile=(lambda c: Tile(c.BN, c.BM, line)) if form.exchanged else (lambda c: Tile(c.BM, c.BN, line)),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         shared_bytes=partial(_shared_bytes, form),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,

@@ -11,8 +11,7 @@ from tilewright.core.problem import Order, Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Warpgroups
-from tilewright.kernels.geometry import Schedule
-from tilewright.kernels.kernel import Kernel, Sums
+from tilewright.kernels.kernel import Kernel, Schedule, Sums
 from tilewright.kernels.library import gemm_sm90
 
 _CONSUMERS = 2

@@ -2,8 +2,7 @@
 
 from tilewright.core.hardware import ceil_div
 from tilewright.kernels.config import Config
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.split import SCALED_K
 from tilewright.kernels.support import Support
 

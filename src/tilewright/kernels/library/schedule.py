@@ -10,8 +10,7 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config
-from tilewright.kernels.geometry import Division, Schedule
-from tilewright.kernels.kernel import Parameter
+from tilewright.kernels.kernel import Division, Parameter, Schedule
 
 
 def parameter(default: int, values: tuple[int, ...]) -> Parameter:

@@ -13,8 +13,7 @@ from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, named_configs
 from tilewright.kernels.cost_family import Fragment, Streaming
-from tilewright.kernels.geometry import Schedule, Tile
-from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter
+from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter, Schedule, Tile
 from tilewright.kernels.support import EVERYTHING
 
 _NAMES = "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS"

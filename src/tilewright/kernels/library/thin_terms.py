@@ -15,8 +15,7 @@ from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Thin
-from tilewright.kernels.geometry import Schedule
-from tilewright.kernels.kernel import Constraints, Kernel, Parameter, Sums
+from tilewright.kernels.kernel import Constraints, Kernel, Parameter, Schedule, Sums
 from tilewright.kernels.library import splitting
 from tilewright.kernels.library.forms import Form
 from tilewright.kernels.split import RANGE_WORDS
@@ -117,19 +116,18 @@ FORMS = (
         name="thin_bf16x6",
         idea="few rows of float32: the large factor is read once and split in registers, six products on tensor cores",
         precision="bf16x6",
-        presets=_PRESETS,
     ),
     Form(
         name="thin_fp16x3",
         idea="few rows of float32: the large factor is read once, scaled and split in registers, "
         "three products on tensor cores",
         precision="fp16x3",
-        presets=_PRESETS,
     ),
 )
 
 
 def _kernel(form: Form) -> Kernel:
+    constants = {"TERMS": form.terms, "SCALED": form.constants["SCALED"], "BAND": _BAND}
     fits = "STAGES tiles of A and of B must fit into a multiprocessor's shared memory MIN_BLOCKS times"
     return Kernel(
         name=form.name,
@@ -140,13 +138,8 @@ def _kernel(form: Form) -> Kernel:
             **_CONSTRAINTS,
             fits: lambda c: c.MIN_BLOCKS * (_shared_bytes(form, c) + _SM.reserved_shared_bytes) <= _SM.shared_bytes,
         },
-        constants=lambda config: {
-            "TERMS": form.terms,
-            "SCALED": form.constants["SCALED"],
-            "BAND": _BAND,
-            "PRODUCERS": _producers(config),
-        },
-        presets=form.presets,
+        constants=lambda config: {**constants, "PRODUCERS": _producers(config)},
+        presets=_PRESETS,
         support=replace(form.support, least_capability=(9, 0), architectures=("sm_90a",)),
         block=lambda config: ((_producers(config) + _consumers(config)) * warpgroups.THREADS, 1, 1),
         shared_bytes=lambda config, layout: _shared_bytes(form, config),

@@ -40,9 +40,8 @@ from tilewright.core.errors import ConfigError, DtypeError, nearest
 from tilewright.core.problem import LAYOUTS, PRECISIONS, Problem
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import PLAIN, CostFamily, Count, Staging, Warpgroups
-from tilewright.kernels.geometry import Tile
 from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
-from tilewright.kernels.kernel import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.source.host_code import reached
 from tilewright.kernels.source.lines import (
     SUFFIX,
@@ -234,7 +233,7 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
         of, item = tile_of(config), ITEM_BYTES[support.factors[0]]
         return max(shared(values(config)) // max((of.m + of.n) * of.k * item, 1), 1)
 
-    def no_tile(config: Config) -> ConfigError | None:
+    def untold(config: Config) -> ConfigError | None:
         by_grid = None if tile else tile_by_grid(config)
         return by_grid if isinstance(by_grid, ConfigError) else None
 
@@ -244,7 +243,7 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
         source=file,
         parameters=tuple(parameters),
         tile=tile_of,
-        no_tile=no_tile,
+        untold=untold,
         block=lambda config: block(values(config)),
         support=support,
         arguments=_arguments(roles),
@@ -257,7 +256,7 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
         cost=_cost(code, bool(boxes.keys() & _FACTOR_MAPS), stages),
         constants=lambda config: constants,
         template=signature.template,
-        entry=lambda config: signature.name + with_values(template, {**texts, **values(config)}),
+        entry_point=lambda config: signature.name + with_values(template, {**texts, **values(config)}),
         origin=origin,
         exchanged=exchanged,
     )

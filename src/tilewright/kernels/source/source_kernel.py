@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 from tilewright.core.errors import ConfigError
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.geometry import Launch, Schedule
-from tilewright.kernels.kernel import Kernel
-from tilewright.kernels.support import Addresses, Variant
+from tilewright.kernels.kernel import Kernel, Launch, Schedule
+from tilewright.kernels.support import Variant
 
 
 class Origin(NamedTuple):
@@ -32,29 +32,21 @@ class SourceKernel(Kernel):
     origin: Origin
     extents: Callable[[Problem, Config], tuple[int, int, int]]
     """Blocks of the grid along x, y and z."""
-    entry: Callable[[Config], str]
-    """The entry point, with its template arguments if it has some."""
+    entry_point: Callable[[Config], str]
+    """The `__global__` function that is launched, with its template arguments if it has some."""
     template: tuple[str, ...] = ()
-    """Names of the parameters of the source's template, whose arguments `entry` has; they are no macros."""
-    no_tile: Callable[[Config], ConfigError | None] = lambda config: None
-    """Why nothing says which tile of C a block computes, where that is so."""
+    """Names of the parameters of the source's template, whose arguments `entry_point` has; they are no macros."""
+    untold: Callable[[Config], ConfigError | None] = lambda config: None
+    """Why nothing says which tile of D a block computes, where that is so: `tile` is a guess then."""
     rounding_maps: bool = False
     """Whether its tensor maps round float32 factors to TF32."""
 
     foreign: ClassVar[bool] = True
 
-    @property
+    @cached_property
     def maps_round(self) -> bool:
         """Whether the copy engine rounds factors to TF32 as it loads them."""
-        return super().maps_round and self.rounding_maps
-
-    def untold(self, config: Config) -> ConfigError | None:
-        """Why nothing says which tile of D a block computes, where that is so: `tile` is a guess then."""
-        return self.no_tile(config)
-
-    def entry_point(self, config: Config) -> str:
-        """The `__global__` function that is launched, with its template arguments."""
-        return self.entry(config)
+        return self.rounding_maps and self.support.precision == "tf32"
 
     def scheduled(self, problem: Problem, config: Config, multiprocessors: int) -> Schedule:
         """The blocks of the grid that the source asks for."""
@@ -68,10 +60,6 @@ class SourceKernel(Kernel):
         """
         launch = super().launch(problem, config, multiprocessors, blocks)
         return launch._replace(grid=self.extents(problem, config))
-
-    def variant(self, problem: Problem, config: Config, addresses: Addresses = Addresses()) -> Variant:
-        """What the operands of a problem, at these addresses, say of the code, which guards edges itself."""
-        return super().variant(problem, config, addresses)._replace(edges=False)
 
     def defines(self, config: Config, variant: Variant) -> dict[str, int | str]:
         """The macros that the source is compiled with: its parameters, and what it was given."""

@@ -364,9 +364,8 @@ class TorchCalls:
         """Raise LaunchError unless both compute the same, with and without out=."""
         expected: Any = own(one, None)()
         expected = expected.double()
-        allowed = limit(problem, choice.kernel.support.precision if choice else problem.arithmetic.precision) + limit(
-            problem
-        )
+        precision = choice.kernel.support.precision if choice else problem.arithmetic.precision
+        allowed = limit(problem, precision) + limit(problem)
         for name, bind, out in (("matmul", ours, None), ("matmul with out", ours, one.out), ("PyTorch", own, one.out)):
             result: Any = bind(one, out)()
             result = result.double()

@@ -184,7 +184,7 @@ def series(engine: Engine, works: int) -> int:
 def _rounding(kernel: Kernel) -> str | None:
     """What factors of the baseline are rounded to: the same as the kernel's. No library has products of terms: a kernel
     of these is compared with the product of the factors as they are."""
-    return None if kernel.multiplies_terms else kernel.support.precision
+    return None if kernel.support.multiplies_terms else kernel.support.precision
 
 
 def _baseline(

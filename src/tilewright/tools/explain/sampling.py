@@ -16,8 +16,7 @@ from tilewright.core.hardware import SECTOR_BYTES, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Warpgroups
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.kernel import Kernel, Tile
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Streaming
-from tilewright.kernels.geometry import Division
-from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.kernel import Division, Kernel
 from tilewright.kernels.library import schedule
 from tilewright.kernels.support import Addresses
 from tilewright.runtime.relayouts import jobs

@@ -8,8 +8,7 @@ from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import round_up
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Fragment, Warpgroups, Warps
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.kernel import Kernel, Tile
 from tilewright.kernels.support import Variant
 from tilewright.select.cost.occupancy import Occupancy
 

@@ -29,8 +29,7 @@ from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import SECTOR_BYTES, round_up
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Warpgroups
-from tilewright.kernels.geometry import Tile
-from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.kernel import Kernel, Tile
 from tilewright.kernels.support import VECTOR_BYTES, Variant
 from tilewright.select.cost.models.block import Asked, Footprint, Needs, granted, join
 

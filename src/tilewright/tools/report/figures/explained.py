@@ -64,11 +64,8 @@ def _others(explained: Explanation) -> Iterator[Point]:
     """The other rungs, with their own configs for the GPU, as far as they were measured."""
     problem, gpu = explained.problem, explained.gpu
     for kernel in LADDER:
-        if (
-            kernel.name == explained.kernel.name
-            or kernel.support.precision
-            or problem.dtype not in kernel.support.factors
-        ):
+        support = kernel.support
+        if kernel.name == explained.kernel.name or support.precision or problem.dtype not in support.factors:
             continue
         config = kernel.config(capability=gpu.capability)
         measured = find_measured(kernel, config, problem, gpu)
