@@ -1,4 +1,4 @@
-"""What kernels that multiply fragments have in common: parameters, constraints, geometry."""
+"""Shared by kernels that multiply fragments: parameters, constraints, geometry."""
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.core.hardware import WARP
@@ -49,7 +49,7 @@ def shared_bytes(config: Config, item: int, pad_a: int, pad_b: int, every_order:
 
 
 def constraints(depth: int, item: int, pad_a: int, pad_b: int, every_order: bool = False) -> Constraints:
-    """What a config must meet.
+    """Constraints of a config.
 
     Args:
         depth: how far a fragment reaches along k.

@@ -75,7 +75,7 @@ Constraints = Mapping[str, Callable[[Config], bool]]
 
 
 class Tile(NamedTuple):
-    """What one block computes (m x n elements of C) and how far along k it goes in one step."""
+    """Work of one block: the m x n elements of C that it computes, and how far along k it goes in one step."""
 
     m: int
     n: int
@@ -92,7 +92,7 @@ class Division(NamedTuple):
     share: int
     """Steps of a worker."""
     longer: int
-    """How many workers have one step more."""
+    """Number of workers that have one step more."""
 
 
 UNDIVIDED = Division(0, 0, 0, 0)
@@ -158,7 +158,7 @@ def tuned_for(capability: tuple[int, int]) -> str:
 
 
 def numbered(rung: int, name: str) -> str:
-    """What headings and legends call a kernel: '10 warptiled'; by its name alone where it is no rung."""
+    """The label of a kernel in headings and legends: '10 warptiled'; by its name alone where it is no rung."""
     return f"{rung} {name}" if rung else name
 
 
@@ -193,7 +193,7 @@ class Kernel:
 
     # Geometry: functions of a config
     tile: Callable[[Config], Tile] = lambda config: Tile(config.BM, config.BN, config.BK)
-    """What a block computes, and its step along k."""
+    """Rows and columns of D that a block computes, and its step along k."""
     block: Callable[[Config], tuple[int, int, int]]
     """Threads of a block along x, y and z."""
     shared_bytes: Callable[[Config, str], int] = lambda config, layout: 0
@@ -215,8 +215,8 @@ class Kernel:
     16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not. None instead of
     the pair: nothing is copied."""
     split: Split | None = None
-    """What A and B are split into, by its own launch (`splits`) or before it by the kernel `relayout`; None: it reads
-    them as they are."""
+    """Terms that A and B are split into, by its own launch (`splits`) or before it by the kernel `relayout`; None: it
+    reads them as they are."""
     exchanged: bool = False
     """Whether what its source calls A is a problem's B, transposed, and the other way round: it computes D^T."""
     tensor_maps: Callable[[Config, str, tuple[int, int]], tuple[TensorBox | None, TensorBox | None]] | None = None

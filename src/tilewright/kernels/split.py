@@ -5,7 +5,7 @@ from typing import NamedTuple
 from tilewright.core.hardware import ceil_div
 
 SCALED_K = 64
-"""How much of k has scales of its own, and how many rows or columns: see `Split`."""
+"""k of one scale, and its rows or columns: see `Split`."""
 
 
 def scale_run(sides: int) -> int:
@@ -22,7 +22,7 @@ RANGE_WORDS = 4
 """Words of what is seen of one factor's elements: `Range` in term_range.cuh."""
 
 NON_FINITE = 4096
-"""How many elements of a factor that are infinite or NaN have room on a list: `NonFinite::MOST`."""
+"""Room on the list of a factor's elements that are infinite or NaN: `NonFinite::MOST`."""
 
 NON_FINITE_WORDS = 3
 """Words of each element on that list."""
@@ -32,12 +32,12 @@ SPLIT_COUNTERS = 2 * RANGE_WORDS + 3
 
 
 class Split(NamedTuple):
-    """What a kernel wants each of its factors split into: the sum of matrices of narrower elements."""
+    """The terms that a kernel wants each of its factors split into: the sum of matrices of narrower elements."""
 
     dtype: str
     """Their element type."""
     terms: int
-    """How many there are."""
+    """Number of matrices."""
     scaled: bool = False
     """Whether elements are scaled before, so that the type's range holds them: by a power of two for each square of
     `SCALED_K` rows of A, or columns of B, and as many k. The second term is scaled once more, by 2^11."""

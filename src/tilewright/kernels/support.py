@@ -27,7 +27,7 @@ TERM_PRECISIONS = frozenset(("bf16x6", "fp16x3", "bf16x3"))
 """The precisions of kernels that multiply terms of float32 factors: those of `Kernel.split`, or made in registers."""
 
 PROMISES = tuple(_KEPT_BY)
-"""What problems may promise, from the strictest to the weakest."""
+"""Promises that problems may make, from the strictest to the weakest."""
 
 _BFLOAT16_CAPABILITY = (8, 0)  # the first with tensor cores that take it
 _PLAIN = Epilogue()
@@ -43,7 +43,7 @@ class Addresses(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """What is known of the operands when a kernel is compiled.
+    """Facts about the operands that are known when a kernel is compiled.
 
     edges: some tile reaches past the end of A, B or D, so loads and stores are bounds-checked.
     aligned: every row (or column) of A, B, C and D starts at a multiple of 16 bytes, so whole float4s can be moved.
@@ -112,7 +112,7 @@ class Support:
         return self.precision in _KEPT_BY[promise]
 
     def arithmetic(self, factors: str = "") -> Arithmetic:
-        """What it computes in where no more is said than an element type of A and B, if that.
+        """The arithmetic of a problem that gives no more than an element type of A and B, if that.
 
         The first type that it takes; results in float32, or in the factors' type where it makes no float32.
         """

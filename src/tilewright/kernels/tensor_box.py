@@ -50,7 +50,7 @@ class TensorBox(NamedTuple):
 
     @property
     def dimensions(self) -> int:
-        """Of the map, which the instructions name."""
+        """Number of dimensions of the map, which the instructions name."""
         return len(self.extents)
 
     def check(self, item_bytes: int) -> None:

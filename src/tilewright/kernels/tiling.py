@@ -1,4 +1,4 @@
-"""What the rungs with block and thread tiles (4 to 9) have in common: parameters, constraints, geometry."""
+"""Shared by rungs with block and thread tiles (4 to 9): parameters, constraints, geometry."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ def tile_parameters(bm: int, bn: int, bk: int, tm: int, tn: int) -> tuple[Parame
 
 
 def min_blocks_parameter(default: int, values: tuple[int, ...]) -> Parameter:
-    """How many blocks share a multiprocessor, of rungs that multiply fragments or by warpgroups."""
+    """The number of blocks that share a multiprocessor, of rungs that multiply fragments or by warpgroups."""
     meaning = "blocks that a multiprocessor is to have registers for where tiles divide C"
     return Parameter("MIN_BLOCKS", default, values, meaning)
 
@@ -141,10 +141,10 @@ _FITS = "the tiles of A and B must take at most 49152 bytes, a block's static sh
 SHARED_FITS = {_FITS: lambda c: shared_tiles_bytes(c, c.get("PAD", 0)) <= STATIC_SHARED_LIMIT}
 
 PADDED_ROWS = Parameter("PAD", 0, (0, 1), "unused columns added to the rows of both tiles in shared memory", least=0)
-"""Of rungs whose tiles of A and of B both lie row by row."""
+"""The parameter PAD of rungs whose tiles of A and of B both lie row by row."""
 
 PADDED_ROWS_FIT = {_FITS: lambda c: shared_tiles_bytes(c, c.PAD) + FLOAT_BYTES * c.BM * c.PAD <= STATIC_SHARED_LIMIT}
-"""The same where PAD is added to the rows of both tiles."""
+"""Tiles fit into shared memory, PAD being added to the rows of both."""
 
 FRAGMENTS_OF_FOURS: Constraints = {
     "TM must be a multiple of 4: fragments are read as float4s": lambda c: c.TM % 4 == 0,

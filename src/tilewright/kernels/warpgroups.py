@@ -1,4 +1,4 @@
-"""What kernels whose warpgroups multiply (wgmma: rungs 19 on, gemm_sm90) share: tile, parameters, constraints."""
+"""Shared by kernels whose warpgroups multiply (wgmma: rungs 19 on, gemm_sm90): tile, parameters, constraints."""
 
 from collections.abc import Callable
 
@@ -23,13 +23,13 @@ LINE_BYTES = 128
 LINE = LINE_BYTES // ITEM_BYTES
 """Elements in them: a tile's k, as BK in the sources."""
 ROWS = 64
-"""Of A, in one instruction."""
+"""Rows of A in one instruction."""
 STORED_BOX = TensorBox(ROWS // 4, LINE, LINE_BYTES)
 """Results of 16 bits that the copy engine stores at a time: 64 columns of a warp's rows."""
 
 
 def tile(config: Config) -> Tile:
-    """What a block computes, and its step along k."""
+    """The tile of a block, and its step along k."""
     return Tile(m=config.BM, n=config.BN, k=LINE)
 
 
@@ -67,7 +67,7 @@ BARRIER_BYTES = 8
 
 
 def block_width(side: int, item_bytes: int) -> int:
-    """Of the blocks that a tile across k of `side` rows or columns is made of, in elements: `SwizzledTile::WIDTH`."""
+    """Width in elements of the blocks that make a tile across k of `side` rows or columns: `SwizzledTile::WIDTH`."""
     line = LINE_BYTES // item_bytes
     return line // 2 if side % line == line // 2 else line
 
@@ -79,7 +79,7 @@ def in_blocks(side: int, item_bytes: int) -> int:
 
 
 def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: a tile of A, or 64 columns of one of B."""
+    """Boxes of one load: a tile of A, or 64 columns of one of B."""
     return TensorBox(config.BM, LINE, LINE_BYTES), TensorBox(LINE, LINE, LINE_BYTES)
 
 

@@ -16,7 +16,7 @@ from tilewright.kernels.tensor_box import TensorBox
 
 
 def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: a tile of A, or a block's share of 64 columns of one of B."""
+    """Boxes of one load: a tile of A, or a block's share of 64 columns of one of B."""
     a, b = warpgroups.boxes(config, layout, sides)
     return a, b._replace(rows=b.rows // config.CLUSTER)
 

@@ -12,7 +12,7 @@ from tilewright.kernels.ladder import persistent, promoted, split
 
 
 def _shared_bytes(config: Config) -> int:
-    """Of a block: its stages, each with two barriers."""
+    """Bytes of a block: its stages, each with two barriers."""
     return split.shared_bytes(config, barriers=2)
 
 

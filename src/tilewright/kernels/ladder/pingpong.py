@@ -12,13 +12,13 @@ from tilewright.kernels.ladder import clusters, rasterized
 
 CONSUMERS = 2
 _SUMS = 192
-"""That a thread's 232 registers have room for."""
+"""Sums that a thread's 232 registers have room for."""
 
 COST = replace(rasterized.COST, alternates=lambda config: True)
 
 
 def shared_bytes(config: Config) -> int:
-    """Of a block: its stages, each with two barriers, and a barrier for each consumer."""
+    """Bytes of a block: its stages, each with two barriers, and a barrier for each consumer."""
     stages = config.STAGES * (warpgroups.tiles_bytes(config) + 2 * warpgroups.BARRIER_BYTES)
     return stages + CONSUMERS * warpgroups.BARRIER_BYTES
 
@@ -30,7 +30,7 @@ CONSTRAINTS: Constraints = {
     **warpgroups.TWO_STAGES,
     **clusters.SIZES,
 }
-"""But that stages fit into shared memory."""
+"""Constraints but that stages fit into shared memory."""
 
 KERNEL: Kernel = replace(
     rasterized.KERNEL,

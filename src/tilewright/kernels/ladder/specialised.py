@@ -12,7 +12,7 @@ from tilewright.kernels.ladder import wgmma_tma
 
 
 def shared_bytes(config: Config) -> int:
-    """Of a block: its stages, each with two barriers."""
+    """Bytes of a block: its stages, each with two barriers."""
     return config.STAGES * (warpgroups.tiles_bytes(config) + 2 * warpgroups.BARRIER_BYTES)
 
 

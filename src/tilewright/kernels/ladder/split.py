@@ -16,7 +16,7 @@ SPLIT = Split("bfloat16", 3)
 
 
 def shared_bytes(config: Config, barriers: int = 1) -> int:
-    """Of a block: stages of all terms' tiles, each with this many barriers."""
+    """Bytes of a block: stages of all terms' tiles, each with this many barriers."""
     return config.STAGES * (SPLIT.terms * warpgroups.tiles_bytes(config) + barriers * warpgroups.BARRIER_BYTES)
 
 

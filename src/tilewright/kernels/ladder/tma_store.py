@@ -12,7 +12,7 @@ from tilewright.kernels.ladder import pingpong
 
 
 def _shared_bytes(config: Config) -> int:
-    """Of a block: what rung 25 has, and for each consumer 64 columns of results."""
+    """Bytes of a block: those of rung 25, and for each consumer 64 columns of results."""
     results = warpgroups.ITEM_BYTES * config.BM * warpgroups.LINE
     return pingpong.shared_bytes(config) + pingpong.CONSUMERS * results
 

@@ -1,4 +1,4 @@
-"""Form: one of several kernels that are compiled from one source, each for factors of its own.
+"""KernelForm: one of several kernels that are compiled from one source, each for factors of its own.
 
 Sources: "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", Henry, Tang and
 Heinecke, 2019, for terms of bfloat16; "Recovering single precision accuracy from Tensor Cores while surpassing the FP32
@@ -22,7 +22,7 @@ of three, and 2**-17 of each is left."""
 
 
 def idea_of_terms(precision: str, where: str) -> str:
-    """What a kernel does whose products have the precision of terms."""
+    """The idea of a kernel whose products are made of terms of this precision."""
     dtype, terms, scaled = _SPLITS[precision]
     words = {2: "two", 3: "three", 6: "six"}
     products = words[terms * (terms + 1) // 2]
@@ -31,7 +31,7 @@ def idea_of_terms(precision: str, where: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
+class KernelForm:
     """The factors that a kernel multiplies, and how: from this and its parameters' defaults all else follows."""
 
     name: str

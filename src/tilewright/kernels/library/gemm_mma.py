@@ -30,7 +30,7 @@ _SHARED_BYTES = COMPUTE_CAPABILITIES[9, 0].shared_per_block
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form(forms.Form):
+class MmaForm(forms.KernelForm):
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split."""
 
     bk: int = 32
@@ -61,7 +61,7 @@ _SMALL_FP8 = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
 _OF_TERMS = partial(forms.idea_of_terms, where="tensor cores by mma.sync")
 
 FORMS = (
-    Form(
+    MmaForm(
         name="gemm_mma",
         idea="16-bit factors on tensor cores by mma.sync, in every order of A and B",
         factors=forms.FLOAT16S,
@@ -71,7 +71,7 @@ FORMS = (
             "few_rows": {**_FEW_ROWS, "BK": 64},
         },
     ),
-    Form(
+    MmaForm(
         name="gemm_mma_tf32",
         idea="float32 factors rounded to TF32, on tensor cores by mma.sync",
         precision="tf32",
@@ -82,7 +82,7 @@ FORMS = (
             "few_rows": {**_FEW_ROWS, "BK": 32},
         },
     ),
-    Form(
+    MmaForm(
         name="gemm_mma_fp8",
         idea="float8 factors on tensor cores by mma.sync, sums promoted to float32",
         factors=FLOAT8,
@@ -90,7 +90,7 @@ FORMS = (
         wn=32,
         presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
     ),
-    Form(
+    MmaForm(
         name="gemm_mma_fp8_fast",
         idea="float8 factors on tensor cores by mma.sync, sums of 13 bits",
         factors=FLOAT8,
@@ -98,7 +98,7 @@ FORMS = (
         bk=64,
         presets={"large": {"BN": 256}, "small": {**_SMALL_FP8, "BK": 128}},
     ),
-    Form(
+    MmaForm(
         name="gemm_mma_fp8_blocks",
         idea="float8 factors with a scale of each 128 of k and row, or 128 rows or columns, "
         "on tensor cores by mma.sync",
@@ -108,13 +108,13 @@ FORMS = (
         wn=32,
         presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
     ),
-    Form(name="gemm_mma_bf16x6", idea=_OF_TERMS("bf16x6"), precision="bf16x6", wn=32, stages=2, promote=16),
-    Form(name="gemm_mma_bf16x3", idea=_OF_TERMS("bf16x3"), precision="bf16x3", wn=32, promote=32),
-    Form(name="gemm_mma_fp16x3", idea=_OF_TERMS("fp16x3"), precision="fp16x3", wn=32, promote=16),
+    MmaForm(name="gemm_mma_bf16x6", idea=_OF_TERMS("bf16x6"), precision="bf16x6", wn=32, stages=2, promote=16),
+    MmaForm(name="gemm_mma_bf16x3", idea=_OF_TERMS("bf16x3"), precision="bf16x3", wn=32, promote=32),
+    MmaForm(name="gemm_mma_fp16x3", idea=_OF_TERMS("fp16x3"), precision="fp16x3", wn=32, promote=16),
 )
 
 
-def _shared_bytes(form: Form, config: Config) -> int:
+def _shared_bytes(form: MmaForm, config: Config) -> int:
     """Bytes of all stages, or of what splits factors and what multiplies in float32 in their place."""
     stages = config.STAGES * form.item_bytes * config.BK * (config.BM + config.BN)
     if form.split is None:
@@ -125,7 +125,7 @@ def _shared_bytes(form: Form, config: Config) -> int:
     return max(form.terms * stages, splitting.splitter_bytes(groups), wide, not_finite)
 
 
-def _sums(form: Form, config: Config) -> Sums:
+def _sums(form: MmaForm, config: Config) -> Sums:
     """One chain of instructions over all of k, unless sums begin anew; float8 has a kernel for each way of its sums."""
     if form.split:
         return Sums(promote=config.PROMOTE, apart=True)
@@ -146,7 +146,7 @@ _OF_MEMORY_ORDERS: Constraints = {
 }
 
 
-def _constraints(form: Form) -> Constraints:
+def _constraints(form: MmaForm) -> Constraints:
     item, terms, depths = form.item_bytes, form.terms, form.depths
     sums = _SUMS // 2 if form.promotes else _SUMS
     depths_in_words = " or ".join(filter(None, (", ".join(map(str, depths[:-1])), str(depths[-1]))))
@@ -171,7 +171,7 @@ def _constraints(form: Form) -> Constraints:
     }
 
 
-def _parameters(form: Form) -> tuple[Parameter, ...]:
+def _parameters(form: MmaForm) -> tuple[Parameter, ...]:
     promote = Parameter("PROMOTE", form.promote, (16, 32, 64), "k after which threads add up the largest products")
     return (
         Parameter("BM", 128, (16, 32, 64, 128), "rows of D that a block computes"),
@@ -185,7 +185,7 @@ def _parameters(form: Form) -> tuple[Parameter, ...]:
     )
 
 
-def _kernel(form: Form) -> Kernel:
+def _kernel(form: MmaForm) -> Kernel:
     promote = {} if form.split else {"PROMOTE": form.promote if form.promotes else 0}
     constants = {**form.constants, **promote}
     oldest = FLOAT8_CAPABILITY if form.float8 else EVERYTHING.least_capability

@@ -42,7 +42,7 @@ _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form(forms.Form):
+class WgmmaForm(forms.KernelForm):
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split."""
 
     bn: int = 256
@@ -94,21 +94,21 @@ class Form(forms.Form):
 _OF_TERMS = partial(forms.idea_of_terms, where="Hopper's tensor cores")
 
 FORMS = (
-    Form(
+    WgmmaForm(
         name="gemm_sm90",
         idea="16-bit factors on Hopper's tensor cores by warpgroups, in every order of A and B",
         factors=forms.FLOAT16S,
     ),
-    Form(name="gemm_bf16x6", idea=_OF_TERMS("bf16x6"), precision="bf16x6", bn=128, stages=2),
-    Form(name="gemm_bf16x3", idea=_OF_TERMS("bf16x3"), precision="bf16x3", bn=128, stages=3),
-    Form(name="gemm_fp16x3", idea=_OF_TERMS("fp16x3"), precision="fp16x3", bn=128, stages=3),
-    Form(
+    WgmmaForm(name="gemm_bf16x6", idea=_OF_TERMS("bf16x6"), precision="bf16x6", bn=128, stages=2),
+    WgmmaForm(name="gemm_bf16x3", idea=_OF_TERMS("bf16x3"), precision="bf16x3", bn=128, stages=3),
+    WgmmaForm(name="gemm_fp16x3", idea=_OF_TERMS("fp16x3"), precision="fp16x3", bn=128, stages=3),
+    WgmmaForm(
         name="gemm_tf32",
         idea="float32 factors rounded to TF32 on Hopper's tensor cores by warpgroups",
         precision="tf32",
         presets={"narrow": {"BN": 64, "STAGES": 6}},
     ),
-    Form(
+    WgmmaForm(
         name="gemm_tf32_nn",
         idea="row-major float32 factors rounded to TF32, of which threads hand the tensor cores B in registers",
         precision="tf32",
@@ -120,14 +120,14 @@ FORMS = (
             "fewest_rows": {"BN": 16, "STAGES": 12, "SPLITS": 2},
         },
     ),
-    Form(
+    WgmmaForm(
         name="gemm_tf32_tt",
         idea="column-major float32 factors rounded to TF32, of which threads hand the tensor cores A in registers",
         precision="tf32",
         across_k="A",
         presets={"narrow": {"BN": 64, "STAGES": 8}},
     ),
-    Form(
+    WgmmaForm(
         name="gemm_fp8",
         idea="float8 factors on Hopper's tensor cores by warpgroups, sums promoted to float32",
         factors=FLOAT8,
@@ -139,7 +139,7 @@ FORMS = (
             "split": {"BN": 64, "SPLITS": 4},
         },
     ),
-    Form(
+    WgmmaForm(
         name="gemm_fp8_nn",
         idea="row-major float8 factors, of which threads hand the tensor cores B in registers, "
         "sums promoted to float32",
@@ -153,13 +153,13 @@ FORMS = (
             "few_rows": {"BN": 16, "STAGES": 10},
         },
     ),
-    Form(
+    WgmmaForm(
         name="gemm_fp8_fast",
         idea="float8 factors on Hopper's tensor cores by warpgroups, sums of 13 bits",
         factors=FLOAT8,
         precision=FAST,
     ),
-    Form(
+    WgmmaForm(
         name="gemm_fp8_blocks",
         idea="float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on Hopper's tensor cores",
         factors=FLOAT8,
@@ -172,12 +172,12 @@ FORMS = (
 
 
 def _in_parts(lines: int, blocks: int) -> int:
-    """As many as these lines or more, that blocks load equal parts of, each of whole patterns: `StageTiles::LOADED`."""
+    """Lines that are loaded of this many, so that blocks load equal parts of whole patterns: `StageTiles::LOADED`."""
     part = blocks * _REPEATS
     return round_up(lines, part)
 
 
-def _boxes(form: Form, config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
+def _boxes(form: WgmmaForm, config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
     """Boxes of one load: lines along k of a tile; or of a block of it lines of rows of A, or of columns of B, one for
     each element of a line along k.
 
@@ -210,7 +210,7 @@ def together(config: Config) -> int:
     return 1 if config.PINGPONG else _consumers(config)
 
 
-def _tiles_bytes(form: Form, config: Config, layout: str) -> int:
+def _tiles_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
     """Bytes of the tiles of all stages."""
     item_bytes = form.item_bytes
     rows = config.BM if layout[0] == "N" else warpgroups.in_blocks(config.BM, item_bytes)
@@ -230,7 +230,7 @@ def _stores_evenly(config: Config) -> bool:
     return config.STORED == 0 or (rest == 0 and parts * lines % config.STORED == 0)
 
 
-def _shared_bytes(form: Form, config: Config, layout: str) -> int:
+def _shared_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
     """Bytes of a block: results that wait; its stages, or what splits factors and what multiplies in float32 in their
     place; for each stage two barriers; for each consumer one; those of the float32 way, and four numbers.
     """
@@ -244,7 +244,7 @@ def _shared_bytes(form: Form, config: Config, layout: str) -> int:
     return stored + stages + barriers * warpgroups.BARRIER_BYTES + 16
 
 
-def _schedule(form: Form, problem: Problem, config: Config, multiprocessors: int) -> Schedule:
+def _schedule(form: WgmmaForm, problem: Problem, config: Config, multiprocessors: int) -> Schedule:
     """A block a multiprocessor, whose registers hold no second, in whole clusters; or one for each part of k of a
     tile."""
     batch, m, n = problem.batch, problem.m, problem.n
@@ -257,7 +257,7 @@ def _schedule(form: Form, problem: Problem, config: Config, multiprocessors: int
     return Schedule(min(batch * down * across, clusters(multiprocessors, sharing)) * sharing)
 
 
-def registers(form: Form, config: Config) -> int:
+def registers(form: WgmmaForm, config: Config) -> int:
     """Registers of a thread for its sums, and for those that tensor cores begin anew, or for A, if held."""
     rows = config.BM // together(config)
     sums = rows * config.BN // warpgroups.THREADS
@@ -266,16 +266,16 @@ def registers(form: Form, config: Config) -> int:
     return sums + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if form.held else 0)
 
 
-def _made(form: Form, config: Config) -> int:
-    """How many steps' sums, begun anew, a thread holds: two where registers have room, so that it adds up one while
-    tensor cores make the other."""
+def _made(form: WgmmaForm, config: Config) -> int:
+    """Steps whose sums, begun anew, a thread holds at a time: two where registers have room, so that it adds up one
+    while tensor cores make the other."""
     begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
     alone = warpgroups.ROWS * together(config) == config.BM  # an instruction has all rows of a consumer
     promotes = form.promotes and form.float8 and not form.held
     return 2 if promotes and alone and 3 * begun <= SUMS[_consumers(config)] else 1
 
 
-def _sums(form: Form, config: Config) -> Sums:
+def _sums(form: WgmmaForm, config: Config) -> Sums:
     """One chain of instructions over all of k, for whatever tile, unless blocks share k: they are as many as there is
     room for. Whether terms hold the factors is decided for all of them together, and float8 has a kernel for each way
     of its sums, and of its scales: none has an order for all."""
@@ -319,14 +319,14 @@ _OF_SCALED_TERMS: Constraints = {
 }
 
 
-def sums_fit(form: Form, limits: str = str(SUMS[_CONSUMERS])) -> Constraints:
+def sums_fit(form: WgmmaForm, limits: str = str(SUMS[_CONSUMERS])) -> Constraints:
     """A thread's registers hold its sums; limits: how many they are, in words."""
     more = " and BN/2 together" if form.promotes else " and BM/4, of A, together" if form.held else ""
     sentence = f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums"
     return {sentence: lambda c: registers(form, c) <= SUMS.get(_consumers(c), 0)}
 
 
-def _constraints(form: Form) -> Constraints:
+def _constraints(form: WgmmaForm) -> Constraints:
     fits = sums_fit(form) if form.split else sums_fit(form, f"{SUMS[_CONSUMERS]} (with CONSUMERS=3 {SUMS[3]})")
     return {
         **TILES,
@@ -349,7 +349,7 @@ def _constraints(form: Form) -> Constraints:
     }
 
 
-def _parameters(form: Form) -> tuple[Parameter, ...]:
+def _parameters(form: WgmmaForm) -> tuple[Parameter, ...]:
     consumers = Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply")
     stored = Parameter("STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0)
     return (
@@ -366,14 +366,14 @@ def _parameters(form: Form) -> tuple[Parameter, ...]:
     )
 
 
-def _constants(form: Form) -> dict[str, int]:
+def _constants(form: WgmmaForm) -> dict[str, int]:
     """Macros of a form, whatever the config."""
     stored, consumers = {} if form.stores else {"STORED": 0}, {"CONSUMERS": _CONSUMERS} if form.split else {}
     ways = {"HOLDS_A": int(form.held), "EXCHANGED": int(form.exchanged), "PROMOTE": form.line if form.promotes else 0}
     return {**form.constants, **ways, **stored, **consumers}
 
 
-def _cost(form: Form) -> Warpgroups:
+def _cost(form: WgmmaForm) -> Warpgroups:
     below, next_to = ("CLUSTER_N", "CLUSTER") if form.exchanged else ("CLUSTER", "CLUSTER_N")
     return replace(
         warpgroups.PERSISTENT,
@@ -388,7 +388,7 @@ def _cost(form: Form) -> Warpgroups:
     )
 
 
-def _kernel(form: Form) -> Kernel:
+def _kernel(form: WgmmaForm) -> Kernel:
     constants, line = _constants(form), form.line
     return Kernel(
         name=form.name,

@@ -1,4 +1,4 @@
-"""What kernels that share tiles (stream-K, `schedule.cuh`) have in common: the parameter, blocks, workspace.
+"""Shared by kernels whose blocks share tiles (stream-K, `schedule.cuh`): the parameter, blocks, workspace.
 
 Source: "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU", Osama et
 al., 2023.
@@ -14,7 +14,7 @@ from tilewright.kernels.kernel import Division, Parameter, Schedule
 
 
 def parameter(default: int, values: tuple[int, ...]) -> Parameter:
-    """How many blocks of a multiprocessor share the tiles left over from the last full wave."""
+    """The number of blocks of a multiprocessor that share the tiles left over from the last full wave."""
     meaning = "blocks of a multiprocessor that share the tiles of the last wave; 0: each tile has a block of its own"
     return Parameter("WORKERS", default, values, meaning, least=0)
 
@@ -35,8 +35,8 @@ def _divided(tiles: int, steps: int, most: int) -> Division:
 
 
 def sharing(left: int, steps: int, most: int) -> int:
-    """How many of `most` workers share tiles of that many steps each: the same number for each tile, so that none has
-    parts of two, where that makes the longest range no longer."""
+    """Number of workers, of `most`, that share tiles of that many steps each: the same number for each tile, so that
+    none has parts of two, where that makes the longest range no longer."""
     workers = min(most, left * steps)
     of_tile = workers // left
     longest = ceil_div(left * steps, workers)

@@ -20,7 +20,7 @@ _NAMES = "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS"
 _REGISTERS = 65536
 _REGISTERS_PER_THREAD = 255
 _OTHER_REGISTERS = 16
-"""Of a thread, besides sums and fragments: addresses and counters, as an estimate."""
+"""Registers of a thread besides sums and fragments: addresses and counters, as an estimate."""
 
 
 def _threads_wide(config: Config) -> int:
@@ -66,7 +66,7 @@ def _sums(config: Config) -> int:
 
 
 def _registers(config: Config) -> int:
-    """Of a thread, at least: its sums, and of each factor the elements that are on their way together."""
+    """Registers of a thread, at least: its sums, and of each factor the elements that are on their way together."""
     few, wide = (config.TN, config.TM) if config.THREADS_M > 1 else (config.TM, config.TN)
     together = few if _threads_wide(config) == 1 and not config.AHEAD else min(few, 2)
     return few * wide + config.DEPTH * (together + (1 + config.AHEAD) * wide) + _OTHER_REGISTERS

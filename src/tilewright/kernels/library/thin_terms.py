@@ -17,7 +17,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Thin
 from tilewright.kernels.kernel import Constraints, Kernel, Parameter, Schedule, Sums
 from tilewright.kernels.library import splitting
-from tilewright.kernels.library.forms import Form
+from tilewright.kernels.library.forms import KernelForm
 from tilewright.kernels.split import RANGE_WORDS
 from tilewright.kernels.tensor_box import TensorBox
 
@@ -54,7 +54,7 @@ def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[None, T
     return None, TensorBox(config.BN if layout[1] == "T" else _K, _K, warpgroups.LINE_BYTES)
 
 
-def _shared_bytes(form: Form, config: Config) -> int:
+def _shared_bytes(form: KernelForm, config: Config) -> int:
     """Bytes of a block: its stages, or sums, or what multiplies in float32 in their place; barriers, scales, what is
     seen."""
     stages = config.STAGES * config.BK * (4 * config.BN + form.terms * form.item_bytes * config.BM)
@@ -112,12 +112,12 @@ _PRESETS = {
 }
 
 FORMS = (
-    Form(
+    KernelForm(
         name="thin_bf16x6",
         idea="few rows of float32: the large factor is read once and split in registers, six products on tensor cores",
         precision="bf16x6",
     ),
-    Form(
+    KernelForm(
         name="thin_fp16x3",
         idea="few rows of float32: the large factor is read once, scaled and split in registers, "
         "three products on tensor cores",
@@ -126,7 +126,7 @@ FORMS = (
 )
 
 
-def _kernel(form: Form) -> Kernel:
+def _kernel(form: KernelForm) -> Kernel:
     constants = {"TERMS": form.terms, "SCALED": form.constants["SCALED"], "BAND": _BAND}
     fits = "STAGES tiles of A and of B must fit into a multiprocessor's shared memory MIN_BLOCKS times"
     return Kernel(

@@ -32,14 +32,14 @@ _LOOP = 32  # k in the code of the inner loop, at most, so that it stays in the 
 
 
 def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
-    """What one load moves of A and of B, whose orders the layout says, as in 'NT'."""
+    """Boxes of one load of A and of B, whose orders the layout says, as in 'NT'."""
     a = TensorBox(config.BM, config.BK) if layout[0] == "N" else TensorBox(config.BK, config.BM)
     b = TensorBox(config.BK, config.BN) if layout[1] == "N" else TensorBox(config.BN, config.BK)
     return a, b
 
 
 def constraints(threads: Callable[[Config], int], shared_bytes: Callable[[Config], int]) -> Constraints:
-    """Those of the source; threads and shared_bytes are a block's."""
+    """Constraints of the source; threads and shared_bytes are a block's."""
     return {
         **tiling.WARPS_OF_4_BY_8,
         **tiling.FRAGMENTS_OF_FOURS,

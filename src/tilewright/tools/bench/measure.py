@@ -61,7 +61,7 @@ class BaselineLibrary(Protocol):
     ) -> Mapping[str, Work]:
         """Ways to compute the product, by name; the fastest is the baseline. Empty where the library has none.
 
-        Their factors are rounded to this precision (see `Kernel.precision`), and the names are others for each.
+        Their factors are rounded to this precision (see `Support.precision`), and the names are others for each.
         """
 
     def result(self, work: Work, sets: Sequence[OperandSet]) -> NDArray[Any] | None:
