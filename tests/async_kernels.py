@@ -9,7 +9,7 @@ from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.base import run
 
 DUMP = """
-#include "tensor_map.cuh"
+#include "ptx/tensor_map.cuh"
 extern "C" __global__ void dump(const __grid_constant__ TensorMap A, const float* start, float* C) {
     __shared__ __align__(1024) float tile[BYTES / 4];
     __shared__ Barrier barrier;
@@ -56,7 +56,7 @@ def dump(engine, kernel, matrix, start, box):
 
 
 STORE = """
-#include "tensor_map.cuh"
+#include "ptx/tensor_map.cuh"
 extern "C" __global__ void store(const float* start, const __grid_constant__ TensorMap D) {
     __shared__ __align__(1024) float tile[BYTES / 4];
     for (int i = threadIdx.x; i < BYTES / 4; i += blockDim.x) tile[i] = i + 1;
@@ -96,7 +96,7 @@ def store(engine, folder, shape, start, box):
 
 
 def stored_as_a_gpu_does(shape, start, box):
-    """What D is then: the elements of the box that are inside of it have arrived from where the box has them."""
+    """Array D after the store: the elements of the box that lie inside of D have arrived."""
     rows, cols, _ = box
     numbers = np.arange(rows * cols, dtype=np.float32).reshape(rows, cols)
     places = box_as_it_lies(numbers, 0, 0, *box).astype(int)
@@ -110,7 +110,7 @@ def stored_as_a_gpu_does(shape, start, box):
 
 
 def box_as_it_lies(matrix, row, col, rows, cols, swizzle):
-    """What a GPU has in shared memory: the box, zeros outside, 16-byte pieces exchanged in lines of 128 bytes."""
+    """Shared memory of a GPU after the copy: the box, zeros outside, 16-byte pieces exchanged in lines of 128 bytes."""
     box = np.zeros((rows, cols), np.float32)
     for r in range(rows):
         for c in range(cols):
@@ -144,7 +144,7 @@ LOAD_STARTS = [*STARTS, (-2, -8), (-300, 44)]
 
 # Each block sums its part of k for a tile of 16 x 16; the last of a tile adds the parts in their order.
 SPLIT_K = """
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 extern "C" __global__ void __launch_bounds__(256)
     split_k(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,
             int ldc, float* workspace, unsigned* tickets) {
@@ -194,7 +194,7 @@ def _split_k_schedule(problem, config, multiprocessors):
 
 
 MATRICES = """
-#include "load_matrix.cuh"
+#include "ptx/load_matrix.cuh"
 extern "C" __global__ void matrices(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
                                     float beta, float* C, int ldc) {
     __shared__ __align__(16) float shared[64 * 4];
@@ -209,7 +209,7 @@ extern "C" __global__ void matrices(int M, int N, int K, float alpha, const floa
 
 
 def load_matrices(engine, folder):
-    """What two warps get of 64 rows of four floats, 0, 1, 2 and so on: of rows 0 to 31, and of 63 down to 32."""
+    """Fragments that two warps get of 64 rows of four floats, 0, 1, 2 and so on: rows 0 to 31, and 63 down to 32."""
     path = folder / "matrices.cu"
     path.write_text(MATRICES)
     kernel = Kernel(
@@ -238,8 +238,8 @@ def matrices_as_the_manual_has_them():
 
 # A and B lie in shared memory as they do here, 64 lines of 64 elements each: of A rows, or with COLUMNS_A its columns.
 PRODUCT = """
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
+#include <ptx/tensor_map.cuh>
+#include <ptx/wgmma.cuh>
 #if BFLOAT16
 using Element = __nv_bfloat16;
 #else
@@ -273,7 +273,7 @@ extern "C" __global__ void product(int M, int N, int K, float alpha, const Eleme
 
 
 def warpgroup_product(engine, folder, a, b, across_a, across_b):
-    """What a warpgroup makes of two 64 x 64 arrays of 16-bit elements: A and B's transpose, across k A's and B."""
+    """A warpgroup's product of two 64 x 64 arrays of 16-bit elements: A and B's transpose, across k A's and B."""
     path = folder / "product.cu"
     path.write_text(PRODUCT)
     kernel = Kernel(

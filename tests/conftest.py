@@ -1,4 +1,4 @@
-"""What tests of several modules share."""
+"""Fixtures and settings that tests of several modules share."""
 
 import contextlib
 import gc

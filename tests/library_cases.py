@@ -1,4 +1,4 @@
-"""What the tests of the library's kernels share: problems drawn from what a kernel takes, run and judged by float64."""
+"""Cases of the tests of the library's kernels: drawn from the problems that a kernel supports, judged by float64."""
 
 import math
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ _SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
 _APPROXIMATED = 6.2e-5
 """By how much of itself gelu errs in results of 16 bits, below -2 by more: test_device_activations.py."""
 _UNTOUCHED = 7
-"""What lies between the rows of D."""
+"""Value of the elements between the rows of D."""
 _DRAWN = "one that is drawn"
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _ACTIVATION = {
@@ -57,7 +57,7 @@ class Case:
 
 
 class Kind(NamedTuple):
-    """What of a problem a kernel is compiled for, but for edges."""
+    """Properties of a problem that a kernel is compiled for, but for edges."""
 
     layout: str
     arithmetic: Arithmetic
@@ -182,7 +182,7 @@ def multiply(engine, kernel, config, case, operands, kept=None):
 
 
 def reference(case, operands, left=0.0):
-    """What D has to be, in float64; and by how much each element may differ from it. left: as in `check`."""
+    """Values that D has to have, in float64; and the largest difference of each element. left: as in `check`."""
     problem, (alpha, beta) = case.problem, case.scalars
     a, b, c, bias = (x.astype(np.float64) for x in (operands.a, operands.b, operands.c, operands.bias))
     if alpha == 0:
@@ -221,9 +221,8 @@ def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands
 
 
 def check_specials(engine, kernel, config, case, seed, left=0.0, change=lambda operands: None):
-    """The same where A and B have NaN and infinities, in corners, next to edges and anywhere: D has those of NumPy's
-    float32 product, and is right everywhere else.
-    """
+    """Raise AssertionError unless a kernel computes a case where A and B have NaN and infinities, in corners, next to
+    edges and anywhere: D has those of NumPy's float32 product, and is right everywhere else."""
     operands, random = Operands.draw(case, seed), np.random.default_rng(seed)
     change(operands)
     for values, layout in ((operands.a, case.problem.a), (operands.b, case.problem.b)):
@@ -243,7 +242,7 @@ def check_specials(engine, kernel, config, case, seed, left=0.0, change=lambda o
 
 
 def findings(kernel, config, case, **named):
-    """What the checker finds in the launches of a case, in the order of the threads' numbers and backwards. named: as
+    """Findings of the checker in the launches of a case, in the order of the threads' numbers and backwards. named: as
     in `check`."""
     checkers = []
     for schedule in (0, 1):

@@ -1,4 +1,4 @@
-"""What stands in for GPUs, and for array libraries that a test machine need not have.
+"""Stand-ins for GPUs, and for array libraries that a test machine need not have.
 
 The arrays here all lie in the host's memory, also those that say they lie on a GPU.
 """
@@ -43,7 +43,7 @@ class NumPyEngine:
         self.streams: list[Any] = []
         self.started: list[Pointers] = []
         self.needs: Callable[[Kernel], Needs] = lambda kernel: Needs()
-        """Of plans of a kernel."""
+        """Memory that plans of a kernel need."""
         self.kept: list[tuple[Kept, Any]] = []
         self.uploads = self.loads = self.loaded_bytes = self.synchronized = 0
         self.allocated_bytes = 0
@@ -188,7 +188,7 @@ def _as_bfloat16(capsule: Any) -> Any:
 
 
 class StandardArray(Exporter):
-    """The same, of a library that follows the array API standard."""
+    """An array of a library that follows the array API standard."""
 
     dtype = "float32"
 
@@ -365,7 +365,7 @@ class Tracer:
 
 
 class DynamicJaxprTracer(Tracer):
-    """What stands for an array inside jax.jit."""
+    """Stand-in for an array inside jax.jit."""
 
 
 Tracer.__module__ = DynamicJaxprTracer.__module__ = "jax._src.core"

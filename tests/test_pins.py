@@ -1,4 +1,4 @@
-"""What a change of structure keeps to the letter: which kernel and config is picked, and what a plan says of itself.
+"""Behaviour that a change of structure keeps to the letter: the picked kernel and config, and a plan's description.
 
 `python tests/test_pins.py` writes `pins.txt` anew, whose diff is then what a change does to its users.
 """
@@ -32,7 +32,7 @@ GPUS = (("NVIDIA H200", (9, 0)), ("NVIDIA H100 80GB HBM3", (9, 0)), ("NVIDIA A10
 
 
 def picks():
-    """Of every tabled problem on its GPU, and of drawn ones on GPUs of each kind, a line."""
+    """Picks for every tabled problem on its GPU, and for drawn ones on GPUs of each kind, a line each."""
     for table in shipped():
         for problem in dict.fromkeys(posed(one.m, one.n, one.k, one.case, one.batch) for one in table.entries):
             yield _pick(problem, table.gpu, table.capability)
@@ -58,7 +58,7 @@ def _pick(problem, gpu, capability):
 
 
 def descriptions():
-    """What plans of forty calls say."""
+    """Descriptions of plans of forty calls."""
     sizes = ((64, 64, 64), (1, 4096, 4096), (4096, 4096, 4096), (1000, 3, 50), (300, 200, 0))
     kinds = (("float32", None), ("float32", "fp16x3"), ("float16", None), ("float32", "ieee"))
     for (m, n, k), (dtype, precision), capability in itertools.product(sizes, kinds, ((9, 0), (8, 0))):

@@ -22,10 +22,10 @@ STEP, SMALLEST, LARGEST = 8, 256, 4096
 """Sizes are multiples of STEP, so that all rows are aligned."""
 
 SHAPES = 100
-"""That are timed."""
+"""Shapes that are timed."""
 
 LOADING = 300
-"""That come first."""
+"""Calls before the timed ones, which load the code that all calls need."""
 
 _SPARE_BYTES = 2**30
 """Memory that PyTorch has to spare: more than operands, result and copies of a product take."""

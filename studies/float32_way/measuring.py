@@ -26,7 +26,7 @@ SAMPLES = 7
 IEEE, TERMS = "ieee", "terms"
 
 Change = Callable[[NDArray[np.float32], NDArray[np.float32]], None]
-"""Of a and b, in place."""
+"""Function that changes a and b, in place."""
 
 
 def _one_infinity(a: NDArray[np.float32], b: NDArray[np.float32]) -> None:
@@ -45,13 +45,13 @@ def _probabilities(a: NDArray[np.float32], b: NDArray[np.float32]) -> None:
 
 
 def _overflow(a: NDArray[np.float32], b: NDArray[np.float32]) -> None:
-    """What is found with the first element, and holds for all."""
+    """Scale both factors: the first element shows that the products overflow."""
     a *= np.float32(2.0**60)
     b *= np.float32(2.0**55)
 
 
 def _one_overflows(a: NDArray[np.float32], b: NDArray[np.float32]) -> None:
-    """What is found when all has been split."""
+    """Make the last element of b the largest float32, which is found when all has been split."""
     b[-1, -1] = np.finfo(np.float32).max
 
 
@@ -62,9 +62,10 @@ CASES: dict[str, Change] = {
     "products near overflow": _overflow,
     "the largest float32 in b": _one_overflows,
 }
-"""What is done to normal factors, in place, so that terms do not hold all. The last two are computed in float32."""
+"""Changes to normal factors, in place, after which bfloat16 parts do not represent all elements. The last two are
+computed in float32."""
 _ROWS = 64
-"""Of D, whose error is looked at: the first."""
+"""First rows of D, whose error is looked at."""
 
 
 def measure(

@@ -1,4 +1,4 @@
-"""What is compared with frameworks."""
+"""Results that are compared with frameworks."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -60,5 +60,5 @@ def check_difference(what: str, difference: float, allowed: float) -> None:
 
 
 def check_same(what: str, ours: Any, expected: Any, allowed: float) -> None:
-    """The same of two arrays of float64, of any library."""
+    """Check that two arrays of float64, of any library, are close enough."""
     check_difference(what, float(((ours - expected) ** 2).sum() / (expected**2).sum()) ** 0.5, allowed)

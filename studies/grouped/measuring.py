@@ -27,7 +27,7 @@ REPLAY_US = 4000.0
 ROWS = (512, 8192, 32768)
 SPREADS = ("even", "skewed")
 ORDERS = ("NN", "NT")
-"""Of a and of each matrix of b: NT has the weights as a linear layer keeps them."""
+"""Orders of a and of each matrix of b: NT has the weights as a linear layer keeps them."""
 
 
 class Layer(NamedTuple):

@@ -14,7 +14,7 @@ from tilewright.tools.bench.records import Record
 from tilewright.tools.report.ratios import ratio
 
 PRECISIONS = ("float32", "fp16x3", "bf16x3")
-"""Those of the committed runs, in their order."""
+"""Precisions of the committed runs, in their order."""
 
 RESULTS = (
     "256x256x256",
@@ -37,7 +37,7 @@ Measured = Mapping[str, Mapping[str, Record]]
 
 
 class Found(NamedTuple):
-    """What was measured on a GPU."""
+    """Measurements on one GPU."""
 
     records: Measured
     gpu: Gpu
@@ -92,7 +92,7 @@ def claim(found: Found) -> str:
 
 
 def reading(found: Found, shape: str = "128x4096x14336") -> str:
-    """What share of a product with few rows reading b takes, as a sentence.
+    """Share of a product with few rows that reading b takes, as a sentence.
 
     Args:
         found: what was measured.

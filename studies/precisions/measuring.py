@@ -19,14 +19,14 @@ from studies.precisions.ways import Round, Way, of_tilewright, of_torch
 from studies.record import Measurement
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench.end_to_end import Stopwatch
-from tilewright.tools.bench.suites import Shape
+from tilewright.tools.bench.suites import SuiteProblem
 
 PARTS = ("speeds", "hostile")
 _OTHERS = {"jax": "of_jax", "triton": "of_triton"}
 """Libraries whose ways are compared where they are installed, and the modules that have them."""
 
 
-_SHAPES = (*(Shape(size, size, size) for size in (1024, 2048, 4096, 8192)), Shape(4096, 14336, 4096))
+_SHAPES = (*(SuiteProblem(size, size, size) for size in (1024, 2048, 4096, 8192)), SuiteProblem(4096, 14336, 4096))
 
 
 UNTIMED = 5
@@ -38,11 +38,11 @@ class Scale(NamedTuple):
     """How large everything is."""
 
     device: str = "cuda"
-    shapes: tuple[Shape, ...] = _SHAPES
+    shapes: tuple[SuiteProblem, ...] = _SHAPES
     side: int = 1024
-    """Rows and columns of results of hostile inputs, ..."""
+    """Rows and columns of results of adversarial inputs."""
     depths: tuple[int, ...] = (64, 200, 1024, 4096)
-    """... and their k."""
+    """Sizes along k of adversarial inputs."""
 
 
 H200 = Scale()
@@ -59,7 +59,7 @@ def all_ways() -> list[Way]:
     return ways
 
 
-def choices(scale: Scale, ways: Sequence[Way], shape: Shape) -> list[Measurement]:
+def choices(scale: Scale, ways: Sequence[Way], shape: SuiteProblem) -> list[Measurement]:
     """Every way on one problem; those that their library refuses there are left out.
 
     Operands rotate through sets that fill the GPU's cache twice.
@@ -94,7 +94,7 @@ def choices(scale: Scale, ways: Sequence[Way], shape: Shape) -> list[Measurement
     ]
 
 
-def _pairs(scale: Scale, shape: Shape) -> list[tuple[Any, Any]]:
+def _pairs(scale: Scale, shape: SuiteProblem) -> list[tuple[Any, Any]]:
     m, n, k = shape.m, shape.n, shape.k
     cache = torch.cuda.get_device_properties(0).L2_cache_size if scale.device == "cuda" else 0
     size = 4 * (m * k + k * n + m * n)

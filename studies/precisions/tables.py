@@ -1,4 +1,4 @@
-"""What a float32 product may be computed in: the chart of speed over error, and the tables, from the records."""
+"""The chart of speed over error, and the tables, of everything that a float32 product may be computed in."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -45,7 +45,7 @@ def profile_of(one: Measurement) -> Profile:
 
 
 def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled]) -> Profile:
-    """What was counted of cuBLAS's kernels, together."""
+    """Profile of cuBLAS's kernels, together."""
 
     def time(one: ncu.Profiled) -> float:
         return one.counters.get("gpu__time_duration.sum", 0.0)
@@ -79,7 +79,7 @@ def of_ladder(capability: tuple[int, int], shape: str = "") -> Iterator[Profile]
 
 
 def of_library(capability: tuple[int, int], device: str) -> Iterator[Profile]:
-    """The same of what `matmul` picks for the products of `LIBRARY`, and of cuBLAS on each.
+    """Profiles of the kernels that `matmul` picks for the products of `LIBRARY`, and of cuBLAS on each.
 
     Args:
         capability, device: of the GPU, and its name.

@@ -4,17 +4,17 @@
 //   OF_A 0   A is in shared memory
 //        1   A is in registers, loaded once
 //        2   A is in registers, loaded from lines across k before each stage's products, as held_factor.cuh does
-#include <dynamic_shared.cuh>
-#include <float8.cuh>
-#include <half.cuh>
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/float8.cuh"
+#include "ptx/half.cuh"
 
 // What the headers of gemm_sm90 take as macros.
 [[maybe_unused]] constexpr bool HOLDS_A = OF_A > 0, EXCHANGED = false, TRANSPOSED_A = false, TRANSPOSED_B = true;
 [[maybe_unused]] constexpr int PROMOTE = 0, MADE = 1, TERMS = 1, SCALED = 0, FACTOR_SCALES = 0, EDGES = 0;
 using FACTOR_B = FACTOR;
 
-#include "held_factor.cuh"
-#include "stage_tiles.cuh"
+#include "pipeline/held_factor.cuh"
+#include "pipeline/stage_tiles.cuh"
 
 constexpr int THREADS = 256, SIXTY_FOURS = OWN_ROWS / 64;
 using Stage = StageTiles<2 * OWN_ROWS, BN, 1, 1>;

@@ -1,4 +1,4 @@
-"""What a GPU sustains.
+"""Sustained speeds of a GPU.
 
 Each product runs in a row for seconds, by ours and by cuBLAS in turns, and so do the tensor cores' instructions by
 themselves (bare_products.py); clocks and power are read while they run. Samples of a benchmark are too short for the
@@ -53,10 +53,10 @@ _CALIBRATION = 10
 
 
 class State(NamedTuple):
-    """Of a GPU while a work runs in a row."""
+    """State of a GPU while a work runs in a row."""
 
     us: float
-    """Of a launch."""
+    """Microseconds of a launch."""
     sm_clock_mhz: float | None
     power_w: float | None
 
@@ -84,7 +84,7 @@ def sustain(engine: Engine, work: Work, seconds: float = SECONDS) -> State:
 
 
 def _mean(who: str, what: str, flops: int, states: Sequence[State]) -> Measurement:
-    """Of several times that a work ran."""
+    """Mean of the states in which a work ran several times."""
     us, clock, power = (
         statistics.fmean(known) if (known := [one for one in values if one is not None]) else None
         for values in zip(*states, strict=True)

@@ -92,7 +92,7 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
 
 
 def _posed(record: Record) -> tuple[str, str, str]:
-    """What was computed, and by which kernel."""
+    """Shape, case and kernel of a record."""
     return record.shape, record.case, record.picked or record.kernel
 
 

@@ -46,7 +46,7 @@ class Regret(NamedTuple):
     """Kernel and config."""
     factor: float
     times_us: Mapping[str, float]
-    """Of all that was measured, by kernel and config: what a better choice can be tried on."""
+    """Times of all that was measured, by kernel and config, to try other choices on."""
     ratio: float | None = None
     """The baseline's time over the pick's. None where there was no baseline."""
 
@@ -146,7 +146,7 @@ class Configs(dict[str, int]):
 
 
 def load(path: Path) -> tuple[dict[str, Any], list[Regret]]:
-    """What a run wrote: its environment, and what it found.
+    """Environment of a run, and the regrets that it found.
 
     Raises:
         RecordsError: the file cannot be read, or holds something else.

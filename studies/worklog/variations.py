@@ -1,4 +1,4 @@
-"""What the sources' configs do on a GPU: tables of what `varying.py` measured."""
+"""Tables of the sources' configs on a GPU, from the measurements of `varying.py`."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ def sweep(varied: Run) -> str:
 
 
 def sweep_figure(varied: Run) -> str:
-    """The same as curves, speed over the results of a thread, as SVG."""
+    """Curves of speed over the results of a thread, as SVG."""
     panels = []
     for shape in SWEPT_SHAPES:
         found: dict[str, list[tuple[int, float]]] = {}
@@ -69,7 +69,7 @@ def fastcuda(varied: Run) -> Mapping[str, Record]:
 
 
 def split(varied: Run) -> str:
-    """What dividing k gained: the best of each way, all in one run a problem."""
+    """Gain by dividing k: the best of each way, all in one run a problem."""
     rows = []
     for shape in SPLIT_SHAPES:
         of_shape = [record for record in varied.records if (record.kernel, record.shape) == ("split_k", shape)]
@@ -82,7 +82,7 @@ def split(varied: Run) -> str:
 
 
 def orders(varied: Run, tuned: Run) -> str:
-    """What the order of tiles gained (thread-block swizzling), rows of tiles over bands of rows."""
+    """Gain by the order of tiles (thread-block swizzling), rows of tiles over bands of rows."""
     rows = []
     for name, of, shape, parameter in (
         ("tma_packed", tuned, _RASTER_SHAPE, "RASTER"),

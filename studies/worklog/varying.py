@@ -39,7 +39,7 @@ _BANDS = {"BM": 128, "BN": 256, "STAGES": 4}
 
 
 class Task(NamedTuple):
-    """What takes turns."""
+    """A problem, and the kernels that take turns on it."""
 
     problem: Problem
     choices: Sequence[Choice]

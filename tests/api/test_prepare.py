@@ -12,7 +12,7 @@ from test_arrays import Remembers
 import tilewright
 from stand_ins import CuPyArray, NumPyEngine, Tensor, cupy_module, torch_module
 from tilewright import ArrayError, DtypeError
-from tilewright.api.call import Request
+from tilewright.api.request import Request
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.select.selector import select
 

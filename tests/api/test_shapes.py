@@ -68,7 +68,7 @@ def places(origin, layout, rows, cols, batch):
 
 
 def read(memory, origin, layout, rows, cols, batch):
-    """What a Problem finds in memory; nothing of it may lie outside."""
+    """Elements that a Problem addresses in memory; none of them may lie outside."""
     at = places(origin, layout, rows, cols, batch)
     assert not at.size or (at.min() >= 0 and at.max() < memory.size)
     return memory[at]

@@ -201,7 +201,7 @@ def test_every_listed_product_is_found_by_its_whole_name(gpu, way):
 
 
 def test_a_part_of_a_name_means_the_only_one_that_has_it():
-    """Of every part of every name: all names that have it are candidates, unless it is one name as a whole."""
+    """Every part of every name: all names that have it are candidates, unless it is one name as a whole."""
     plain = {gpu.name: gpu.name.replace(" ", "").lower() for gpu in GPUS}
     parts = {
         name[begin:end] for name in plain.values() for begin in range(len(name)) for end in range(begin + 1, len(name))

@@ -1,13 +1,13 @@
 """The checker: planted faults are found and named, and the ladder has none."""
 
 import re
-import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from faulty import PLANTED, STORING, TENSOR_MAPS, faulty, marks
+from left_out import copied
 from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.emulator.check import check, telling_shapes
 from tilewright.emulator.compiler import CHECKED, compile_kernel
@@ -19,7 +19,7 @@ from tilewright.tools.bench.verify import Operands, limit
 
 
 def run(kernel, problem, overrides=None, scalars=Scalars()):
-    """What comes of a check, and the operands."""
+    """Result of a check, and the operands."""
     problem = kernel.support.scaled(problem)
     of = Operands.draw(problem, scalars)
     scales = of.scale_a, of.scale_b
@@ -33,9 +33,9 @@ def planted(kernel, folder, changes, file=None):
     for text, instead in changes.items():
         assert source.count(text) == 1
         source = source.replace(text, instead)
-    shutil.copy(kernel.source, folder)
-    (folder / file.name).write_text(source)
-    return replace(kernel, source=folder / kernel.source.name)
+    changed = copied(kernel, folder)
+    (folder / (file.name if file == kernel.source else file.relative_to(INCLUDE))).write_text(source)
+    return changed
 
 
 def file_of(kernel, name):
@@ -50,7 +50,7 @@ def assert_named(checked, kind, words):
 
 
 def findings_of(name, shape=(24, 39, 35)):
-    """What is found in a planted kernel."""
+    """Findings in a planted kernel."""
     return run(faulty(name), Problem(*shape))[0].findings
 
 
@@ -380,7 +380,7 @@ def test_planted_faults_of_named_barriers_are_named(case, tmp_path):
 def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
     kernel = faulty("right_cluster")
     source = kernel.source.read_text().replace("    float sum = 0;", "    sync_named<256>(1);\n    float sum = 0;")
-    (tmp_path / kernel.source.name).write_text(f"#include <named_barrier.cuh>\n{source}")
+    (tmp_path / kernel.source.name).write_text(f"#include <ptx/named_barrier.cuh>\n{source}")
     checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(*CLUSTER))
     assert checked.findings == []
 
@@ -486,11 +486,9 @@ SM90 = {
     ids=("rows past the last", "steps past the last", "a wrong step along k"),
 )
 def test_scales_of_blocks_are_read_within_their_arrays(changes, words, tmp_path):
-    """Of 131 rows, 77 columns and 6 steps along k: scales of rows lie 7 apart, those of steps of B 2."""
+    """Scales of 131 rows, 77 columns and 6 steps along k: those of rows lie 7 apart, those of steps of B 2."""
     kernel = find("gemm_fp8_blocks")
-    include = kernel.source.parents[1] / "include"
-    shutil.copytree(include, tmp_path, dirs_exist_ok=True)  # so that headers next to it find the changed one too
-    header = include / "factor_scales.cuh"
+    header = INCLUDE / "pipeline/factor_scales.cuh"
     problem = Problem(131, 77, 700, kernel.support.arithmetic())
     checked, _ = run(planted(kernel, tmp_path, changes, header), problem, {**SM90["one consumer"], "BN": 64})
     assert_named(checked, "out of bounds", words)
@@ -553,14 +551,14 @@ def test_an_early_refill_is_named(tmp_path):
 HAZARDS = {
     "a wait for the wrong phase of full": (
         "ping-pong",
-        "stage_barriers.cuh",
+        "pipeline/stage_barriers.cuh",
         {"full[turn.stage], turn.parity);": "full[turn.stage], turn.parity ^ 1);"},
         "unfinished copy",
-        r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+        r"reads byte \d+ of .* at gemm_sm90.cu:\d+; thread \(256, 0, 0\) .* started a copy to it",
     ),
     "a wait for the wrong phase of empty": (
         "ping-pong",
-        "stage_barriers.cuh",
+        "pipeline/stage_barriers.cuh",
         {"turn.parity ^ 1);  // returns": "turn.parity);  // returns"},
         "barrier",
         r"32 threads wait at barrier_wait \(stage_barriers.cuh:\d+\), where 4 of 4 arrivals and 0 bytes of its phase 0",
@@ -568,7 +566,7 @@ HAZARDS = {
     "a stage that is released before its products": (
         "ping-pong",
         "gemm_sm90.cu",
-        {" multiply_stage(": " shared->barriers.release(turn.stage, grid, lane);\n multiply_stage("},
+        {"fence_sums(sums);": "shared->barriers.release(turn.stage, grid, lane);\nfence_sums(sums);"},
         "race",
         r"thread \(256, 0, 0\) .* starts a copy to byte \d+ of .*; the tensor cores of block .* read it",
     ),
@@ -577,7 +575,7 @@ HAZARDS = {
         "gemm_sm90.cu",
         {"(turn, bytes, ": "(turn, bytes / 2, "},
         "unfinished copy",
-        r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+        r"reads byte \d+ of .* at gemm_sm90.cu:\d+; thread \(256, 0, 0\) .* started a copy to it",
     ),
     "more bytes than are loaded": (
         "ping-pong",
@@ -588,14 +586,14 @@ HAZARDS = {
     ),
     "a stage that is empty for the own block alone": (
         "clusters",
-        "stage_barriers.cuh",
+        "pipeline/stage_barriers.cuh",
         {"WARPS * Grid::MATES": "WARPS"},
         "unfinished copy",
         r"starts a copy to byte \d+ of dynamic shared memory of block \(\d, 0, 0\)",
     ),
     "arrivals at the own block alone": (
         "clusters",
-        "stage_barriers.cuh",
+        "pipeline/stage_barriers.cuh",
         {"barrier_arrive_at(&empty[stage], grid.mate(lane))": "barrier_arrive(&empty[stage])"},
         "race",
         r"starts a copy to byte \d+ of dynamic shared memory of block .*; the tensor cores of block .* read it",
@@ -634,7 +632,7 @@ BY_DEFAULT = {
     "specialised": ("specialised.cu", {"(step / STAGES - 1) % 2": "0"}),
     "persistent": ("persistent.cu", {"parity ^= 1;": ";"}),
     "pingpong": ("pingpong.cu", {"(number - 1) / CONSUMERS & 1": "0"}),
-    "gemm_sm90": ("stage_barriers.cuh", {"turn.parity ^ 1);": "1);"}),
+    "gemm_sm90": ("pipeline/stage_barriers.cuh", {"turn.parity ^ 1);": "1);"}),
     "tma_transposed": ("gemm_tma.cu", {"fence_async_shared();": ";"}),
 }
 """Faults that show once a stage is filled again, or a block has several tiles."""
@@ -649,9 +647,8 @@ def test_the_shapes_of_a_check_show_faults_of_later_stages_and_tiles(name, tmp_p
     for text, instead in changes.items():
         assert text in source
         source = source.replace(text, instead)
-    shutil.copy(kernel.source, tmp_path)
+    faulty_kernel = copied(kernel, tmp_path)
     (tmp_path / file).write_text(source)
-    faulty_kernel = replace(kernel, source=tmp_path / kernel.source.name)
     shapes = telling_shapes(kernel, kernel.config())
     assert any(run(faulty_kernel, Problem(*shape, kernel.support.arithmetic()))[0].findings for shape in shapes)
 

@@ -1,4 +1,4 @@
-"""What the checker takes for ordered and what for a race, access by access."""
+"""Accesses that the checker takes for ordered, and for a race, one by one."""
 
 import ctypes
 
@@ -15,10 +15,10 @@ from tilewright.runtime.base import Matrix
 FIRST = 8
 """Line of a kernel's first statement."""
 
-HEADERS = {"copy_async": "async_copy.cuh", "wmma": "wmma.cuh", "multiply_async": "wgmma.cuh"}
-"""What a kernel needs that says these words."""
+HEADERS = {"copy_async": "ptx/async_copy.cuh", "wmma": "ptx/wmma.cuh", "multiply_async": "ptx/wgmma.cuh"}
+"""Headers that a kernel with these words needs."""
 
-HEADER = """#include "tensor_map.cuh"
+HEADER = """#include "ptx/tensor_map.cuh"
 #include "{}"
 extern "C" __global__ void kernel(float* C, int rows, float* out, unsigned* tickets, const float* input) {{
     __shared__ __align__(128) float s[256];
@@ -37,9 +37,9 @@ def look(*statements, **options):
 
 
 def look_at(*statements, threads=64, blocks=1, schedule=0, written=True):
-    """The same; the findings."""
+    """Run a kernel of these statements; the findings."""
     body = "\n".join([*statements, "}"])
-    header = next((header for word, header in HEADERS.items() if word in body), "mbarrier.cuh")
+    header = next((header for word, header in HEADERS.items() if word in body), "ptx/mbarrier.cuh")
     library = compile_kernel(HEADER.format(header) + body, "kernel", build=CHECKED)
     arrays = {name: np.zeros((8, 32), np.float32) for name in ("C", "out", "input")} | {
         "tickets": np.zeros((1, 64), np.uint32)

@@ -121,7 +121,7 @@ PARAMETERS = (
 
 def test_a_kernel_of_ones_own_with_dynamic_shared_memory(engine, tmp_path):
     text = f"""
-    #include "dynamic_shared.cuh"
+    #include "ptx/dynamic_shared.cuh"
     extern "C" __global__ void mine({PARAMETERS}) {{
         DYNAMIC_SHARED(float, cells);
         cells[threadIdx.x] = alpha * lda + ldb + beta + ldc + A[0] + B[0];

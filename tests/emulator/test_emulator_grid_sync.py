@@ -11,7 +11,7 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.gpus import gpu_named
 from tilewright.emulator.compiler import CHECKED, FAST
 from tilewright.emulator.launches import check_launch
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 from tilewright.tools.explain.launch_explanation import explain_launch
 

@@ -6,7 +6,7 @@ from tilewright.core.gpus import STATIC_SHARED_LIMIT, gpu_named
 from tilewright.emulator.compiler import CHECKED, FAST
 from tilewright.emulator.launches import check_launch, compile_launch
 from tilewright.emulator.symbols import shared_variables
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 from tilewright.tools.explain.launch_explanation import explain_launch
 

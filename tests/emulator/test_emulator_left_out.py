@@ -1,16 +1,14 @@
 """The checker: of all that orders accesses in a kernel nothing can be left out unnoticed."""
 
 import re
-import shutil
 from dataclasses import dataclass, field, replace
 
 import pytest
 from test_emulator_check import SM90, file_of, run
 
-from left_out import HEAD, VARIABLE, guarded
+from left_out import HEAD, VARIABLE, copied, guarded
 from tilewright.core.problem import Problem
 from tilewright.kernels import KERNELS, find
-from tilewright.runtime.nvrtc import INCLUDE
 
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
@@ -43,7 +41,7 @@ SM90_ORDERS = {
     "held in parts": re.compile(r"(?<=^ {8})(fence_sums|commit_products|wait_products)[^;]*;|__syncwarp\(\);"),
     "clusters": re.compile(rf"{ALL_FORMS}|(?<=warp % 4 == 0\) )shared->barriers\.wait_read\([^;]*;"),
 }
-"""What orders accesses there."""
+"""Statements of gemm_sm90 that order accesses, in each form."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Ordered:
     overrides: dict = field(default_factory=dict)
     shape: tuple = (131, 77, 205)
     orders: re.Pattern = ORDERS
-    """What orders accesses."""
+    """Statements that order accesses."""
     result: str | None = None
     """Type of the results, where it is not the usual one."""
 
@@ -108,11 +106,11 @@ ORDERED = [
         OF_RESULTS,
         "float16",
     ),
-    Ordered("gemm_sm90", "cluster_sums.cuh", SM90["splits"], (51, 45, 205), FLIGHT),
-    Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (36, 76, 104), SM90_ORDERS["held"]),
+    Ordered("gemm_sm90", "pipeline/cluster_sums.cuh", SM90["splits"], (51, 45, 205), FLIGHT),
+    Ordered("gemm_tf32_nn", "pipeline/held_factor.cuh", SM90["one consumer"], (36, 76, 104), SM90_ORDERS["held"]),
     Ordered(
         "gemm_fp8_nn",
-        "held_factor.cuh",
+        "pipeline/held_factor.cuh",
         {**SM90["one consumer"], "BM": 128, "BN": 64},
         (67, 140, 390),
         SM90_ORDERS["held in parts"],
@@ -148,9 +146,7 @@ def changed(tmp_path_factory):
         kernel = find(ordered.name)
         if id(ordered) not in written:
             written[id(ordered)] = folder = tmp_path_factory.mktemp("changed")
-            if ordered.file != kernel.source.name:  # all headers, so that those next to the changed one find it too
-                shutil.copytree(INCLUDE, folder, dirs_exist_ok=True)
-            shutil.copy(kernel.source, folder)
+            copied(kernel, folder)
             (folder / ordered.file).write_text(switchable(ordered))
         return replace(kernel, source=written[id(ordered)] / kernel.source.name)
 

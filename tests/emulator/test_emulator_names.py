@@ -9,7 +9,7 @@ from tilewright.core.errors import CompileError
 from tilewright.emulator import compiler
 from tilewright.emulator.launches import check_launch
 from tilewright.emulator.own_names import as_written, renamed
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 
 HEADERS = Path(compiler.__file__).parent

@@ -7,8 +7,8 @@ from emulator_helpers import launch
 from tilewright.core.errors import LaunchError
 
 # Line 5 is the first of the statements.
-SOURCE = """#include "register_budget.cuh"
-#include "cluster.cuh"
+SOURCE = """#include "ptx/register_budget.cuh"
+#include "ptx/cluster.cuh"
 extern "C" __global__ void kernel(int* to) {{
     const int self = threadIdx.x, group = self / 128;
 {statements}

@@ -25,7 +25,7 @@ from tilewright.kernels import find
 from tilewright.kernels.source.products import from_source
 from tilewright.runtime.base import Matrix
 from tilewright.tools.bench import check_cases
-from tilewright.tools.bench.case import Case
+from tilewright.tools.bench.case import CheckCase
 from tilewright.tools.bench.check_cases import vast_cases
 from tilewright.tools.bench.checking import outcomes
 from tilewright.tools.bench.vast import REACH, vast_problems, with_far_lines
@@ -65,7 +65,7 @@ def kernel(types, gaps, columns=False):
 
 
 def outcome(of, number):
-    """What comes of one of a kernel's cases."""
+    """Outcome of one of a kernel's cases."""
     case = vast_cases(of, of.config(), [Scalars()])[number]
     (found,) = outcomes(of, [case])
     return found
@@ -192,7 +192,7 @@ def test_indices_of_64_bits_are_right(gaps, columns):
 
 def test_nothing_is_found_where_there_is_nothing_to_write():
     of = kernel(WIDE, gaps=False)
-    (found,) = outcomes(of, [Case(Problem(0, 2**20, 2**12), Scalars(), of.config(), sampled=True)])
+    (found,) = outcomes(of, [CheckCase(Problem(0, 2**20, 2**12), Scalars(), of.config(), sampled=True)])
     assert found.clean
     assert found.error == 0
 
@@ -212,7 +212,7 @@ def test_blocks_that_write_nothing_are_named():
     text = kernel(WIDE, gaps=False).source.read_text()
     of = from_source(text.replace("C[(", "if ((int)((size_t)M * N) > 0) C[("))
     problem = Problem(50000, 50000, 64)
-    (found,) = outcomes(of, [Case(problem, Scalars(), of.config(), sampled=True)])
+    (found,) = outcomes(of, [CheckCase(problem, Scalars(), of.config(), sampled=True)])
     assert found.checked.findings[0].kind == "unwritten"
     assert str(found.checked.findings[0]) == "block (0, 0, 0) writes no element of C"
 
@@ -237,7 +237,7 @@ def test_partial_sums_of_some_blocks_are_no_results():
         .replace("ceil(M/16)*ceil(N/16)", "(ceil(M/16)*ceil(N/16),1,2)")
     )
     of = from_source(text)
-    (found,) = outcomes(of, [Case(Problem(50000, 50000, 64), Scalars(1, 1), of.config(), sampled=True)])
+    (found,) = outcomes(of, [CheckCase(Problem(50000, 50000, 64), Scalars(1, 1), of.config(), sampled=True)])
     assert found.clean
 
 
@@ -258,7 +258,7 @@ def test_our_kernels_count_in_64_bits(name):
 def test_some_blocks_of_ours_make_right_results(name):
     """Though of persistent ones the last block may have no tile."""
     of = find(name)
-    case = Case(Problem(50000, 50000, 64, of.support.arithmetic()), Scalars(), of.config(), sampled=True)
+    case = CheckCase(Problem(50000, 50000, 64, of.support.arithmetic()), Scalars(), of.config(), sampled=True)
     (found,) = outcomes(of, [case])
     assert found.clean, found
     assert found.error > 0
@@ -275,11 +275,11 @@ def test_what_some_blocks_cannot_do_alone_is_refused():
         of = find(name)
         problem = of.support.scaled(Problem(70000, 70000, 64, of.support.arithmetic()))
         with pytest.raises(ProblemError, match=words):
-            list(outcomes(of, [Case(problem, Scalars(), of.config(), sampled=True)]))
+            list(outcomes(of, [CheckCase(problem, Scalars(), of.config(), sampled=True)]))
     text = kernel(WIDE, gaps=False).source.read_text().replace("ceil(M/16)*ceil(N/16)", "8")
     for_all = from_source(text)
     with pytest.raises(ProblemError, match="computes many tiles with each block"):
-        list(outcomes(for_all, [Case(Problem(70000, 70000, 64), Scalars(), for_all.config(), sampled=True)]))
+        list(outcomes(for_all, [CheckCase(Problem(70000, 70000, 64), Scalars(), for_all.config(), sampled=True)]))
     with pytest.raises(ConfigError, match="has no grid that GPUs take"):
         vast_cases(of := from_source(text.replace("grid=8", "grid=(1,M*N)")), of.config(), [Scalars()])
 

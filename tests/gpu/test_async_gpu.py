@@ -35,7 +35,7 @@ SIGNATURE = """(int M, int N, int K, float alpha, const float* A, int lda, const
                 float* C, int ldc)"""
 
 COPIES = f"""
-#include "async_copy.cuh"
+#include "ptx/async_copy.cuh"
 extern "C" __global__ void copies{SIGNATURE} {{
     __shared__ __align__(16) float shared[2][64 * EACH];
     const int place = threadIdx.x * EACH;
@@ -55,7 +55,7 @@ extern "C" __global__ void copies{SIGNATURE} {{
 """
 
 TURNS = f"""
-#include "mbarrier.cuh"
+#include "ptx/mbarrier.cuh"
 extern "C" __global__ void turns{SIGNATURE} {{
     __shared__ Barrier full, empty;
     __shared__ float value;

@@ -50,7 +50,7 @@ def error(result, expected):
 
 
 def on_the_host(torch, tensor):
-    """The same elements, in NumPy, in the same order of memory."""
+    """Elements of a tensor, in NumPy, in equal order of memory."""
     if not tensor.is_contiguous():
         return on_the_host(torch, tensor.T).T
     return tensor.cpu().view(torch.uint8).numpy().view(str(tensor.dtype).removeprefix("torch."))

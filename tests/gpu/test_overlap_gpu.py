@@ -35,7 +35,7 @@ SHAPES = [
 SETS = 8
 
 PLACES = """
-#include "dependent_launch.cuh"
+#include "ptx/dependent_launch.cuh"
 
 // C[b]: the multiprocessor that block b runs on, where it stays until others had time to start next to it.
 extern "C" __global__ void places(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

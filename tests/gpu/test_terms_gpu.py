@@ -20,7 +20,7 @@ UNIT = 2.0**-24
 M, N, K = 264, 200, 392
 NON_FINITE = [np.nan, np.inf, -np.inf]
 LARGE = [float(np.finfo(np.float32).max), 2.0**127]
-"""What terms round to infinity."""
+"""Values that 16-bit parts round to infinity."""
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def torch(monkeypatch):
 
 
 def factors(torch, layout, m, n, k, draw="randn"):
-    """Of these orders, on the GPU."""
+    """Factors in these orders, on the GPU."""
     torch.manual_seed(k)
     a, b = (getattr(torch, draw)(rows, cols, device="cuda") for rows, cols in ((m, k), (k, n)))
     return (one if order == "N" else one.T.contiguous().T for one, order in zip((a, b), layout, strict=True))

@@ -119,7 +119,7 @@ def test_the_librarys_kernel_is_right(engine, layout, shape, gap, offset):
 
 @pytest.mark.parametrize("sides", [(9, 1024), (1024, 9)], ids=str)
 def test_what_products_left_in_shared_memory_does_not_matter(engine, sides):
-    """Of a factor with fewer lines than a tile, the tile's others are not loaded. They hold NaN here."""
+    """Lines of a tile beyond those of a factor with fewer lines are not loaded. They hold NaN here."""
     before = library_case((4096, 4096, 256), "NT", TYPES[0], 8, plain=True)
     operands = library_cases.Operands.draw(before)
     operands.a[:] = operands.b[:] = np.nan

@@ -28,7 +28,7 @@ HAS_TF32 = [()] if CAPABILITY >= (8, 0) else []
 SHAPES = [(1, 1, 1), (17, 1, 5), (64, 64, 0), (128, 256, 64), (127, 129, 131), (777, 333, 500), (1024, 1024, 1024)]
 
 FRAGMENTS = """
-#include <wmma.cuh>
+#include <ptx/wmma.cuh>
 extern "C" __global__ void fragments(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
                                      float beta, float* C, int ldc) {
     wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> a;

@@ -1,4 +1,4 @@
-"""What the element type of A and B changes: alignment, macros, the GPU it takes, what is picked, what is refused."""
+"""Effects of the element type of A and B: alignment, macros, the supported GPU, the picked kernel, refusals."""
 
 import numpy as np
 import pytest

@@ -109,7 +109,7 @@ def spread(scale, shape):
     ids=str,
 )
 def test_scales_of_blocks(config, layout, rows, sizes):
-    """Of each row and 128 of k, or of 128 rows and 128 of k; in either order of memory."""
+    """Scales of each row and 128 of k, or of 128 rows and 128 of k; in either order of memory."""
     m, n, k = sizes
     a, b = drawn(layout, *sizes)
     random, deep = np.random.default_rng(k), -(-k // 128)

@@ -33,7 +33,7 @@ CONFIGS = (
 
 
 class Kind(NamedTuple):
-    """What the code is compiled for."""
+    """Properties of a grouped product that the code is compiled for."""
 
     layout: str
     factors: str
@@ -153,7 +153,7 @@ def test_offsets_that_make_no_sense_touch_nothing_else(ends):
 
 
 def found(config, kind, groups, kernel=KERNEL, **named):
-    """What the checker finds, in the order of the threads' numbers and backwards."""
+    """Findings of the checker, in the order of the threads' numbers and backwards."""
     checkers = []
     for schedule in (0, 1):
 

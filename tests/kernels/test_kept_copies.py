@@ -75,7 +75,8 @@ def copied(step):
 
 @pytest.mark.further
 def test_launches_that_a_kept_copy_leaves():
-    """Of a kernel of terms, its own, which splits the other factor; of one that copies that factor alone, its own."""
+    """A kernel of parts launches its own code, which splits the other factor; a kernel that copies one factor, its
+    own."""
     kernel = find("gemm_bf16x6")
     plans = [ENGINE.plan(kernel, kernel.config(), Problem(70, 90, 130), kept=kept) for kept in (None, "B")]
     assert [len(plan.steps) for plan in plans] == [1, 1]
@@ -101,7 +102,7 @@ def drawn(rows, cols, seed=0):
 @pytest.mark.further
 @pytest.mark.parametrize(("name", "overrides"), FORMS[1::2], ids=str)
 def test_one_prepared_factor_serves_products_of_any_kind_in_turns(name, overrides):
-    """What is seen of it is looked at in each product, and that of one a is not left to the next."""
+    """Each product looks at the elements of both factors anew, and results of one a are not left to the next."""
     named = {"kernel": name, "config": overrides, "engine": "emulator"}
     b = drawn(130, 90)
     whole, holed = tilewright.prepare(b, engine="emulator"), b.copy()

@@ -167,7 +167,7 @@ ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
     ids=lambda value: value.result if isinstance(value, Variant) else str(value),
 )
 def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant, report_of):
-    """Of each number of consumers those that hold the most sums, and forms that hold something besides. Threads of two
+    """Forms of each number of consumers that hold the most sums, and forms that hold something besides. Threads of two
     have 232 registers at most, those of three 152."""
     kernel = find(name)
     config = kernel.config(overrides)

@@ -240,7 +240,7 @@ def test_a_factor_that_is_shorter_than_a_tile_is_loaded_in_eights(overrides, lay
 
 
 WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}
-"""What is added to whole tiles, and to rows."""
+"""Elements added to whole tiles, and to rows."""
 
 # One way and one pair of orders of each form: they take turns.
 CHECKED = [

@@ -109,7 +109,10 @@ def test_from_python(tmp_path):
     assert tilewright.Kernel.from_source(place, "start", TILE=4).config().TILE == 4
     with pytest.raises(ConfigError, match="does not say how start is launched"):
         tilewright.Kernel.from_source(text, block=8)
-    with pytest.raises(ConfigError, match="tiel=8 is nothing that a tilewright line takes"):
+    with pytest.raises(
+        ConfigError,
+        match=r"tiel=8 is nothing that start takes: there are block, .*, args, .* and macros of the source in capitals",
+    ):
         tilewright.Kernel.from_source(text, **words, tiel=8)
 
 
@@ -150,6 +153,13 @@ def test_a_template_is_compiled_for_what_its_entry_says(tmp_path, config):
 def test_a_template_s_arguments_may_be_named_with_it(tmp_path):
     place = written(tmp_path, TEMPLATE.replace("entry=own<BM,BN,float>", "entry=own")) + ":own<8,16,float>"
     product(place)
+
+
+def test_a_template_s_parameters_may_have_small_letters(tmp_path):
+    text = TEMPLATE.replace("entry=own<BM,BN,float> ", "").replace(", typename T", "").replace("T sum", "float sum")
+    kernel = find(written(tmp_path, text.replace("BM", "bm").replace("BN", "bn")) + ":own")
+    product(kernel, config="bm=4")
+    assert kernel.entry_point(kernel.config()) == "own<8,16>"
 
 
 def test_parameters_of_a_template_s_names_are_its_arguments(tmp_path):
@@ -262,8 +272,8 @@ UNREADABLE = {
     "four": (lined("block=(1,2,3,4)"), ConfigError, "block must have one to three numbers"),
     "two": (lined("tile=(1,2)"), ConfigError, "tile must have three numbers"),
     "no word": (lined("hello"), ConfigError, "own.cu:2: a tilewright line must read NAME=VALUE"),
-    "unknown word": (lined("blok=1"), ConfigError, "blok=1 is nothing that a tilewright line takes"),
-    "no number": (lined("BM=a"), ConfigError, "BM=a is nothing that a tilewright line takes"),
+    "unknown word": (lined("blok=1"), ConfigError, "blok=1 is nothing that own takes: .*; did you mean 'block'"),
+    "no number": (lined("BM=a"), ConfigError, "BM=a is nothing that own takes: .*, which are integers, as in BM=64"),
     "layout": (lined("layout=XN"), ConfigError, "layout must be one of"),
     "parameter": (source(f"{PLAIN}, int what"), ConfigError, "nothing says what 'what' is: .*\n// tilewright: args="),
     "args": (lined("args=A,B"), ConfigError, "args must name all 6 parameters of own"),

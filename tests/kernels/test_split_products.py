@@ -26,7 +26,7 @@ LEFT = {
     for precision, left in (("bf16x6", 0.0), ("bf16x3", 2.0**-15), ("fp16x3", 2.0**-21))
     for name in (f"gemm_{precision}", f"gemm_mma_{precision}", f"thin_{precision}")
 }
-"""What products of the terms leave of a product at most, as a part of it, but for float32's own rounding."""
+"""Largest error of products of 16-bit parts, as a share of a product, besides float32's own rounding."""
 
 forms = pytest.mark.parametrize(("name", "overrides"), FORMS, ids=str)
 
@@ -40,12 +40,12 @@ DRAWN = [
 
 
 USUAL = Kind("NN", Arithmetic(), aligned=True)
-"""Of all that a kernel is compiled for, what most tests of terms have, since none is fast to compile. The orders of
-factors, rows that begin anywhere and epilogues are those of `test_every_order` and of what the checker looks at."""
+"""Kind that most tests of parts use, since no kernel is fast to compile. Other orders of factors, rows that begin
+anywhere and epilogues are in `test_every_order` and in the tests of the checker."""
 
 
 def kind_of(name, overrides):
-    """What is compiled of a form."""
+    """Kind that a form is compiled for."""
     return USUAL if (name, overrides) in (FORMS[0], FORMS[1], FORMS[3]) else kinds(find(name), overrides)[0]
 
 

@@ -1,4 +1,4 @@
-"""What kernels take: each refusal's words, and where rows count as aligned."""
+"""Support of problems by kernels: the words of each refusal, and where rows count as aligned."""
 
 import pytest
 

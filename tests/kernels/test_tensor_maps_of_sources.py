@@ -17,9 +17,10 @@ from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars
 from tilewright.emulator.launches import check_launch
 from tilewright.kernels.kernel import Variant
+from tilewright.kernels.source.buffers import Maps
 from tilewright.kernels.source.device_text import with_maps_by_value
-from tilewright.kernels.source.launches import read_launch
 from tilewright.kernels.source.products import from_source
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 from tilewright.runtime.arguments import MAP_BYTES, shape_of
 from tilewright.runtime.cuda_launch import MAP_WORDS, describe
@@ -35,7 +36,7 @@ FENCE = '    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n'
 
 
 def found(text, few=False):
-    """What `check` finds on sizes of its own, in words. few: on those alone that no tile divides, which are smaller."""
+    """Findings of `check` on sizes of its own, in words. few: on those alone that no tile divides, the smaller ones."""
     kernel = from_source(text)
     config = kernel.config()
     cases = own_cases(kernel, config, [Scalars()], layouts=["NT"])
@@ -191,7 +192,8 @@ def grouped(tmp_path, *changes):
 @pytest.mark.further
 def test_maps_of_groups_behind_pointers(tmp_path):
     launch = grouped(tmp_path)
-    assert [(one.name, one.array, one.part) for one in launch.maps[:4]] == [
+    factors, _ = (one for one in launch.contents.arguments if isinstance(one, Maps))
+    assert [(one.name, one.array, one.part) for one in factors.maps] == [
         ("factors[0]", "a0", None), ("factors[1]", "a1", None), ("factors[2]", "b", 0), ("factors[3]", "b", 1),
     ]  # fmt: skip
     checked = check_launch(launch)

@@ -28,8 +28,8 @@ KERNELS, CONFIGS = (KERNEL, ROW_MAJOR, COLUMN_MAJOR), (CONFIG, OF_ROWS, OF_COLUM
 OF_WARPS = find("gemm_mma_tf32")
 BY_WARPS = OF_WARPS.config({"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 2, "BAND": 1})
 LEFT = 2.0**-21
-"""Of each product of rounded factors: the tensor cores keep two bits behind float32's, Ampere's one, and cut off the
-rest."""
+"""Largest error of each product of rounded factors: the tensor cores keep two bits behind float32's, Ampere's one, and
+cut off the rest."""
 
 
 def named(value):
@@ -59,7 +59,7 @@ def rounded(values):
 
 
 def rounded_away(values):
-    """The same with ties away from zero, as warps round."""
+    """Float32 rounded to TF32, ties away from zero, as warps round."""
     nearest = ((values.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isfinite(values), nearest, values)
 
@@ -111,7 +111,7 @@ def kinds_of(kernel, config):
 @forms
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (65, 49, 33), (129, 7, 161)])
 def test_sizes_that_nothing_divides_are_right(kernel, config, sizes):
-    """Of the kinds that are drawn below, which are compiled anyway."""
+    """Sizes are run with the kinds that are drawn below, which are compiled anyway."""
     for layout, arithmetic, aligned, epilogue in kinds_of(kernel, config):
         a, b = orders(layout)
         ld = 8 * (max(sizes) // 8 + 1) if aligned else max(sizes)
@@ -172,7 +172,7 @@ def test_only_what_lies_in_another_order_or_unaligned_is_copied():
 @pytest.mark.further
 @pytest.mark.parametrize(("kernel", "config"), [*zip(KERNELS, CONFIGS, strict=True)], ids=named)
 def test_all_kernels_of_warpgroups_make_the_same_bits(kernel, config):
-    """Of one order of sums, whichever factor is in registers."""
+    """One order of sums, whichever factor is in registers, gives equal bits."""
     case = of_size(KERNEL, "NN", 70, 90, 130)
     operands = Operands.draw(case)
     expected = multiply(ENGINE, KERNEL, KERNEL.config({"BN": 64, "STAGES": 2}), case, operands)
@@ -204,7 +204,7 @@ ENDS = {
     1 + 2.0**-11: 1.0,
     1 + 3 * 2.0**-11: 1 + 2.0**-9,
 }
-"""What elements are rounded to: at the ends of float32's range, and of ties the even one."""
+"""Results of rounding elements: at the ends of float32's range, and of ties the even one."""
 AWAY = {1 + 2.0**-11: 1 + 2.0**-10}
 """By warps, of ties the one that is further from zero."""
 
@@ -248,7 +248,7 @@ def test_tf32_across_k_does_not_compile(tmp_path):
     """As wgmma has no such product."""
     source = tmp_path / "across.cu"
     source.write_text("""
-#include <wgmma.cuh>
+#include <ptx/wgmma.cuh>
 extern "C" __global__ void across(unsigned long long a, unsigned long long b) {
     float sums[4] = {};
     multiply_async<Major::across_k, Major::along_k, float>(sums, {a}, {b});

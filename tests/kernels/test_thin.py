@@ -1,8 +1,6 @@
 """thin_bf16x6 and thin_fp16x3 on the emulator: what tiles decide of their own, and what holds registers together."""
 
 import contextlib
-import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from test_library_on_emulator import ENGINE, of_size
 from test_what_terms_cannot_hold import MOST, bits, check_float32
 
 from all_stages import own_cases
-from left_out import VARIABLE, switchable
+from left_out import VARIABLE, copied, switchable
 from library_cases import Operands, findings, multiply
 from sass_cases import of_products
 from tilewright.core.errors import LaunchError
@@ -76,10 +74,9 @@ MEETINGS = "meet();  // all have read the last parts", "meet_warps(&shared.consu
 def test_check_runs_what_follows_where_terms_do_not_hold(number, tmp_path, monkeypatch):
     """A fault there is found by the cases with such an element, and by no other of what is compiled for them."""
     monkeypatch.setenv(VARIABLE, str(number))
-    kernel, name = KERNELS[1], "thin_lost.cuh"
+    kernel, name = KERNELS[1], "float32_parts/thin_lost.cuh"
+    faulty = copied(kernel, tmp_path)
     (tmp_path / name).write_text(switchable((INCLUDE / name).read_text(), MEETINGS))
-    shutil.copy(kernel.source, tmp_path)
-    faulty = replace(kernel, source=tmp_path / kernel.source.name)
     config = kernel.config({"BM": 16, "BN": 64, "STAGES": 3})
     cases = [one for one in own_cases(kernel, config, [Scalars()], others=False) if not is_vast(one.problem)]
     compiled = {kernel.variant(one.problem, config) for one in cases if one.unfit}
@@ -112,10 +109,9 @@ FLIGHT = (
 def test_no_fence_nor_wait_can_be_left_out_unnoticed(number, tmp_path, monkeypatch):
     """With the number 0 none is."""
     monkeypatch.setenv(VARIABLE, str(number))
-    name = "token_products.cuh"
+    name = "float32_parts/token_products.cuh"
+    kernel = copied(KERNEL, tmp_path)
     (tmp_path / name).write_text(switchable((INCLUDE / name).read_text(), FLIGHT))
-    shutil.copy(KERNEL.source, tmp_path)
-    kernel = replace(KERNEL, source=tmp_path / KERNEL.source.name)
     config = KERNEL.config({"BM": 64, "BN": 64, "STAGES": 2})
     with pytest.raises((AssertionError, LaunchError)) if number else contextlib.nullcontext():
         assert findings(kernel, config, of_size(KERNEL, "NN", 130, 70, 100)) == []

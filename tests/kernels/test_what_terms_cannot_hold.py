@@ -3,7 +3,6 @@ them in float32, or stores anew what is infinite or NaN.
 """
 
 import re
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -13,16 +12,16 @@ from hypothesis import strategies as st
 from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 from test_split_products import FORMS, LEFT, USUAL, forms
 
-from left_out import VARIABLE, switchable
+from left_out import VARIABLE, copied, switchable
 from library_cases import Case, Operands, cases, findings, multiply, place, reference
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Layout, Problem, Scalars, orders
 from tilewright.kernels import find
 from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, SPLIT_COUNTERS
 from tilewright.kernels.support import Addresses
+from tilewright.runtime.nvrtc import INCLUDE
 from tilewright.runtime.plan import Pointers
 
-INCLUDE = find("gemm_sm90").source.parents[1] / "include"
 MOST = float(np.finfo(np.float32).max)
 """Too large for terms, which round it to infinity."""
 
@@ -315,12 +314,10 @@ def test_squares_are_split_until_one_shows_that_terms_do_not_hold(name, override
 def test_counters_that_are_not_set_back_are_noticed(name, overrides, kept, tmp_path):
     """The emulator looks at them behind each launch of every test here."""
     kernel = find(name)
-    shutil.copytree(INCLUDE, tmp_path, dirs_exist_ok=True)
-    text = (INCLUDE / "split_factors.cuh").read_text()
+    faulty, case = copied(kernel, tmp_path), usual(70)
+    text = (INCLUDE / "float32_parts/split_factors.cuh").read_text()
     assert text.count("*counters = {};") == 1
-    (tmp_path / "split_factors.cuh").write_text(text.replace("*counters = {};", "counters->blocks = 0;"))
-    (tmp_path / kernel.source.name).write_text(kernel.source.read_text())
-    faulty, case = replace(kernel, source=tmp_path / kernel.source.name), usual(70)
+    (tmp_path / "float32_parts/split_factors.cuh").write_text(text.replace("*counters = {};", "counters->blocks = 0;"))
     with pytest.raises(LaunchError, match="leaves tickets other than 0"):
         multiply(ENGINE, faulty, kernel.config(overrides), case, Operands.draw(case), kept)
 
@@ -395,13 +392,13 @@ def test_the_checker_finds_nothing(form, way, change):
 
 FAULTS = {
     "blocks that do not wait for the squares of others": (
-        "split_factors.cuh",
+        "float32_parts/split_factors.cuh",
         "wait_for_count(&counters->done, all);",
         "",
         r"writes the 11 elements from tickets\[0\] on .*nothing orders the two",
     ),
     "the largest of a block takes the place of a larger one": (
-        "term_range.cuh",
+        "float32_parts/term_range.cuh",
         "atomicMax(word, to);",
         "*word = to;",
         r"writes tickets\[\d\] .*nothing orders the two",
@@ -411,12 +408,11 @@ FAULTS = {
 
 def changed(kernel, folder, name, right, wrong):
     """The kernel with one place of a header changed."""
-    (folder / kernel.source.name).write_text(kernel.source.read_text())
-    shutil.copytree(INCLUDE, folder, dirs_exist_ok=True)
+    faulty = copied(kernel, folder)
     text = (INCLUDE / name).read_text()
     assert text.count(right) == 1
     (folder / name).write_text(text.replace(right, wrong))
-    return replace(kernel, source=folder / kernel.source.name)
+    return faulty
 
 
 @pytest.mark.further
@@ -432,19 +428,27 @@ def test_planted_faults_are_found(fault, tmp_path):
 WRONG = {
     "parts that are read before they have come": (
         "gemm_bf16x6",
-        "float32_warpgroups.cuh",
+        "float32_parts/float32_warpgroups.cuh",
         "barrier_wait(&full[turn.stage], turn.parity);",
     ),
     "parts that are replaced before they have been read": (
         "gemm_bf16x6",
-        "float32_warpgroups.cuh",
+        "float32_parts/float32_warpgroups.cuh",
         "barrier_wait(&empty[turn.stage], turn.parity ^ 1);",
     ),
-    "parts that are shown before they have come": ("gemm_bf16x6", "float32_warpgroups.cuh", "wait_copies<1>();"),
-    "slices that do not wait for each other's sums": ("gemm_bf16x3", "float32_tile.cuh", "meet();\n#pragma unroll"),
+    "parts that are shown before they have come": (
+        "gemm_bf16x6",
+        "float32_parts/float32_warpgroups.cuh",
+        "wait_copies<1>();",
+    ),
+    "slices that do not wait for each other's sums": (
+        "gemm_bf16x3",
+        "float32_parts/float32_tile.cuh",
+        "meet();\n#pragma unroll",
+    ),
     "parts that all threads copy and read before they have met": (
         "gemm_mma_bf16x3",
-        "float32_block.cuh",
+        "float32_parts/float32_block.cuh",
         "meet();",
     ),
 }
@@ -453,15 +457,13 @@ WRONG = {
 @pytest.mark.further
 @pytest.mark.parametrize("fault", WRONG)
 def test_planted_faults_of_float32_tiles_make_them_wrong_or_wait_for_ever(fault, tmp_path, monkeypatch):
-    """Those of one kernel and header are in one compiled kernel."""
+    """Faults of one kernel and header are in one compiled kernel."""
     name, header, statement = WRONG[fault]
     statements = [one for *where, one in WRONG.values() if where == [name, header]]
     monkeypatch.setenv(VARIABLE, str(1 + statements.index(statement)))
     kernel = find(name)
-    (tmp_path / kernel.source.name).write_text(kernel.source.read_text())
-    shutil.copytree(INCLUDE, tmp_path, dirs_exist_ok=True)
+    faulty = copied(kernel, tmp_path)
     (tmp_path / header).write_text(switchable((INCLUDE / header).read_text(), statements))
-    faulty = replace(kernel, source=tmp_path / kernel.source.name)
     config = kernel.config({"BN": 64})
     with pytest.raises((AssertionError, LaunchError)):
         findings(faulty, config, of_size(kernel, "NN", 140, 70, 330), left=LEFT[name], change=make_unfit)
@@ -471,7 +473,7 @@ def test_planted_faults_of_float32_tiles_make_them_wrong_or_wait_for_ever(fault,
 def test_slices_that_replace_sums_which_are_still_read_are_found(tmp_path):
     """Two slices add up sums through memory that the next tile takes."""
     kernel = find("gemm_bf16x6")
-    faulty = changed(kernel, tmp_path, "float32_tile.cuh", "meet();  // all", "// all")
+    faulty = changed(kernel, tmp_path, "float32_parts/float32_tile.cuh", "meet();  // all", "// all")
     case = of_size(kernel, "NN", 1100, 70, 30)  # a block has more than one tile
     found = findings(faulty, kernel.config({"BN": 32}), case, left=LEFT[kernel.name], change=make_unfit)
     assert any("float32_tile.cuh" in one for one in found), found
@@ -483,7 +485,7 @@ def test_slices_that_replace_sums_which_are_still_read_are_found(tmp_path):
 @pytest.mark.first(2)
 @forms
 def test_sums_with_an_infinity_are_stored_anew_and_no_others(name, overrides):
-    """Of one row and one column: the others are of the terms, in which it counts as 0."""
+    """Sums of one row and one column: the others are of the parts, in which an infinity counts as 0."""
     kernel = find(name)
     config, case = kernel.config(overrides), usual(132)
     operands = Operands.draw(case)
@@ -501,7 +503,7 @@ def test_sums_with_an_infinity_are_stored_anew_and_no_others(name, overrides):
 @pytest.mark.first(1)
 @forms
 def test_infinities_of_both_factors_meet(name, overrides):
-    """Of either sign, with zeros, in one row, behind each other."""
+    """Infinities of either sign, with zeros, in one row, behind each other."""
     kernel = find(name)
     config, case = kernel.config(overrides), usual(132)
     operands = Operands.draw(case)
@@ -516,7 +518,7 @@ def test_infinities_of_both_factors_meet(name, overrides):
 @pytest.mark.parametrize("kept", ["A", "B"])
 @pytest.mark.parametrize(("name", "overrides"), [FORMS[1], FORMS[4]], ids=str)
 def test_the_list_of_a_copy_is_kept_with_it(name, overrides, kept):
-    """Of a batch: one factor has a matrix for each, the other one for all."""
+    """Factors of a batch: one has a matrix for each product, the other one for all."""
     kernel = find(name)
     a, b, d = Layout("row", 132), Layout("row", 92, 0), Layout("row", 92)
     case = Case(Problem(70, 90, 132, batch=2, a=a, b=b, d=d))
@@ -587,11 +589,9 @@ NON_FINITE_MEETINGS = (
 @pytest.mark.parametrize("number", range(1, len(NON_FINITE_MEETINGS) + 1))
 def test_no_meeting_around_the_lists_can_be_left_out_unnoticed(number, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(number))
-    kernel, name = find("gemm_mma_fp16x3"), "non_finite.cuh"
-    shutil.copytree(INCLUDE, tmp_path, dirs_exist_ok=True)
+    kernel, name = find("gemm_mma_fp16x3"), "float32_parts/non_finite.cuh"
+    faulty = copied(kernel, tmp_path)
     (tmp_path / name).write_text(switchable((INCLUDE / name).read_text(), NON_FINITE_MEETINGS))
-    (tmp_path / kernel.source.name).write_text(kernel.source.read_text())
-    faulty = replace(kernel, source=tmp_path / kernel.source.name)
     case = of_size(kernel, "NN", 140, 90, 130)
 
     def change(operands):

@@ -26,19 +26,19 @@ RUNGS = tuple(
 
 HEADERS = {
     "tile_io.cuh": ("vectorized", "thread_tiled_1d"),
-    "epilogue.cuh": ("vectorized", "thread_tiled_1d"),
-    "async_tile_io.cuh": ("async_copy",),
-    "wmma_epilogue.cuh": ("wmma_f16",),
-    "wgmma_epilogue.cuh": ("wgmma",),
-    "block_sums.cuh": ("skinny",),
-    "slices.cuh": ("tma_transposed", "split_k"),
-    "schedule.cuh": ("split_k", "tma_packed"),
-    "stage_barriers.cuh": ("gemm_sm90",),
-    "stage_products.cuh": ("gemm_sm90", "gemm_bf16x6", "gemm_fp16x3", "gemm_fp8", "gemm_fp8_blocks"),
-    "stage_turn.cuh": ("pingpong",),
-    "consumers.cuh": ("gemm_sm90",),
-    "swizzled_tile.cuh": ("gemm_sm90",),
-    "held_factor.cuh": ("gemm_tf32_nn", "gemm_fp8_nn"),
+    "epilogue/ladder.cuh": ("vectorized", "thread_tiled_1d"),
+    "pipeline/async_tile_io.cuh": ("async_copy",),
+    "epilogue/ladder_wmma.cuh": ("wmma_f16",),
+    "epilogue/ladder_wgmma.cuh": ("wgmma",),
+    "pipeline/block_sums.cuh": ("skinny",),
+    "pipeline/slices.cuh": ("tma_transposed", "split_k"),
+    "pipeline/schedule.cuh": ("split_k", "tma_packed"),
+    "pipeline/stage_barriers.cuh": ("gemm_sm90",),
+    "pipeline/stage_products.cuh": ("gemm_sm90", "gemm_bf16x6", "gemm_fp16x3", "gemm_fp8", "gemm_fp8_blocks"),
+    "pipeline/stage_turn.cuh": ("pingpong",),
+    "pipeline/consumers.cuh": ("gemm_sm90",),
+    "pipeline/swizzled_tile.cuh": ("gemm_sm90",),
+    "pipeline/held_factor.cuh": ("gemm_tf32_nn", "gemm_fp8_nn"),
     "epilogue/stored_tiles.cuh": ("gemm_sm90",),
     "epilogue/result.cuh": ("gemm_wmma", "gemm_mma", "split_k"),
     "epilogue/activations.cuh": ("gemm_wmma",),
@@ -47,25 +47,25 @@ HEADERS = {
     "epilogue/warp_biases.cuh": ("gemm_mma",),
     "epilogue/tile.cuh": ("split_k",),
     "epilogue/fragments.cuh": ("gemm_wmma",),
-    "factor_scales.cuh": ("skinny_fp8", "gemm_mma_fp8", "gemm_mma_fp8_blocks", "gemm_fp8_blocks"),
-    "matrix_descriptor.cuh": ("wgmma",),
+    "pipeline/factor_scales.cuh": ("skinny_fp8", "gemm_mma_fp8", "gemm_mma_fp8_blocks", "gemm_fp8_blocks"),
+    "ptx/matrix_descriptor.cuh": ("wgmma",),
     "operands.cuh": ("gemm_fp8_nn",),
-    "direct_load.cuh": ("skinny",),
-    "fragment_tile.cuh": ("gemm_mma",),
-    "term_range.cuh": ("gemm_mma_fp16x3",),
-    "tile_order.cuh": ("gemm_sm90",),
-    "grouped_order.cuh": ("grouped_sm90",),
-    "stage_tiles.cuh": ("gemm_sm90",),
-    "thin_stages.cuh": ("thin_bf16x6",),
-    "thin_lost.cuh": ("thin_fp16x3",),
-    "non_finite.cuh": ("gemm_bf16x6", "gemm_mma_fp16x3"),
-    "tile_sums.cuh": ("thin_bf16x6", "thin_fp16x3"),
+    "pipeline/direct_load.cuh": ("skinny",),
+    "pipeline/fragment_tile.cuh": ("gemm_mma",),
+    "float32_parts/term_range.cuh": ("gemm_mma_fp16x3",),
+    "pipeline/tile_order.cuh": ("gemm_sm90",),
+    "pipeline/grouped_order.cuh": ("grouped_sm90",),
+    "pipeline/stage_tiles.cuh": ("gemm_sm90",),
+    "float32_parts/thin_stages.cuh": ("thin_bf16x6",),
+    "float32_parts/thin_lost.cuh": ("thin_fp16x3",),
+    "float32_parts/non_finite.cuh": ("gemm_bf16x6", "gemm_mma_fp16x3"),
+    "float32_parts/tile_sums.cuh": ("thin_bf16x6", "thin_fp16x3"),
 }
 """Headers that are mutated, and the kernels that are checked with each mutant: what one of them shows is found."""
 
 OTHERS = {
     "gemm_mma": ("gemm_mma_fp8", "gemm_mma_bf16x3"),
-    "gemm_sm90": ("gemm_fp8", "gemm_bf16x3"),
+    "gemm_bf16x3": ("gemm_fp8", "gemm_tf32_nn"),
     "grouped_sm90": ("grouped_fp8",),
 }
 """Kernels of the same source that are checked with each mutant too."""
@@ -81,7 +81,7 @@ class Subject(NamedTuple):
     """A file that is mutated."""
 
     name: str
-    """Of the kernel, or of the header."""
+    """Name of the kernel, or of the header."""
     path: Path
     kernels: tuple[str, ...]
     """That are checked with each mutant."""

@@ -1,6 +1,6 @@
 // The last of four blocks is taken for the one with the highest number: the others may still be at work.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     before_the_ticket(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -1,8 +1,8 @@
 // Reads an element before it waits for the launch before.
 
-#include <dependent_launch.cuh>
+#include "ptx/dependent_launch.cuh"
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     early_access(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -1,6 +1,6 @@
 // The last of four blocks adds up their parts, which nothing makes sure that it sees.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     missing_fence(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -1,8 +1,8 @@
 // One thread waits for the launch before, and the others do not meet it before they read.
 
-#include <dependent_launch.cuh>
+#include "ptx/dependent_launch.cuh"
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     one_thread_waits(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

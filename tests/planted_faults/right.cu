@@ -1,6 +1,6 @@
 // No fault: split-K as it should be. The last of four blocks to come adds up their parts.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     right(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -1,7 +1,7 @@
 // The third warpgroup returns without giving its registers to the two that compute.
 
-#include "epilogue.cuh"
-#include "register_budget.cuh"
+#include "epilogue/ladder.cuh"
+#include "ptx/register_budget.cuh"
 
 extern "C" __global__ void __launch_bounds__(384, 1)
     take_without_give(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -34,7 +34,7 @@ def handler(driver_library):
 
 @pytest.fixture(params=["XLA", "handler"])
 def engine(request, monkeypatch):
-    """What multiplies: None for XLA."""
+    """Engine that multiplies: None for XLA."""
     jax.clear_caches()
     if request.param == "XLA":
         mlir.register_lowering(product_p, lowering._lower_to_xla, platform="cpu", cacheable=False)
@@ -126,7 +126,7 @@ def weights(shape):
 
 
 def gradients(multiply, *operands):
-    """Of a sum of a product's results with unequal weights."""
+    """Gradients of a sum of a product's results with unequal weights."""
 
     def loss(*operands):
         result = multiply(*operands)

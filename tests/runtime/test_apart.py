@@ -14,7 +14,7 @@ NAME = "TILEWRIGHT_TEST_OF_APART"
 
 
 def around():
-    """What a process finds around it."""
+    """Environment of a process: a variable, its folder, its handling of signals."""
     return os.environ.get(NAME), str(Path.cwd()), signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 

@@ -19,7 +19,7 @@ from tilewright.kernels.kernel import (
 from tilewright.kernels.library import grouped_sm90, relayout
 from tilewright.kernels.split import RANGE_WORDS, Split, scale_run
 from tilewright.kernels.support import Addresses
-from tilewright.runtime.arguments import MAP_BYTES, Source, pack, shape_of
+from tilewright.runtime.arguments import MAP_BYTES, AddressSource, pack, shape_of
 from tilewright.runtime.plan import Slot
 from tilewright.runtime.relayouts import Copy, copying, jobs, numbers
 
@@ -172,14 +172,14 @@ def test_slots_are_the_pointers_and_scalars():
 
 
 def test_an_operand_may_come_from_elsewhere():
-    _, slots = pack(SPLIT_K, PROBLEM, {"B": Source("relayout", 256)}, {})
+    _, slots = pack(SPLIT_K, PROBLEM, {"B": AddressSource("relayout", 256)}, {})
     assert slots[:2] == (Slot(40, "pointer", "A"), Slot(64, "pointer", "relayout", 256))
 
 
 def test_tensor_maps_are_templates_whose_address_is_replaced():
     kernel = find("tma_transposed")
     maps = {"A": bytes(range(128)), "B": bytes(range(128, 256))}
-    bytes_, slots = pack(kernel, PROBLEM, {"B": Source("relayout", 128)}, maps)
+    bytes_, slots = pack(kernel, PROBLEM, {"B": AddressSource("relayout", 128)}, maps)
     assert bytes_[64:192] == maps["A"]
     assert bytes_[192:320] == maps["B"]
     assert slots[:2] == (Slot(64, "map", "A"), Slot(192, "map", "relayout", 128))
@@ -227,7 +227,7 @@ def test_a_scaled_copy_says_where_its_scales_go():
 
 
 def product_of_terms(kept=None):
-    """What a product of terms is told of its copies, by bytes and by slots."""
+    """Copies that a product of parts is given, by bytes and by slots."""
     kernel = find("gemm_mma_fp16x3")
     (job,) = jobs(kernel, kernel.config(), PROBLEM_OF_TERMS, Addresses(), kept).jobs
     bytes_, slots = pack(kernel, job.problem, job.sources, {}, UNDIVIDED, numbers(job.copies))

@@ -34,7 +34,7 @@ IN_TURN, OVERLAPS = "after all before it", "may overlap"
 
 
 class Launched(NamedTuple):
-    """What the driver got."""
+    """One launch that the driver was given."""
 
     entry: str
     how: str
@@ -256,7 +256,7 @@ def test_parameters_are_filled_in_for_each_start(gpu):
     ("m", "each"), [(64, 1), (64 * 132, 1), (64 * 133, 2), (64 * 132 * 2, 2), (64 * 132 * 2 + 1, 3)]
 )
 def test_a_multiprocessor_holds_no_more_blocks_than_its_share_where_all_run_at_once(gpu, m, each):
-    """Of a kernel that relays out: its blocks may begin while the copies' blocks still fill some multiprocessors."""
+    """Blocks of a kernel that relays out may begin while the copies' blocks still fill some multiprocessors."""
     small = {"BM": 64, "BN": 64, "BK": 32, "K_SLICES": 2, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 0, "MIN_BLOCKS": 4}
     multiply(gpu.engine(), tma_transposed.KERNEL, Problem(m, 64, 63), **small)
     of_block = gpu.launched[-1].shared_bytes + RESERVED_BYTES
@@ -265,7 +265,7 @@ def test_a_multiprocessor_holds_no_more_blocks_than_its_share_where_all_run_at_o
 
 @pytest.mark.parametrize(("bundle", "grid"), [(1, 396), (2, 198), (3, 132)])
 def test_blocks_of_a_bundle_are_one_to_the_driver(gpu, bundle, grid):
-    """Of 316 tiles 264 have a block each, and 132 share the rest."""
+    """A block each for 264 of 316 tiles, and 132 blocks share the rest."""
     small = {"BM": 32, "BN": 64, "BK": 32, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 8, "WORKERS": 1}
     problem = Problem(2500, 200, 900)
     config = tma_transposed.KERNEL.config({**small, "MIN_BLOCKS": bundle, "BUNDLE": bundle})

@@ -1,4 +1,4 @@
-"""What GPUs cannot run and a host's compiler takes: functions and variables of the host."""
+"""Code that GPUs cannot run and a host's compiler accepts: functions and variables of the host."""
 
 import re
 
@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from tilewright.core.errors import CompileError
 from tilewright.emulator.launches import check_launch
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 from tilewright.runtime.device_errors import check_for_gpu
 from tilewright.tools.cli import main

@@ -1,4 +1,4 @@
-"""What the compiled launcher launches, with a stand-in for the driver and arrays that are nowhere."""
+"""Launches by the compiled launcher, with a stand-in for the driver and arrays that are nowhere."""
 
 import struct
 
@@ -101,7 +101,7 @@ def test_what_is_not_needed_is_null(driver, product):
 
 
 def described(first):
-    """What a step says of a tensor map, each number another, in the 128 bytes of the map."""
+    """A step's description of a tensor map, each number another, in the 128 bytes of the map."""
     return MAP_WORDS.pack(*range(first, first + 18)).ljust(128, b"\0")
 
 

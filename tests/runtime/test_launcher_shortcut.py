@@ -13,7 +13,7 @@ from launcher_products import CONTEXT, SLOTS, STEP  # noqa: E402
 
 import tilewright.torch  # noqa: E402
 from tilewright.api import gpu as on_gpu  # noqa: E402
-from tilewright.api.call import Request  # noqa: E402
+from tilewright.api.request import Request  # noqa: E402
 from tilewright.frameworks.torch.enable import routing, shortcut  # noqa: E402
 from tilewright.runtime.plan import Needs  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
@@ -60,7 +60,7 @@ def python_calls(function, times=1):
 
 
 def parameters(a, b, d, c=None, bias=None, alpha=1.0, beta=0.0):
-    """Those of the launch that a product is."""
+    """Parameters of the launch that a product is."""
     addresses = [0 if one is None else one.data_ptr() for one in (a, b, c, d, bias)]
     return struct.pack("5Q2f", *addresses, alpha, beta)
 

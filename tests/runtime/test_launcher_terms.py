@@ -34,7 +34,7 @@ def planned(kernel):
 
 
 def addresses(job, launch):
-    """What the launch was given for each address that its kernel asks for, by name; of D for the pointer."""
+    """Addresses that the launch was given for its kernel's parameters, by name; of D for the pointer."""
     named = [slot for slot in reversed(shape_of(job.kernel.arguments).slots) if slot.kind != "scalar"]
     return {slot.source: struct.unpack_from("Q", launch.parameters, slot.offset)[0] for slot in named}
 

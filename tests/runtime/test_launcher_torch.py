@@ -124,7 +124,7 @@ STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, 0, bytes(24), (0,), SLOTS)
 
 
 class Caching:
-    """What stands for PyTorch's allocator of a GPU's memory."""
+    """Stand-in for PyTorch's allocator of a GPU's memory."""
 
     def __init__(self):
         self.lent, self.taken, self.full = {}, [], False

@@ -19,9 +19,10 @@ from xla_on_host import NEEDS, STREAM, LaunchedEngine, build  # noqa: E402
 
 import tilewright  # noqa: E402
 from stand_ins import NumPyEngine  # noqa: E402
+from tilewright.api.request import Request  # noqa: E402
 from tilewright.core.errors import EngineUnavailableError  # noqa: E402
 from tilewright.frameworks.jax import lowering  # noqa: E402
-from tilewright.frameworks.jax.product import Kind, local_p, product_p  # noqa: E402
+from tilewright.frameworks.jax.product import ProductKind, local_p, product_p  # noqa: E402
 from tilewright.runtime import extension, xla_handler  # noqa: E402
 from tilewright.runtime.host_compiler import find_compiler  # noqa: E402
 from tilewright.runtime.plan import OVERLAPS, Needs, Slot  # noqa: E402
@@ -318,14 +319,15 @@ def test_a_named_kernel_is_launched(gpu):
 
 
 def test_names_of_plans_are_the_same_in_every_process(monkeypatch):
-    kind = "Kind(calls.Request('float32'))"
+    kind = "ProductKind(Request('float32'))"
     name = f"lowering._name(lowering._bound(0, [(5, 7), (7, 3)], ['float32'] * 2, [(0, 1), (1, 0)], {kind}))"
     code = (
         "import sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
         "from stand_ins import NumPyEngine\n"
         "import tilewright.api.call as calls\n"
+        "from tilewright.api.request import Request\n"
         "from tilewright.frameworks.jax import lowering\n"
-        "from tilewright.frameworks.jax.product import Kind\n"
+        "from tilewright.frameworks.jax.product import ProductKind\n"
         "engine = NumPyEngine((9, 0)); calls._gpu = lambda number: engine\n"
         f"print({name})"
     )
@@ -335,7 +337,7 @@ def test_names_of_plans_are_the_same_in_every_process(monkeypatch):
     assert " 5x3x7 NT float32 " in there
     engine = NumPyEngine((9, 0))
     monkeypatch.setattr(calls, "_gpu", lambda number: engine)
-    assert eval(name, {"lowering": lowering, "Kind": Kind, "calls": calls}) == there
+    assert eval(name, {"lowering": lowering, "ProductKind": ProductKind, "Request": Request}) == there
 
 
 def test_a_precision_reaches_the_plans_of_a_program(gpu):

@@ -15,7 +15,7 @@ from tilewright.runtime.host_compiler import find_compiler
 from tilewright.select.cost import comparing
 from tilewright.select.cost import prediction as cost
 from tilewright.select.cost.comparing import CostModels
-from tilewright.select.cost.prediction import CostModel, Sizes
+from tilewright.select.cost.prediction import CostModel, ProblemSizes
 from tilewright.select.measured import measured
 from tilewright.select.selector import _own
 from tilewright.select.tables import store
@@ -37,7 +37,7 @@ def drawn(seed, dtype, layout, count):
     for _ in range(count):
         m, n, k = (draw.choice([draw.randint(1, 300), draw.randint(1, 9000), 8 * draw.randint(1, 1000)]) for _ in "mnk")
         problem = Problem(m, n, k, Arithmetic(dtype, dtype), batch=draw.choice([1, 1, 1, 7]), a=a, b=b)
-        yield Sizes.of(problem, kept=draw.choice([None, None, "A", "B"]))
+        yield ProblemSizes.of(problem, kept=draw.choice([None, None, "A", "B"]))
 
 
 def together_of(models):
@@ -46,7 +46,7 @@ def together_of(models):
 
 
 def python(models, sizes):
-    """What Python predicts."""
+    """Times that Python predicts."""
     found = [model.terms(sizes) for model in models]
     return [math.inf if terms is None else terms[0] for terms in found]
 
@@ -89,11 +89,11 @@ def test_python_predicts_each_model_once_for_a_form(compiled, monkeypatch):
     terms = CostModel.terms
     monkeypatch.setattr(CostModel, "terms", lambda model, sizes: asked.append(model._kernel) or terms(model, sizes))
     for m in (1024, 2048):
-        first = together.us(Sizes.of(Problem(m, 1024, 1024)), [2, 0, 1])
-        assert together.us(Sizes.of(Problem(m, 1024, 1024)), [0, 1, 2]) == [first[1], first[2], first[0]]
+        first = together.us(ProblemSizes.of(Problem(m, 1024, 1024)), [2, 0, 1])
+        assert together.us(ProblemSizes.of(Problem(m, 1024, 1024)), [0, 1, 2]) == [first[1], first[2], first[0]]
     streaming = [kernel for kernel in kernels if isinstance(kernel.cost, Streaming)]
     assert asked == [kernels[2], kernels[0], kernels[1]] + 3 * streaming
-    together.us(Sizes.of(Problem(1000, 1024, 1024)), [0])  # with edges
+    together.us(ProblemSizes.of(Problem(1000, 1024, 1024)), [0])  # with edges
     assert asked[-1] is kernels[0]
 
 
@@ -108,7 +108,7 @@ def test_without_a_compiler_python_predicts(monkeypatch):
 def test_blocks_that_a_gpu_cannot_hold_take_for_ever(compiled):
     gpu, kernel = find_gpu("NVIDIA GeForce RTX 3060", (8, 6)), find("gemm_sm90")
     together = together_of([CostModel(kernel, kernel.config(), gpu)])
-    sizes = Sizes.of(Problem(512, 512, 512, Arithmetic("bfloat16", "bfloat16")))
+    sizes = ProblemSizes.of(Problem(512, 512, 512, Arithmetic("bfloat16", "bfloat16")))
     assert [together.us(sizes, [0]) for _ in range(2)] == [[math.inf]] * 2
 
 

@@ -1,4 +1,4 @@
-"""What a block asks of a multiprocessor."""
+"""Footprints of blocks on a multiprocessor."""
 
 from dataclasses import replace
 

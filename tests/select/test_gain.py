@@ -1,4 +1,4 @@
-"""What a product is expected to gain over cuBLAS."""
+"""Expected speedup of a product over cuBLAS."""
 
 import uuid
 

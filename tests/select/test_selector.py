@@ -20,8 +20,8 @@ from tilewright.kernels.support import Addresses, Support
 from tilewright.select import counted as counted_module
 from tilewright.select import measured as measured_module
 from tilewright.select import selector
-from tilewright.select.cost.prediction import Sizes
-from tilewright.select.measured import Measured, measured, nearest_measured
+from tilewright.select.cost.prediction import ProblemSizes
+from tilewright.select.measured import MeasuredCase, measured, nearest_measured
 from tilewright.select.selector import select, unhidden_us
 from tilewright.select.tables import entry as entry_module
 from tilewright.select.tables import store
@@ -42,7 +42,7 @@ def forget():
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_read():
-    """What other tests read of tables is not known here, nor elsewhere what is read here."""
+    """Tables that other tests have read are not known here, nor elsewhere those that are read here."""
     forget()
     yield
     forget()
@@ -180,7 +180,7 @@ def test_far_from_all_tabled_shapes_the_ladders_own_configs_are_candidates_too()
 def test_another_gpu_of_the_same_capability_lends_its_table():
     known = measured("NVIDIA H100 80GB HBM3", (9, 0), NN, None, None, None)
     problem = Problem.parse("4096")
-    best = known.ranked(known.row(Sizes.of(problem)))[0]
+    best = known.ranked(known.row(ProblemSizes.of(problem)))[0]
     assert select(problem, *H100) == (known.kernels[best], known.config(best))
 
 
@@ -260,7 +260,7 @@ def test_it_loads_no_cuda():
 
 
 class Without:
-    """What is measured, one problem left out."""
+    """Measurements, one problem left out."""
 
     def __init__(self, known, row):
         self.__dict__ |= known.__dict__
@@ -271,17 +271,17 @@ class Without:
         return None
 
     def __getattr__(self, name):
-        return getattr(Measured, name).__get__(self)
+        return getattr(MeasuredCase, name).__get__(self)
 
 
 class Regrets(NamedTuple):
-    """Of a case's problems, each left out of the table: times of what is picked over the best."""
+    """Times of picks over the best, for a case's problems, each left out of the table."""
 
     problems: int
     of_picks: dict[tuple[int, ...], float]
     """Where the pick was measured."""
     of_precisions: dict[tuple[int, ...], float]
-    """Of the fastest that was measured with the precision that was picked, where there is something."""
+    """Times of the fastest that was measured with the precision that was picked, where there is something."""
 
 
 def regrets_of(case, monkeypatch, promise=None):
@@ -362,7 +362,7 @@ def test_where_activations_take_long_consumers_take_turns(shape):
     _, plain = picked(None)
     kernel, activated = picked("gelu")
     assert activated["PINGPONG"] == 1
-    sizes = Sizes.of(Problem.parse(shape, epilogue=Epilogue(None, "gelu")))
+    sizes = ProblemSizes.of(Problem.parse(shape, epilogue=Epilogue(None, "gelu")))
     gpu = find_gpu(H100[1], H100[0])
     assert unhidden_us(kernel, activated, sizes, gpu) == 0
     if not plain["PINGPONG"]:
@@ -387,7 +387,7 @@ def test_of_one_tile_each_an_activation_is_never_hidden():
     kernel, config = select(problem, *H100)
     gpu = find_gpu(H100[1], H100[0])
     took = {
-        name: unhidden_us(kernel, config, Sizes.of(replace(problem, epilogue=Epilogue(None, name))), gpu)
+        name: unhidden_us(kernel, config, ProblemSizes.of(replace(problem, epilogue=Epilogue(None, name))), gpu)
         for name in (None, *ACTIVATIONS)
     }
     assert took[None] == 0
@@ -438,9 +438,9 @@ def test_a_batch_is_another_problem_than_one_product():
 
 def test_problems_are_near_whose_tiles_are_as_many():
     known = measured("NVIDIA H200", (9, 0), NN, None, None, None)
-    row = known.row(Sizes.of(Problem(4096, 4096, 4096)))
+    row = known.row(ProblemSizes.of(Problem(4096, 4096, 4096)))
     batched, deeper, smaller = (
-        known.distances(Sizes.of(problem))[row]
+        known.distances(ProblemSizes.of(problem))[row]
         for problem in (Problem(2048, 2048, 4096, batch=4), Problem(4096, 4096, 8192), Problem(4096, 2048, 4096))
     )
     assert batched == pytest.approx(0, abs=1e-4)
@@ -508,7 +508,7 @@ def test_terms_are_picked_where_they_are_expected_to_be_faster(precision):
         ("NVIDIA A100-SXM4-80GB", (8, 0), "gemm_mma"),
         ("NVIDIA GeForce RTX 3090", (8, 6), None),
         ("NVIDIA GeForce RTX 4090", (8, 9), None),
-        ("NVIDIA H200", (9, 0), "gemm_sm90"),
+        ("NVIDIA H200", (9, 0), "gemm_sm90_precisions"),
         ("NVIDIA GeForce RTX 5090", (12, 0), None),
     ],
 )

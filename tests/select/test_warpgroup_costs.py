@@ -14,7 +14,7 @@ from tilewright.kernels import find
 from tilewright.kernels.config import Config, parse_overrides
 from tilewright.kernels.support import Variant
 from tilewright.select.cost.footprint import footprint
-from tilewright.select.cost.prediction import CostModel, Sizes, predict
+from tilewright.select.cost.prediction import CostModel, ProblemSizes, predict
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 GEMM = find("gemm_sm90")
@@ -70,7 +70,7 @@ def timed(request, group):
 
 
 def _line_starts(problem):
-    return min(Sizes.of(problem).form.starts)
+    return min(ProblemSizes.of(problem).form.starts)
 
 
 GROUPS = {
@@ -190,7 +190,7 @@ def test_clusters_save_the_l2_cache_a_part_of_b():
     shape = "16384x16384x64"
     assert cost(shape, paired).traffic_us <= cost(shape).traffic_us
     of_a, of_b = (CostModel(kernel, kernel.config(), H200) for kernel in (GEMM, paired))
-    sizes = Sizes.of(posed("4096"))
+    sizes = ProblemSizes.of(posed("4096"))
     assert of_b.predict(sizes).traffic_us < 0.8 * of_a.predict(sizes).traffic_us
 
 

@@ -145,7 +145,7 @@ def test_a_rung_that_a_later_run_has_for_comparison_is_that_of_its_own_run(recor
 
 
 def labels(svg):
-    """What the curves of a chart are called."""
+    """Names of the curves of a chart."""
     found = re.findall(r">([^<>]+)</text>", svg)
     return [text for text in found if re.match(r"\d+ \w|cuBLAS|what matmul", text)]
 
@@ -255,7 +255,7 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
     (tmp_path / "results").symlink_to(root / "results")
     for page in performance.PAGES:
         copy = tmp_path / page
-        copy.parent.mkdir(exist_ok=True)
+        copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes((root / page).read_bytes())
     monkeypatch.chdir(tmp_path)
     performance.write()
@@ -277,8 +277,23 @@ def test_the_environment_is_listed_with_its_parts():
     )
 
 
-def test_the_contents_of_the_page_lead_to_every_part(request):
-    page = (request.config.rootpath / "docs/performance.md").read_text()
-    contents, *parts = re.split(r"^##+ ", page, flags=re.MULTILINE)
+@pytest.mark.parametrize("page", ["records", "lab-notebook"])
+def test_the_contents_of_a_page_lead_to_every_part(request, page):
+    text = (request.config.rootpath / f"docs/{page}.md").read_text()
+    contents, *parts = re.split(r"^##+ ", text, flags=re.MULTILINE)
     anchors = [re.sub(r"[^\w -]", "", part.splitlines()[0]).lower().replace(" ", "-") for part in parts]
-    assert re.findall(r"\]\(#([\w-]+)\)", contents) == anchors
+    assert list(dict.fromkeys(re.findall(r"^\| .*?\]\(#([\w-]+)\)", contents, re.MULTILINE))) == anchors
+
+
+LONGEST = 60
+"""Lines of a section of results: about a screen."""
+
+
+def test_a_section_of_results_is_a_screen(request):
+    page = (request.config.rootpath / "docs/results.md").read_text()
+    sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    assert {text.splitlines()[0]: lines for text in sections if (lines := text.count("\n")) > LONGEST} == {}
+
+
+def test_the_architecture_is_short(request):
+    assert len((request.config.rootpath / "docs/architecture.md").read_text().splitlines()) <= 250

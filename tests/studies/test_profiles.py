@@ -114,7 +114,7 @@ def test_the_part_of_the_page(profile):
     cublas = profiles.of_cublas(Problem(4, 5, 6), [ncu.Profiled("gemm<4>", COUNTERS)])
     facts = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc"}
     text = page.section(run_of(facts, profile, cublas))
-    assert text.startswith("## Profiles\n")
+    assert text.startswith("What Nsight Compute counts")
     expected = "| 1 naive | 4x5x6 | float32 | 2,000.0 | 25.0% | 75.0% | 0.00 | 6.00 | 3,000 |  | 90% |"
     assert f"{expected} long scoreboard 62%, barrier 12% |" in text
     assert "| 4x5x6 | float32 | `gemm<4>` |" in text

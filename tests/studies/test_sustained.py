@@ -1,4 +1,4 @@
-"""What a GPU sustains: measured on the emulator, whose clock is the host's; the bare products' code; and the table."""
+"""Sustained speeds: measured on the emulator, whose clock is the host's; the bare products' code; the table."""
 
 import pytest
 

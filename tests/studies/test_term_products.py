@@ -16,7 +16,7 @@ TIME = Times(min=1.0, median=1.0)
 
 @pytest.fixture
 def record(make_record):
-    """Of what was picked for a problem: a speed, next to cuBLAS of its own run."""
+    """Makes a record of the pick for a problem: a speed, next to cuBLAS of its own run."""
 
     def make(m, n, k, gflops, cublas, **changes):
         baseline = Baseline(name="cuBLAS", version="13", time_us=TIME, gflops=cublas, error=4e-7)
@@ -72,7 +72,7 @@ def test_reading_the_large_factor_is_a_share_of_the_time(found):
 
 
 def claim(found, *records, fast=()):
-    """Of these records of float32, and of fp16x3."""
+    """Claim from these records of float32, and of fp16x3."""
     by_shape = {name: {one.shape: one for one in of} for name, of in (("float32", records), ("fp16x3", fast)) if of}
     return term_products.claim(found._replace(records=by_shape))
 
@@ -118,7 +118,7 @@ def test_the_committed_runs_are_of_one_gpu():
     assert all("4096x4096x4096" in of for of in found.records.values())
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/performance.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/records.md", "docs/lab-notebook.md"])
 def test_every_printed_quotient_divides(request, page):
     text = (request.config.rootpath / page).read_text()
     quotients = re.findall(r"([\d.,]+) / ([\d.,]+) = ([\d.]+)", text)

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tilewright.api.arrays.operand import HOST, Operand
-from tilewright.api.call import Call, Rung
+from tilewright.api.call import Call
 from tilewright.api.formulate import Formulation, formulate, formulate_groups
+from tilewright.api.request import Rung
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import FAST, UNSCALED, Layout, Problem
 from tilewright.kernels.config import Config
@@ -17,8 +18,9 @@ from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Plan
 from tilewright.select.selector import select
 
-_MOST_PLANS = 4096
-"""Calls of different kinds whose plans are kept; all are dropped when there are more."""
+LENT_BYTES = 2**24
+"""From this many on, sums and copies of a call lie in memory that its library lends; less is kept for the stream, since
+lending takes the host time."""
 
 
 class Bound(NamedTuple):
@@ -32,6 +34,8 @@ class Bound(NamedTuple):
     why: str
     prepared: bool
     """Whether copies of b are kept."""
+    lends: bool
+    """See `lends`."""
 
     def scales(self, a: Operand | None, b: Operand | None) -> dict[str, int]:
         """Addresses of the scales of the problem's A and B, by their names in `Pointers`, given those of a and b."""
@@ -106,24 +110,16 @@ def _products(kernel: Kernel) -> str:
     return "float32 multiply-adds on CUDA cores"
 
 
-_plans: dict[tuple[Any, ...], Bound] = {}
+def lends(plan: Plan) -> bool:
+    """Whether a plan's sums and copies lie in memory that a library lends for each call."""
+    return plan.needs.scratch_bytes >= LENT_BYTES
 
 
-def bound_of(call: Call, *, without_terms: bool = False) -> Bound:
-    """The plan of a call, made once for arrays of a kind; without terms, it is one of CUDA cores (precision "ieee")."""
-    key = (call.engine, call.signature, without_terms)
-    found = _plans.get(key)
-    if found is None:
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        found = _plans[key] = _bind(call, without_terms)
-    return found
-
-
-def _bind(call: Call, without_terms: bool) -> Bound:
+def bind(call: Call, without_terms: bool) -> Bound:
+    """The plan of a call; without terms, it is one of CUDA cores (precision "ieee")."""
     engine, rung = call.engine, call.request.rung
     assert engine is not None
-    a, b, out, c = call.a, call.b, call.out, call.c if call.reads_c else None
+    a, b, out, c = call.a, call.b, call.out, call.c
     scaling = call.scaling if call.scale_a or call.scale_b else UNSCALED
     if call.offsets is not None:
         form = formulate_groups(a.view, b.view, out and out.view, call.arithmetic, scaling)
@@ -153,13 +149,13 @@ def _bind(call: Call, without_terms: bool) -> Bound:
     whole = problem if c is None or kernel.support.separate_c else _with_c_in_d(problem)
     plan = engine.plan(kernel, config, whole, addresses, kept=kept, capturing=capturing)
     c_in_place = c is not None and not kernel.support.separate_c
-    return Bound(plan, form, engine, c_in_place, why, call.prepared is not None)
+    return Bound(plan, form, engine, c_in_place, why, call.prepared is not None, lends(plan))
 
 
 def _picked(
     engine: Engine, rung: Rung | None, problem: Problem, addresses: Addresses, adds_c: bool, kept: str | None = None
 ) -> tuple[Kernel, Config]:
-    """What runs a problem: what the caller named, or the best one known."""
+    """Kernel and config that run a problem: those that the caller named, or the best ones known."""
     if rung is None:
         return select(problem, engine.capability, engine.device_name, addresses, adds_c=adds_c, kept=kept)
     return rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
@@ -170,7 +166,7 @@ def planner(call: Call, bound: Bound) -> Callable[..., Plan]:
 
     The call has no batch, nothing of it is copied or prepared, and alpha is not 0.
     """
-    engine, rung, swapped, adds_c = bound.engine, call.request.rung, bound.form.swapped, call.reads_c
+    engine, rung, swapped, adds_c = bound.engine, call.request.rung, bound.form.swapped, call.c is not None
     of = bound.form.problem
     arithmetic, epilogue, order_a, order_b = of.arithmetic, of.epilogue, of.a.order, of.b.order
     addresses = _misalignment(bound.form, call.a, call.b, call.out, call.c if adds_c else None)
@@ -193,7 +189,7 @@ def _with_c_in_d(problem: Problem) -> Problem:
 
 
 def _misalignment(form: Formulation, a: Operand, b: Operand, out: Operand | None, c: Operand | None) -> Addresses:
-    """What the addresses of the problem's operands leave when divided by 16; copies and new arrays are aligned."""
+    """Remainders of the addresses of the problem's operands, divided by 16; copies and new arrays are aligned."""
     left = [
         0 if operand is None or operand.argument in form.copied else operand.pointer % VECTOR_BYTES
         for operand in ((b, a, out, c) if form.swapped else (a, b, out, c))

@@ -1,4 +1,12 @@
-"""Prepared: a factor whose copies, as kernels want them, are kept for all products that it is part of."""
+"""Prepared: a factor whose copies, as kernels want them, are kept for all products that it is part of.
+
+The copy follows from the kernel, and the kernel from the whole problem: so `prepare` copies nothing, and the first
+product that needs a copy makes it and waits for it. Kernels that split alike share one copy, for any m and any tile,
+also where A and B change sides. What was seen of the elements (their range) is cached behind the copy. Float32 on CUDA
+cores reads the operand itself. A plan has a slot for the copy's address, so plans of all prepared operands of a kind
+are one. The selector leaves the traffic of the copy out of the cost model, and shortens measured times by the same
+share. A copy is not made in a capture: a graph would make it at each replay.
+"""
 
 import threading
 from collections.abc import Hashable
@@ -13,10 +21,10 @@ class Prepared:
 
     def __init__(self, array: Any, engine: Engine) -> None:
         self.array = array
-        """What was prepared. It is kept alive, for kernels that read it as it is."""
+        """Array that was prepared. It is kept alive, for kernels that read it as it is."""
         self.engine = engine
         self.key = object()
-        """What the compiled launcher knows it by."""
+        """Key by which the compiled launcher knows it."""
         self._copies: dict[Hashable, Matrix] = {}
         self._lock = threading.Lock()
 

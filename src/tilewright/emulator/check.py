@@ -28,13 +28,13 @@ _SIDE = 256
 
 
 class Checked(NamedTuple):
-    """What came of a check."""
+    """Result of a check."""
 
     findings: list[Finding]
     result: NDArray[Any]
     """C, as the first run left it."""
     notes: Sequence[Finding] = ()
-    """What is no fault (`Finding.is_note`)."""
+    """Findings that are no fault (`Finding.is_note`)."""
 
 
 def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int], ...]:
@@ -122,7 +122,7 @@ def check(
     """
     lay = _apart if kernel.support.gaps else _together
     held = c
-    """What D holds before a launch."""
+    """Content of D before a launch."""
     layout_c = None
     if problem.addend != problem.d:
         layout_c = lay(c, problem.addend)
@@ -140,7 +140,7 @@ def check(
     placed_ends = None if ends is None else engine.upload(ends[np.newaxis])
     padded_at: dict[int, int] = {}
     programs: list[tuple[Program, int]] = []
-    """Of each launch that a checker has seen, and the bytes of its dynamic shared memory."""
+    """Program of each launch that a checker has seen, and the bytes of its dynamic shared memory."""
 
     def launched(watcher: Watcher) -> tuple[NDArray[Any], LaunchError | None]:
         """C, and why a launch failed."""

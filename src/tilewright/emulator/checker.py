@@ -101,9 +101,9 @@ class Finding:
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
     memory: str = ""
-    """What memory, as in 'C[3, 4]'."""
+    """Memory of the fault, as in 'C[3, 4]'."""
     message: str = ""
-    """What a stopped launch says."""
+    """Message of a stopped launch."""
     count: int = 1
     """How many accesses are like this one."""
     period: int = 0
@@ -116,8 +116,8 @@ class Finding:
 
     @property
     def key(self) -> tuple[str, frozenset[Place], str]:
-        """The same for findings that are one to a reader: of one kind, at the same two places in whichever order; out
-        of bounds also of one array."""
+        """Key that is equal for findings that are one to a reader: of one kind, at the same two places in whichever
+        order; out of bounds also of one array."""
         places = frozenset(party.place for party in (self.party, self.other) if party)
         array = _ARRAY.search(self.memory) if self.kind == "out of bounds" else None
         return self.kind, places, (array[1] if array else "") if places else self.message
@@ -168,7 +168,7 @@ _WHY = {
 
 
 Source = tuple[Path, Mapping[str, int | str]]
-"""What a kernel was compiled from: its file, and macros."""
+"""A kernel's file, and the macros that it was compiled with."""
 
 
 class Checker(Observer):
@@ -200,7 +200,7 @@ class Checker(Observer):
         self._source = source
 
     def findings(self) -> list[Finding]:
-        """What is wrong, in the order in which it was found, but for `absent_lanes`.
+        """Faults, in the order in which they were found, but for `absent_lanes`.
 
         Raises:
             EngineUnavailableError: binutils, which finds lines of source, is not there.
@@ -237,8 +237,8 @@ class Checker(Observer):
         )
 
     def written(self, array: int) -> NDArray[Any]:
-        """What was written to the array at an address, by neighbours that one block has written last: `offset` and
-        `bytes` from the array's begin, and the `block`."""
+        """Runs of bytes written to the array at an address, each by one block last: `offset` and `bytes` from the
+        array's begin, and the `block`."""
         find: Any = self._runtime.simt_written
         find.restype = ctypes.c_size_t
 
@@ -252,8 +252,8 @@ class Checker(Observer):
 
 
 def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyType({})) -> list[Array]:
-    """What a kernel may use in a launch, as its source calls it. Nothing may write to A, B and the bias, nor to C
-    where D is another array.
+    """Arrays that a kernel may use in a launch, as its source calls them. Nothing may write to A, B and the bias, nor
+    to C where D is another array.
 
     Args:
         facts: of the launch.

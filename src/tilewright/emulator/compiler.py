@@ -1,4 +1,8 @@
-"""Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run."""
+"""Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run.
+
+GCC parses simt.hpp once, to a precompiled header in the cache. Stand-ins replace shared headers whose content is a
+GPU's own, and CUDA's usual ones (cuda_runtime.h, cuda_fp16.h, cuda_bf16.h, mma.h, cooperative_groups.h).
+"""
 
 import contextlib
 import os
@@ -35,13 +39,13 @@ With 1 they compile in less time, and take longer."""
 _HEADERS = (".cuh", ".h", ".hpp")
 """How the names of headers end."""
 
-_LONG_HEADER = "half.cuh"
+_LONG_HEADER = "ptx/half.cuh"
 _OF_LONG_HEADER = {_LONG_HEADER, "cuda_fp16.h", "cuda_bf16.h"}
 """A header that GCC takes as long to read as a small kernel, and those that are no more than it. It is parsed once for
 all kernels that include it, since nothing in it depends on their macros."""
 
 _PTX_HEADER = "inline_ptx.hpp"
-"""What sources with inline PTX are given, which includes the long header."""
+"""Header that sources with inline PTX include; it includes the long header."""
 
 _NO_HEADER = re.compile(r"fatal error: '?(?P<header>[^':\s]+)'?:? (?:No such file|file not found)")
 """In what GCC and Clang print."""
@@ -49,7 +53,7 @@ _NO_HEADER = re.compile(r"fatal error: '?(?P<header>[^':\s]+)'?:? (?:No such fil
 _PARSED_SUFFIX = ".hpp.gch"
 
 _ALIGNED = re.compile(r"\b__shared__\s+alignas\b")
-"""What C++ has before the type alone, and CUDA behind `__shared__`."""
+"""`alignas` behind `__shared__`, where CUDA allows it; C++ has it before the type."""
 
 _SECTIONS = ("-ffunction-sections", "-fdata-sections")
 """Compiler's options by which every function and variable can be left out by itself, as `_REACHED` has it."""
@@ -59,8 +63,8 @@ _REACHED = ("-Wl,--gc-sections", "-Wl,--undefined=simt_shared_begin")
 variables that a GPU's code would have too. The begin of static shared memory is named by nobody."""
 
 _BEHIND_LEFT_OUT = "-Wl,-Ttext=0x4000000"
-"""The same of code that has lines: what is left out has addresses from 0 on in the debug information, where nothing
-else may be then."""
+"""Linker option like the one above for code that has lines: code that is left out has addresses from 0 on in the debug
+information, where nothing else may be then."""
 
 _OF_VARIABLES = ("\t.section", "\t.text", "\t.data", "\t.bss", "\t.zero", "_ZGV")
 """How lines of assembly begin that say where variables are and how large."""
@@ -87,7 +91,7 @@ class Build:
     """Whether operations of signed integers are announced whose results their types do not hold, and indices of
     unsigned ones that have wrapped."""
     locals_hold: str = ""
-    """What local variables hold before they are written: pattern, 0xFE in every byte, or zero. By GCC, from 12 on."""
+    """Value of local variables before they are written: 'pattern', 0xFE in every byte, or 'zero'. By GCC 12 on."""
 
 
 FAST = Build(("-fsanitize=alignment", "-fno-sanitize-recover=alignment"))
@@ -130,7 +134,7 @@ CHECKED = replace(TRACED, traced=False, bounded=True, locals_hold="pattern")
 """For the checker."""
 
 ZEROED = replace(CHECKED, locals_hold="zero")
-"""What gives another result than CHECKED has read a local variable that it had not written."""
+"""Build whose result differs from CHECKED's where a kernel has read a local variable before it was written."""
 
 OVERFLOWS = replace(CHECKED, overflows=True)
 """For the checker where matrices reach past 2^31 elements. What leaves the range of an int gives the low bits, however
@@ -138,7 +142,7 @@ the code is optimized."""
 
 
 def _build_options(compiler: Compiler, build: Build) -> list[str]:
-    """What a way to compile adds to them."""
+    """Options that a build adds to the compiler's."""
     options = [*build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
     if build.observable and compiler.gcc >= 11:
         options.append("--param=tsan-distinguish-volatile=1")  # waits are noticed by it
@@ -274,7 +278,7 @@ def compile_kernel(
 
 def _reached(*texts: str) -> set[str]:
     """Names of the headers of ours that sources include, themselves or by way of others."""
-    return {Path(name).name for text in texts for name, _ in included(text, *_INCLUDE)}
+    return {name for text in texts for name, _ in included(text, *_INCLUDE)}
 
 
 def _place(folder: Path, file: str, headers: Sequence[tuple[str, str]], contents: Sequence[str]) -> Path:
@@ -317,7 +321,7 @@ _PARSING = threading.Lock()
 
 @lru_cache
 def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime: Runtime, _folder: Path) -> Path:
-    """What comes ahead of every kernel, as a precompiled header: small kernels compile in two thirds of the time.
+    """Precompiled header of the text that comes ahead of every kernel: small kernels compile in two thirds of the time.
 
     GCC takes the text where the file does not suit it, or is gone. (Clang refuses a header that macros differ from.)
     """
@@ -329,7 +333,7 @@ def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime:
         with scratch() as output:
             text, parsed = output.with_name("prelude.hpp"), output.with_name("prelude.gch")
             text.write_text(prelude, encoding="utf-8")
-            compiler.run([*options, "-x", "c++-header", str(text), "-o", str(parsed)])
+            compiler.run([*options, f"-I{_INCLUDE[0]}", "-x", "c++-header", str(text), "-o", str(parsed)])
             return cache.store(name, _PARSED_SUFFIX, parsed.read_bytes())
 
 

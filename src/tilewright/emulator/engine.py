@@ -1,4 +1,16 @@
-"""The emulator engine: kernels run on this machine's CPU, from the same sources as on a GPU."""
+"""The emulator engine: kernels run on this machine's CPU, from the same sources as on a GPU.
+
+A source is compiled in one of three builds: fast, which verifies; checked, whose hooks announce every access to an
+observer (the checker, the counters or the trace); counted, in which `float` is a class that counts operations. Sums of
+tensor cores are Hopper's, except those of mma.cuh, which are Ampere's (runtime/tensor_cores.hpp). CUDA's compiler may
+make an FMA of a product and a sum of 16-bit elements, which the emulator does for float alone; quotients and functions
+may differ in the last bit. `printf` writes to the process's standard output; an `assert` that fails ends the launch
+with an error.
+
+A block runs on one thread of the host, its threads as fibers. `__shared__` variables are thread-local variables of that
+thread, filled with a NaN pattern at the start of every block. A barrier that only part of a block reaches, and a launch
+that no GPU would accept, are errors as on a GPU.
+"""
 
 import ctypes
 import math
@@ -33,10 +45,10 @@ from tilewright.runtime.relayouts import Copy, Job, numbers, together
 from tilewright.runtime.tensor_maps import TensorLayout
 
 _ALIGNMENT = 256
-"""Of memory, in bytes: what a GPU's allocations have."""
+"""Bytes that addresses of memory are multiples of, as those of a GPU's allocations."""
 
 _MAP = struct.Struct("=Q4q14iQ")
-"""Of the fields of struct TensorMap in abi.hpp."""
+"""Fields of struct TensorMap in abi.hpp."""
 _MARK = 0x70616D726F736E65
 """TensorMap::MARK."""
 
@@ -88,7 +100,7 @@ Watcher = Callable[[LaunchFacts], Watch]
 
 
 class _PlannedLaunch(NamedTuple):
-    """What a step of a plan launches."""
+    """Launch of a step of a plan."""
 
     executable: EmulatorExecutable
     job: Job

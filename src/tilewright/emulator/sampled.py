@@ -38,11 +38,11 @@ class Part(NamedTuple):
     a: NDArray[np.float64]
     b: NDArray[np.float64]
     c: NDArray[np.float64]
-    """What C held before."""
+    """Elements of C before the launch."""
 
 
 class Sample(NamedTuple):
-    """What came of some blocks."""
+    """Result of a check of some blocks."""
 
     findings: list[Finding]
     notes: list[Finding]

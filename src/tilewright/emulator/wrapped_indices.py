@@ -64,7 +64,7 @@ class _Body:
         """Names that know their exact values."""
 
     def edits(self) -> list[_Edit]:
-        """What is to change, in no order."""
+        """Changes to the source, in no order."""
         declared = list(self._declarations())
         taken = [(begin, end) for begin, end, _ in declared]
         found = declared + list(self._returns())
@@ -84,7 +84,7 @@ class _Body:
         return found
 
     def _returns(self) -> Iterator[_Edit]:
-        """Of a function that returns an index."""
+        """Changes to a function that returns an index."""
         kind = _RETURNED.search(self._head[: self._list])
         if kind is None or _LAMBDA.search(self._code, self._begin, self._end):
             return
@@ -132,7 +132,7 @@ class _Body:
 
 
 def _subscripts(code: str, begin: int, end: int, words: set[str] | None) -> Iterator[_Edit]:
-    """Of a part of a source, those that may have such a value.
+    """Changes to subscripts in a part of a source that may have such a value.
 
     words: the names of these; None where any may be one.
     """

@@ -12,7 +12,7 @@ _SIDE = 16
 """Rows and columns of a fragment of C."""
 _RESULT_BYTES = 4
 _RESULTS_PAD = 8
-"""Columns by which the rows of shared memory that results pass through are padded, as in wmma_epilogue.cuh."""
+"""Columns by which the rows of shared memory that results pass through are padded, as in epilogue/ladder_wmma.cuh."""
 
 
 STAGING = Staging(tensor_cores=True, min_blocks=lambda config: config.MIN_BLOCKS)

@@ -258,8 +258,8 @@ class Kernel:
             entry: which of its kernels, where there are several; of a template, with its arguments.
             defines: macros of the source, or arguments of its template, by name, as in {"TS": 16, "T": "half"}.
             words: what a `// tilewright:` line says, whose words they replace: block, grid, shared, args, layout, tile,
-                and the source's own parameters in capitals (docs/tools.md). Numbers, texts such as "ceil(N/32)", or
-                tuples of these.
+                and the source's own parameters in capitals (docs/tools/own-kernels.md). Numbers, texts such as
+                "ceil(N/32)", or tuples of these.
 
         Raises:
             KernelNotFoundError: there is no such file or kernel.

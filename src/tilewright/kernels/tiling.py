@@ -1,4 +1,8 @@
-"""Shared by rungs with block and thread tiles (4 to 9): parameters, constraints, geometry."""
+"""What the rungs with block and thread tiles (4 to 9) have in common: parameters, constraints, geometry.
+
+Tiles of D are counted along one grid dimension, since a grid holds 65535 blocks along y and z but 2^31 - 1 along x.
+Rungs move pointers along k instead of computing addresses from k.
+"""
 
 from collections.abc import Callable
 

@@ -40,7 +40,7 @@ class LostError(Exception):
         super().__init__(note)
         self.fate: Fate = fate
         self.answer = answer
-        """What it said when it was late, if anything."""
+        """Answer that it gave when it was late, if any."""
 
 
 class _Failure(NamedTuple):
@@ -147,7 +147,7 @@ class Apart:
 
 
 def call_apart(function: Callable[..., T], *arguments: Any, name: str, allowed_s: float) -> T:
-    """What a function returns, in a process of its own.
+    """Call a function in a subprocess; returns its result.
 
     Args:
         function, arguments, name: see `Apart`; what the function returns can be pickled too.

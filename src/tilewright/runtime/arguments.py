@@ -58,7 +58,7 @@ _OFTEN_NULL = frozenset(
 """Addresses that launches without copies, or of factors without scales, have no memory for."""
 
 CopyNumbers = tuple[int, int, int, int, int, int, int, int]
-"""What a launch is told of a copy that it makes of A or B, besides addresses, in the order of the members."""
+"""Numbers of a copy that a launch makes of A or B, besides addresses, in the order of the members."""
 
 _NO_COPY: CopyNumbers = (0, 0, 0, 0, 0, 0, 0, 0)
 _SIZES = {"i": 4, "f": 4, "q": 8, "p": 8, "t": MAP_BYTES}
@@ -74,11 +74,11 @@ class _Member(NamedTuple):
     what: str
 
 
-class Shape(NamedTuple):
+class ParameterLayout(NamedTuple):
     """How a kernel's parameters lie in memory."""
 
     offsets: tuple[int, ...]
-    """Of each parameter."""
+    """Offset of each parameter."""
     sizes: tuple[int, ...]
     """Bytes of each parameter."""
     members: tuple[_Member, ...]
@@ -86,12 +86,12 @@ class Shape(NamedTuple):
     known: struct.Struct
     """All of them as bytes, with zeros for the addresses and scalars, which only a call knows."""
     values: tuple["_Values", ...]
-    """What gives the others, one parameter after the other."""
+    """Functions that give the other values, one parameter after the other."""
     slots: tuple[Slot, ...]
-    """What only a call knows, where addresses are those of the operands."""
+    """Slots that only a call fills, where addresses are those of the operands."""
 
 
-class Source(NamedTuple):
+class AddressSource(NamedTuple):
     """Where an address comes from when a call does: an operand's, or memory of the launch's own; and what is added."""
 
     name: str
@@ -101,7 +101,7 @@ class Source(NamedTuple):
 def pack(
     kernel: Kernel,
     problem: Problem,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, AddressSource],
     maps: Mapping[str, bytes],
     division: Division = UNDIVIDED,
     copies: Sequence[CopyNumbers] = (),
@@ -134,8 +134,8 @@ def pack(
 def _slots(
     arguments: tuple[str, ...], sources: tuple[str, ...], maps: tuple[str, ...]
 ) -> tuple[tuple[Slot, ...], tuple[tuple[int, int, str, str], ...]]:
-    """What only a call knows of a launch with these tensor maps, as if addresses were those of the operands; and of
-    those whose addresses come from elsewhere the number, offset, kind and name.
+    """Slots that only a call fills in a launch with these tensor maps, as if addresses were those of the operands; and
+    of the slots whose addresses come from elsewhere the number, offset, kind and name.
 
     Left out are null addresses and blank maps: the kernel uses those of A and B only where k > 0, that of D where
     ALIGNED.
@@ -151,7 +151,7 @@ def _slots(
 
 
 _Values = Callable[[Problem, Division, Sequence[CopyNumbers], Mapping[str, bytes]], tuple[int, ...] | tuple[bytes, ...]]
-"""What gives a parameter's numbers, or its template of a tensor map."""
+"""Function that gives a parameter's numbers, or its template of a tensor map."""
 
 
 def _sizes(p: Problem, division: Division, *_: object) -> tuple[int, ...]:
@@ -191,7 +191,7 @@ _VALUES: dict[str, _Values] = {
     "copy_a": lambda p, division, copies, maps: copies[0] if copies else _NO_COPY,
     "copy_b": lambda p, division, copies, maps: copies[1] if copies else _NO_COPY,
 }
-"""What is known of parameters before a call, in the order of their members; a blank map is filled up with zeros."""
+"""Values of parameters that are known before a call, in the order of their members; blank maps end in zeros."""
 _VALUES |= {f"{name}64": _VALUES[name] for name in ("M", "N", "K", "lda", "ldb", "ldd")}
 
 
@@ -204,7 +204,7 @@ def _ld(layout: Layout, rows: int, cols: int) -> int:
 
 
 @lru_cache
-def shape_of(arguments: tuple[str, ...]) -> Shape:
+def shape_of(arguments: tuple[str, ...]) -> ParameterLayout:
     """How parameters of these names lie in memory: as a C++ compiler lays out a struct of them."""
     end, offsets, sizes, members = 0, [], [], []
     for name in arguments:
@@ -220,7 +220,7 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         sizes.append(end - start)
     known = [member for member in members if member.type not in ("p", "f")]
     slots = tuple(Slot(offset, _KINDS[kind], what) for offset, kind, what in members if kind in _KINDS)
-    return Shape(
+    return ParameterLayout(
         tuple(offsets),
         tuple(sizes),
         tuple(members),
@@ -236,7 +236,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _with_gaps(members: Sequence[_Member], size: int) -> struct.Struct:
-    """These members alone, of parameters of this size in bytes."""
+    """Struct of these members alone, in parameters of this size in bytes."""
     end, layout = 0, "="
     for offset, kind, _ in members:
         layout += f"{offset - end}x{_CODES.get(kind, kind)}"

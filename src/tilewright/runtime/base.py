@@ -59,7 +59,7 @@ class Engine(Protocol):
     capability: tuple[int, int] | None
     """Compute capability, None where there is no GPU."""
     multiprocessors: int
-    """Of the GPU; on the emulator, for how many it makes geometries."""
+    """Multiprocessors of the GPU; on the emulator, the number for which it makes geometries."""
     cache_bytes: int
     """Size of the last-level cache that operands are rotated through."""
 
@@ -108,7 +108,7 @@ class Engine(Protocol):
         return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
 
     def code(self, job: Job, capturing: Callable[[], bool] | None) -> Executable:
-        """What a launch runs; capturing: see `plan`."""
+        """Executable that a launch runs; capturing: see `plan`."""
 
     def step(self, job: Job, executable: Any) -> Step:
         """A launch of compiled code, which has the guards that the launch's problem needs."""
@@ -147,7 +147,7 @@ class Engine(Protocol):
         """Memory of the engine that nobody has allocated."""
 
     def mark(self) -> Any:
-        """What is reached when the work started so far on the engine has ended: for `load` and `store`."""
+        """Event that is reached when the work started so far on the engine has ended: for `load` and `store`."""
 
     def load(self, pointer: int, array: NDArray[Any], after: Any = None) -> Callable[[], None]:
         """Start to copy a host array to the engine's memory, where it has no gaps, once a mark is reached.

@@ -1,5 +1,10 @@
 """Compiled code on disk, shared by the engines: safe under several processes, against damaged entries, and against code
-that others could have written (own_folders.py)."""
+that others could have written (own_folders.py).
+
+The key is made of source, shared headers, options and compiler version. An entry's file name carries a digest of its
+content and appears by renaming, so two processes cannot disturb each other, and a damaged entry is removed and compiled
+again.
+"""
 
 import atexit
 import contextlib
@@ -71,7 +76,7 @@ def _key_of(files: tuple[tuple[str, str, _State], ...]) -> str:
 
 
 def _state(of: os.stat_result) -> _State:
-    """What changes with a file's content."""
+    """Facts about a file that change with its content."""
     return of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns
 
 
@@ -124,7 +129,7 @@ def drop(entry: Path) -> None:
 
 
 def loaded(make: Callable[[], Path], load: Callable[[Path], T], refused: type[Exception]) -> T:
-    """What an entry holds. One that does not load, as that of another kind of machine, is removed, and made anew.
+    """Content of an entry. One that does not load, as that of another kind of machine, is removed, and made anew.
 
     Args:
         make: makes the entry, or finds it.

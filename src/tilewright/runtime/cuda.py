@@ -28,11 +28,11 @@ from tilewright.runtime.cuda_launch import describe, launch
 from tilewright.runtime.driver import Allocation, Current, check, outside_of_captures, unavailable
 from tilewright.runtime.plan import SLOTS, Kept, Memory, Needs, Plan, Pointers, Step
 from tilewright.runtime.relayouts import Job, numbers
-from tilewright.runtime.staging import STAGED_BYTES, Staging, Wait
+from tilewright.runtime.staging import STAGED_BYTES, HostStaging, Wait
 from tilewright.runtime.workspaces import Workspaces
 
 _OTHER_BYTES = 16
-"""What `start_other` sets."""
+"""Bytes that `start_other` sets."""
 
 WARM_UP_S = 0.1
 """Works run untimed for this long before the first sample: an idle GPU takes a while to raise its clocks."""
@@ -192,9 +192,9 @@ class CudaEngine(Engine):
         return Matrix(memory.pointer, 1, kept.bytes, kept.bytes, "uint8", owner=memory)
 
     @cached_property
-    def staging(self) -> Staging:
-        """What copies arrays of the host."""
-        return Staging(self.device, self.current, self.stream)
+    def staging(self) -> HostStaging:
+        """Staging that copies arrays of the host."""
+        return HostStaging(self.device, self.current, self.stream)
 
     def workspace(self, stream: int, needs: tuple[int, int, int]) -> Memory:
         """Memory for a launch of the compiled launcher on a stream, by its handle; see `Workspaces.memory`."""
@@ -258,7 +258,7 @@ class CudaEngine(Engine):
             return int(check(driver.cuMemGetInfo()))
 
     def mark(self) -> Event:
-        """What is reached when the work started so far on the engine's own stream has ended."""
+        """Event that is reached when the work started so far on the engine's own stream has ended."""
         with self.current:
             return self.stream.record()
 

@@ -134,10 +134,10 @@ class Launcher(Protocol):
 
 
 class LauncherModule(Protocol):
-    """What launcher.cpp compiles to."""
+    """Module that launcher.cpp compiles to."""
 
     MISS: object
-    """What `call` answers where the plan is not known."""
+    """Answer of `call` where the plan is not known."""
     SOURCE: str
     """Digest of the sources that it was compiled from."""
     API: object

@@ -1,4 +1,9 @@
 // Memory of a launch besides the operands: lent by the arrays' library for a call, or of a stream's own.
+//
+// From 16 MiB on (`lends` in planned_call.py), PyTorch's allocator lends a call's sums and copies, and has them back at once, as those of a
+// temporary tensor: it orders uses by its current stream, to which the launches go. So a training's peak holds the parts of one product.
+// Less than that is a workspace, since lending takes the host time, and so are counters, which must be 0 before and after, and what
+// other libraries' calls and captures need. Where the allocator has none left, the launcher misses.
 
 #pragma once
 

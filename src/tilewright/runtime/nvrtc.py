@@ -47,7 +47,7 @@ class Cubin:
     arch: str
     report: CompileReport
     log: str = field(default="", compare=False, repr=False)
-    """What the compilers printed: warnings, what the report is made of, and how long it took."""
+    """Output of the compilers: warnings, the source of the report, and how long it took."""
 
     @property
     def cooperative(self) -> bool:
@@ -56,7 +56,7 @@ class Cubin:
 
 
 def architectures() -> tuple[str, ...]:
-    """What it makes code for, as in 'sm_90'; of some of them there are forms that end in a or f.
+    """Architectures that NVRTC makes code for, as in 'sm_90'; some of them have forms that end in a or f.
 
     Raises:
         EngineUnavailableError: the library is not installed.
@@ -127,8 +127,8 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
 
 
 def foreign_errors(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
-    """What the compiler says against a kernel of anybody's source with these macros, which it reads and makes no code
-    of; '' where it takes the source."""
+    """Errors of the compiler in a user kernel with these macros, without making code; '' where it accepts the
+    source."""
     options = _options(str(file), {}, arch, file.parent, lineinfo=False)
     try:
         _ptx(_with_macros(file, macros), options, entry, b"-fdevice-syntax-only")
@@ -214,7 +214,7 @@ def compile_source(
 
 
 def _symbol(log: str, entry: str) -> str | None:
-    """What the machine code calls a kernel: its own name where that is extern "C", else a longer one that has it."""
+    """Name of a kernel in the machine code: its own name where that is extern "C", else a longer one that has it."""
     base = entry.partition("<")[0]
     for symbol in re.findall(r"Compiling entry function '(\w+)'", log):
         if symbol == entry or symbol.startswith(f"_Z{len(base)}{base}"):
@@ -246,7 +246,7 @@ def _refused(options: ProgramOptions, words: str) -> CompileError:
 
 
 def _value(result: tuple[Any, ...]) -> Any:
-    """What a function of NVRTC returned next to its status."""
+    """Value that a function of NVRTC returned next to its status."""
     status, value = result
     _check(status)
     return value

@@ -13,7 +13,7 @@ _BOUNDARY = 256
 
 
 class Slot(NamedTuple):
-    """What is only known when a call comes, in a step's parameters."""
+    """Part of a step's parameters that is only known when a call comes."""
 
     offset: int
     """Byte of the parameters at which it lies."""
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     """One launch of a plan."""
 
     function: Any
-    """What the engine launches: on a GPU the address of a CUfunction."""
+    """Function that the engine launches: on a GPU the address of a CUfunction."""
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
@@ -52,9 +52,9 @@ class Kept(NamedTuple):
     """A copy of A or B that outlives the calls that read it: of an operand that comes again and again."""
 
     copy: Hashable
-    """What is copied and how: the same for all plans that one copy of an operand serves."""
+    """Identity of the copy, and of how it is made: equal for all plans that one copy of an operand serves."""
     step: Step
-    """What makes it, of memory that is 0, and of the operand at its address."""
+    """Step that makes the copy, from memory that is 0, and from the operand at its address."""
     bytes: int
 
 
@@ -72,12 +72,12 @@ class Needs(NamedTuple):
 
     @property
     def scratch_bytes(self) -> int:
-        """Of that memory."""
+        """Bytes of scratch memory."""
         return self.relayout_begin + self.relayout_bytes
 
 
 class Plan(NamedTuple):
-    """What an engine runs for a problem: launches in order, all but the pointers and scalars filled in.
+    """Launches of an engine for a problem, in order: all but the pointers and scalars filled in.
 
     It is right for operands that lie as the problem says and at addresses that, divided by 16, leave what those that
     it was made for left.
@@ -105,20 +105,21 @@ class Pointers(NamedTuple):
     c: int = 0
     bias: int = 0
     kept: int = 0
-    """Of the copy that the plan wants kept (`Plan.kept`)."""
+    """Address of the copy that the plan wants cached (`Plan.kept`)."""
     scale_a: int = 0
     scale_b: int = 0
-    """Of the scales of the problem's A and B, where it has some."""
+    """Addresses of the scales of the problem's A and B, where it has some."""
     scratch: int = 0
-    """Of `Needs.scratch_bytes` that are the call's alone until its launches have ended; 0: the engine has them."""
+    """Address of `Needs.scratch_bytes` bytes that only this call uses until its launches have ended; 0: the
+    engine's."""
     offsets: int = 0
-    """Of grouped products: int32 numbers, one for each matrix of B: the row of A and D behind the last one of its
-    group, which begins where the one before it ends, and the first at row 0. They do not decrease; rows from the last
-    of them on belong to no group, and are not written."""
+    """Address of grouped products' int32 numbers, one for each matrix of B: the row of A and D behind the last one of
+    its group, which begins where the one before it ends, and the first at row 0. They do not decrease; rows from the
+    last of them on belong to no group, and are not written."""
 
 
 SLOTS = ("A", "B", "D", "C", "bias", "kept", "scale_a", "scale_b", "scratch", "offsets")
-"""What steps call these addresses, in this order."""
+"""Names that steps have for these addresses, in this order."""
 
 
 class Memory(NamedTuple):

@@ -1,4 +1,9 @@
-"""Copies of A and B: in the order and with the alignment that a kernel wants (`Kernel.relayouts`), or split."""
+"""Copies of A and B: in the order and with the alignment that a kernel wants (`Kernel.relayouts`), or split.
+
+Lines of both copies start at multiples of 16 bytes. Where an operand is not as its kernel wants it, a plan has a first
+step, the kernel `relayout`, which copies one operand or both in one launch. Kernels of parts split them themselves
+(`Kernel.splits`).
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,12 +17,12 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.library import relayout
 from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, SCALED_K, Split, scale_count
 from tilewright.kernels.support import VECTOR_BYTES, Addresses, Variant, lines_aligned
-from tilewright.runtime.arguments import CopyNumbers, Source
+from tilewright.runtime.arguments import AddressSource, CopyNumbers
 from tilewright.runtime.plan import Kept, Needs, Step
 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
-"""What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
+"""Bytes that the L2 cache serves at a time. Lines of parts start there: others would be two requests."""
 
 
 def together(dtype: str) -> int:
@@ -27,10 +32,10 @@ def together(dtype: str) -> int:
 
 _ADDRESSES = {x: [f"{name}_{x}" for name in ("from", "to", "scales", "range", "non_finite")] for x in "ab"}
 """The names that `arguments` has for addresses of a copy, by a or b."""
-_OPERANDS = {"A": Source("A"), "B": Source("B")}
+_OPERANDS = {"A": AddressSource("A"), "B": AddressSource("B")}
 _SCALES = ("scale_a", "scale_b")
 """The names that `arguments` has for addresses of their scales."""
-_SEEN = {"A": Source("tickets"), "B": Source("tickets", 4 * RANGE_WORDS)}
+_SEEN = {"A": AddressSource("tickets"), "B": AddressSource("tickets", 4 * RANGE_WORDS)}
 """Where launches add what they see of the elements that they split."""
 
 
@@ -38,7 +43,7 @@ class Copy(NamedTuple):
     """One matrix, or those of a batch, that a launch copies; strides are in elements."""
 
     name: str
-    """Of the operand."""
+    """Name of the operand."""
     memory: str
     """'relayout', the memory for copies of a launch, or 'kept', that of this copy alone, which outlives the launch."""
     shift: int
@@ -75,7 +80,7 @@ class Copy(NamedTuple):
 
     @property
     def scale_bytes(self) -> int:
-        """Of all its scales."""
+        """Bytes of all its scales."""
         if not self.split.scaled:
             return 0
         sides, k = (self.lines, self.length) if self.along_k else (self.length, self.lines)
@@ -93,10 +98,10 @@ class Copy(NamedTuple):
         return self.scales + self.scale_bytes + lists
 
     @property
-    def seen(self) -> Source:
+    def seen(self) -> AddressSource:
         """Where what makes it adds what it sees of the elements."""
         if self.memory == "kept":
-            return Source("kept", self.end)
+            return AddressSource("kept", self.end)
         return _SEEN[self.name]
 
 
@@ -107,16 +112,17 @@ class Job(NamedTuple):
     config: Config
     problem: Problem
     variant: Variant
-    sources: dict[str, Source]
+    sources: dict[str, AddressSource]
     """Where the addresses of its operands come from, where that is not the operand of the same name."""
     copies: tuple[Copy, ...] = ()
-    """What the launch copies, and copies that are kept of what it splits otherwise."""
+    """Copies that the launch makes, and cached copies of operands that it would otherwise split."""
     blocks: int | None = None
-    """Of the grid, where they do not follow from the problem: of `relayout`, one for each square that it copies."""
+    """Blocks of the grid, where they do not follow from the problem: `relayout` has one for each square that it
+    copies."""
 
 
 class Jobs(NamedTuple):
-    """What is launched for a problem, in order."""
+    """Launches for a problem, in order."""
 
     jobs: tuple[Job, ...]
     relayout_bytes: int
@@ -124,7 +130,7 @@ class Jobs(NamedTuple):
     relaid: tuple[str, ...]
     """Operands that are copied."""
     keeping: Job | None = None
-    """What makes the copy that is kept, of memory that is 0."""
+    """Job that makes the copy that is cached, from memory that is 0."""
 
 
 def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, kept: str | None = None) -> Jobs:
@@ -141,9 +147,9 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
     kernel.check(problem, addresses=addresses)
     kernel.check_order(problem, config)
     wanted = _wanted(kernel, config, problem, addresses)
-    sources: dict[str, Source] = {}
+    sources: dict[str, AddressSource] = {}
     if problem.scaling != UNSCALED:
-        sources |= {name: Source(name) for name, scale in zip(_SCALES, problem.scaling, strict=True) if scale}
+        sources |= {name: AddressSource(name) for name, scale in zip(_SCALES, problem.scaling, strict=True) if scale}
     if not wanted and kernel.split is None:
         return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), sources),), 0, ())
     types = {"A": problem.dtype, "B": problem.dtype_b}
@@ -155,7 +161,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
         memory, shift = ("kept", 0) if name == kept else ("relayout", end)
         copy = _copy(problem, name, order, memory, shift, kernel.split or _whole(types[name]))
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
-        sources[name] = Source(memory, shift)
+        sources[name] = AddressSource(memory, shift)
         if name == kept:
             remaining.append(copy)
         else:
@@ -208,7 +214,7 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     first = copies[0]
     second = copies[1] if len(copies) == 2 else first._replace(lines=0, made=False)
     split = first.split
-    sources: dict[str, Source] = {}
+    sources: dict[str, AddressSource] = {}
     for x, copy in (("a", first), ("b", second)):
         _add_addresses(sources, copy, x, looks=split.terms > 1 and first.memory == "kept")
     factors = first.dtype
@@ -219,22 +225,22 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     return Job(_KERNEL, config, problem, variant, sources, (first, second), blocks)
 
 
-def _add_addresses(sources: dict[str, Source], copy: Copy, x: str, looks: bool) -> None:
+def _add_addresses(sources: dict[str, AddressSource], copy: Copy, x: str, looks: bool) -> None:
     """Add where a copy is made of what, by the names that `arguments` has for it. x: a or b; looks: whether what splits
     its elements keeps what it sees of them, and a list of those that are not finite."""
     made_of, made_at, scales, seen, non_finite = _ADDRESSES[x]
     sources[made_of] = _OPERANDS[copy.name]
-    sources[made_at] = sources.get(copy.name) or Source(copy.memory, copy.shift)
+    sources[made_at] = sources.get(copy.name) or AddressSource(copy.memory, copy.shift)
     if copy.split.scaled:
-        sources[scales] = Source(copy.memory, copy.scales)
+        sources[scales] = AddressSource(copy.memory, copy.scales)
     if looks:
         sources[seen] = copy.seen
-        sources[non_finite] = Source(copy.memory, copy.non_finite)
+        sources[non_finite] = AddressSource(copy.memory, copy.non_finite)
 
 
 @lru_cache
 def _whole(dtype: str) -> Split:
-    """What is copied as it is."""
+    """Split of an operand that is copied as it is."""
     return Split(dtype, 1)
 
 
@@ -243,14 +249,14 @@ _arithmetic = lru_cache(Arithmetic)
 
 @lru_cache
 def _config(terms: int, scaled: bool, item_bytes: int) -> Config:
-    """That `relayout` splits by, or copies elements of this size."""
+    """Config with which `relayout` splits, or copies elements of this size."""
     if scaled:
         return _KERNEL.config({"TERMS": terms, "SCALED": 1, "SIDE": SCALED_K})
     return _KERNEL.config({"TERMS": terms, "SIDE": 128} if item_bytes == 1 else {"TERMS": terms})
 
 
 def numbers(copies: Sequence[Copy]) -> list[CopyNumbers]:
-    """What the parameters of a launch say of copies."""
+    """Numbers of copies, as the parameters of a launch have them."""
     return [
         (c.matrix_stride, c.lines, c.length, c.matrices if c.made else 0, c.across, c.ld_from, c.ld, c.along_k)
         for c in copies
@@ -258,7 +264,7 @@ def numbers(copies: Sequence[Copy]) -> list[CopyNumbers]:
 
 
 def kept_as(keeping: Job, step: Step) -> Kept:
-    """What a plan says of a copy that is kept, by what makes it. It is the same whether the operand is A or B."""
+    """Cached copy of a plan, from the job that makes it. It is equal whether the operand is A or B."""
     copy, _ = keeping.copies
     return Kept(copy._replace(name=""), step, copy.end + 4 * RANGE_WORDS)
 

@@ -156,17 +156,17 @@ private:
         Started step = {};
         Reading at = {this, {}}, from = {this, {}};
         unsigned long long stream = 0, count = 0;
-        if (kind == "Launch") {
+        if (kind == "PlanLaunch") {
             if (!read_launch(tuple, stream, step)) return false;
-        } else if (kind == "Copy") {
+        } else if (kind == "DeviceCopy") {
             step.kind = Started::COPY;
-            if (!PyArg_ParseTuple(tuple, "sKO&O&K;a Copy", &name, &stream, read_place, &at, read_place, &from, &count)) return false;
+            if (!PyArg_ParseTuple(tuple, "sKO&O&K;a DeviceCopy", &name, &stream, read_place, &at, read_place, &from, &count)) return false;
         } else if (kind == "Signal" || kind == "Wait") {
             step.kind = kind == "Signal" ? Started::SIGNAL : Started::WAIT;
             if (!PyArg_ParseTuple(tuple, "sKO&K;a Signal or a Wait", &name, &stream, read_place, &at, &count)) return false;
-        } else if (kind == "Record" || kind == "Await") {
-            step.kind = kind == "Record" ? Started::RECORD : Started::AWAIT;
-            if (!PyArg_ParseTuple(tuple, "sKK;a Record or an Await", &name, &stream, &count)) return false;
+        } else if (kind == "RecordEvent" || kind == "Await") {
+            step.kind = kind == "RecordEvent" ? Started::RECORD : Started::AWAIT;
+            if (!PyArg_ParseTuple(tuple, "sKK;a RecordEvent or an Await", &name, &stream, &count)) return false;
             if (count >= events_.size()) return PyErr_Format(PyExc_ValueError, "there is no event %llu", count), false;
         } else {
             return PyErr_Format(PyExc_ValueError, "no step of a sequence is a '%s'", name), false;
@@ -181,7 +181,7 @@ private:
         const char* name;
         PyObject *launches, *addresses;
         step.kind = Started::LAUNCH;
-        if (!PyArg_ParseTuple(tuple, "sKO!O!ff;a Launch", &name, &stream, &PyTuple_Type, &launches, &PyTuple_Type, &addresses,
+        if (!PyArg_ParseTuple(tuple, "sKO!O!ff;a PlanLaunch", &name, &stream, &PyTuple_Type, &launches, &PyTuple_Type, &addresses,
                               &step.scalars[0], &step.scalars[1])) {
             return false;
         }

@@ -27,7 +27,7 @@ class Place(NamedTuple):
     offset: int = 0
 
 
-class Launch(NamedTuple):
+class PlanLaunch(NamedTuple):
     """The launches of a plan."""
 
     stream: int
@@ -38,7 +38,7 @@ class Launch(NamedTuple):
     beta: float = 0.0
 
 
-class Copy(NamedTuple):
+class DeviceCopy(NamedTuple):
     """A copy by a copy engine, within a GPU or between two."""
 
     stream: int
@@ -64,7 +64,7 @@ class Wait(NamedTuple):
     number: int
 
 
-class Record(NamedTuple):
+class RecordEvent(NamedTuple):
     """An event is what its stream has been given so far."""
 
     stream: int
@@ -81,7 +81,7 @@ class Await(NamedTuple):
 _AT_LEAST = 0
 """How a wait compares, as a difference (CU_STREAM_WAIT_VALUE_GEQ)."""
 
-Started = Launch | Copy | Signal | Wait | Record | Await
+Started = PlanLaunch | DeviceCopy | Signal | Wait | RecordEvent | Await
 
 
 def sequence(
@@ -122,11 +122,11 @@ class FromPython:
 
         def start(step: Started) -> None:
             on = streams[step.stream]
-            if isinstance(step, Launch):
+            if isinstance(step, PlanLaunch):
                 addresses, scalars = {name: address(at) for name, at in step.addresses}, Scalars(step.alpha, step.beta)
                 for one in step.steps:
                     launch(one, dict.fromkeys((slot.source for slot in one.slots), 0) | addresses, scalars, on)
-            elif isinstance(step, Copy):
+            elif isinstance(step, DeviceCopy):
                 checked(driver.cuMemcpyAsync(address(step.to), address(step.source), step.bytes, on))
             elif isinstance(step, Signal):
                 value = (number + step.number) % 2**32
@@ -134,7 +134,7 @@ class FromPython:
             elif isinstance(step, Wait):
                 value = (number + step.number) % 2**32
                 checked(driver.cuStreamWaitValue32_v2(on, address(step.counter), value, _AT_LEAST))
-            elif isinstance(step, Record):
+            elif isinstance(step, RecordEvent):
                 checked(driver.cuEventRecord(self._events[step.event], on))
             else:
                 checked(driver.cuStreamWaitEvent(on, self._events[step.event], 0))

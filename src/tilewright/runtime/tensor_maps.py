@@ -1,4 +1,9 @@
-"""What a tensor map describes, for both engines: matrices in memory, and the box of one that is moved at a time."""
+"""Descriptions of tensor maps, for both engines: matrices in memory, and the box of one that is moved at a time.
+
+Maps of this package's kernels have three dimensions, the third being the batch; those of user kernels have one to five.
+A plan's template has all but the address. The driver makes a map of it at the first launch, and the launcher then
+replaces its address (`cuTensorMapReplaceAddress`).
+"""
 
 import math
 from functools import lru_cache
@@ -15,7 +20,7 @@ from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.kernels.tensor_box import BOX_SIDE, DIMENSIONS, TensorBox
 
 _ADDRESS = 1 << 32
-"""What a template holds for an address: any multiple of 16 but 0."""
+"""Address in a template of a map: any multiple of 16 but 0."""
 
 
 class TensorLayout(NamedTuple):
@@ -45,14 +50,14 @@ class TensorLayout(NamedTuple):
 
 @lru_cache
 def _in_all_dimensions(box: TensorBox) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Of a box: its extents so, a 1 for each dimension that it has not, and how many these are."""
+    """Extents of a box in all dimensions, a 1 for each dimension that it has not, and the number of these."""
     further = DIMENSIONS - box.dimensions
     ones = (1,) * further
     return box.extents + ones, ones, further
 
 
 def of_array(pointer: int, shape: tuple[int, ...], stride: int, dtype: str, box: TensorBox) -> TensorLayout:
-    """What a map says of an array.
+    """Layout that a tensor map describes for an array.
 
     Args:
         pointer: its address.
@@ -75,7 +80,7 @@ def of_array(pointer: int, shape: tuple[int, ...], stride: int, dtype: str, box:
 
 
 def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> dict[str, TensorLayout]:
-    """What the maps that the kernel takes say, of A, B and D, but for their addresses.
+    """Layouts of the maps of A, B and D that the kernel supports, without their addresses.
 
     A and B have none where they have no elements, which no map can say, and D has none where its rows are not known to
     be aligned.

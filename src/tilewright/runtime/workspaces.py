@@ -1,6 +1,11 @@
 """Memory on a GPU that launches need besides their operands: a stream's, whose launches take turns, or a graph's.
 
 Sums and copies lie there only where a call brings no memory for them (`Pointers.scratch`).
+
+No two graphs share memory: the next graph takes it over when the graph and all that was made of it are destroyed. Two
+executables of one graph share their memory and must not run at the same time. The launcher has a set of workspaces of
+its own, since it may run between the steps of a plan in another thread. Memory is allocated, and counters are set to 0,
+outside of captures.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""What a product gains over cuBLAS: tables hold cuBLAS's speed next to each measurement, from the same run."""
+"""Expected speedup of a product over cuBLAS: tables hold cuBLAS's speed next to each measurement, from the same run."""
 
 import math
 from functools import lru_cache
@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.core.problem import Problem
 from tilewright.kernels.support import Addresses
-from tilewright.select.cost.prediction import Sizes
+from tilewright.select.cost.prediction import ProblemSizes
 from tilewright.select.counted import Counted, that_count
 from tilewright.select.measured import tables_of
 from tilewright.select.orders import order_of
@@ -23,7 +23,7 @@ _CAUTION = 0.5
 
 
 class Gain(NamedTuple):
-    """What is expected of a product."""
+    """Expected speedup of a product over cuBLAS, and the time that it saves."""
 
     ratio: float
     """cuBLAS's time over ours."""
@@ -57,7 +57,7 @@ def expected_gain(
     known = _measured(device, capability, Case.of(problem), problem.arithmetic.precision, order)
     if known is None or problem.is_empty or problem.k == 0:
         return None
-    sizes = Sizes.of(problem, addresses)
+    sizes = ProblemSizes.of(problem, addresses)
     if (row := known.row(sizes)) is not None:
         ratio, baseline = known.ratios[row], known.speeds[row]
     else:
@@ -73,7 +73,7 @@ def expected_gain(
 
 
 class _TabledCase(Places):
-    """What tables say of one case: of each problem, the logarithms of the ratio and of cuBLAS's GFLOP/s."""
+    """Tabled measurements of one case: for each problem, the logarithms of the ratio and of cuBLAS's GFLOP/s."""
 
     def __init__(self, case: Case, counted: Counted) -> None:
         best_last = np.lexsort((counted.gflops, counted.accurate))

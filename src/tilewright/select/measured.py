@@ -1,4 +1,5 @@
-"""What tables say of a case, as arrays: times of kernels and configs by problem, and how far the cost model was off.
+"""Measurements of a case in the tables, as arrays: times of kernels and configs by problem, and how far the cost model
+was off.
 
 The model is asked of few configs near one problem alone, when they are candidates for the first time.
 """
@@ -17,7 +18,7 @@ from tilewright.kernels import find
 from tilewright.kernels.config import Config
 from tilewright.kernels.support import PROMISES
 from tilewright.select.cost.comparing import CostModels
-from tilewright.select.cost.prediction import CostModel, Sizes
+from tilewright.select.cost.prediction import CostModel, ProblemSizes
 from tilewright.select.counted import Counted, that_count
 from tilewright.select.places import Flags, Floats, Numbers, Places
 from tilewright.select.tables import store
@@ -32,13 +33,13 @@ _UNKNOWN = 0.1
 """Weight of the assumption that the cost model is off by as much as it usually is."""
 
 
-class Group(NamedTuple):
+class ChoiceGroup(NamedTuple):
     """Choices among which is chosen."""
 
     numbers: list[int]
-    """Of the choices."""
+    """Numbers of the choices, as in `MeasuredCase`."""
     facts: Floats
-    """Of each problem and choice, one fact of all choices behind the other: the choice's vote; the logarithm of its
+    """One fact of all choices behind the other, a row for each problem: the choice's vote; the logarithm of its
     measured over its predicted time, NaN where these were not compared yet, 0 where it was not measured; 1 where it was
     measured; 1 where it errs much more than cuBLAS."""
 
@@ -49,12 +50,12 @@ class Group(NamedTuple):
 
 
 def _beside(facts: Iterable[NDArray[Any]], choices: Numbers) -> Floats:
-    """What is known of these choices, one fact of all behind the other."""
+    """Facts of these choices, one fact of all behind the other."""
     return np.ascontiguousarray(np.concatenate([fact[:, choices] for fact in facts], axis=1), np.float64)
 
 
-class Measured(Places):
-    """What tables say of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
+class MeasuredCase(Places):
+    """Tabled times of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
 
     def __init__(self, gpu: Gpu, case: Case, counted: Counted, kept: str | None = None) -> None:
         """Arrange measurements.
@@ -91,7 +92,7 @@ class Measured(Places):
         others[few] = False
         facts = votes, np.where(self.known, np.nan, 0.0), self.known, self.inaccurate
         groups = np.array(sorted(few), np.intp), np.flatnonzero(others)
-        self.groups = tuple(Group(group.tolist(), _beside(facts, group)) for group in groups)
+        self.groups = tuple(ChoiceGroup(group.tolist(), _beside(facts, group)) for group in groups)
         """The fewest choices of which one is near the fastest on every problem, since a choice among few goes wrong
         less often; and all others, for problems that none of these takes."""
 
@@ -110,14 +111,20 @@ class Measured(Places):
         return ranked
 
     def expected(
-        self, group: Group, places: list[int], sums: list[float], sizes: Sizes, rows: Numbers, weights: Floats
+        self,
+        group: ChoiceGroup,
+        places: list[int],
+        sums: list[float],
+        sizes: ProblemSizes,
+        rows: Numbers,
+        weights: Floats,
     ) -> list[tuple[int, float, bool]]:
-        """What choices should take on a problem: the cost model's times, corrected by how far it was off nearby.
+        """Times that choices should take on a problem: the cost model's, corrected by how far it was off nearby.
 
         Args:
             group: where the choices are.
             places: the choices' places in the group.
-            sums: `Group.sums` of the next two.
+            sums: `ChoiceGroup.sums` of the next two.
             sizes: the problem.
             rows, weights: tabled problems near it.
 
@@ -163,7 +170,7 @@ class Measured(Places):
     def _model(self, gpu: Gpu, number: int) -> CostModel:
         return CostModel(self.kernels[number], self.config(number), gpu)
 
-    def _compare(self, group: Group, places: list[int], rows: Numbers) -> None:
+    def _compare(self, group: ChoiceGroup, places: list[int], rows: Numbers) -> None:
         """Find the logarithms of measured over predicted times of rows and choices, where they were not found yet."""
         count = len(group.numbers)
         for row in rows.tolist():
@@ -225,22 +232,22 @@ def tables_of(device: str, capability: tuple[int, int]) -> tuple[Table, ...]:
 @lru_cache
 def measured(
     device: str, capability: tuple[int, int], case: Case, promise: str | None, kept: str | None, order: str | None
-) -> Measured | None:
-    """What `tables_of` a GPU say of a case and kernels that keep a promise; None where they have nothing.
+) -> MeasuredCase | None:
+    """Measurements in `tables_of` a GPU of a case and of kernels that keep a promise; None where there are none.
 
     kept: the operand, A or B, whose copy is kept. order: only configs that have this `Sums.order`; None for all.
 
     On a problem that the user tuned, only what the user measured counts: `tune` times both ways.
     """
     counted = that_count(tables_of(device, capability), case, promise, order)
-    return None if counted is None else Measured(find_gpu(device, capability), case, counted, kept)
+    return None if counted is None else MeasuredCase(find_gpu(device, capability), case, counted, kept)
 
 
 @lru_cache
 def nearest_measured(
     device: str, capability: tuple[int, int], case: Case, promise: str | None, kept: str | None, order: str | None
-) -> tuple[Measured | None, bool]:
-    """What was measured of a case, or else of the nearest, and whether that is its own.
+) -> tuple[MeasuredCase | None, bool]:
+    """Measurements of a case, or else of the nearest, and whether they are its own.
 
     The nearest has the same factors; then the same orders, the same of B, which is the large one where rows are few,
     row-major operands, and the same result.
@@ -278,7 +285,7 @@ def factors(table: Table) -> dict[str, dict[str, float]]:
     for case in dict.fromkeys(map(Case.parse, table.cases)):
         if counted := that_count([table], case, PROMISES[-1]):
             of_dtype = by_dtype.setdefault(case.factors, {})
-            for kernel, found in Measured(gpu, case, counted).factors().items():
+            for kernel, found in MeasuredCase(gpu, case, counted).factors().items():
                 of_dtype.setdefault(kernel, []).extend(found)
     return {
         dtype: {kernel: round(statistics.median(of), 3) for kernel, of in sorted(kernels.items())}

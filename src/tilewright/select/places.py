@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.kernels.support import VECTOR_BYTES
-from tilewright.select.cost.prediction import Sizes
+from tilewright.select.cost.prediction import ProblemSizes
 from tilewright.select.tables.cases import Case, posed
 
 _OTHER_ALIGNMENT = 1 / 3
@@ -43,13 +43,13 @@ class Places:
         self.rows = {tuple(one): row for row, one in enumerate(sizes.tolist())}
         """By m, n, k and batch."""
 
-    def sizes(self, row: int, kept: str | None = None) -> Sizes:
+    def sizes(self, row: int, kept: str | None = None) -> ProblemSizes:
         """The sizes of a tabled problem; kept: the operand whose copy is kept."""
         m, n, k, batch = self._sizes[row].tolist()
         case = f"{self._case.layout} {self._case.factors}->{self._case.result}"
-        return Sizes.of(posed(m, n, k, case, batch), kept=kept)
+        return ProblemSizes.of(posed(m, n, k, case, batch), kept=kept)
 
-    def row(self, sizes: Sizes) -> int | None:
+    def row(self, sizes: ProblemSizes) -> int | None:
         """Where a problem is tabled itself, gaps between rows that do not matter aside; None where it is not."""
         found = self.rows.get((sizes.m, sizes.n, sizes.k, sizes.batch))
         if found is None:
@@ -57,7 +57,7 @@ class Places:
         form, tabled = sizes.form, self.sizes(found).form
         return found if (form.aligned, form.starts) == (tabled.aligned, tabled.starts) else None
 
-    def distances(self, sizes: Sizes) -> Floats:
+    def distances(self, sizes: ProblemSizes) -> Floats:
         """How far each tabled problem is from a problem."""
         x, y, z = place(sizes)
         found: Floats = np.array((x, y, z, 1.0, x * x + y * y + z * z + _ROUNDING)).dot(self.places)
@@ -66,7 +66,7 @@ class Places:
         return found
 
 
-def place(sizes: Sizes) -> tuple[float, float, float]:
+def place(sizes: ProblemSizes) -> tuple[float, float, float]:
     """Where a problem lies among others: how many results it has counts most, then k, then how square it is.
 
     One along an axis is twice the results, 8 times the k, or 32 times as tall or wide.
@@ -76,7 +76,7 @@ def place(sizes: Sizes) -> tuple[float, float, float]:
 
 
 def _place(log_m: Any, log_n: Any, log_k: Any, log_batch: Any) -> tuple[Any, Any, Any]:
-    """The same of logarithms, be they numbers or arrays."""
+    """The coordinates of `place`, from logarithms that are numbers or arrays."""
     return log_m + log_n + log_batch, log_k / 3, (log_m - log_n) / 5
 
 

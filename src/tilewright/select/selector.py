@@ -24,8 +24,8 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.library.grouped_sm90 import kernel_for
 from tilewright.kernels.support import Addresses
 from tilewright.select import orders
-from tilewright.select.cost.prediction import CostModel, Sizes
-from tilewright.select.measured import Measured, nearest_measured, shipped_factors
+from tilewright.select.cost.prediction import CostModel, ProblemSizes
+from tilewright.select.measured import MeasuredCase, nearest_measured, shipped_factors
 from tilewright.select.places import FAR, LENGTH
 from tilewright.select.tables.cases import Case
 
@@ -42,8 +42,8 @@ _CAUTION = 1.05
 """How many times longer than the model says a config is assumed to take that was not measured on such a GPU."""
 
 _UNMEASURED = 1.25
-"""The same of a kernel that was measured on no GPU: the model's mean error is less than this for every one that was.
-Next to kernels that were measured, it counts twice."""
+"""Factor like `_CAUTION` for a kernel that was measured on no GPU: the model's mean error is less than this for every
+one that was. Next to kernels that were measured, it counts twice."""
 
 _MUCH_FASTER = 0.9
 """Share of a measured time below which what was not measured is taken instead, where few were."""
@@ -58,8 +58,8 @@ _EMULATED_GROUPS = {"BM": 64, "BN": 64, "STAGES": 2, "PINGPONG": 1}
 """For the emulator, of grouped products: small tiles, of which most are used."""
 
 _ACTIVATION_NS = {"relu": 0.023, "gelu": 0.054, "gelu_tanh": 0.064, "silu": 0.059}
-"""What an activation adds for each element that a multiprocessor has, with a bias: on an H100 at 1024x1024x1024 in
-bfloat16."""
+"""Nanoseconds that an activation adds for each element that a multiprocessor has, with a bias: on an H100 at
+1024x1024x1024 in bfloat16."""
 
 _Expected = tuple[bool, bool, float, Kernel, Config]
 """Whether it errs much more than cuBLAS; whether it costs a copy of C; the microseconds expected; kernel and config."""
@@ -117,7 +117,7 @@ def select(
     return _fastest(_TabledProblem(problem, capability, device, addresses, kept), adds_c)
 
 
-def unhidden_us(kernel: Kernel, config: Config, sizes: Sizes, gpu: Gpu) -> float:
+def unhidden_us(kernel: Kernel, config: Config, sizes: ProblemSizes, gpu: Gpu) -> float:
     """Microseconds that tensor cores wait for a problem's activation; 0 where there is none.
 
     Threads compute it at the end of a tile. Tensor cores wait, unless another consumer of the block has a tile of its
@@ -156,13 +156,13 @@ class _TabledProblem:
     ) -> None:
         self.problem, self.capability, self.device, self.addresses = problem, capability, device, addresses
         arithmetic = problem.arithmetic
-        self.sizes = Sizes.of(problem, addresses, kept)
+        self.sizes = ProblemSizes.of(problem, addresses, kept)
         self.order = orders.order_of(arithmetic, capability) if arithmetic.batch_invariant else None
         """The only order of sums that will do; None for any."""
         case = Case.of(problem)
         self.known, self.tabled = nearest_measured(device, capability, case, arithmetic.precision, kept, self.order)
-        """What was measured of its case, or else of the nearest, and whether that is its own; None where tables have no
-        such factors."""
+        """Measurements of the problem's case, or else of the nearest, and whether they are its own; None if there are
+        none."""
         self.takes = _Takers(problem, capability, addresses)
         self.activates = problem.epilogue.activation is not None
 
@@ -170,7 +170,7 @@ class _TabledProblem:
         """Microseconds that its activation adds."""
         return unhidden_us(kernel, config, self.sizes, find_gpu(self.device, self.capability))
 
-    def ranked(self, known: Measured, row: int) -> Iterator[tuple[Kernel, int]]:
+    def ranked(self, known: MeasuredCase, row: int) -> Iterator[tuple[Kernel, int]]:
         """The kernels that may be picked, and the numbers of their choices, which were measured on a tabled problem,
         the best first; tables are of products without activations."""
         numbers = known.ranked(row)
@@ -215,7 +215,9 @@ def _fastest(asked: _TabledProblem, adds_c: bool) -> tuple[Kernel, Config]:
     return min(expected, key=_rank)[3:]
 
 
-def _unless_slow(asked: _TabledProblem, known: Measured, row: int, number: int, adds_c: bool) -> tuple[Kernel, Config]:
+def _unless_slow(
+    asked: _TabledProblem, known: MeasuredCase, row: int, number: int, adds_c: bool
+) -> tuple[Kernel, Config]:
     """The fastest that was measured of one order on a problem, unless another is expected to be much faster: few were
     measured that have the order and are slow, since tables are of what is fast of all."""
     expected = [*_between(asked, known, adds_c)[0], *_untabled(asked, adds_c)]
@@ -225,8 +227,8 @@ def _unless_slow(asked: _TabledProblem, known: Measured, row: int, number: int, 
     return known.kernels[number], known.config(number)
 
 
-def _between(asked: _TabledProblem, known: Measured, adds_c: bool) -> tuple[list[_Expected], float]:
-    """What candidates should take on a problem, and how far the nearest tabled one is."""
+def _between(asked: _TabledProblem, known: MeasuredCase, adds_c: bool) -> tuple[list[_Expected], float]:
+    """Times that candidates should take on a problem, and how far the nearest tabled one is."""
     distances = known.distances(asked.sizes)
     near = distances.argsort()[:_NEIGHBOURS]
     distances = distances.take(near)
@@ -246,7 +248,7 @@ def _between(asked: _TabledProblem, known: Measured, adds_c: bool) -> tuple[list
     return expected, distances.item(0)
 
 
-def _candidates(asked: _TabledProblem, known: Measured, numbers: list[int], votes: list[float]) -> list[int]:
+def _candidates(asked: _TabledProblem, known: MeasuredCase, numbers: list[int], votes: list[float]) -> list[int]:
     """The places among choices of those that may be picked and came nearest to the fastest on the problems near."""
     takes, kernels = asked.takes, known.kernels
     found: list[int] = []
@@ -312,7 +314,7 @@ def _may_be_picked(kernel: Kernel, problem: Problem) -> bool:
 
 @lru_cache
 def _running(kernels: tuple[Kernel, ...], capability: tuple[int, int], dtype: str) -> tuple[Kernel, ...]:
-    """Those that run on the GPU: fewer are asked for each problem then."""
+    """Kernels that run on the GPU: fewer are asked for each problem then."""
     return tuple(kernel for kernel in kernels if kernel.support.runs_on(capability, dtype))
 
 
@@ -337,7 +339,7 @@ def _for_groups(kernel: Kernel, problem: Problem, capability: tuple[int, int] | 
     return best
 
 
-def expected_of_groups(problem: Problem, config: Config) -> Sizes:
+def expected_of_groups(problem: Problem, config: Config) -> ProblemSizes:
     """The tall product that a grouped one is taken for, with tiles of this config."""
     m, n, k = problem.m, problem.n, problem.k
     groups, height = min(problem.batch, m), config.BM * config.CLUSTER
@@ -345,7 +347,7 @@ def expected_of_groups(problem: Problem, config: Config) -> Sizes:
     a, b = problem.a, Layout(problem.b.order, problem.b.ld, 0)
     if a.order == "column":
         a = a._replace(ld=max(a.ld, rows))
-    sizes = Sizes.of(Problem(rows, n, k, problem.arithmetic, 1, a, b, problem.d))
+    sizes = ProblemSizes.of(Problem(rows, n, k, problem.arithmetic, 1, a, b, problem.d))
     item = ITEM_BYTES[problem.dtype]
     return sizes._replace(
         a_bytes=item * m * k, b_bytes=item * groups * k * n, result_bytes=ITEM_BYTES[problem.result] * m * n
@@ -369,7 +371,7 @@ def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Confi
 
 
 def _invariant_for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
-    """Of the configs that have the one order of sums, that whose tiles cover D with the least around it."""
+    """Kernel and config with the one order of sums of batch invariance, whose tiles reach least beyond D."""
     order = orders.order_of(problem.arithmetic, None)
     assert order is not None
 

@@ -13,9 +13,9 @@ from products import draw, same  # noqa: E402
 import tilewright.torch  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError  # noqa: E402
 from tilewright.api import front  # noqa: E402
-from tilewright.api.call import Request  # noqa: E402
+from tilewright.api.request import Request  # noqa: E402
 from tilewright.core.errors import LibraryError  # noqa: E402
-from tilewright.frameworks.torch.enable import routing  # noqa: E402
+from tilewright.frameworks.torch.enable import decisions, routing  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 
 enable, disable, report = tilewright.torch.enable, tilewright.torch.disable, tilewright.torch.report
@@ -41,7 +41,7 @@ def ran():
 
 
 def both(function):
-    """What a function returns with tilewright and without."""
+    """Results of a function with tilewright and without."""
     with enable():
         ours = function()
     return ours, function()
@@ -225,6 +225,18 @@ def test_what_was_decided_is_known_after_the_next_enable(monkeypatch):
     assert ran() == {("mm", "tilewright"): 2}
 
 
+def test_more_kinds_than_are_remembered_are_counted_all_the_same(monkeypatch):
+    monkeypatch.setattr(decisions, "MOST_KINDS", 3)
+    with enable():
+        for k in (3, 4, 5, 6, 7, 3, 4, 5, 6, 7):
+            a, b = draw(4, k, grad=False), draw(k, 6, grad=False)
+            same(torch.mm(a, b), torch.from_numpy(a.numpy() @ b.numpy()))
+        torch.mm(draw(8, 5, grad=False), B)
+    assert ran() == {("mm", "tilewright"): 10, ("mm", "PyTorch"): 1}
+    assert {row.problem: row.calls for row in report()}["4x6x3 NN float32"] == 2
+    assert max(map(len, routing._routes[None, False].decisions.values())) <= 3
+
+
 def test_the_report_is_a_table():
     with enable():
         for _ in range(3):
@@ -276,10 +288,10 @@ def asked(monkeypatch):
     found = []
     multiply = front.multiply
 
-    def noted(request, arrays, scalars, options):
+    def noted(request, library, arrays, alpha, beta, options):
         found.append(request.precision)
         assert options == Request(precision=request.precision).key
-        return multiply(request, arrays, scalars, options)
+        return multiply(request, library, arrays, alpha, beta, options)
 
     monkeypatch.setattr(front, "multiply", noted)
     found_by = lambda word: monkeypatch.setattr(routing, "_precision", lambda backend, operator: word)  # noqa: E731

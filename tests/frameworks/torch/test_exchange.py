@@ -1,4 +1,4 @@
-"""What a call of several GPUs starts, and how calls follow each other, with stand-ins for the GPU and its driver."""
+"""Steps that a call of several GPUs starts, and how calls follow each other, with stand-ins for GPU and driver."""
 
 import contextlib
 from functools import partial
@@ -13,21 +13,21 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from tilewright.core.errors import LaunchError  # noqa: E402
 from tilewright.frameworks.torch.distributed import exchange, failing, overlapped, products  # noqa: E402
-from tilewright.frameworks.torch.distributed.planning import Kind, planned  # noqa: E402
+from tilewright.frameworks.torch.distributed.planning import CallKind, planned  # noqa: E402
 from tilewright.frameworks.torch.distributed.sequences import (  # noqa: E402
     LANE,
     MAIN,
-    Product,
-    Sequence,
+    CallSequence,
+    ProductStep,
     all_gather,
     reduce_scatter,
     tight,
 )
 from tilewright.runtime import driver, nvrtc  # noqa: E402
 from tilewright.runtime.plan import Memory, Needs, Plan, Slot, Step  # noqa: E402
-from tilewright.runtime.sequence import ABSOLUTE, Launch, Place  # noqa: E402
+from tilewright.runtime.sequence import ABSOLUTE, Place, PlanLaunch  # noqa: E402
 
-CHECK = Launch(0, (Step(0xBAD, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), (Slot(0, "pointer", "A"),)),), ())
+CHECK = PlanLaunch(0, (Step(0xBAD, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), (Slot(0, "pointer", "A"),)),), ())
 
 
 class Engine:
@@ -54,7 +54,7 @@ class Engine:
 
 def started(sequence, engine, dtype="bfloat16", without_terms=False, **aligned):
     like = torch.empty(1, dtype=getattr(torch, dtype))
-    kind = Kind(like, dtype, engine, 0, aligned, None, without_terms)
+    kind = CallKind(like, dtype, engine, 0, aligned, None, without_terms)
     return planned(sequence, kind, CHECK, {MAIN: 1, LANE: 2})
 
 
@@ -63,8 +63,8 @@ def test_products_are_planned_as_they_lie():
     A, B = tight("A", 0, 2 * 2048, 2048), tight("B0", 0, 2048, 14336)
     sequence = reduce_scatter(0, 2, A, B, 2, True)
     found = started(sequence, engine, A=8)
-    products = [step for step in sequence.steps if isinstance(step, Product)]
-    launches = [step for step in found.steps if isinstance(step, Launch)]
+    products = [step for step in sequence.steps if isinstance(step, ProductStep)]
+    launches = [step for step in found.steps if isinstance(step, PlanLaunch)]
     assert len(found.steps) == len(sequence.steps) and len(launches) == len(products) + 1
     first, last = (launches.index(one) for one in (launches[0], launches[-2]))
     addresses = dict(launches[first].addresses)
@@ -83,8 +83,8 @@ def test_products_are_planned_as_they_lie():
 
 def test_a_result_that_lies_by_columns_exchanges_the_factors():
     out = tight("result0", 0, 64, 32)._replace(strides=(1, 64))
-    product = Product(MAIN, tight("A", 0, 64, 48), tight("B0", 0, 48, 32), out)
-    (launch,) = started(Sequence((product,), 0, 0, 0, 0, frozenset()), Engine()).steps
+    product = ProductStep(MAIN, tight("A", 0, 64, 48), tight("B0", 0, 48, 32), out)
+    (launch,) = started(CallSequence((product,), 0, 0, 0, 0, frozenset()), Engine()).steps
     assert dict(launch.addresses) == {"A": Place("B0"), "B": Place("A"), "D": Place("result0")}
 
 
@@ -96,7 +96,7 @@ def test_memory_of_plans_lies_behind_the_sums_and_is_a_streams():
     assert sorted(engine.asked) == [(1, (0, 7, 0)), (2, (0, 7, 0))]
     begins = {}
     for step in found.steps:
-        if isinstance(step, Launch) and step.steps != CHECK.steps:
+        if isinstance(step, PlanLaunch) and step.steps != CHECK.steps:
             addresses = dict(step.addresses)
             begins.setdefault(step.stream, set()).add((addresses["workspace"], addresses["relayout"]))
             assert addresses["tickets"] == Place(ABSOLUTE, 0x70001 if step.stream == MAIN else 0x70002)
@@ -117,16 +117,17 @@ def test_float32_products_split_unless_there_is_no_memory():
 
 
 def test_a_kernel_that_updates_c_in_place_is_refused(monkeypatch):
+    from tilewright.api import gpu as on_gpu  # noqa: PLC0415
     from tilewright.api import planned_call as bound  # noqa: PLC0415
     from tilewright.kernels import resolve  # noqa: PLC0415
 
     kernel, config = resolve("warptiled")
-    bound._plans.clear()
+    on_gpu._plans.clear()
     monkeypatch.setattr(bound, "select", lambda *_, **__: (kernel, kernel.config(config)))
     sequence = reduce_scatter(0, 2, tight("A", 0, 64, 64), tight("B0", 0, 64, 64), 4, False)
     with pytest.raises(LaunchError, match=r"warptiled, which a table names for .*, updates C in place"):
         started(sequence, Engine(), "float32")
-    bound._plans.clear()
+    on_gpu._plans.clear()
 
 
 def test_what_fails_compiles():
@@ -146,7 +147,7 @@ class Event:
 
 
 class Exchange(exchange.Exchange):
-    """Of rank 0 of 2, whose memory is nowhere."""
+    """Exchange of rank 0 of 2, without memory."""
 
     def __init__(self):
         self.rank, self.size, self.device = 0, 2, torch.device("cuda", 3)
@@ -172,7 +173,7 @@ def calls(monkeypatch):
 
 
 def work(calls, ahead=4, memory_bytes=4096, run=None):
-    return exchange.Work(
+    return exchange.ReadyCall(
         run or (lambda *given: calls.runs.append(given)), 3, memory_bytes, 0, frozenset({(1, 0), (1, 1)}), False, ahead
     )
 
@@ -263,7 +264,7 @@ class Prepares:
 
     def prepare(self, key, of, arrays, precision, without_terms):
         size = 64 if without_terms else 1 << 62
-        made = exchange.Work(print, of.signals, of.memory_bytes, size, of.sources, self.splits, 1)
+        made = exchange.ReadyCall(print, of.signals, of.memory_bytes, size, of.sources, self.splits, 1)
         self.works[key] = made
         return made
 

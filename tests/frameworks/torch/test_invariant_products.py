@@ -11,7 +11,7 @@ from products import draw, same  # noqa: E402
 import tilewright.torch  # noqa: E402
 from small_gpt import Model  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError  # noqa: E402
-from tilewright.api.call import Request  # noqa: E402
+from tilewright.api.request import Request  # noqa: E402
 from tilewright.emulator.engine import EmulatorEngine  # noqa: E402
 from tilewright.frameworks.torch.enable import decisions, routing  # noqa: E402
 

@@ -76,7 +76,7 @@ class Layer(torch.nn.Module):
 
 
 class Stock(Layer):
-    """The same by PyTorch."""
+    """A linear layer with its activation, by PyTorch."""
 
     def forward(self, x):
         result = self.inner(x)

@@ -13,11 +13,11 @@ from studies.record import Measurements
 from tilewright.core.problem import PRECISIONS
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.tools.bench import end_to_end
-from tilewright.tools.bench.suites import Shape
+from tilewright.tools.bench.suites import SuiteProblem
 
 pytestmark = pytest.mark.further
 
-SMALL = Scale("cpu", (Shape(48, 40, 32), Shape(24, 16, 64)), side=24, depths=(16,))
+SMALL = Scale("cpu", (SuiteProblem(48, 40, 32), SuiteProblem(24, 16, 64)), side=24, depths=(16,))
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_errors_of_what_is_not_finite_are_none():
 
 
 def measured(monkeypatch, path, *options):
-    """What the command writes, of small products on the host."""
+    """Measurements that the command writes, of small products on the host."""
     monkeypatch.setattr(runner, "resolve_engine", lambda name: EmulatorEngine())
     monkeypatch.setattr(measuring, "H200", SMALL)
     monkeypatch.setattr(measuring, "_OTHERS", {})

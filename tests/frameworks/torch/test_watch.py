@@ -46,7 +46,7 @@ def test_a_call_that_ends_is_left_alone():
 
 @pytest.fixture
 def logged():
-    """What the watch writes to its log."""
+    """Text that the watchdog writes to its log."""
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     watch.LOG.addHandler(handler)

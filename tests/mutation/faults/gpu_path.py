@@ -17,7 +17,7 @@ FAULTS = (
     ),
     Fault(
         "plans do not depend on alignment",
-        "left = self.pointer % VECTOR_BYTES if self.device != HOST else 0",
+        "left = operand.pointer % VECTOR_BYTES if operand.device != HOST else 0",
         "left = 0",
         "a plan for aligned arrays is launched on others: a misaligned access on the GPU",
     ),

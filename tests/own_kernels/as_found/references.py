@@ -1,4 +1,4 @@
-"""What the kernels in this folder that are no matrix products should write, in NumPy."""
+"""References in NumPy for the kernels in this folder that are no matrix products."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ def transpose(idata):
 
 
 def sums(g_idata):
-    """Of each block's 128 elements."""
+    """Sum of each block's 128 elements."""
     return g_idata.reshape(-1, 128).sum(axis=1)
 
 

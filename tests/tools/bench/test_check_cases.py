@@ -16,7 +16,7 @@ from tilewright.kernels.split import SCALED_K
 from tilewright.kernels.support import Addresses
 from tilewright.runtime.included import included
 from tilewright.runtime.relayouts import jobs
-from tilewright.tools.bench.case import VALUES, Case, problem_of
+from tilewright.tools.bench.case import VALUES, CheckCase, problem_of
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes
 from tilewright.tools.bench.feature_cases import cover, feature_cases
@@ -29,7 +29,7 @@ BETAS = (0.0, 0.5)
 
 @lru_cache
 def cases(name):
-    """Of a kernel, when nobody says what to check: those of `tilewright check NAME`."""
+    """Cases of a kernel that `tilewright check NAME` runs, when nobody names any."""
     kernel = find(name)
     alpha = 1.5 if "alpha" in kernel.scalars else 1.0
     scalars = [Scalars(alpha, beta) for beta in (BETAS if "beta" in kernel.scalars else BETAS[:1])]
@@ -47,7 +47,7 @@ def launches(name):
 
 
 def shipped_values(kernel):
-    """Of each parameter: its default, those of presets and tuned configs, and those in the files of tables."""
+    """Values of each parameter: its default, those of presets and tuned configs, and those in the files of tables."""
     found = defaultdict(set)
     for overrides in ({}, *kernel.presets.values()):
         for name, value in kernel.config(overrides).items():
@@ -74,8 +74,8 @@ def _headers(paths):
 
 def _of_gpu():
     """Headers that the emulator has stand-ins for, and what they include."""
-    own = [path for path in INCLUDE.glob("*.cuh") if (PACKAGE / "emulator" / "include" / path.name).exists()]
-    return {path.name for path in own} | _headers(own)
+    own = [path for path in INCLUDE.glob("ptx/*.cuh") if (PACKAGE / "emulator/include/ptx" / path.name).exists()]
+    return {f"ptx/{path.name}" for path in own} | _headers(own)
 
 
 @pytest.mark.first(4)
@@ -183,5 +183,5 @@ def test_groups_of_sizes_that_are_given_have_matrices_of_their_own():
     kernel = find("grouped_sm90")
     problem = problem_of(kernel, Problem(70, 32, 40))
     assert problem.b.batch_stride == 40 * 32
-    (outcome,) = outcomes(kernel, [Case(problem, Scalars(), kernel.config())])
+    (outcome,) = outcomes(kernel, [CheckCase(problem, Scalars(), kernel.config())])
     assert outcome.clean

@@ -1,4 +1,4 @@
-"""What the results of a check are judged by: NaN, infinities, products that underflow, C apart from D, groups."""
+"""Judgement of a check's results: NaN, infinities, products that underflow, C apart from D, groups."""
 
 import shutil
 from dataclasses import replace
@@ -9,7 +9,7 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.problem import Arithmetic, Epilogue, Layout, Problem, Scalars, Scale, Scaling
 from tilewright.kernels import find
 from tilewright.runtime.included import included
-from tilewright.tools.bench.case import INFINITY, NAN, TINY, Case
+from tilewright.tools.bench.case import INFINITY, NAN, TINY, CheckCase
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes
 
@@ -31,7 +31,7 @@ def planted(name, folder, file, before, after):
 
 
 def outcome(kernel, problem, scalars=SCALARS, **named):
-    (found,) = outcomes(kernel, [Case(problem, scalars, kernel.config(), **named)])
+    (found,) = outcomes(kernel, [CheckCase(problem, scalars, kernel.config(), **named)])
     return found
 
 
@@ -76,7 +76,7 @@ def test_groups_are_multiplied_with_their_own_matrices(tmp_path):
     config = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1}
     faulty = planted("grouped_sm90", tmp_path, "grouped_sm90.cu", "tile.group * sizes.step_b", "0")
     for one, right in ((kernel, True), (faulty, False)):
-        (found,) = outcomes(one, [Case(problem, Scalars(), kernel.config(config))])
+        (found,) = outcomes(one, [CheckCase(problem, Scalars(), kernel.config(config))])
         assert found.right == right
 
 
@@ -105,5 +105,5 @@ def test_blocks_of_a_cluster_that_have_nothing_of_d_read_no_scales():
     scaling = Scaling(Scale("line"), Scale("line"))
     problem = Problem(64, 32, 128, kernel.support.arithmetic(), scaling=scaling)
     assert not kernel.variant(problem, kernel.config(config)).edges
-    (found,) = outcomes(kernel, [Case(problem, SCALARS, kernel.config(config))])
+    (found,) = outcomes(kernel, [CheckCase(problem, SCALARS, kernel.config(config))])
     assert found.clean, found.checked.findings

@@ -249,7 +249,7 @@ def test_the_baselines_error_is_left_out_where_it_computes_less():
 
 
 def replace_capability(engine, **attributes):
-    """The same engine, said to be a GPU."""
+    """An engine with these methods, said to be a GPU."""
     facts = {"capability": (9, 0), "upload": engine.upload, **attributes}
     return SimpleNamespace(**facts)
 

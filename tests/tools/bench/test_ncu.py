@@ -55,7 +55,7 @@ PROFILED = [kernel for kernel in KERNELS if not kernel.support.block_scales]  # 
 
 @pytest.mark.parametrize("kernel", PROFILED, ids=lambda kernel: kernel.name)
 def test_what_is_profiled_is_what_is_explained(kernel):
-    """Of every kernel in every type and order that it takes."""
+    """Launches of every kernel in every type and order that it supports."""
     for dtype in kernel.support.factors:
         for layout in kernel.support.layouts:
             a, b = orders(layout)

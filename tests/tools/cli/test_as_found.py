@@ -15,9 +15,9 @@ from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.launches import check_launch
-from tilewright.kernels.source.launches import read_launch
 from tilewright.kernels.source.products import from_source
-from tilewright.tools.bench.case import Case
+from tilewright.kernels.source.source_launch import read_launch
+from tilewright.tools.bench.case import CheckCase
 from tilewright.tools.bench.checking import outcomes
 from tilewright.tools.bench.measure import verify
 from tilewright.tools.bench.references import Reference
@@ -180,10 +180,10 @@ def posed(product, kernel):
 
 
 def faults_of_product(product, folder):
-    """What `check` finds, in words."""
+    """Findings of `check`, in words."""
     kernel = product.kernel(folder)
     scalars = Scalars(1.5, 0.5) if product.scaled else Scalars()
-    (outcome,) = outcomes(kernel, [Case(posed(product, kernel), scalars, kernel.config())])
+    (outcome,) = outcomes(kernel, [CheckCase(posed(product, kernel), scalars, kernel.config())])
     wrong = [] if outcome.right else [f"wrong result: {outcome.error:.1e}: {outcome.wrong}"]
     return [f"{one.kind}: {one}" for one in outcome.checked.findings] + wrong
 
@@ -248,7 +248,7 @@ def test_tiles_that_ask_for_less_alignment_than_their_swizzle_lie_as_on_a_gpu(tm
         text = text.replace(BARRIERS, "").replace(TILE, BARRIERS + TILE)
     (tmp_path / "tma_first_step.cu").write_text(text)
     kernel = PRODUCTS["a tensor map's first step"].kernel(tmp_path)
-    case = Case(posed(PRODUCTS["a tensor map's first step"], kernel), Scalars(), kernel.config())
+    case = CheckCase(posed(PRODUCTS["a tensor map's first step"], kernel), Scalars(), kernel.config())
     (outcome,) = outcomes(kernel, [case])
     done = outcome.checked
     kind = "chance alignment" if first == "tiles" else "shifted swizzle"

@@ -85,7 +85,7 @@ def test_bench_verifies_and_times_where_that_is_asked_for(tilewright, tmp_path, 
 
 
 SOME = ("naive", "autotuned", "wmma_f16", "skinny", "wgmma", "gemm_mma", "gemm_fp8")
-"""Of the course and of the library; tests/kernels runs each."""
+"""Kernels of the course and of the library; tests/kernels runs each."""
 
 
 @pytest.mark.first(1)

@@ -3,8 +3,6 @@
 import json
 import pickle
 import re
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from typer.testing import CliRunner
 
 from all_stages import own_cases
 from faulty import faulty
+from left_out import copied
 from tilewright.core.problem import Scalars
 from tilewright.kernels import GROUPED, KERNELS, examples, find
 from tilewright.kernels.source.products import START
@@ -95,12 +94,8 @@ def test_rows_are_checked_where_that_is_asked_for():
 def test_terms_are_checked_as_they_are_made(monkeypatch, tmp_path):
     """By blocks of the launch that multiplies them: here it does not wait for them."""
     kernel = find("gemm_bf16x6")
-    include = kernel.source.parents[1] / "include"
-    shutil.copytree(include, tmp_path, dirs_exist_ok=True)
-    (tmp_path / kernel.source.name).write_text(kernel.source.read_text())
-    splitting = (include / "split_factors.cuh").read_text()
-    (tmp_path / "split_factors.cuh").write_text(splitting.replace("wait_for_count(&counters->done, all);", ""))
-    hasty = replace(kernel, source=tmp_path / kernel.source.name)
+    hasty, splitting = copied(kernel, tmp_path), tmp_path / "float32_parts/split_factors.cuh"
+    splitting.write_text(splitting.read_text().replace("wait_for_count(&counters->done, all);", ""))
     monkeypatch.setattr(check.launches.Words, "resolve", lambda words, name: (hasty, {}))
     result = run("gemm_bf16x6", "--shape", "130x130x70", "--beta", 0)
     assert result.exit_code == 1
@@ -158,16 +153,13 @@ def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
 
 def test_a_fault_in_one_order_is_told_with_it(monkeypatch, tmp_path):
     kernel = find("gemm_sm90")
-    shutil.copytree(kernel.source.parents[1] / "include", tmp_path, dirs_exist_ok=True)
-    shutil.copy(kernel.source, tmp_path)
-    header = tmp_path / "swizzled_tile.cuh"
+    wrong_kernel = copied(kernel, tmp_path)
+    header = tmp_path / "pipeline/swizzled_tile.cuh"
     wrong = header.read_text().replace(
         "side * LINE_BYTES + step * STEP_BYTES", "side * LINE_BYTES + step * 2 * STEP_BYTES"
     )
     header.write_text(wrong)  # of a tile along k: A of TT is none, B is one
-    monkeypatch.setattr(
-        check.launches.Words, "resolve", lambda words, name: (replace(kernel, source=tmp_path / kernel.source.name), {})
-    )
+    monkeypatch.setattr(check.launches.Words, "resolve", lambda words, name: (wrong_kernel, {}))
     arguments = ("gemm_sm90", "--config", "BN=32", "--shape", "64x32x64", "--beta", 0)
     assert run(*arguments, "--layout", "TN").exit_code == 0
     result = run(*arguments, "--layout", "TN", "--layout", "TT")

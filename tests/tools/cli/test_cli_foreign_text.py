@@ -1,4 +1,4 @@
-"""What the commands make of files, names and messages of other people, and of streams and signals."""
+"""Commands on files, names and messages of other people, and on streams and signals."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the commands print in narrow terminals: no line is too long, no word or number is cut in two."""
+"""Output of the commands in narrow terminals: no line is too long, no word or number is cut in two."""
 
 import re
 import sys

@@ -131,7 +131,7 @@ def test_tiles_of_tensor_maps_are_bytes_and_no_requests():
 
 @pytest.mark.further
 def test_what_the_copy_engine_stores_is_bytes_and_no_requests():
-    """Of C alone: what of the last tiles lies outside is not stored."""
+    """Bytes of C alone are counted: those of the last tiles that lie outside are not stored."""
     m, n, k = 200, 120, 128
     found = counted("tma_store", Problem(m, n, k, Arithmetic("bfloat16", "bfloat16")), {"BN": 64, "CLUSTER": 1})
     loaded = 2 * 2 * 2 * 2 * 64 * (128 + 64)  # four tiles, two steps, two bytes an element
@@ -152,7 +152,7 @@ def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns)
     assert product.wavefronts * 128 == product.bytes
     assert product.bank_conflicts == found.groups["shared_load"].requests == 0
     (line,) = (line for line in found.lines if line.pipe == "product")
-    assert line.source.file == "stage_products.cuh"
+    assert line.source.file == "pipeline/stage_products.cuh"
 
 
 @pytest.mark.further
@@ -181,7 +181,7 @@ def test_factors_that_are_split_in_registers_are_moved_on_distinct_banks():
 @pytest.mark.further
 @pytest.mark.parametrize(("ld", "ends"), [(96, 0), (97, 4)])
 def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
-    """Of 8 rows, 32 columns an instruction; and of each end of a row, one element a lane, then its other one."""
+    """Requests for 8 rows, 32 columns an instruction; for each end of a row, one element a lane, then its other one."""
     problem = Problem(64, 96, 64, Arithmetic("bfloat16", "bfloat16"), d=Layout("row", ld))
     found = counted("gemm_sm90", problem, {"BM": 64, "BN": 96, "STAGES": 3, "PINGPONG": 1}).groups["global_store"]
     assert found.requests == 64 // 8 * (96 // 32 + ends)

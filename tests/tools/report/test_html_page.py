@@ -45,7 +45,7 @@ def records_table(*sources):
 
 
 def card(source):
-    """What the page says of a file at a glance: names and values."""
+    """Facts about a file that the page shows at a glance: names and values."""
     text = page.render(Inputs([source], []))
     return [tuple(map(html.unescape, one)) for one in re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text)]
 

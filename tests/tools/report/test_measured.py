@@ -1,4 +1,4 @@
-"""What was measured of a launch."""
+"""Measured speeds of a launch."""
 
 from dataclasses import replace
 

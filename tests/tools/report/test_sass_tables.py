@@ -1,4 +1,4 @@
-"""What `tilewright sass` prints."""
+"""Output of `tilewright sass`."""
 
 import io
 

@@ -243,7 +243,7 @@ def test_a_worker_whose_kernel_hangs_ends_with_its_parent(tmp_path):
 
 
 def cpu_seconds(process):
-    """What a process has used so far; None where it has ended."""
+    """Processor seconds that a process has used so far; None where it has ended."""
     try:
         state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -56,7 +56,7 @@ def test_a_copy_to_the_order_that_memory_has_is_not_tried(layout, least):
 
 
 def test_what_fits_is_told_of_the_factors_that_are_read():
-    """Of B in columns, which is transposed, a block holds a tile more; it is not transposed where it is copied."""
+    """With B in columns, which is transposed, a block holds a tile more; B is not transposed where it is copied."""
     kernel = find("tma_transposed")
     tile = {"BM": 64, "BN": 128, "BK": 96, "UNROLL": 24, "WORKERS": 0, "MIN_BLOCKS": 1}
     plain, copied = (kernel.config({**tile, "COPIED": copied}) for copied in (0, 2))

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from tilewright.api.arrays.operand import HOST, Operand, engine_operand
 from tilewright.api.call import Call
 from tilewright.api.formulate import result_shape
+from tilewright.api.gpu import bound_of
 from tilewright.api.out_of_core import streamed
 from tilewright.api.out_of_core.streamed import Matrices, Progress, operand_of
 from tilewright.api.out_of_core.tiles import SMALL_BYTES
-from tilewright.api.planned_call import bound_of
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import SCALED_BLOCK, Scalars
@@ -23,7 +23,7 @@ from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Pointers
 
 _FREE = 0.9
-"""Of the memory that is free, what a product takes at most."""
+"""Share of the free memory that a product takes at most."""
 
 _ROOM = 3
 """A batch is small if this many times as much memory is free: products need some besides."""
@@ -117,7 +117,6 @@ def _products(call: Call, target: Operand) -> Iterator[Matrices]:
     batch, _ = result_shape(call.a.shape, call.b.shape)
     a, b, c, out = (None if one is None else one.host for one in (call.a, call.b, call.c, target))
     assert a is not None and b is not None and out is not None
-    c = c if call.reads_c else None
     missing = tuple(axis for axis, factor in ((-2, a), (-1, b)) if factor.ndim == 1)
     a, b = (a[None, :] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
     out, c = np.expand_dims(out, missing), (None if c is None else np.expand_dims(c, missing))
@@ -209,7 +208,7 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
     rung = call.request.rung
     columns = rung is None or "T" in "".join(rung[0].support.layouts)
     a, b = (uploaded(engine, one, batch, columns) for one in (call.a, call.b))
-    c = uploaded(engine, call.c, batch) if call.c is not None and call.reads_c else None
+    c = uploaded(engine, call.c, batch) if call.c is not None else None
     memory = engine.empty(1, math.prod(target.shape), target.dtype)
     out = c or engine_operand("out", memory, target.shape, HOST)
     bias, scale_a, scale_b = (one and uploaded(engine, one, ()) for one in (call.bias, call.scale_a, call.scale_b))

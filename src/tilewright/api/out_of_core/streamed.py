@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tilewright.api import activations
 from tilewright.api.arrays.operand import HOST, Operand, engine_operand
 from tilewright.api.call import Call
-from tilewright.api.out_of_core.tiles import Load, Sizes, Step, Tiling, tiling
-from tilewright.api.planned_call import bound_of
+from tilewright.api.gpu import bound_of
+from tilewright.api.out_of_core.tiles import Load, Sizes, TileStep, Tiling, tiling
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Scalars
@@ -61,14 +61,14 @@ class Matrices(NamedTuple):
         return Sizes(m, n, k, item, item, result, self.c is not None, self.scratch)
 
     def rows(self, part: slice) -> "Matrices":
-        """Those of some rows of the result."""
+        """Matrices of some rows of the result."""
         bias = self.bias[part] if self.call.side == "column" and self.bias is not None else self.bias
         c = None if self.c is None else self.c[part]
         return self._replace(a=self.a[part], c=c, bias=bias, out=self.out[part])
 
 
 class Progress:
-    """What is done of a result, by rows; of several matrices one after the other."""
+    """Rows of a result that are done; of several matrices, one after the other."""
 
     def __init__(self, matrices: int = 1) -> None:
         self._matrices, self._matrix = matrices, 0
@@ -106,7 +106,7 @@ class Progress:
             sys.stderr.write("\r" + " " * 60 + "\r")
 
     def words(self) -> str:
-        """What a caller finds in `out`."""
+        """Sentence on the rows of `out` that are done."""
         which = f"of matrix {self._matrix} (counted from 0) of {self._matrices} " if self._matrices > 1 else ""
         spans: list[list[int]] = []
         for begin, end in sorted(span for span, left in self._left.items() if not left):
@@ -248,7 +248,7 @@ class _StreamedProduct:
             self._written(self._storing[0])
             self._storing.popleft()
 
-    def _launch(self, step: Step, memory: Matrix, begins: bool, ends: bool) -> None:
+    def _launch(self, step: TileStep, memory: Matrix, begins: bool, ends: bool) -> None:
         """Start the product of a step, which adds to what the memory holds unless a tile begins."""
         matrices, engine, call = self._matrices, self._engine, self._matrices.call
         a, b = self._there["A", step.a_slot], self._there["B", step.b_slot]
@@ -290,12 +290,12 @@ class _StreamedProduct:
         memory = Matrix(pointer, 1, end - begin, end - begin, self._bias.dtype, self._bias)
         return engine_operand("bias", memory, (end - begin, 1) if column else (end - begin,), HOST)
 
-    def _tile(self, step: Step) -> tuple[slice, slice]:
+    def _tile(self, step: TileStep) -> tuple[slice, slice]:
         cut, (m, n) = self._cut, self._matrices.out.shape
         begin, left = step.row * cut.rows, step.col * cut.cols
         return slice(begin, min(begin + cut.rows, m)), slice(left, min(left + cut.cols, n))
 
-    def _store(self, step: Step, memory: Matrix) -> None:
+    def _store(self, step: TileStep, memory: Matrix) -> None:
         rows, cols = self._tile(step)
         target = self._matrices.out[rows, cols]
         direct = not self._finishes and _has_lines(target)
@@ -361,13 +361,13 @@ def _has_lines(array: NDArray[Any]) -> bool:
 
 
 def _lines(array: NDArray[Any]) -> NDArray[Any]:
-    """The same elements, with neighbours along rows."""
+    """Array with its elements in lines: neighbours along rows."""
     return array if _has_lines(array) else np.ascontiguousarray(array)
 
 
 def operand_of(argument: str, memory: Matrix, shape: tuple[int, ...], by_columns: bool = False) -> Operand:
-    """What a host array of this shape has become in memory of an engine, without gaps; by_columns: whether the elements
-    of columns are neighbours."""
+    """Operand that a host array of this shape has become in memory of an engine, without gaps; by_columns: whether the
+    elements of columns are neighbours."""
     if not by_columns:
         return engine_operand(argument, memory, shape, HOST)
     *batch, rows, cols = shape

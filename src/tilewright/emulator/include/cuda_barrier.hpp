@@ -6,7 +6,7 @@
 
 #include "cuda_memcpy_async.hpp"
 #include "inline_ptx.hpp"
-#include "tensor_map.cuh"
+#include "ptx/tensor_map.cuh"
 
 namespace cuda {
 

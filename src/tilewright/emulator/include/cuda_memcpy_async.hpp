@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "async_copy.cuh"
+#include "ptx/async_copy.cuh"
 
 namespace cuda {
 

@@ -2,7 +2,7 @@
 // Interface").
 #pragma once
 
-#include "async_copy.cuh"
+#include "ptx/async_copy.cuh"
 
 __forceinline__ void __pipeline_memcpy_async(void* shared, const void* global, std::size_t bytes, std::size_t zeros = 0, SIMT_PLACE) {
     simt_copy_async(simt_thread(), {simt::Operation::copy_async, file, line}, shared, global, unsigned(bytes), unsigned(bytes - zeros));

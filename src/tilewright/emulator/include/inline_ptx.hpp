@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <initializer_list>
 
-#include "float8.cuh"
-#include "half.cuh"
+#include "ptx/float8.cuh"
+#include "ptx/half.cuh"
 #include "load_matrices.hpp"
 
 #define SIMT_PTX_PLACE(instruction) (simt::ptx::Place{__FILE__, __LINE__, instruction})

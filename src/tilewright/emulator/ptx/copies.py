@@ -1,6 +1,6 @@
 """Asynchronous copies, and the barriers in shared memory that count them."""
 
-from tilewright.emulator.ptx.parse import Name, Number
+from tilewright.emulator.ptx.parse import Name, NumberLiteral
 from tilewright.emulator.ptx.writer import Writer, call, instruction
 
 _PREFETCHES = ("L2::64B", "L2::128B", "L2::256B")
@@ -18,12 +18,12 @@ call("mbarrier.inval", 1, "simt::ptx::barrier_inval({place}, {0:shared});", *_BA
 
 @instruction("cp.async.ca", "cp.async.cg")
 def copy(w: Writer) -> str:
-    """Of a thread: 4, 8 or 16 bytes."""
+    """Copy of one thread: 4, 8 or 16 bytes."""
     w.ignore("shared", "shared::cta", "global", *_PREFETCHES)
     hinted = w.take("L2::cache_hint")
     w.done(3, 5)
     to, of, size, *rest = w.operands[: -1 if hinted else None]
-    if w.instruction.opcode.startswith("cp.async.cg") and isinstance(size, Number) and size.text != "16":
+    if w.instruction.opcode.startswith("cp.async.cg") and isinstance(size, NumberLiteral) and size.text != "16":
         raise w.unknown(f"of {size.text} bytes, where it copies 16")
     read = w.value(size)
     if rest and isinstance(rest[0], Name) and w.kinds.get(rest[0].name) == "pred":

@@ -2,7 +2,7 @@
 
 import re
 
-from tilewright.emulator.ptx.parse import Group, Parameter
+from tilewright.emulator.ptx.parse import Placeholder, RegisterGroup
 from tilewright.emulator.ptx.writer import Writer, call, instruction
 
 _FACTORS = {"f16": "half", "bf16": "bfloat16", "tf32": "tf32", "e4m3": "e4m3", "e5m2": "e5m2"}
@@ -22,7 +22,7 @@ def _go_together(a: str, b: str) -> bool:
 
 
 def _depth(factor: str) -> int:
-    """Of one instruction's products along k."""
+    """Elements along k of one instruction's products."""
     return {"f16": 16, "bf16": 16, "tf32": 8}.get(factor, 32)
 
 
@@ -49,7 +49,7 @@ def load(w: Writer) -> str:
 
 @instruction("stmatrix")
 def store(w: Writer) -> str:
-    """The same to shared memory."""
+    """Matrices of 8 x 8, from registers to shared memory."""
     count, transposed = _small_matrices(w)
     words = ", ".join(map(w.value, w.parts(w.operands[1], count)))
     return (
@@ -106,17 +106,17 @@ def multiply_async(w: Writer) -> str:
     w.done(4, 8)
     sums, a, b, adds, *rest = w.operands
     parts = w.parts(sums, columns // 2)
-    if not all(isinstance(one, Parameter) for one in parts):
+    if not all(isinstance(one, Placeholder) for one in parts):
         raise w.unknown("whose sums are not the statement's operands")
     places = ", ".join(f"&{w.register(one)}" for one in parts)
-    registers = isinstance(a, Group)
+    registers = isinstance(a, RegisterGroup)
     of_a = "0" if registers else w.value(a, "u64")
     in_registers = "nullptr"
-    if isinstance(a, Group):
+    if isinstance(a, RegisterGroup):
         names = [w.register(one) for one in w.parts(a, 4)]
-        if not all(isinstance(one, Parameter) for one in a.parts):
+        if not all(isinstance(one, Placeholder) for one in a.parts):
             raise w.unknown("whose A is not the statement's operands")
-        w.by_place.update(one.number for one in a.parts if isinstance(one, Parameter))
+        w.by_place.update(one.number for one in a.parts if isinstance(one, Placeholder))
         in_registers = f"simt::ptx::together<unsigned>({w.place}, {{{', '.join(f'&{name}' for name in names)}}})"
     signs = [w.value(one, "s32") for one in rest[:2]]
     across = [w.value(one, "s32") for one in rest[2:]]

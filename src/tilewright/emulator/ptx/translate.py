@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from tilewright.emulator.ptx import arithmetic, copies, matrices, memory, waiting
 from tilewright.emulator.ptx.made_text import condition, makers, strings, ways
-from tilewright.emulator.ptx.parse import Instruction, Name, Program, UnknownError, parse
-from tilewright.emulator.ptx.statements import Operand, Segment, Statement, segments, statements
+from tilewright.emulator.ptx.parse import Name, PtxInstruction, PtxProgram, UnknownError, parse
+from tilewright.emulator.ptx.statements import AsmOperand, Segment, Statement, segments, statements
 from tilewright.emulator.ptx.writer import HANDLERS, TYPES, Writer
 from tilewright.kernels.source.signature import edited
 
@@ -27,11 +27,11 @@ class Translated(NamedTuple):
 
     texts: tuple[str, ...]
     unknown: tuple[str, ...]
-    """What is not known, with its place. Only code that is compiled makes an error of it."""
+    """Unknown instructions, with their place. Only code that is compiled makes an error of them."""
 
     @property
     def ahead(self) -> str:
-        """What is to be ahead of the texts."""
+        """Declarations that have to be ahead of the texts."""
         return "".join(f'__attribute__((error("no such PTX"))) void {_mark(i)}();\n' for i in range(len(self.unknown)))
 
     def reason(self, words: str) -> str | None:
@@ -49,14 +49,15 @@ def translated(files: Iterable[tuple[str, str]]) -> Translated:
 
 
 def translated_expanded(text: str, files: Mapping[str, str]) -> Translated:
-    """The same of what a preprocessor made of a source, in the lines of these files: names by what it calls them."""
+    """Translate a preprocessor's output of a source, in the lines of these files, whose names are those in the
+    output."""
     unknown: list[str] = []
     own = [one._replace(file=files[one.file]) for one in segments(text) if one.file in files]
     return Translated((_without_ptx(text, own, unknown, _strings([(text, own)])),), tuple(unknown))
 
 
 def _strings(texts: Iterable[tuple[str, list[Segment]]]) -> Callable[[], Collection[str]]:
-    """Those of these parts of texts, found once they are asked for."""
+    """Strings of these parts of texts, found once they are asked for."""
     parts = list(texts)
     return lru_cache(
         lambda: {one for text, own in parts for part in own for one in strings(text[part.begin : part.end])}
@@ -102,12 +103,12 @@ def _any_statement(statement: Statement, known: Callable[[], Collection[str]], m
 
 
 def _with_made_text(statement: Statement, known: Collection[str], mark: str) -> tuple[str, str]:
-    """The same of a statement whose text operands make, for each of their values that makes PTX of it."""
+    """C++ for a statement whose text operands make: a branch for each of their values that makes PTX of it."""
     assert statement.template is not None and statement.operands is not None
     operands, by_place = statement.operands, set[int]()
     written, branches = _written(operands), []
 
-    def is_known(one: Instruction, kinds: Mapping[str, str]) -> bool:
+    def is_known(one: PtxInstruction, kinds: Mapping[str, str]) -> bool:
         with suppress(UnknownError):
             return bool(_instruction(one, written, kinds, set()))
         return False
@@ -124,11 +125,11 @@ def _with_made_text(statement: Statement, known: Collection[str], mark: str) -> 
     return f"do {{ {_operands(operands, by_place)} {body} }} while (0)", said
 
 
-def _written(operands: Sequence[Operand]) -> list[bool]:
+def _written(operands: Sequence[AsmOperand]) -> list[bool]:
     return [one.constraint[:1] in ("=", "+") for one in operands]
 
 
-def _operands(operands: Sequence[Operand], by_place: set[int]) -> str:
+def _operands(operands: Sequence[AsmOperand], by_place: set[int]) -> str:
     """Declarations of them; by_place: those of the inputs that are needed where they lie."""
     lines = []
     for i, (operand, written) in enumerate(zip(operands, _written(operands), strict=True)):
@@ -146,7 +147,7 @@ def _operands(operands: Sequence[Operand], by_place: set[int]) -> str:
     return " ".join(lines)
 
 
-def _body(program: Program, operands: Sequence[Operand], by_place: set[int]) -> str:
+def _body(program: PtxProgram, operands: Sequence[AsmOperand], by_place: set[int]) -> str:
     """C++ for PTX; by_place: where it notes what `_operands` takes."""
     written = _written(operands)
     body = [_instruction(one, written, program.registers, by_place) for one in program.instructions]
@@ -160,7 +161,7 @@ def _body(program: Program, operands: Sequence[Operand], by_place: set[int]) -> 
     return " ".join([*lines, *body])
 
 
-def _instruction(one: Instruction, written: list[bool], registers: Mapping[str, str], by_place: set[int]) -> str:
+def _instruction(one: PtxInstruction, written: list[bool], registers: Mapping[str, str], by_place: set[int]) -> str:
     if one.opcode == ":":
         return f"{_label(one.operands[0])}:;"
     parts = one.opcode.split(".")

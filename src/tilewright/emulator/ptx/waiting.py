@@ -25,7 +25,7 @@ def barrier(w: Writer) -> str:
 
 @instruction("barrier.cluster")
 def of_cluster(w: Writer) -> str:
-    """Of all threads of the cluster, which arrive here when they wait."""
+    """Barrier of all threads of the cluster, which arrive here when they wait."""
     w.ignore("aligned", "release", "relaxed", "acquire")
     waits = w.take("wait")
     w.ignore("arrive")
@@ -54,7 +54,7 @@ def shuffle(w: Writer) -> str:
 
 @instruction("vote.sync")
 def vote(w: Writer) -> str:
-    """What the lanes' predicates are together."""
+    """Vote of a warp: the lanes' predicates combined."""
     way = w.take("all", "any", "ballot")
     w.ignore("pred", "b32")
     w.done(3)

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from tilewright.emulator.ptx.parse import (
     Address,
-    Group,
-    Instruction,
     Name,
     Not,
-    Number,
+    NumberLiteral,
     Operand,
-    Parameter,
+    Placeholder,
+    PtxInstruction,
+    RegisterGroup,
     Special,
     UnknownError,
 )
@@ -62,15 +62,15 @@ SPECIAL = {
 class Writer:
     """An instruction whose C++ is being written."""
 
-    instruction: Instruction
+    instruction: PtxInstruction
     modifiers: list[str]
     """The parts of its name that nobody has understood so far."""
     written: Sequence[bool]
-    """Of the statement's operands, which are outputs."""
+    """For each operand of the statement, whether it is an output."""
     kinds: Mapping[str, str]
     """Types of the registers that the statement declares."""
     by_place: set[int]
-    """Those of the statement's inputs that are needed where they lie, to be added to."""
+    """Inputs of the statement that are needed where they lie, to be added to."""
     operands: tuple[Operand, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -97,13 +97,13 @@ class Writer:
         self.modifiers = [one for one in self.modifiers if one not in names and not one.startswith("L1::")]
 
     def types(self) -> list[str]:
-        """Its types, in their order."""
+        """Types of the instruction, in their order."""
         found = [one for one in self.modifiers if one in TYPES]
         self.modifiers = [one for one in self.modifiers if one not in TYPES]
         return found
 
     def done(self, least: int, most: int = 0) -> None:
-        """That all modifiers are understood, and there are this many operands."""
+        """Raise UnknownError unless all modifiers are understood, and there are this many operands."""
         if self.modifiers:
             raise self.unknown(f"(its .{self.modifiers[0]})")
         if not least <= len(self.operands) <= max(least, most):
@@ -114,7 +114,7 @@ class Writer:
         of = TYPES[kind]
         if isinstance(operand, Not):
             return f"!{self.value(operand.of, 'pred')}"
-        if isinstance(operand, Number):
+        if isinstance(operand, NumberLiteral):
             return _number(operand.text, of)
         if isinstance(operand, Special):
             if operand.name not in SPECIAL:
@@ -124,7 +124,7 @@ class Writer:
 
     def register(self, operand: Operand) -> str:
         """The C++ variable that is a register."""
-        if isinstance(operand, Parameter):
+        if isinstance(operand, Placeholder):
             if operand.number >= len(self.written):
                 raise self.unknown(f"with %{operand.number}, which the statement has not")
             return f"simt_ptx_{operand.number}"
@@ -136,13 +136,15 @@ class Writer:
         """An assignment."""
         if isinstance(operand, Name) and operand.name == "_":
             return f"(void)({value});"
-        if isinstance(operand, Parameter) and not (operand.number < len(self.written) and self.written[operand.number]):
+        if isinstance(operand, Placeholder) and not (
+            operand.number < len(self.written) and self.written[operand.number]
+        ):
             raise self.unknown(f"that writes %{operand.number}, which is no output")
         return f"simt::ptx::set({self.register(operand)}, {value});"
 
     def parts(self, operand: Operand, count: int = 0) -> tuple[Operand, ...]:
         """The registers of a vector, of which there are this many if that is not 0."""
-        parts = operand.parts if isinstance(operand, Group) else (operand,)
+        parts = operand.parts if isinstance(operand, RegisterGroup) else (operand,)
         if count and len(parts) != count:
             raise self.unknown(f"with {len(parts)} registers where it takes {count}")
         return parts
@@ -175,7 +177,7 @@ class Writer:
 Handler = Callable[[Writer], str]
 
 HANDLERS: dict[str, Handler] = {}
-"""What writes an instruction, by the beginning of its name."""
+"""Functions that write an instruction, by the beginning of its name."""
 
 
 def instruction(*names: str) -> Callable[[Handler], Handler]:

@@ -6,12 +6,13 @@ from typing import Any
 import jax.numpy as jnp
 
 from tilewright.api.arrays.libraries import library_of
-from tilewright.api.call import Call, Request, check_library, scalars_of
+from tilewright.api.call import Call, check_library
 from tilewright.api.formulate import result_shape
+from tilewright.api.request import Request, scalars_of
 from tilewright.core.errors import ArrayError
 from tilewright.frameworks.jax import lowering  # noqa: F401 - says how the primitive runs
 from tilewright.frameworks.jax.arrays import JAX
-from tilewright.frameworks.jax.product import Kind, finished, product
+from tilewright.frameworks.jax.product import ProductKind, finished, product
 
 
 def matmul(arrays: Mapping[str, Any], request: Request, alpha: Any, beta: Any) -> Any:
@@ -43,11 +44,12 @@ def matmul(arrays: Mapping[str, Any], request: Request, alpha: Any, beta: Any) -
         operands[name] = JAX.shown(name, array) if given else None
     call = Call(request, JAX, None, 0, **operands, scalars=scalars_of(alpha, beta))
     call.check()
-    kind = Kind(request._replace(out_dtype=call.arithmetic.result), call.scalars.alpha, call.side)
-    return _multiply(a, arrays["b"], arrays["c"] if call.reads_c else None, arrays["bias"], kind, call.scalars.beta)
+    kind = ProductKind(request._replace(out_dtype=call.arithmetic.result), call.scalars.alpha, call.side)
+    c = arrays["c"] if call.scalars.beta else None
+    return _multiply(a, arrays["b"], c, arrays["bias"], kind, call.scalars.beta)
 
 
-def _multiply(a: Any, b: Any, c: Any, bias: Any, kind: Kind, beta: float) -> Any:
+def _multiply(a: Any, b: Any, c: Any, bias: Any, kind: ProductKind, beta: float) -> Any:
     first, second = a[None, :] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
     bias = None if bias is None else bias.reshape(-1)
     if kind.alpha != 0 and c is None:

@@ -1,4 +1,11 @@
-"""How the product runs: on a GPU as a call of the XLA handler with a plan, elsewhere as XLA's own product."""
+"""How the product runs: on a GPU as a call of the XLA handler with a plan, elsewhere as XLA's own product.
+
+Plans are made when JAX lowers a program; addresses are not needed, since XLA's buffers begin at multiples of 16 bytes.
+The program names a plan by text: kernel, problem and a digest, the same in every process, so that XLA may cache
+programs on disk: a process that loads one from there has lowered it, and so has made the plan. Workspace, copies of
+operands and counters are one more result of the call: XLA allocates it with everything else, so calls that run at the
+same time share nothing.
+"""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,13 +22,14 @@ from jax.interpreters import mlir
 from tilewright.api.arrays.operand import Operand, gpu_operand
 from tilewright.api.call import Call, gpu_engine
 from tilewright.api.formulate import result_shape
-from tilewright.api.planned_call import Bound, bound_of
+from tilewright.api.gpu import bound_of
+from tilewright.api.planned_call import Bound
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Scalars
 from tilewright.frameworks.jax.arrays import JAX
-from tilewright.frameworks.jax.product import Kind, finished, local_p, product_p
-from tilewright.frameworks.jax.sharding import Division, divided
+from tilewright.frameworks.jax.product import ProductKind, finished, local_p, product_p
+from tilewright.frameworks.jax.sharding import ShardedProduct, divided
 from tilewright.runtime import cache, xla_handler
 from tilewright.runtime.xla_handler import XlaHandler
 
@@ -29,13 +37,13 @@ _Axes = tuple[int, ...]
 """Axes of an array, from the one whose neighbours lie farthest apart in memory to the one whose lie nearest."""
 
 
-def by_xla(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
+def by_xla(a: Any, b: Any, *bias: Any, kind: ProductKind) -> Any:
     """The product by XLA, in float32 throughout."""
     sums = jnp.matmul(a, b, precision="highest", preferred_element_type="float32")
     return finished(sums if kind.alpha == 1 else np.float32(kind.alpha) * sums, bias[0] if bias else None, kind)
 
 
-def _lower_to_xla(ctx: Any, *operands: Any, kind: Kind) -> Any:
+def _lower_to_xla(ctx: Any, *operands: Any, kind: ProductKind) -> Any:
     if kind.request.kernel is not None:
         raise EngineUnavailableError(
             "traced values are multiplied by a kernel on a GPU alone: "
@@ -49,7 +57,7 @@ def _lower_to_xla(ctx: Any, *operands: Any, kind: Kind) -> Any:
     return mlir.lower_fun(by_xla, multiple_results=False)(ctx.replace(avals_in=_plain(ctx)), *operands, kind=kind)
 
 
-def _lower_to_handler(ctx: Any, *operands: Any, kind: Kind) -> Any:
+def _lower_to_handler(ctx: Any, *operands: Any, kind: ProductKind) -> Any:
     """On GPUs: XLA divides the product, unless it has done so, and what is left is a call of the handler."""
     if any(0 in aval.shape for aval in ctx.avals_in):
         return _lower_to_xla(ctx, *operands, kind=kind.asking(kernel=None, config=None, batch_invariant=False))
@@ -64,7 +72,7 @@ def _lower_to_handler(ctx: Any, *operands: Any, kind: Kind) -> Any:
     if getattr(ctx.module_context.axis_context, "manual_axes", ()):
         return _lower_local(ctx, *operands, kind=kind)  # parts already, inside shard_map
     axes = tuple(_axes(value) for value in operands[:2])
-    return _lower_as_they_lie(ctx, operands, axes, partial(divided, Division(kind, axes)))
+    return _lower_as_they_lie(ctx, operands, axes, partial(divided, ShardedProduct(kind, axes)))
 
 
 def _check_sizes(ctx: Any) -> None:
@@ -76,7 +84,7 @@ def _check_sizes(ctx: Any) -> None:
         )
 
 
-def _lower_local(ctx: Any, *operands: Any, kind: Kind) -> Any:
+def _lower_local(ctx: Any, *operands: Any, kind: ProductKind) -> Any:
     """One device's product as a call of the handler."""
     shapes, dtypes = [aval.shape for aval in ctx.avals_in], [str(aval.dtype) for aval in ctx.avals_in]
     call = planned(xla_handler.load(), shapes, dtypes, [_axes(value) for value in operands[:2]], kind)
@@ -98,9 +106,9 @@ class HandlerCall(NamedTuple):
 
     plan: str
     """The name that the handler knows it by."""
-    kind: Kind
+    kind: ProductKind
     axes: tuple[_Axes, ...]
-    """Of a and b: in this order they are row-major, and are given so."""
+    """For a and b each, the axes in the order in which they are row-major, and are given so."""
     shapes: tuple[tuple[int, ...], ...]
     """Shapes that operands which are given as they are must be broadcast to."""
     shape: tuple[int, ...]
@@ -121,7 +129,11 @@ class HandlerCall(NamedTuple):
 
 
 def planned(
-    handler: XlaHandler, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], axes: Sequence[_Axes], kind: Kind
+    handler: XlaHandler,
+    shapes: Sequence[tuple[int, ...]],
+    dtypes: Sequence[str],
+    axes: Sequence[_Axes],
+    kind: ProductKind,
 ) -> HandlerCall:
     """The product of arrays of these shapes as a call of the handler.
 
@@ -147,7 +159,7 @@ def planned(
 
 
 def _bound(
-    gpu: int, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], axes: Sequence[_Axes], kind: Kind
+    gpu: int, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], axes: Sequence[_Axes], kind: ProductKind
 ) -> Bound:
     """The plan of arrays that lie in memory as their axes say."""
     a, b = (

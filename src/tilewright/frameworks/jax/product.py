@@ -16,14 +16,14 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 from jax.sharding import NamedSharding, PartitionSpec
 
-from tilewright.api.call import Request
 from tilewright.api.formulate import result_shape
+from tilewright.api.request import Request
 from tilewright.core.errors import ArrayError
 from tilewright.core.problem import Side
 
 
-class Kind(NamedTuple):
-    """What is computed, besides shapes: the primitive's parameters."""
+class ProductKind(NamedTuple):
+    """Parameters of the primitive: the product that it computes, besides shapes."""
 
     request: Request
     """Checked. Its out_dtype is that of the result and of the bias; derivatives promise what it does, each batch
@@ -31,19 +31,19 @@ class Kind(NamedTuple):
     alpha: float = 1.0
     """Not 0."""
     side: Side | None = None
-    """Of the result, that the bias belongs to; None where there is none."""
+    """Side of the result that the bias belongs to; None where there is no bias."""
 
-    def asking(self, **changed: Any) -> "Kind":
-        """The same with a request that differs."""
+    def asking(self, **changed: Any) -> "ProductKind":
+        """This kind with a request that differs."""
         return self._replace(request=self.request._replace(**changed))
 
     @property
-    def of_sums(self) -> "Kind":
-        """What is left of it without the epilogue: float32 sums."""
+    def of_sums(self) -> "ProductKind":
+        """This kind without its epilogue: float32 sums."""
         return self.asking(out_dtype="float32", activation=None)._replace(side=None)
 
 
-def product(a: Any, b: Any, bias: Any, kind: Kind) -> Any:
+def product(a: Any, b: Any, bias: Any, kind: ProductKind) -> Any:
     """activation(alpha * a @ b + bias).
 
     Args:
@@ -66,7 +66,7 @@ def _varying_alike(*operands: Any) -> list[Any]:
     ]
 
 
-def finished(sums: Any, bias: Any, kind: Kind) -> Any:
+def finished(sums: Any, bias: Any, kind: ProductKind) -> Any:
     """The epilogue of float32 sums, by XLA. A bias may have dimensions of a batch, which broadcast."""
     if bias is not None:
         sums = sums + _along(bias, kind.side).astype(sums.dtype)
@@ -87,13 +87,13 @@ def _along(bias: Any, side: Side | None) -> Any:
     return jnp.expand_dims(bias, -1 if side == "column" else -2)
 
 
-def _shape(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
+def _shape(a: Any, b: Any, *bias: Any, kind: ProductKind) -> Any:
     _, shape = result_shape(a.shape, b.shape)
     return a.update(shape=shape, dtype=jnp.dtype(kind.request.out_dtype), weak_type=False, sharding=_sharding(a, b))
 
 
 def _sharding(a: Any, b: Any) -> NamedSharding:
-    """That of the result, as far as the types of arrays have one: along axes of a mesh that are explicit.
+    """Sharding of the result, as far as the types of arrays have one: along axes of a mesh that are explicit.
 
     Raises:
         ArrayError: no result follows from how the factors are sharded.
@@ -112,7 +112,7 @@ def _sharding(a: Any, b: Any) -> NamedSharding:
     return NamedSharding((b if a.sharding.mesh.empty else a).sharding.mesh, PartitionSpec(*spec))
 
 
-def _jvp(primals: Any, tangents: Any, *, kind: Kind) -> Any:
+def _jvp(primals: Any, tangents: Any, *, kind: ProductKind) -> Any:
     if kind.request.activation is not None:
         return _jvp_of(partial(_activated_apart, kind=kind), primals, tangents)
     a, b, *_ = primals
@@ -130,8 +130,8 @@ def _jvp(primals: Any, tangents: Any, *, kind: Kind) -> Any:
     return result, reduce(jnp.add, terms)
 
 
-def _activated_apart(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
-    """The same product with its activation by XLA, which can differentiate it."""
+def _activated_apart(a: Any, b: Any, *bias: Any, kind: ProductKind) -> Any:
+    """The product with its activation by XLA, which can differentiate it."""
     sums = kind.asking(out_dtype="float32", activation=None)
     values = product_p.bind(a, b, *(one.astype("float32") for one in bias), kind=sums)
     return finished(values, None, kind)
@@ -150,7 +150,7 @@ def _jvp_of(function: Any, primals: Any, tangents: Any) -> Any:
     return jax.jvp(of_moving, [primals[i] for i in moving], [tangents[i] for i in moving])
 
 
-def _transpose(cotangent: Any, a: Any, b: Any, *, kind: Kind) -> Any:
+def _transpose(cotangent: Any, a: Any, b: Any, *, kind: ProductKind) -> Any:
     of_a = ad.is_undefined_primal(a)
     if type(cotangent) is ad.Zero:
         return [ad.Zero(a.aval) if of_a else None, None if of_a else ad.Zero(b.aval)]
@@ -160,7 +160,7 @@ def _transpose(cotangent: Any, a: Any, b: Any, *, kind: Kind) -> Any:
     return [_summed(cotangent, jnp.matrix_transpose(b), a.aval, kind), None]
 
 
-def _towards_b(cotangent: Any, a: Any, b: Any, kind: Kind) -> Any:
+def _towards_b(cotangent: Any, a: Any, b: Any, kind: ProductKind) -> Any:
     """The cotangent of b: a transposed @ cotangent; of one b for a whole batch, one product of all rows."""
     cotangent, a = _alike(cotangent, a)
     if math.prod(b.shape[:-2]) == 1 and a.shape[:-2] == cotangent.shape[:-2]:
@@ -168,7 +168,7 @@ def _towards_b(cotangent: Any, a: Any, b: Any, kind: Kind) -> Any:
     return _summed(jnp.matrix_transpose(a), cotangent, b, kind)
 
 
-def _summed(a: Any, b: Any, like: Any, kind: Kind) -> Any:
+def _summed(a: Any, b: Any, like: Any, kind: ProductKind) -> Any:
     """alpha * a @ b, added up over what `like` was broadcast along."""
     batch, shape = result_shape(a.shape, b.shape)
     whole = math.prod(batch) == math.prod(like.shape[:-2])
@@ -187,7 +187,7 @@ def _alike(x: Any, y: Any) -> tuple[Any, Any]:
     return (x, y) if x.dtype == y.dtype else (x.astype("float32"), y.astype("float32"))
 
 
-def _batched(operands: Any, axes: Any, *, kind: Kind) -> Any:
+def _batched(operands: Any, axes: Any, *, kind: ProductKind) -> Any:
     a, b, *bias = operands
     rank = max(operand.ndim - (axis is not None) for operand, axis in zip((a, b), axes, strict=False))
     factors = [_batch_first(operand, axis, rank) for operand, axis in zip((a, b), axes, strict=False)]
@@ -207,7 +207,7 @@ def _batch_first(operand: Any, axis: int | None, rank: int) -> Any:
 
 product_p = Primitive("tilewright_product")
 local_p = Primitive("tilewright_local_product")
-"""The same of one device's arrays, of which XLA divides nothing any more: what product_p is lowered to."""
+"""Primitive that product_p is lowered to: a product of one device's arrays, which XLA divides no further."""
 for _primitive in (product_p, local_p):
     _primitive.def_abstract_eval(_shape)
 product_p.def_impl(jax.jit(product_p.bind, static_argnames="kind"))

@@ -10,11 +10,10 @@
 // neighbouring rows, and a swizzle keeps these on different banks: the 16-byte pieces of a row are exchanged,
 // differently in each line of 128 bytes.
 
-#include <dependent_launch.cuh>
-
-#include "async_tile_io.cuh"
-#include "dynamic_shared.cuh"
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
+#include "pipeline/async_tile_io.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
 
 constexpr int THREADS = BM / WM * (BN / WN) * 32;
 constexpr int PIECE_N = WN / WNITER;              // a piece of the warp's tile: one TM x TN tile for each lane

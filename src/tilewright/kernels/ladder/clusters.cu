@@ -16,12 +16,11 @@
 //   producers           wait for empty s of the own block: 8 arrivals from each block
 //                                                                   (here with clusters of 2)
 
-#include <cluster.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-#include <wgmma.cuh>
-
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 

@@ -4,7 +4,7 @@
 // banks. Here the j-th columns of all threads are neighbours: the lanes read consecutive banks. The price is that a
 // thread's own columns are no longer together, so they are read one by one: TN 32-bit loads for TN / 4 128-bit ones.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 constexpr int THREADS = BM / TM * (BN / TN);
 

@@ -9,15 +9,16 @@
 //   consumer 0              | made = ... | sums += made | made = ... | sums += made | ...
 //   consumer 1                           | made = ...   | sums += made | made = ... | sums += made | ...
 //   tensor cores            |    of 0    |     of 1     |    of 0    |     of 1     | ...
+//
+//   The producer waits for empty[stage], at which the warps of both consumers arrive; each consumer waits for full[stage] alone.
 
-#include <dynamic_shared.cuh>
-#include <mbarrier.cuh>
-#include <register_budget.cuh>
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
-
-#include "stage_turn.cuh"
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "pipeline/stage_turn.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
 using Term = __nv_bfloat16;
 

@@ -8,14 +8,14 @@
 //   tensor cores       | multiply 0 .. 7                |                | multiply 0 .. 7                  | ...
 //   consumers          | wait, start, release ...       | store tile 0   | wait, start, release ...         | ...
 //                                                         (here with 8 steps along k and 4 stages)
+//   wait: for full[stage], which the bytes of the producer's loads complete. release: arrive at empty[stage], 8 warps
 
-#include <dynamic_shared.cuh>
-#include <mbarrier.cuh>
-#include <register_budget.cuh>
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
-
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 

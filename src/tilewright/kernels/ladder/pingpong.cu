@@ -9,15 +9,17 @@
 //   consumer 0         | multiply tile 0      | store tile 0     .   | multiply tile 2      | store tile 2 ...
 //   consumer 1                                | multiply tile 1      | store tile 1     .   | multiply tile 3 ...
 //   tensor cores       | tile 0               | tile 1               | tile 2               | tile 3 ...
+//                                        read[0] ^           read[1] ^           read[0] ^    4 warps arrive, the other consumer waits
+//
+//   As in rung 24, the producer waits for empty[stage], and the consumer whose tile it is for full[stage].
 
-#include <cluster.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-#include <wgmma.cuh>
-
-#include "stage_turn.cuh"
-#include "tile_order.cuh"
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "pipeline/stage_turn.cuh"
+#include "pipeline/tile_order.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 

@@ -12,12 +12,11 @@
 //
 // For each element of its tile a thread now holds two registers.
 
-#include <dynamic_shared.cuh>
-#include <mbarrier.cuh>
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
-
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
 using Term = __nv_bfloat16;
 

@@ -12,16 +12,20 @@
 //                                         3   7  11  15  19  ..
 //     0 to 11: 2 rows of A, 8 cols of B   0 to 11: 4 rows of A, 3 cols of B
 //
+// Roles and barriers are those of rung 23:
+//
+//   producer       | wait for empty[stage] (the consumers of all blocks of the cluster), load A, and a part of B for all | ...
+//   consumers      | wait for full[stage], start products, arrive at empty[stage before] of all blocks | ... | store |
+//
 // The stage that a step uses, and its parity, now come from a header (stage_turn.cuh), as rung 22 has them.
 
-#include <cluster.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-#include <wgmma.cuh>
-
-#include "stage_turn.cuh"
-#include "tile_order.cuh"
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "pipeline/stage_turn.cuh"
+#include "pipeline/tile_order.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 

@@ -10,13 +10,12 @@
 //   consumer 0, 1            | wait for full 0, start 0 | wait for full 1, start 1, wait for 0, arrive at empty 0 | ...
 //     rows 0 to BM/2 - 1 of the tile, and the others                                           (here with 3 stages)
 
-#include <dynamic_shared.cuh>
-#include <mbarrier.cuh>
-#include <register_budget.cuh>
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
-
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 

@@ -11,12 +11,11 @@
 // six times as many products for each tile, and the error. It does not become float32's: the tensor cores cut off what does
 // not fit into a sum, where float32 rounds, so the errors of long sums all point one way, and grow with k.
 
-#include <dynamic_shared.cuh>
-#include <mbarrier.cuh>
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
-
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
 using Term = __nv_bfloat16;
 

@@ -9,18 +9,19 @@
 //   lane 0       wait_tiles_read                                     | store |      wait_tiles_read
 //   copy engine                                                              | read lines, write C ...
 //
+// All else is rung 25's: producer and consumers pass stages by full[] and empty[], the consumers their turns by read[].
+//
 // In shared memory a row is a line of 128 bytes, its pieces exchanged as the tensor map says. So what a warp writes at a time,
 // 8 rows x 4 pairs, is in 32 different banks. Where rows of C are not aligned, no tensor map describes it; and where
 // they end within 16 bytes, the copy engine would store all of these, past the end of the row: threads store then.
 
-#include <cluster.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-#include <wgmma.cuh>
-
-#include "stage_turn.cuh"
-#include "tile_order.cuh"
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "pipeline/stage_turn.cuh"
+#include "pipeline/tile_order.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 

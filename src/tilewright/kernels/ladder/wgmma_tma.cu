@@ -11,12 +11,11 @@
 //                 then       wait for tile           products 0 done,       products 1 done,
 //                                                    ask for 3              ask for 4           (here with 3 stages)
 
-#include <dynamic_shared.cuh>
-#include <mbarrier.cuh>
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
-
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 

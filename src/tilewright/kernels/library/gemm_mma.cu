@@ -12,13 +12,12 @@
 //   multiply          |   |   0   |   1   |   2   | ...
 //
 // What a step multiplies, and where sums of tensor cores begin anew, says warp_products.cuh.
-#include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
-
 #include "epilogue/warpgroup.cuh"
-#include "terms_of_warps.cuh"
-#include "tile_order.cuh"
-#include "warp_products.cuh"
+#include "float32_parts/terms_of_warps.cuh"
+#include "pipeline/tile_order.cuh"
+#include "pipeline/warp_products.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
 
 constexpr int WARPS = BM / WM * (BN / WN);
 constexpr int THREADS = 32 * WARPS;

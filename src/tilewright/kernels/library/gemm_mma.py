@@ -2,6 +2,26 @@
 
 They multiply 16-bit factors; float32 factors, rounded to TF32 or as 16-bit terms; float8 factors with scales. They are
 what `gemm_sm90` and its kin are on Hopper, from compute capability 8.0 on, float8 from 8.9.
+
+    gemm_mma                     float16, bfloat16, in either order: ldmatrix transposes what lies across k
+    gemm_mma_tf32                float32 rounded to TF32, along k; threads round in registers, to nearest, ties away
+                                 from zero, the only way that Ampere has
+    gemm_mma_fp8, _fast, _blocks float8, mixed too, along k; scales and promotion as in gemm_fp8
+    gemm_mma_bf16x6 and others   float32 as parts, along k
+
+Sums of 16 bits, of TF32 and of "fast" float8 stay in the tensor cores over all of k. Sums of float8 begin again every
+128 of k; by default, those of the largest products of parts every 16 of k: Ampere's tensor cores add 8 products at a
+time and keep a bit less, so that the precisions are met as on Hopper. A GPU with wgmma, or of compute capability 10.0,
+has no float8 instruction for warps: the compiler makes float16 of float8 in registers; results are right, and more
+exact.
+
+These kernels run wherever they are named, and were measured nowhere, so the selector multiplies the cost model's guess
+by 1.25, and by that twice next to kernels of the same precision that were measured on GPUs of another compute
+capability. So gemm_mma is picked on an A100, an RTX A6000 and a B200; gemm_mma_fp8 for all but a few rows where there
+is float8 and no wgmma; gemm_mma_tf32 not on GeForce GPUs, whose tensor cores add up in float32 at half the rate. Parts
+are picked for large products on an A100, whose tensor cores make 16 bfloat16 products in the time of a float32 one, and
+by little on a B200; with a weaker precision on an RTX A6000, an L4 and an L40S, which make 4. GeForce GPUs make 2, and
+get none.
 """
 
 from dataclasses import dataclass, replace

@@ -9,6 +9,26 @@ wgmma multiplies TF32 and float8 from shared memory along k alone, and its A fro
 
 Tensor cores keep 13 bits of mantissa of sums of float8 products. So of `gemm_fp8` threads add what they made to float32
 sums every 128 of k, `gemm_fp8_blocks` times the scales of these blocks; of `gemm_fp8_fast` tensor cores add up all.
+
+Parameters are ways to use one loop:
+
+    PINGPONG           each consumer computes tiles of its own; one stores while the other multiplies. Most problems
+                       with more tiles than multiprocessors.
+    CONSUMERS 1, 3     1: small tiles, alone or with SPLITS (512, few rows of A). 3: 192 rows, with up to 200 columns in
+                       registers (2056, where these tiles fill the GPU once).
+    CLUSTER 2, 4, 8    blocks one below the other load parts of a tile of B for all of them (multicast): equal ones in
+                       eights, of more than its columns where BN is no multiple of them. Large tiles, and rows that
+                       straddle lines of the L2 cache (1000).
+    CLUSTER_N 2, 4     blocks side by side load parts of A; with CLUSTER, a grid of up to eight blocks loads both. Rows
+                       that straddle lines of the L2 cache (2056), few rows of a column-major A.
+    STORED             16-bit results go through shared memory, and the copy engine stores them: the next tile is
+                       multiplied meanwhile. Most problems with tiles of whole lines.
+    SPLITS             blocks of a cluster share the k of one tile and add up their sums. Few tiles, long k.
+
+A and B are read in place in every order; operands whose rows are not aligned are copied first. A row-major B lies in
+blocks of 64 columns, the last of which is loaded whole where BN is no multiple of 64 (of 32, where BN is a multiple of
+that alone). An operand with fewer lines along k than its tile has is loaded in boxes of its lines alone, in eights, and
+stages wait for these bytes; where blocks load for each other, boxes are whole.
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +55,8 @@ SUMS = {1: 192, 2: 192, 3: 100}
 """By consumers, the sums that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
 _REPEATS = 8
 """Lines after which the swizzle's pattern begins anew."""
-_SOURCE = Path(__file__).with_suffix(".cu")
+_PLAIN, _PRECISIONS = Path(__file__).with_suffix(".cu"), Path(__file__).with_name("gemm_sm90_precisions.cu")
+"""Sources for 16-bit factors, and for all others."""
 _INSTRUCTION_BYTES = 32
 """Bytes of a line along k that one instruction multiplies."""
 _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
@@ -389,11 +410,12 @@ def _cost(form: WgmmaForm) -> Warpgroups:
 
 
 def _kernel(form: WgmmaForm) -> Kernel:
-    constants, line = _constants(form), form.line
+    constants, line, plain = _constants(form), form.line, form.factors == forms.FLOAT16S
+    more_arguments = () if plain else ("copy_a", "copy_b", "scales", "tickets")
     return Kernel(
         name=form.name,
         idea=form.idea,
-        source=_SOURCE,
+        source=_PLAIN if plain else _PRECISIONS,
         parameters=_parameters(form),
         constraints=_constraints(form),
         constants=lambda config: {**constants, "MADE": _made(form, config)},
@@ -405,7 +427,7 @@ def _kernel(form: WgmmaForm) -> Kernel:
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
         schedule=partial(_schedule, form),
         overlaps=True,
-        arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets", "D_map"),
+        arguments=("sizes", "A_map", "B_map", "output", *more_arguments, "D_map"),
         relayouts=lambda config: form.orders,
         split=form.split,
         exchanged=form.exchanged,

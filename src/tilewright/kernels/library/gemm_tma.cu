@@ -14,17 +14,16 @@
 //
 //   copy engine   | load step 1      | load step 2      | ...        one barrier; announced by thread 0
 //   all threads   | multiply step 0  | wait, transpose 1, meet | multiply step 1 | wait, transpose 2, meet | ...
-#include <bundle.cuh>
-#include <dependent_launch.cuh>
-#include <mbarrier.cuh>
-#include <tensor_map.cuh>
-
 #include "epilogue/tile.cuh"
-#include "factor_tiles.cuh"
-#include "keep.cuh"
-#include "products.cuh"
-#include "schedule.cuh"
-#include "slices.cuh"
+#include "pipeline/factor_tiles.cuh"
+#include "pipeline/products.cuh"
+#include "pipeline/schedule.cuh"
+#include "pipeline/slices.cuh"
+#include "ptx/bundle.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/keep.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/tensor_map.cuh"
 
 constexpr int LANES_M = 4;  // of a warp's lanes, 4 lie along m and 8 along n
 constexpr int LANES_N = 8;

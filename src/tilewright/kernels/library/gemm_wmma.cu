@@ -16,8 +16,8 @@
 // each warp 16 rows x (WN + 8) floats, through which the sums pass on their way to D.
 
 #include "epilogue/fragments.cuh"
-#include "half_operand.cuh"
-#include "keep.cuh"
+#include "pipeline/half_operand.cuh"
+#include "ptx/keep.cuh"
 
 constexpr int THREADS = BM / WM * (BN / WN) * 32;
 constexpr int FRAGMENTS_M = WM / 16;

@@ -10,20 +10,24 @@
 //   shared memory of a block:
 //     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] |
 //
+//   producer       | find the next tile by the groups' ends, wait for empty[s], load its steps ... | next tile ...
+//   consumers      | find the same tile | wait for full[s], multiply, arrive at empty[s - 1] ... | store rows of this group | next ...
+//     whose rows are all the next group's    | wait for full[s], arrive at empty[s] ...          |
+//     PINGPONG: wait for read[other] before a tile, arrive at read[own] behind its last step
+//
 // PINGPONG, CLUSTER and CLUSTER_N are those of gemm_sm90, and so are sums of float8, which begin anew with every step, and their
 // scales, of which each matrix of B has its own. Rows that belong to no group are not stored.
-#include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-
-#include "cluster_grid.cuh"
-#include "consumers.cuh"
 #include "epilogue/warpgroup.cuh"
-#include "factor_scales.cuh"
-#include "grouped_order.cuh"
-#include "stage_barriers.cuh"
-#include "stage_products.cuh"
-#include "stage_tiles.cuh"
+#include "pipeline/cluster_grid.cuh"
+#include "pipeline/consumers.cuh"
+#include "pipeline/factor_scales.cuh"
+#include "pipeline/grouped_order.cuh"
+#include "pipeline/stage_barriers.cuh"
+#include "pipeline/stage_products.cuh"
+#include "pipeline/stage_tiles.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each other

@@ -1,5 +1,12 @@
 """Kernels of grouped_sm90.cu: grouped products of 16-bit and of float8 factors by Hopper's warpgroups, which
-`grouped_matmul` alone runs."""
+`grouped_matmul` alone runs.
+
+A is read along k: along rows, TMA loads start at multiples of 16 bytes, and groups anywhere, so a column-major A is
+copied first. Offsets are cut off at 0 and at the rows of A, so no offsets make the kernel read or write outside of its
+arrays. grouped_fp8 promotes sums every 128 of k, and multiplies them at the end by the scale of their row of A and of
+their group's column of B (`Scale.step_k` is the distance from one matrix's scales to the next one's). The kernels are
+not in `KERNELS`, as they compute no product of `matmul`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,8 +1,7 @@
 // Copies of matrices as another kernel wants them (relayout_square.cuh, relayout_bytes.cuh). That kernel may start up meanwhile.
-#include <dependent_launch.cuh>
-
-#include "relayout_bytes.cuh"
-#include "relayout_square.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "relayout/relayout_bytes.cuh"
+#include "relayout/relayout_square.cuh"
 
 template <int BYTES>
 struct MoverOf {

@@ -15,14 +15,13 @@
 //
 // At the end the lanes of a warp add their sums by exchanging halves (lane_sums.cuh), then the groups through shared
 // memory and the blocks through the workspace (block_sums.cuh).
-#include <dependent_launch.cuh>
-
-#include "block_sums.cuh"
-#include "direct_load.cuh"
 #include "epilogue/result.cuh"
-#include "factor_scales.cuh"
-#include "lane_sums.cuh"
 #include "operands.cuh"
+#include "pipeline/block_sums.cuh"
+#include "pipeline/direct_load.cuh"
+#include "pipeline/factor_scales.cuh"
+#include "pipeline/lane_sums.cuh"
+#include "ptx/dependent_launch.cuh"
 
 constexpr bool SWAPPED = THREADS_M > 1;
 constexpr int FEW = SWAPPED ? TN : TM;   // sides of a thread

@@ -16,15 +16,14 @@
 //                                                                              16 18 20 ... 30     each with quads of
 //                                                                              17 19 21 ... 31     rows and columns
 
-#include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
-
 #include "epilogue/tile.cuh"
 #include "operands.cuh"
-#include "products.cuh"
-#include "schedule.cuh"
-#include "slices.cuh"
-#include "tile_copy.cuh"
+#include "pipeline/products.cuh"
+#include "pipeline/schedule.cuh"
+#include "pipeline/slices.cuh"
+#include "pipeline/tile_copy.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
 
 constexpr int LANES_M = 4;
 constexpr int LANES_N = 8;

@@ -8,24 +8,24 @@
 //       float32, BN x BK                    terms, BM x BK
 //     in place of the stages, when all have been read: sums, or what multiplies in float32
 //
-//   copy engine    | B 0 | B 1 | B 2 | ...                          while stages are empty
-//   producers      | A 0: load, split, store | A 1 ...              1 warpgroup, or 2; the first thread asks the copy engine
-//   consumers      | split B 0 | multiply 0, split B 1 | ...        a warpgroup for 64 columns (token_products.cuh)
+//   copy engine    | B 0 | B 1 | B 2 | ...                          as the first thread of the producers asks
+//   producers      | A 0: wait for empty, split, store | A 1 ...    1 warpgroup, or 2; then arrive at full, as the bytes of B do
+//   consumers      | wait for full, split B 0 | multiply 0, arrive at empty, split B 1 | ...
+//                                                                   a warpgroup for 64 columns (token_products.cuh)
 //
 //   K_SLICES n: n consumers have the same columns, and each multiplies one step of n.
 //   SPLITS n: n blocks of a cluster share the k of a tile (tile_sums.cuh).
 //
 // What terms cannot hold (term_range.cuh) the blocks of a tile see while they split, or by its sums. They compute this tile anew in
 // float32.
-#include <cluster.cuh>
-#include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-
-#include "thin_lost.cuh"
-#include "thin_stages.cuh"
-#include "tile_order.cuh"
-#include "token_products.cuh"
+#include "float32_parts/thin_lost.cuh"
+#include "float32_parts/thin_stages.cuh"
+#include "float32_parts/token_products.cuh"
+#include "pipeline/tile_order.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
 
 constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = LOADING + 128 * CONSUMERS;
 constexpr bool MOVES = PRODUCERS + CONSUMERS > 2;                 // registers, of 512 for a thread of each warpgroup together

@@ -2,6 +2,11 @@
 
 Of `thin_fp16x3` each 16 columns of B, and each 16 rows of A, have a scale of their own for each 32 of k.
 
+gemm_bf16x6 reads 4 bytes of each element of B, writes 6 of parts, waits for the grid and reads them: for a product that
+uses each m times, that is most of its time. Here B is read once, with no pass before, no copy, and no wait across the
+grid. With 128 rows the issue of instructions limits it, most of them for splitting: each block splits A again, and each
+64 rows B. Two warpgroups load where one would have no registers to load the next rows ahead.
+
 Sources: as of `forms` for the terms; "FlashAttention-3: Fast and Accurate Attention with Asynchrony and
 Low-precision", Shah et al., 2024, for a factor of wgmma that is made in registers while others are multiplied.
 """

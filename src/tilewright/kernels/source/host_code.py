@@ -62,7 +62,7 @@ class _Item:
     words: frozenset[str] = field(repr=False, default=frozenset())
     """Names that it has."""
     calls: frozenset[str] = field(repr=False, default=frozenset())
-    """Those of them that a bracket follows, but for those of others' namespaces, as in cg::reduce(...)."""
+    """Names among `words` that a bracket follows, but for those in other namespaces, as in cg::reduce(...)."""
 
 
 def without_host_code(text: str, functions_alone: bool = False) -> str:
@@ -104,16 +104,16 @@ def reached(text: str, entry: str) -> str:
 
 
 class DeviceCode(NamedTuple):
-    """What of a source and its headers is for the GPU, or is used there."""
+    """The code of a source and its headers that is for the GPU, or is used there."""
 
     lines: tuple[frozenset[int], ...]
-    """Of each of the texts, from 1 on."""
+    """Numbers of its lines in each of the texts, from 1 on."""
     words: Counter[str]
     """How often each name is there."""
 
 
 def device_code(texts: Sequence[str]) -> DeviceCode | None:
-    """What of these texts, a source's and its headers', is for the GPU; None where that is not understood."""
+    """The code for the GPU in these texts, a source's and its headers'; None where that is not understood."""
     source = _read("\n".join(texts))
     used = source.used([one for one in source.items if one.on_gpu])
     if not used:

@@ -1,4 +1,4 @@
-"""What a CUDA C++ source says of its kernels: names and parameters."""
+"""Kernels that a CUDA C++ source declares: names and parameters."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 NAMESPACE_HEAD = re.compile(r"\bnamespace\b[\w:\s]*$|\bextern\s*$")
 """How code ends ahead of a brace that holds declarations; strings are blank, as after extern "C"."""
 FUNCTION_HEAD = re.compile(r"\)(?:\s|\b(?:const|volatile|noexcept|override|final|mutable)\b|&|->[^;{}]*)*$")
-"""The same of a function's body."""
+"""How code ends ahead of a brace that holds a function's body."""
 _CONSTANT_MEMORY = re.compile(r"\b__constant__\s+((?:\w+\s+)+)(\w+)\s*(?:\[[^\]]*\]\s*)*;")
 _BEFORE_NAME = re.compile(r"\b(?:__launch_bounds__|__cluster_dims__|__attribute__)\s*\(")
 
@@ -100,14 +100,14 @@ class Head(NamedTuple):
 
     name: str
     before: str
-    """What the source has ahead of it."""
+    """The source ahead of it."""
     parameters: str
     begin: int
     """Where these begin."""
     body: int
     """Where its body begins, behind the brace; 0 where it has none."""
     cluster: str = ""
-    """What `__cluster_dims__` has, if it is there."""
+    """The arguments of `__cluster_dims__`, if it is there."""
 
 
 def heads(code: str) -> Iterator[Head]:

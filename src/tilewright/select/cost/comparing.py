@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.runtime import extension
 from tilewright.select.cost import prediction as cost
-from tilewright.select.cost.prediction import CostModel, Form, Sizes
+from tilewright.select.cost.prediction import CostModel, Form, ProblemSizes
 
 _SOURCE = Path(__file__).with_name("predicting.cpp")
 _ROOM_NUMBERS, _MODEL_NUMBERS = 13, 19
@@ -31,7 +31,7 @@ class CostModels:
         self._numbers = array("d", bytes(8 * _MODEL_NUMBERS * count))
         self._rooms: dict[Form, array[float]] = {}  # of each model two, without edges and with
 
-    def us(self, sizes: Sizes, numbers: list[int]) -> list[float]:
+    def us(self, sizes: ProblemSizes, numbers: list[int]) -> list[float]:
         """Microseconds that runs of these models take; infinite where the GPU cannot hold a block."""
         for number in numbers:
             if number not in self._models:
@@ -58,7 +58,7 @@ class CostModels:
                         rooms[at : at + _ROOM_NUMBERS] = array("d", room)
         return found
 
-    def _one(self, sizes: Sizes, number: int) -> float:
+    def _one(self, sizes: ProblemSizes, number: int) -> float:
         found = self._models[number].terms(sizes)
         return math.inf if found is None else found[0]
 

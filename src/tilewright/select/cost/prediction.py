@@ -38,28 +38,28 @@ _L2_SHARE = 0.7
 _L2_RATE = 1.9
 """How many times faster than estimated for microbenchmarks the L2 cache was found to serve blocks' tiles."""
 _L2_RATE_OF_COPIES = 1.05
-"""The same of tiles that threads of anybody's source copy asynchronously: 21 products by mma.sync, with tiles of 64x64
-to 128x128, got 16.4 to 20.6 bytes a clock and multiprocessor on an H100 at 4096, and this is about the most of them.
-Chosen on these; other sizes, measured since, are as near where blocks fill the GPU. L2's slices then look up requests
-in nine of ten cycles: of lines in the other partition, both partitions may be asked."""
+"""Factor like `_L2_RATE` for tiles that threads of a user kernel copy asynchronously: 21 products by mma.sync, with
+tiles of 64x64 to 128x128, got 16.4 to 20.6 bytes a clock and multiprocessor on an H100 at 4096, and this is about the
+most of them. Chosen on these; other sizes, measured since, are as near where blocks fill the GPU. L2's slices then look
+up requests in nine of ten cycles: of lines in the other partition, both partitions may be asked."""
 _LINE_BYTES = 128
-"""What the L2 cache takes as long to serve as any part of it."""
+"""Bytes that the L2 cache serves together: any part of a line takes as long as the line."""
 _NARROW_BYTES = 2
-"""Of the elements that warpgroups multiply."""
+"""Bytes of an element that warpgroups multiply."""
 _RELAYOUT_US = 1.85
-"""What it takes, the traffic aside, to copy operands into another layout and to start the kernel after that."""
+"""Microseconds, the traffic aside, to copy operands into another layout and to start the kernel after that."""
 _SPLITTING_US = 4.0
-"""What it takes a launch's blocks, the traffic aside, to split the factors and to wait for each other. This and the
-next were fitted to 520 products of terms in the H200's table, as far as the selector's picks get no slower: with 6 us
-the times of 1024 would be a tenth nearer."""
+"""Microseconds that a launch's blocks need, the traffic aside, to split the factors and to wait for each other. This
+and the next were fitted to 520 products of bfloat16 and float16 parts in the H200's table, as far as the selector's
+picks get no slower: with 6 us the times of 1024 would be a tenth nearer."""
 _SCALING = 1.5
 """How many times longer squares of the factors take that are scaled: their largest elements are looked for first."""
 _GATHER_US = 4.6
-"""What it takes the last block to add the partial sums of all others."""
+"""Microseconds that the last block needs to add the partial sums of all others."""
 _LEVEL_US = 1.03
-"""What it takes two blocks to add their partial sums, ..."""
+"""Microseconds that two blocks need to add their partial sums, besides `_LEVEL_US_PER_RESULT`."""
 _LEVEL_US_PER_RESULT = 7.5e-5
-"""... and each result of their tile."""
+"""Microseconds that each result of a tile adds to `_LEVEL_US`."""
 _STRADDLE = 0.92
 """Levels that ranges of k add that begin in one tile and end in the next."""
 
@@ -68,7 +68,7 @@ CONSTANTS = array("d", (LAUNCH_US, _GATHER_US, _STRADDLE, warpgroups.SUSTAINED))
 
 
 class Cost(NamedTuple):
-    """What a run is predicted to take, in microseconds, and of what."""
+    """Predicted time of a run, in microseconds, and its parts."""
 
     us: float
     blocks_us: float
@@ -82,16 +82,17 @@ class Cost(NamedTuple):
     parts: float
     """Blocks that share a tile, where some do."""
     l2_us: float
-    """What the L2 cache takes to serve all blocks."""
+    """Microseconds that the L2 cache needs to serve all blocks."""
     l2_bytes: float
-    """Of the tiles of A and of B that blocks load, and of D: what the L1 cache does not have."""
+    """Bytes that the L2 cache serves: tiles of A and B that blocks load and the L1 cache lacks, and D."""
     dram_bytes: float
-    """Of these, what the L2 cache does not have, and D."""
+    """Bytes of `l2_bytes` that the L2 cache lacks, and of D."""
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """What decides, with a config, whether tiles are guarded and which code and copies serve a problem."""
+    """Properties of a problem that decide, with a config, whether tiles are guarded and which code and copies it
+    uses."""
 
     layout: str
     item_bytes: int
@@ -109,8 +110,8 @@ class Form:
 _form = lru_cache(maxsize=None)(Form)  # one for all alike, so that it is found by its address
 
 
-class Sizes(NamedTuple):
-    """What the model needs of a problem, found once for all configs that are compared on it."""
+class ProblemSizes(NamedTuple):
+    """Numbers of a problem that the model needs, found once for all configs that are compared on it."""
 
     problem: Problem
     m: int
@@ -118,12 +119,12 @@ class Sizes(NamedTuple):
     k: int
     batch: int
     result_bytes: int
-    """Of D, all matrices of the batch."""
+    """Bytes of D, all matrices of the batch."""
     a_bytes: int
-    """Of A, each matrix once."""
+    """Bytes of A, each matrix once."""
     b_bytes: int
     copied_bytes: tuple[int, int]
-    """The same of A and B, 0 for one whose copy is kept, so that no call makes it."""
+    """Bytes of A and of B that a call may have to copy: 0 for an operand whose copy is cached."""
     form: Form
 
     @property
@@ -132,7 +133,7 @@ class Sizes(NamedTuple):
         return self.form.aligned
 
     @classmethod
-    def of(cls, problem: Problem, addresses: Addresses = Addresses(), kept: str | None = None) -> "Sizes":
+    def of(cls, problem: Problem, addresses: Addresses = Addresses(), kept: str | None = None) -> "ProblemSizes":
         """The sizes of a problem with operands at these addresses, and a copy of A or of B kept: see `Engine.plan`."""
         m, n, k, batch, a, b = problem.m, problem.n, problem.k, problem.batch, problem.a, problem.b
         item, result = ITEM_BYTES[problem.arithmetic.factors], ITEM_BYTES[problem.arithmetic.result]
@@ -162,7 +163,7 @@ none. It is plain, and not named, because the selector asks for several of them 
 
 
 class _Occupied(NamedTuple):
-    """What a GPU holds of a kernel's blocks, and what they read: the same for all problems that one code serves."""
+    """A kernel's blocks on a GPU, and the data that they read: one object for all problems that one code serves."""
 
     held: int
     """Blocks on a multiprocessor."""
@@ -179,7 +180,7 @@ class _Occupied(NamedTuple):
     once: float
     aside: float
     side_bytes: int
-    """What a block loads through the L2 cache for one k."""
+    """Bytes that a block loads through the L2 cache for one k."""
     queued: bool
     """As in `Footprint`."""
     copies_a: float
@@ -248,7 +249,7 @@ class CostModel:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """What it says of all problems, as `Model` of predicting.cpp has it."""
+        """The model's numbers for all problems, as `Model` of predicting.cpp has them."""
         return (
             *self._tile, self._workers, self._bundle, self._rows, self._cols, self._splits_k, self._band,
             self._multiprocessors, self._clock_mhz, self._l2_bytes_per_us, self._l2_bytes, self._dram_bytes_per_us,
@@ -256,17 +257,17 @@ class CostModel:
         )  # fmt: skip
 
     def rooms(self, form: Form) -> tuple[tuple[float, ...] | None, ...]:
-        """What it has found of a form without edges, and with, as `Room` of predicting.cpp has it."""
+        """Numbers found for a form without edges, and with edges, as `Room` of predicting.cpp has them."""
         found = (rooms.get(form) for rooms in self._rooms)
         return tuple(None if room is None else (*room[:2], *room[3:]) for room in found)
 
-    def predict(self, sizes: Sizes) -> Cost | None:
+    def predict(self, sizes: ProblemSizes) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""
         found = self.terms(sizes)
         return None if found is None else Cost(*found)
 
-    def terms(self, sizes: Sizes) -> _Terms | None:
-        """What `predict` finds, as a plain tuple."""
+    def terms(self, sizes: ProblemSizes) -> _Terms | None:
+        """The prediction of `predict`, as a plain tuple."""
         _, m, n, k, batch, result_bytes, a_bytes, b_bytes, copies, form = sizes
         tile_m, tile_n, tile_k = self._tile
         # Written out here and below: with a call for each division, a prediction would take a third more calls.
@@ -318,7 +319,7 @@ class CostModel:
         blocks = (whole + workers) / multiprocessors
         return us, blocks_us, traffic_us, blocks / held, blocks, parts, l2_us, through_l2, dram_bytes
 
-    def working(self, sizes: Sizes) -> float:
+    def working(self, sizes: ProblemSizes) -> float:
         """Share of a step in which a multiprocessor with as many blocks as it gets works for one of them; in the rest
         all wait. 0 where it holds none.
         """
@@ -329,8 +330,8 @@ class CostModel:
         blocks = min(math.ceil(cost.blocks), room.held)
         return min(blocks * room.busy / room.waves[blocks][0], 1.0) if blocks else 0.0
 
-    def _room(self, sizes: Sizes, edges: bool) -> _Occupied:
-        """What is found once for all problems that the same code serves."""
+    def _room(self, sizes: ProblemSizes, edges: bool) -> _Occupied:
+        """Find the blocks on a GPU, and what they read, for all problems that one code serves."""
         problem, form = sizes.problem, sizes.form
         read = self._kernel.layout_read(self._config, form.layout)
         variant = Variant(edges, form.aligned, problem.dtype, problem.result, read, problem.epilogue)
@@ -343,7 +344,7 @@ class CostModel:
         return found
 
     def _copies(self, read: str, form: Form) -> tuple[float, float]:
-        """What copies of A and of B move for each byte: they are read, and written."""
+        """Bytes that copies of A and of B move for each byte of them: each is read, and written."""
         if self._split:
             return 1 + self._read, 1 + self._read
         if not self._relays:
@@ -353,7 +354,7 @@ class CostModel:
         given = form.layout
         return moved * (given[0] != read[0] or form.a_gaps), moved * (given[1] != read[1] or form.b_gaps)
 
-    def _divide(self, sizes: Sizes, tiles: int, steps: int) -> _Work:
+    def _divide(self, sizes: ProblemSizes, tiles: int, steps: int) -> _Work:
         most = self._workers
         left = tiles % most if most else 0
         if left and steps:
@@ -403,7 +404,7 @@ class CostModel:
         return cycles + last + (ends if workers else 0.0), idle
 
     def _side_bytes(self, layout: str, item_bytes: int, starts: tuple[int, int]) -> int:
-        """What a block loads of A and of B through the L2 cache for one k; of a line's bytes all or none."""
+        """Bytes of A and of B that a block loads through the L2 cache for one k; of a line's bytes all or none."""
         if self._split:
             item_bytes, starts = self._item_bytes, warpgroups.WHOLE_LINES
         family, tile, line = self._kernel.cost, self._tile, _LINE_BYTES // item_bytes
@@ -414,7 +415,9 @@ class CostModel:
         cols = tile.n if layout[1] == "T" else max(tile.n, line)
         return self._kernel.terms * item_bytes * (rows + cols)
 
-    def _from_dram(self, sizes: Sizes, held: int, tiles: int, across: int, parts: float, through_l2: int) -> float:
+    def _from_dram(
+        self, sizes: ProblemSizes, held: int, tiles: int, across: int, parts: float, through_l2: int
+    ) -> float:
         """Bytes of A and B that come from DRAM where they do not fit into the L2 cache.
 
         A wave shares what it reads; the next one reads it again.
@@ -440,7 +443,7 @@ def predict(
     demand: Demand | None = None,
 ) -> Cost | None:
     """Predict one run of a kernel, base addresses aligned; None where the GPU cannot hold even one of its blocks."""
-    return CostModel(kernel, config, gpu, report, demand).predict(Sizes.of(problem))
+    return CostModel(kernel, config, gpu, report, demand).predict(ProblemSizes.of(problem))
 
 
 def _starts(factor: Layout, rows: int, cols: int) -> int:

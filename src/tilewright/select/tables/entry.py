@@ -46,7 +46,7 @@ class Entry(Shaped):
 
     @property
     def problem(self) -> Shape:
-        """What was computed: m, n, k, batch and case."""
+        """The problem that was computed: m, n, k, batch and case."""
         return self.m, self.n, self.k, self.batch, self.case
 
     @property
@@ -87,7 +87,7 @@ class Entry(Shaped):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What a newer entry replaces: problem, kernel and config."""
+        """Problem, kernel and config: a newer entry with equal ones replaces this entry."""
         return (*self.problem, *self.choice)
 
 

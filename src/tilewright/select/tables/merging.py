@@ -18,7 +18,7 @@ serve operands that the fastest cannot take, and of the few configs that cover a
 where."""
 
 KEEP_NEAR = 1.05
-"""The same of all other configs."""
+"""A table keeps all other configs that are at most this many times slower than the fastest on their problem."""
 
 
 def merged(before: Iterable[Entry], newer: Iterable[Entry]) -> list[Entry]:
@@ -44,7 +44,7 @@ def _splits(kernel: str) -> bool:
 
 
 def _near_the_fastest(ranked: Sequence[Entry]) -> list[Entry]:
-    """Those of entries, the best first, that are not much slower than the fastest on their problem."""
+    """Entries that are not much slower than the fastest on their problem; they are given the best first."""
     best = best_by_problem(ranked)
     firsts: dict[tuple[Shape, str], Entry] = {}
     for entry in ranked:

@@ -51,7 +51,7 @@ def shipped() -> tuple[Table, ...]:
 
 
 def device_of(gpu: Gpu) -> str:
-    """What the driver calls a GPU: its name in the table of it that ships, if one does, and else its name here."""
+    """Name of a GPU as the driver reports it: that of its shipped table, if there is one, and else the name here."""
     return next((table.gpu for table in shipped() if find_gpu(table.gpu, table.capability) == gpu), gpu.name)
 
 

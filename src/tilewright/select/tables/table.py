@@ -50,7 +50,7 @@ def config_of(choice: Choice) -> Config:
 
 
 _Problems = list[list[Any]]
-"""Of a case: sizes of each problem, and behind them its measurements."""
+"""A case's problems: sizes of each, and behind them its measurements."""
 
 
 class Cells(NamedTuple):
@@ -73,7 +73,7 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """What was measured on one GPU."""
+    """Measurements on one GPU."""
 
     gpu: str
     """The name that its driver gives it."""

@@ -37,7 +37,7 @@ UNFIT = {
 the last, scaled terms lose bits of all others, so that they look for small sums and find them."""
 
 
-class Case(NamedTuple):
+class CheckCase(NamedTuple):
     """One run of a check."""
 
     problem: Problem
@@ -55,7 +55,7 @@ class Case(NamedTuple):
     """One of `VALUES`, which some elements have; if empty, all are random numbers."""
 
 
-def in_words(case: Case, kernel: Kernel, config: Config) -> str:
+def in_words(case: CheckCase, kernel: Kernel, config: Config) -> str:
     """A case in words, for messages; its config and what else all cases of a kernel may share only where it differs."""
     problem, usual = case.problem, kernel.support.arithmetic()
     words = [problem.shape, *([problem.layout] if problem.layout != "NN" else []), f"beta {case.scalars.beta:g}"]

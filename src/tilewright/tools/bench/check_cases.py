@@ -20,7 +20,7 @@ from tilewright.tools.bench.case import (
     MANY,
     NAN,
     NEAR_OVERFLOW,
-    Case,
+    CheckCase,
     posed,
     shared_sizes,
     shares_tiles,
@@ -48,7 +48,7 @@ def stages(
     dtype: str = "",
     layouts: Sequence[str] = (),
     others: bool = True,
-) -> list[list[Case]]:
+) -> list[list[CheckCase]]:
     """The cases of a kernel that nobody gave any for, each once. What finds most in the least time comes first:
 
     1. odd sizes, and such that tiles divide (`telling_shapes`), with the last of the scalars;
@@ -74,11 +74,11 @@ def stages(
     # With k = 0 it takes any.
     usual = [order for order in usual if kernel.why_not(posed(kernel, divided, dtype, order)) is None]
     one = scalars[-1:]
-    first: list[Case] = []
-    second: list[Case] = []
+    first: list[CheckCase] = []
+    second: list[CheckCase] = []
 
     def add(
-        found: list[Case],
+        found: list[CheckCase],
         shape: tuple[int, int, int],
         scalars: Sequence[Scalars] = one,
         config: Config = config,
@@ -91,7 +91,9 @@ def stages(
         for layout in usual:
             problem = posed(kernel, shape, dtype, layout, aligned, batch)
             if kernel.why_not(problem) is None and _has_grid(kernel, problem, config):
-                found.extend(Case(problem, of, config, multiprocessors, unfit=unfit, values=values) for of in scalars)
+                found.extend(
+                    CheckCase(problem, of, config, multiprocessors, unfit=unfit, values=values) for of in scalars
+                )
 
     if kernel.foreign:
         add(first, divided, scalars)
@@ -136,9 +138,9 @@ def stages(
     return _distinct(first, second, feature_cases(kernel, configs, scalars, types, layouts or kernel.support.layouts))
 
 
-def _distinct(*found: list[Case]) -> list[list[Case]]:
+def _distinct(*found: list[CheckCase]) -> list[list[CheckCase]]:
     """Stages without the cases that earlier ones have; none that is empty."""
-    seen: set[Case] = set()
+    seen: set[CheckCase] = set()
     stages = []
     for stage in found:
         stages.append([case for case in dict.fromkeys(stage) if case not in seen])
@@ -157,7 +159,7 @@ def _turns(kernel: Kernel, config: Config, problem: Problem) -> tuple[int, int, 
 
 def vast_cases(
     kernel: Kernel, config: Config, scalars: Sequence[Scalars], dtype: str = "", layouts: Sequence[str] = ("NN",)
-) -> list[Case]:
+) -> list[CheckCase]:
     """Matrices that reach past 2^32 elements: small ones whose lines are far apart, one at a time and in a batch, and
     with aligned lines. Where a kernel takes no lines apart, sizes of which some blocks are run.
 
@@ -183,7 +185,7 @@ def vast_cases(
         if kernel.support.batches:
             problems.append((with_far_lines(posed(kernel, shape, dtype, layout, batch=2), True), False))
     found = [
-        Case(problem, of, config, sampled=sampled)
+        CheckCase(problem, of, config, sampled=sampled)
         for problem, sampled in problems
         if kernel.why_not(problem) is None
         for of in scalars

@@ -68,7 +68,7 @@ def _compute(precision: str | None) -> int:
 def gemm_arguments(
     problem: Problem, precision: str | None, pointers: Sequence[int], alpha: int, beta: int
 ) -> tuple[int, ...]:
-    """What cublasGemmEx takes after its handle, or cublasGemmStridedBatchedEx for a batch.
+    """Arguments of cublasGemmEx after its handle, or of cublasGemmStridedBatchedEx for a batch.
 
     Args:
         problem: the product.
@@ -122,7 +122,7 @@ class CublasBaseline:
     def works(
         self, problem: Problem, sets: OperandSets, precision: str | None = None, scalars: Scalars = Scalars()
     ) -> Mapping[str, Work]:
-        """What to time next to a kernel: `DEFAULT` and, where the heuristics offer anything, `BEST`.
+        """Works to time next to a kernel: `DEFAULT` and, where the heuristics offer anything, `BEST`.
 
         cuBLASLt's algorithms are compared here, on these operands: what is in the sets' C is lost.
 

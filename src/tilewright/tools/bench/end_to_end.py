@@ -33,7 +33,7 @@ HOST_SAMPLES = 100
 """Bursts of calls whose median is the host's time."""
 
 LEAST_SAMPLES = 5
-"""The same where calls take long, however long."""
+"""Bursts of calls at least, where calls take long, however long."""
 
 HOST_S = 1.0
 """Bursts end after about this long."""
@@ -61,7 +61,7 @@ class Stopwatch:
     """Seconds."""
 
     def host_us(self, calls: Sequence[Call]) -> list[float]:
-        """Of each kind of call, the median of the microseconds that the host spends in one."""
+        """Microseconds that the host spends in a call, the median for each kind of call."""
         samples: list[list[float]] = [[] for _ in calls]
         started = self.now()
         for count in range(HOST_SAMPLES):
@@ -79,7 +79,7 @@ class Stopwatch:
         samples: int = WALL_SAMPLES,
         untimed: int = 0,
     ) -> list[float]:
-        """Of each kind of call, the median of the microseconds that one takes among others back to back.
+        """Microseconds that a call takes among others back to back, the median for each kind of call.
 
         Args:
             calls: of each kind, one to be repeated.

@@ -26,7 +26,7 @@ from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import VECTOR_BYTES
-from tilewright.tools.bench.case import MANY, TINY, VALUES, Case, aligned_lines, posed, shared_sizes, shares_tiles
+from tilewright.tools.bench.case import MANY, TINY, VALUES, CheckCase, aligned_lines, posed, shared_sizes, shares_tiles
 
 Combination = Mapping[str, Any]
 """A value of each axis, by the axis's name; of some axes while it is being made."""
@@ -41,7 +41,7 @@ def feature_cases(
     scalars: Sequence[Scalars],
     factors: Sequence[str],
     layouts: Sequence[str],
-) -> list[Case]:
+) -> list[CheckCase]:
     """Cases that together have all that a kernel takes, in few launches (`cover`): each value of a parameter that
     some config has, each element type, order, alignment, kind of scales, way of a batch, scalars, bias and activation,
     C in place and apart from D, and elements of `VALUES`. Results that the copy engine stores come with each epilogue.
@@ -71,7 +71,7 @@ def feature_cases(
     pairs += [("stored", axis) for axis in of_epilogue] if len(stores) > 1 else []
     rows = cover(axes, partial(_fits, kernel, frozenset(axes)), pairs)
     return [
-        Case(
+        CheckCase(
             _combined(kernel, row),
             row["scalars"],
             row["config"],

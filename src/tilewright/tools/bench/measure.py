@@ -25,7 +25,7 @@ _MOST_SETS = 4096  # of operands; reached only where one set is smaller than 30 
 
 
 OnStep = Callable[[str, int, int], None]
-"""Told what is going on, how many steps of it are done, and how many there are."""
+"""Called with the work in progress, the number of its steps that are done, and the number of all."""
 
 
 class OperandSet(NamedTuple):
@@ -182,8 +182,8 @@ def series(engine: Engine, works: int) -> int:
 
 
 def _rounding(kernel: Kernel) -> str | None:
-    """What factors of the baseline are rounded to: the same as the kernel's. No library has products of terms: a kernel
-    of these is compared with the product of the factors as they are."""
+    """Type to which the baseline rounds factors: the kernel's. No library has products of bfloat16 or float16 parts: a
+    kernel of these is compared with the product of the factors as they are."""
     return None if kernel.support.multiplies_terms else kernel.support.precision
 
 
@@ -275,7 +275,7 @@ def _copies(engine: Engine, array: NDArray[Any], count: int, order: Order = "row
 
 
 def result_of(engine: Engine, choice: Choice, operands: Operands, error: float, prepared: bool) -> Result:
-    """What is known of a kernel's result once its relative error is. prepared: whether B's copy was made beforehand."""
+    """Record of a kernel's result, without times. prepared: whether B's copy was made beforehand."""
     problem = operands.problem
     allowed = limit(problem, choice.kernel.support.precision)
     return Result(

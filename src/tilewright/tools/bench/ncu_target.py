@@ -1,4 +1,4 @@
-"""What Nsight Compute profiles: `python -m tilewright.tools.bench.ncu_target LAUNCHES.json` runs each launch once."""
+"""Target of Nsight Compute: `python -m tilewright.tools.bench.ncu_target LAUNCHES.json` runs each launch once."""
 
 import json
 import sys

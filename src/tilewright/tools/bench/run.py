@@ -62,7 +62,7 @@ class NumpyBaseline:
 
 
 def baseline_library(engine: Engine) -> BaselineLibrary:
-    """What an engine's kernels are compared with: cuBLAS on a GPU, NumPy on the emulator.
+    """Library that an engine's kernels are compared with: cuBLAS on a GPU, NumPy on the emulator.
 
     Raises:
         EngineUnavailableError: cuBLAS or its bindings are not installed; the message says how to.
@@ -177,7 +177,7 @@ def verify(
 
 
 class _Measurements(NamedTuple):
-    """What is measured on a problem."""
+    """Choices of kernels to measure on a problem, and how."""
 
     choice: Choice | str
     kept: str | None
@@ -205,7 +205,7 @@ def _asked(choice: Choice | str, prepared: bool, batch_invariant: bool) -> list[
 
 
 def pick(engine: Engine, problem: Problem, kept: str | None = None) -> Choice:
-    """What `matmul` runs a problem with on an engine; kept: the operand whose copy is kept.
+    """Kernel and config that `matmul` runs a problem with on an engine; kept: the operand whose copy is cached.
 
     Raises:
         DtypeError, ProblemError: no kernel takes the problem there.

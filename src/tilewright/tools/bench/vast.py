@@ -27,7 +27,7 @@ _HALVINGS = 12
 
 
 def with_far_lines(problem: Problem, aligned: bool) -> Problem:
-    """The same product of matrices whose lines are so far apart that each of the matrices has `REACH` elements.
+    """A problem of equal sizes whose matrices have lines so far apart that each of the matrices has `REACH` elements.
 
     Args:
         problem: of at least 5 lines of A, B and D.

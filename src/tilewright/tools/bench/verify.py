@@ -24,7 +24,7 @@ _STEEPEST = 1.13
 """Largest slope of an activation, and so how many times larger it may make an error: that of gelu, at 1.41."""
 
 _FLOAT8_UNIT = 2.0**-13
-"""Of the last place that tensor cores keep of sums of float8 products."""
+"""Unit of the last place that tensor cores keep of sums of float8 products."""
 
 _CHUNK = 1 << 20
 """Elements that are compared at a time."""
@@ -33,7 +33,7 @@ READS_C = (
     "C is read though beta is 0, where it may hold anything, as NaN here: the kernel needs "
     "(beta == 0 ? 0 : beta * C), or --beta other than 0"
 )
-"""What to say of a kernel whose result is NaN for that."""
+"""Message for a kernel whose result is NaN for that."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Operands:
 
     @cached_property
     def reference(self) -> NDArray[np.float64]:
-        """What D must be: the activation of the sums."""
+        """Values that D must have: the activation of the sums."""
         return activations.apply(self.problem.epilogue.activation, self.sums)
 
     def error(self, result: NDArray[Any]) -> float:
@@ -182,7 +182,7 @@ def _ends(problem: Problem) -> NDArray[np.int32]:
 
 
 def _difference(ours: NDArray[np.float64], exact: NDArray[np.float64], all_finite: bool) -> NDArray[np.float64]:
-    """What elements are off by; 0 where both are the same infinity, or NaN."""
+    """Differences of elements; 0 where both are the same infinity, or NaN."""
     if all_finite:
         return ours - exact
     with np.errstate(invalid="ignore"):

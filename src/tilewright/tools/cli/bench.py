@@ -46,21 +46,21 @@ COURSE, LIBRARY = "course", "library"
 """Stand for the rungs, which are benched where no kernel is named, and for all other kernels."""
 
 Task = tuple[list[Choice | str], list[Problem]]
-"""What to run, and on which problems."""
+"""Kernels to run, and the problems to run them on."""
 
 Rounds = list[list[tuple[Choice | str, Problem]]]
-"""What is verified together and shown in a table."""
+"""Kernels and problems that are verified together and shown in one table."""
 
 _NEXT = (
     ("check missing_barrier", "Find a data race: both threads, both lines, the element"),
     ("explain coalesced", "Count what a kernel does to a GPU, and see what binds"),
     ("new my_gemm", "Begin a kernel of your own, for the same tools"),
 )
-"""What a newcomer may type after the course, and what it shows."""
+"""Commands that a newcomer may type after the course, and what each shows."""
 
 
 def _completed(incomplete: str) -> list[str]:
-    """What a shell may complete a word to."""
+    """Completions of a word that a shell may offer."""
     words = (word for word in (BEST, COURSE, LIBRARY) if word.startswith(incomplete))
     return [*options.kernel_names(incomplete), *words]
 
@@ -259,7 +259,7 @@ def by_arithmetic(
     dtype: str | None,
     out_dtype: str | None,
 ) -> list[Task]:
-    """What to run on problems of the same arithmetic each: of the given types, or the first that a kernel takes."""
+    """Tasks of equal arithmetic each: of the given types, or the first that a kernel supports."""
     tasks: dict[tuple[Arithmetic, Support], list[Choice | str]] = {}
     promised = problems[0].arithmetic
     for choice in choices:
@@ -275,7 +275,7 @@ def by_arithmetic(
 
 
 def taken(tasks: list[Task], problems: list[Problem], free: frozenset[Kernel], batch_invariant: bool) -> list[Task]:
-    """The same without free kernels that do not take a problem, or are not batch-invariant where that is asked for.
+    """Tasks without free kernels that do not support a problem, or are not batch-invariant where that is asked for.
 
     Raises:
         ProblemError: no kernel takes one of the problems.
@@ -307,7 +307,7 @@ def _takes(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
 
 
 def rounds_of(tasks: list[Task], choices: list[Choice | str], together: bool) -> Rounds:
-    """What to verify, a list for each table: on one problem, or together on one shape, in the order of choices."""
+    """Runs to verify, a list for each table: on one problem, or together on one shape, in the order of choices."""
     if not together:
         return [[(one, problem) for one in chosen] for chosen, problems in tasks for problem in problems]
     rounds: dict[tuple[str, str], list[tuple[Choice | str, Problem]]] = {}
@@ -318,7 +318,7 @@ def rounds_of(tasks: list[Task], choices: list[Choice | str], together: bool) ->
 
 
 def _why(engine: Engine, choices: Sequence[Choice | str], record: Result) -> str:
-    """What is wrong with a result, where that is known."""
+    """Reason for a wrong result, where it is known."""
     scalars = Scalars(record.alpha, record.beta)
     named = ((one.kernel.name, dict(one.config), one) for one in choices if not isinstance(one, str))
     choice = next((one for *what, one in named if what == [record.kernel, record.config]), None)

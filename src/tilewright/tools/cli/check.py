@@ -22,9 +22,9 @@ from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.device_errors import check_kernel_for_gpu
 from tilewright.tools.bench import suites
-from tilewright.tools.bench.case import Case, in_words, problem_of
+from tilewright.tools.bench.case import CheckCase, in_words, problem_of
 from tilewright.tools.bench.check_cases import stages, vast_cases
-from tilewright.tools.bench.check_runs import Job, run_jobs
+from tilewright.tools.bench.check_runs import CheckJob, run_jobs
 from tilewright.tools.bench.checking import NOTHING, Outcome, outcomes
 from tilewright.tools.bench.verify import READS_C, check_memory
 from tilewright.tools.cli import launches, options
@@ -150,14 +150,14 @@ def run_check(
                 kernel.check(problem)
         if named_problems:
             taken = [problem for problem in typed if kernel.why_not(problem) is None]
-            cases = [[Case(problem, one, setting, sampled=vast) for one in of for problem in taken]]
+            cases = [[CheckCase(problem, one, setting, sampled=vast) for one in of for problem in taken]]
         elif vast:
             cases = [vast_cases(kernel, setting, of[-1:], dtype or "", layout or [usual])]
         else:
             cases = stages(kernel, setting, of, dtype or "", layout or (), setting == kernel.config())
             if batch_invariant:
                 cases = cases[:2]  # the others are of configs that may promise nothing
-        jobs.append(Job(kernel, setting, cases, batch_invariant))
+        jobs.append(CheckJob(kernel, setting, cases, batch_invariant))
     jobs = [job for job in jobs if job.cases]
     started, shown = time.monotonic(), results(json_path)
     faulty, facts = 0, []
@@ -199,11 +199,11 @@ def _one_thread() -> AbstractContextManager[Any]:
     return limited
 
 
-def _run(jobs: list[Job], deadline: float) -> Iterator[tuple[Job, list[Outcome] | NotSampledError]]:
+def _run(jobs: list[CheckJob], deadline: float) -> Iterator[tuple[CheckJob, list[Outcome] | NotSampledError]]:
     """Check kernels side by side, and give their outcomes in their order, or why there are none."""
     total, done = sum(len(job.cases) for job in jobs), itertools.count(1)
 
-    def run(job: Job, cases: Sequence[Case]) -> Iterator[Outcome]:
+    def run(job: CheckJob, cases: Sequence[CheckCase]) -> Iterator[Outcome]:
         if job.kernel.foreign:
             return _apart(job, cases, deadline)
         return outcomes(job.kernel, cases, job.rows)
@@ -211,7 +211,7 @@ def _run(jobs: list[Job], deadline: float) -> Iterator[tuple[Job, list[Outcome] 
     with _one_thread(), Steps() as steps:
         steps.begin("checking", total=total)
 
-        def ended(job: Job) -> None:
+        def ended(job: CheckJob) -> None:
             steps.update(f"checked {job.kernel.name}", next(done), total)
 
         for job, found, error in run_jobs(jobs, run, worker_count(), ended):
@@ -221,15 +221,15 @@ def _run(jobs: list[Job], deadline: float) -> Iterator[tuple[Job, list[Outcome] 
                 yield job, error or found
 
 
-def _apart(job: Job, cases: Sequence[Case], deadline: float) -> Iterator[Outcome]:
-    """The same in a process of its own, since a kernel that is not ours may end it, or never end itself: then no other
-    problem is run, which would most likely do the same."""
+def _apart(job: CheckJob, cases: Sequence[CheckCase], deadline: float) -> Iterator[Outcome]:
+    """Outcomes of cases that run in a subprocess, since a user kernel may end the process, or never end itself: then no
+    other problem is run, which would most likely do the same."""
     found = launches.answers(_answer, job.kernel, cases, job.rows, count=len(cases), deadline=deadline)
     for case, answer in zip(cases, found, strict=False):
         yield answer if isinstance(answer, Outcome) else Outcome(case, Checked(answer, NOTHING), 0.0, True)
 
 
-def _answer(connection: Connection, kernel: Kernel, cases: Sequence[Case], rows: bool) -> None:
+def _answer(connection: Connection, kernel: Kernel, cases: Sequence[CheckCase], rows: bool) -> None:
     """Check a kernel in another process, once a GPU's compiler has read the source."""
 
     def compile_all() -> None:
@@ -245,7 +245,7 @@ def _say_of(kernel: Kernel, shown: Console, *words: str | tuple[str, str]) -> No
     say(f"{kernel.rung or '':>3}  ", (f"{kernel.name:<16}", "bold"), "  ", *words, indent=5, to=shown)
 
 
-def _show(job: Job, results: list[Outcome], shown: Console) -> bool:
+def _show(job: CheckJob, results: list[Outcome], shown: Console) -> bool:
     """Print what came of one kernel; says whether all is well."""
     kernel, config = job.kernel, job.config
     clean = all(outcome.clean for outcome in results)
@@ -263,13 +263,13 @@ def _show(job: Job, results: list[Outcome], shown: Console) -> bool:
     return clean
 
 
-def _left_out(job: Job, results: list[Outcome]) -> int:
+def _left_out(job: CheckJob, results: list[Outcome]) -> int:
     """Cases of stages that did not begin, since one before them has found a fault."""
     return len(job.cases) - len(results) if len(job.stages) > 1 else 0
 
 
-def _facts(job: Job, results: list[Outcome]) -> dict[str, Any]:
-    """What the JSON file holds of a kernel: of each problem its error, faults and notes."""
+def _facts(job: CheckJob, results: list[Outcome]) -> dict[str, Any]:
+    """Entry of a kernel in the JSON file: of each problem its error, faults and notes."""
     return {
         "kernel": job.kernel.name,
         "config": dict(job.config),

@@ -18,7 +18,6 @@ from tilewright.core.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import BEST
 from tilewright.kernels.config import parse_overrides
-from tilewright.kernels.source.launches import Launch
 from tilewright.kernels.source.lines import Extents
 from tilewright.select.cost.occupancy import held
 from tilewright.select.cost.prediction import predict
@@ -45,7 +44,7 @@ CODE_KIND = json_kind("an explanation of machine code", "kernel", "arch", "gpu",
 T = TypeVar("T")
 SHAPE = "4096x4096x4096"
 GPU = "H200"
-"""What is explained where this machine has no GPU."""
+"""GPU that is explained for where this machine has none."""
 
 
 def run_explain(
@@ -125,7 +124,10 @@ def run_explain(
     others = launches.launches([kernel], words, of_products)
     if others:
         check_outputs([json_output(json_path, LAUNCH_KIND)])
-        _explain_launch(next(iter(others.values())), _gpu(gpu), deadline, json_path)
+        (launch,) = others.values()
+        one = launches.explain_apart(explain_launch, launch, _gpu(gpu), deadline=deadline)
+        _show(one, launch_verdict(one), results(json_path), "\n", (launches.arguments(launch), "dim"))
+        write_json(json_path, launches.launch_facts(launch) | launch_json(one), "the explanation")
         return
     kind = KIND if devices is None else SCALING_KIND
     check_outputs([json_output(json_path, kind), Output("--figure", figure_path, figure.KIND)])
@@ -168,10 +170,10 @@ def run_explain(
     shown = results(json_path)
     _show(explained, verdict(explained), shown)
     if with_ncu:
-        launch = ncu.ProfiledLaunch.of(chosen, values, problem, scalars)
-        (counted,) = ncu.profile([launch])
+        profiled = ncu.ProfiledLaunch.of(chosen, values, problem, scalars)
+        (counted,) = ncu.profile([profiled])
         shown.print(tables.comparison_table(ncu.compare(facts, counted)))
-        shown.print(tables.profile_table(of_launch(chosen, launch, counted)))
+        shown.print(tables.profile_table(of_launch(chosen, profiled, counted)))
         facts["ncu"] = counted
     write_json(json_path, facts, "the explanation")
     if figure_path:
@@ -204,15 +206,8 @@ def _show(one: tables.Explained, sentence: str, out: Console, *words: str | tupl
         remark("note", "dim", note)
 
 
-def _explain_launch(launch: Launch, gpu: Gpu, deadline: float, json_path: Path | None) -> None:
-    """Explain a kernel that is no matrix product."""
-    one = launches.explain_apart(explain_launch, launch, gpu, deadline=deadline)
-    _show(one, launch_verdict(one), results(json_path), "\n", (launches.arguments(launch), "dim"))
-    write_json(json_path, launches.launch_facts(launch) | launch_json(one), "the explanation")
-
-
 def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path | None) -> None:
-    """What is known of a kernel of which there is no source here."""
+    """Explain a kernel from its machine code alone, without its source."""
     check_outputs([json_output(json_path, CODE_KIND)])
     found, shown = read_code(place), results(json_path)
     extents = Extents("block", block, {})({}) if block else found.block

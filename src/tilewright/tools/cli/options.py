@@ -125,7 +125,7 @@ def json_of(what: str) -> Any:
 
 
 def promised(precision: str | None) -> str | None:
-    """What `--precision` asks for, as `Arithmetic` has it.
+    """Precision of `--precision`, as `Arithmetic` has it.
 
     Raises:
         ProblemError: there is no such precision.
@@ -141,7 +141,7 @@ def factor_type(dtype: str | None, promise: str | None, scales: str | None) -> s
 
 
 def kernel_names(incomplete: str) -> list[str]:
-    """What a shell may complete a kernel's name to."""
+    """Names of kernels that a shell may complete a word to."""
     names = (*(kernel.name for kernel in KERNELS), *examples())
     return [name for name in names if name.startswith(incomplete)]
 

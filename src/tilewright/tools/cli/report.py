@@ -70,7 +70,7 @@ def _refuse_others(path: Path) -> None:
 
 
 def _other_run(content: bytes) -> str | None:
-    """What a file is that a study wrote, by the names of its lists."""
+    """Description of a file that a study wrote, by the names of its lists."""
     facts = parsed(content)
     if not isinstance(facts, dict) or "environment" not in facts:
         return None

@@ -161,7 +161,7 @@ def run_tune(
 
 
 def _with_products(problems: Iterable[Problem]) -> list[Problem]:
-    """Those of the problems, each once, that have anything to compute; a note names the others.
+    """Problems, each once, that have anything to compute; a note names the others.
 
     Raises:
         ProblemError: there are none.
@@ -215,7 +215,7 @@ def _run(one: Search, steps: Steps, name: str, budget_s: float) -> None:
     """Run a search, and show the best so far."""
     steps.begin(f"{name}: compiling", one.progress.done, one.progress.total)
 
-    def update(state: search.Progress, trial: Trial) -> None:
+    def update(state: search.SearchProgress, trial: Trial) -> None:
         best = f"best {_sum_up(state.best)}" if state.best else "compiling"
         steps.update(f"{name}: {best}", state.done, state.total, budget_s)
 
@@ -229,7 +229,7 @@ def _sum_up(trial: Trial) -> str:
 
 
 def _counts(one: Search) -> str:
-    """What became of the configs."""
+    """Sentence with the number of configs that have each outcome."""
     state = one.progress
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(state.outcomes.items()))
     resumed = f", {state.resumed} of them in earlier runs" if state.resumed else ""

@@ -1,5 +1,5 @@
-"""What a step of a block asks of its multiprocessor, counted: the accesses by the emulator, the instructions by the
-machine code. It is what the cost model takes of kernels that stage tiles through registers, or nothing at all.
+"""Demand of a block's step on its multiprocessor, counted: the accesses by the emulator, the instructions by the
+machine code. The cost model uses it for kernels that stage tiles through registers, or stage nothing at all.
 
 And issue slots: how long a multiprocessor's partitions take to issue a kernel's instructions, one a clock each.
 """
@@ -24,7 +24,7 @@ from tilewright.tools.explain.sass import Instruction
 from tilewright.tools.explain.traffic import Traffic
 
 _PAIR = "FFMA2"
-"""Of compute capability 10.0 and newer: two multiply-adds in one instruction."""
+"""Opcode of compute capability 10.0 and newer: two multiply-adds in one instruction."""
 _PRODUCTS = {"16816": 2048, "1688": 1024, "1684": 512}
 """Multiply-adds of a warp's tensor-core instruction, by its shape."""
 _REGISTER = re.compile(r"\bR(\d+)")
@@ -36,7 +36,7 @@ _HIDDEN = 0.2
 def counted(
     kernel: Kernel, config: Config, problem: Problem, blocks: int, traffic: Traffic, code: MachineCode, gpu: Gpu
 ) -> Demand | None:
-    """What a step of a block asks for in a launch, in the mean of all steps.
+    """Demand of a step of a block in a launch, in the mean of all steps.
 
     Args:
         kernel, config, problem: what is launched.
@@ -145,7 +145,7 @@ def _read(one: Instruction) -> set[int]:
 
 
 def _registers(one: Instruction) -> int:
-    """That a load writes or a store reads."""
+    """Number of registers that a load writes or a store reads."""
     return 4 if "128" in one.modifiers else 2 if "64" in one.modifiers else 1
 
 
@@ -156,7 +156,7 @@ class Issue:
     multiply_share: float
     """Share of FP32 multiply-adds among the loop's instructions."""
     instructions: int
-    """Of warps, over the launch."""
+    """Instructions of all warps, over the launch."""
     time_us: float
     """To issue them, with all partitions of all multiprocessors busy; at the least what the multiply-adds take the FP32
     lanes, of which a partition may have fewer than a warp."""

@@ -28,9 +28,9 @@ class ForeignCode:
     name: str
     """As its file calls it."""
     arch: str
-    """What it was made for, as in 'sm_90a'."""
+    """Architecture that the code was made for, as in 'sm_90a'."""
     code: MachineCode
-    """Of a cubin, spills are not known: None."""
+    """The code and the compiler's report; spills of a cubin are not known: None."""
     block: tuple[int, int, int] | None
     """Threads of a block, where the code says so."""
 

@@ -25,7 +25,7 @@ class Instruction:
     address: int
     """Bytes from the kernel's first instruction."""
     predicate: str
-    """What it is executed under, as '@P0' or '@!UP1'; empty where always."""
+    """Predicate that it is executed under, as '@P0' or '@!UP1'; empty where always."""
     opcode: str
     """With its modifiers, as 'LDG.E.128'."""
     operands: str
@@ -42,7 +42,7 @@ class Instruction:
 
     @property
     def modifiers(self) -> tuple[str, ...]:
-        """What follows the opcode's name, as ('E', '128')."""
+        """Words behind the opcode's name, as ('E', '128')."""
         return tuple(self.opcode.split(".")[1:])
 
     @property

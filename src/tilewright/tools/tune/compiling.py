@@ -42,7 +42,7 @@ class CompilePool:
         self._futures[self._threads.submit(self._report, choice)] = choice
 
     def finished(self, timeout_s: float) -> Iterator[tuple[Choice, CompileReport | str]]:
-        """What has been compiled since, with the compiler's report, or its words where it refused.
+        """Configs that have been compiled since, with the compiler's report, or its words where it refused.
 
         Waits so long for the first where there is none yet.
         """

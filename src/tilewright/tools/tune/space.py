@@ -28,7 +28,7 @@ def configs(kernel: Kernel, capability: tuple[int, int] | None) -> list[Config]:
 
 
 def distinct(kernel: Kernel, configs: Iterable[Config], layout: str) -> list[Config]:
-    """Of configs that are the same code for factors in these orders, the first: a copy may be of no use."""
+    """Configs without those that are the same code as an earlier one, for factors in these orders."""
     found: dict[object, Config] = {}
     for config in configs:
         code = frozenset(kernel.compiled(config).items())

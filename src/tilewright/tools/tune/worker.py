@@ -43,7 +43,7 @@ class Prepare(NamedTuple):
     scalars: Scalars = Scalars()
 
 
-class Job(NamedTuple):
+class TuneJob(NamedTuple):
     """Verify one config, and time it unless its first sample shows that it is slow."""
 
     problem: Problem
@@ -66,7 +66,7 @@ class Final(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of a job."""
+    """Answer of the process to a job."""
 
     outcome: Outcome
     time_us: float | None = None
@@ -123,7 +123,7 @@ class _Bench:
             return str(error) or type(error).__name__
         return ""
 
-    def answer(self, job: Job) -> Answer:
+    def answer(self, job: TuneJob) -> Answer:
         try:
             return self._measure(job)
         except CompileError as error:
@@ -149,7 +149,7 @@ class _Bench:
         except (TilewrightError, MemoryError, RuntimeError) as error:
             return str(error)
 
-    def _measure(self, job: Job) -> Answer:
+    def _measure(self, job: TuneJob) -> Answer:
         kernel, config = job.choice
         plan, error = verify(self.engine, kernel, config, self.operands)
         allowed = limit(self.problem, kernel.support.precision)
@@ -211,8 +211,8 @@ class Worker:
     def __exit__(self, *error: object) -> None:
         self.end()
 
-    def ask(self, request: Job | Final) -> Any:
-        """An Answer to a Job; to a Final records, or a text that says why there are none.
+    def ask(self, request: TuneJob | Final) -> Any:
+        """An Answer to a TuneJob; to a Final records, or a text that says why there are none.
 
         Raises:
             LostError: it took longer than the deadline, or the process ended; the next request gets a new one.
@@ -255,7 +255,7 @@ class Worker:
             raise LaunchError(f"the operands of {problem.shape} cannot be made: {refusal}")
         self._posed = problem, scalars
 
-    def _exchange(self, apart: Apart, request: Job | Final | Prepare, allowed_s: float) -> Any:
+    def _exchange(self, apart: Apart, request: TuneJob | Final | Prepare, allowed_s: float) -> Any:
         apart.send(request)
         try:
             return apart.receive(allowed_s)

@@ -5,17 +5,27 @@ from typing import Any, NamedTuple
 
 from tilewright.api.arrays.libraries import library_of
 from tilewright.api.arrays.operand import Operand, gpu_operand
-from tilewright.api.call import Call, Request
-from tilewright.api.planned_call import Bound, bound_of
+from tilewright.api.call import Call
+from tilewright.api.gpu import bound_of
+from tilewright.api.planned_call import Bound
+from tilewright.api.request import Request
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Scalars
-from tilewright.frameworks.torch.distributed.sequences import LANE, MAIN, Check, Matrix, Product, Sequence, rounded
-from tilewright.runtime.sequence import ABSOLUTE, Launch, Place, Started
+from tilewright.frameworks.torch.distributed.sequences import (
+    LANE,
+    MAIN,
+    CallSequence,
+    Check,
+    MatrixView,
+    ProductStep,
+    rounded,
+)
+from tilewright.runtime.sequence import ABSOLUTE, Place, PlanLaunch, Started
 
 
-class Kind(NamedTuple):
-    """What plans of a call's products depend on besides their sizes."""
+class CallKind(NamedTuple):
+    """Properties of a call's products, besides their sizes, that plans depend on."""
 
     like: Any
     """A tensor of their type, on their GPU."""
@@ -24,14 +34,14 @@ class Kind(NamedTuple):
     stream: int
     """Handle of the current one."""
     aligned: Mapping[str, int]
-    """What addresses of bases leave when divided by 16, where that is not 0."""
+    """Remainders of bases' addresses, divided by 16, where they are not 0."""
     precision: str | None
     without_terms: bool
     """Whether products of float32 are not to split their factors, for which there is no memory."""
 
 
 class Planned(NamedTuple):
-    """What a GPU starts for a call."""
+    """Steps that a GPU starts for a call, and the memory that they need."""
 
     steps: tuple[Started, ...]
     scratch_bytes: int
@@ -39,7 +49,7 @@ class Planned(NamedTuple):
     """Whether it would need less memory without terms."""
 
 
-def planned(sequence: Sequence, kind: Kind, check: Launch, tickets_of: Mapping[int, int]) -> Planned:
+def planned(sequence: CallSequence, kind: CallKind, check: PlanLaunch, tickets_of: Mapping[int, int]) -> Planned:
     """Plan and compile all products of a call.
 
     Args:
@@ -51,7 +61,7 @@ def planned(sequence: Sequence, kind: Kind, check: Launch, tickets_of: Mapping[i
     Raises:
         ProblemError, CompileError, LaunchError: as `matmul` raises them.
     """
-    products = {step: _bound(step, kind) for step in sequence.steps if isinstance(step, Product)}
+    products = {step: _bound(step, kind) for step in sequence.steps if isinstance(step, ProductStep)}
     needs = {lane: [one.plan.needs for step, one in products.items() if step.stream == lane] for lane in (MAIN, LANE)}
     begins, size = {}, rounded(sequence.scratch_bytes)
     for lane, several in needs.items():
@@ -64,7 +74,7 @@ def planned(sequence: Sequence, kind: Kind, check: Launch, tickets_of: Mapping[i
 
     def started() -> Iterator[Started]:
         for step in sequence.steps:
-            if isinstance(step, Product):
+            if isinstance(step, ProductStep):
                 yield _launch(step, products[step], Place("scratch", begins[step.stream]), tickets.get(step.stream, 0))
             elif isinstance(step, Check):
                 yield check._replace(stream=step.stream)
@@ -75,8 +85,8 @@ def planned(sequence: Sequence, kind: Kind, check: Launch, tickets_of: Mapping[i
     return Planned(tuple(started()), size, splits)
 
 
-def _bound(product: Product, kind: Kind) -> Bound:
-    def operand(argument: str, of: Matrix) -> Operand:
+def _bound(product: ProductStep, kind: CallKind) -> Bound:
+    def operand(argument: str, of: MatrixView) -> Operand:
         item = ITEM_BYTES[kind.dtype]
         begin = kind.aligned.get(of.place.base, 0) + of.place.offset  # what it leaves by 16 is what counts
         strides = [item * stride for stride in of.strides]
@@ -97,7 +107,7 @@ def _bound(product: Product, kind: Kind) -> Bound:
     return bound
 
 
-def _launch(product: Product, bound: Bound, scratch: Place, tickets: int) -> Launch:
+def _launch(product: ProductStep, bound: Bound, scratch: Place, tickets: int) -> PlanLaunch:
     a, b = (product.b, product.a) if bound.form.swapped else (product.a, product.b)
     needs = bound.plan.needs
     addresses = {"A": a.place, "B": b.place, "D": product.out.place}
@@ -110,4 +120,4 @@ def _launch(product: Product, bound: Bound, scratch: Place, tickets: int) -> Lau
     if needs.tickets:
         addresses["tickets"] = Place(ABSOLUTE, tickets)
     beta = float(product.c is not None)
-    return Launch(product.stream, bound.plan.steps, tuple(addresses.items()), product.alpha, beta)
+    return PlanLaunch(product.stream, bound.plan.steps, tuple(addresses.items()), product.alpha, beta)

@@ -169,8 +169,8 @@ def _reduce_scatter(A: Any, B: Any, op: str, dim: int, group: Any, precision: st
 
 
 def _exchange(group: Any, purpose: str, dim: int, A: Any, *Bs: Any) -> Exchange | None:
-    """What moves shards while others are multiplied; None where collectives have to, and where PyTorch, or a type of
-    its own, is to see the products or to cast their factors."""
+    """The exchange that moves shards while others are multiplied; None where collectives have to, and where PyTorch, or
+    a type of its own, is to see the products or to cast their factors."""
     if dim == A.dim() - 1 or A.dtype not in _MOVED or sees_operators(torch) or _is_cast(A):
         return None
     if any(type(one) not in _PLAIN or one.is_neg() for one in (A, *Bs)):

@@ -1,4 +1,4 @@
-"""What a rank's streams do in a call, as data: which products, copies, signals and waits, in which order.
+"""Steps of a rank's streams in a call, as data: products, copies, signals and waits, in order.
 
 all_gather, rank r of 4: its own shard goes to all others, and shards are multiplied as they come.
 
@@ -19,33 +19,33 @@ products a GPU begins with. Each sum's order is fixed, so results are the same b
 Nothing here knows an array, a GPU or an engine.
 """
 
-from collections.abc import Sequence as Ordered
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from tilewright.core.hardware import ceil_div, round_up
-from tilewright.runtime.sequence import Await, Copy, Place, Record, Signal, Wait
+from tilewright.runtime.sequence import Await, DeviceCopy, Place, RecordEvent, Signal, Wait
 from tilewright.select.cost.dividing import parts_of
 
 MAIN, SIDE, LANE, OTHER_SIDE = range(4)
 """Streams: the call's own, that of copies, the other one of products, and that of copies of what this one makes."""
 
 LANES, SIDES = (MAIN, LANE), (SIDE, OTHER_SIDE)
-"""Of products, and of copies of what these make."""
+"""Streams of products, and streams of copies of what these make."""
 
 _LINE = 256
 """Bytes that each slot in memory is a multiple of."""
 
 COUNTER_BYTES = 4
-"""Of the counter by which a lane of a rank signals to another rank."""
+"""Bytes of the counter by which a lane of a rank signals to another rank."""
 
 
 def counter(rank: int, by: int, lane: int) -> Place:
-    """Of a rank, where a lane of another counts."""
+    """Offset in a rank's memory at which a lane of another rank counts."""
     return Place(f"counters{rank}", COUNTER_BYTES * (len(LANES) * by + lane))
 
 
-class Matrix(NamedTuple):
+class MatrixView(NamedTuple):
     """Elements in memory."""
 
     place: Place
@@ -55,14 +55,14 @@ class Matrix(NamedTuple):
     """In elements: from row to row, and from column to column."""
 
 
-class Product(NamedTuple):
+class ProductStep(NamedTuple):
     """out = alpha * a @ b, + c where there is one."""
 
     stream: int
-    a: Matrix
-    b: Matrix
-    out: Matrix
-    c: Matrix | None = None
+    a: MatrixView
+    b: MatrixView
+    out: MatrixView
+    c: MatrixView | None = None
     alpha: float = 1.0
 
 
@@ -72,10 +72,10 @@ class Check(NamedTuple):
     stream: int
 
 
-Step = Product | Check | Copy | Signal | Wait | Record | Await
+Step = ProductStep | Check | DeviceCopy | Signal | Wait | RecordEvent | Await
 
 
-class Sequence(NamedTuple):
+class CallSequence(NamedTuple):
     """A call of one rank.
 
     Bases of places: "A", "B0", "B1", ... the factors; "result0", ... the results; "whole" the gathered A; "scratch"
@@ -89,15 +89,15 @@ class Sequence(NamedTuple):
     signals: int
     """The number that each lane that writes to another rank signals last."""
     memory_bytes: int
-    """Of each rank's memory, that others write."""
+    """Bytes of each rank's memory that others write."""
     scratch_bytes: int
     sources: frozenset[tuple[int, int]]
     """Ranks, and lanes of theirs, whose signals it waits for."""
 
 
-def tight(base: str, offset: int, rows: int, cols: int) -> Matrix:
+def tight(base: str, offset: int, rows: int, cols: int) -> MatrixView:
     """A row-major matrix without gaps."""
-    return Matrix(Place(base, offset), rows, cols, (cols, 1))
+    return MatrixView(Place(base, offset), rows, cols, (cols, 1))
 
 
 def rounded(size: int) -> int:
@@ -119,13 +119,13 @@ class _StepWriter:
     def order(self, first: int, then: int) -> None:
         """One stream goes on when another has done all that it was given so far."""
         if first != then:
-            self.steps += [Record(first, self.events), Await(then, self.events)]
+            self.steps += [RecordEvent(first, self.events), Await(then, self.events)]
             self.events += 1
 
     def send(self, stream: int, rank: int, offset: int, source: Place, size: int, number: int, lane: int = 0) -> None:
         """Copy to another rank's memory, and tell it so."""
         if size:
-            self.steps.append(Copy(stream, Place(f"memory{rank}", offset), source, size))
+            self.steps.append(DeviceCopy(stream, Place(f"memory{rank}", offset), source, size))
         self.steps.append(Signal(stream, counter(rank, self._rank, lane), number))
 
     def wait(self, stream: int, rank: int, number: int, lane: int = 0) -> None:
@@ -140,7 +140,9 @@ class _StepWriter:
         return tuple(self.steps)
 
 
-def all_gather(rank: int, size: int, shard: Matrix, Bs: Ordered[Matrix], item: int, wanted: bool) -> Sequence:
+def all_gather(
+    rank: int, size: int, shard: MatrixView, Bs: Sequence[MatrixView], item: int, wanted: bool
+) -> CallSequence:
     """Products of all ranks' shards and each B, one shard behind the other.
 
     Args:
@@ -155,12 +157,12 @@ def all_gather(rank: int, size: int, shard: Matrix, Bs: Ordered[Matrix], item: i
 
     def keep(source: int, place: Place) -> None:
         if wanted and shard_bytes:
-            to_do.steps.append(Copy(SIDE, Place("whole", source * shard_bytes), place, shard_bytes))
+            to_do.steps.append(DeviceCopy(SIDE, Place("whole", source * shard_bytes), place, shard_bytes))
 
-    def multiply(stream: int, source: int, factor: Matrix) -> None:
+    def multiply(stream: int, source: int, factor: MatrixView) -> None:
         for number, B in enumerate(Bs):
             out = tight(f"result{number}", source * rows * B.cols * item, rows, B.cols)
-            to_do.steps.append(Product(stream, factor, B, out))
+            to_do.steps.append(ProductStep(stream, factor, B, out))
 
     for step in range(1, size):
         to_do.send(SIDE, (rank + step) % size, rank * slot, shard.place, shard_bytes, 1)
@@ -175,10 +177,10 @@ def all_gather(rank: int, size: int, shard: Matrix, Bs: Ordered[Matrix], item: i
         keep(source, came.place)
         multiply(stream, source, came)
     others = frozenset((other, 0) for other in range(size) if other != rank)
-    return Sequence(to_do.ended(), to_do.events, 1, size * slot, 0, others)
+    return CallSequence(to_do.ended(), to_do.events, 1, size * slot, 0, others)
 
 
-def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: bool) -> Sequence:
+def reduce_scatter(rank: int, size: int, A: MatrixView, B: MatrixView, item: int, mean: bool) -> CallSequence:
     """A rank's rows of the sum, or the mean, of all ranks' products.
 
     Args:
@@ -195,11 +197,11 @@ def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: 
     begins = list(accumulate((rounded(m * n * item) for m, n in shapes), initial=0))
     slot, turns = begins.pop(), ceil_div(len(parts), len(LANES))
 
-    def block(of: Matrix, rows: slice, cols: slice) -> Matrix:
+    def block(of: MatrixView, rows: slice, cols: slice) -> MatrixView:
         by_row, by_col = of.strides
         offset = (rows.start * by_row + cols.start * by_col) * item
         place = Place(of.place.base, of.place.offset + offset)
-        return Matrix(place, rows.stop - rows.start, cols.stop - cols.start, of.strides)
+        return MatrixView(place, rows.stop - rows.start, cols.stop - cols.start, of.strides)
 
     result = tight("result0", 0, rows, B.cols)
     for step in range(size):
@@ -216,7 +218,7 @@ def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: 
             of_b = block(B, slice(0, B.rows), cols)
             moved = tight("scratch", step * slot + begin, m, n)
             to_do.steps.append(
-                Product(stream, of_a, of_b, block(result, part, cols) if step == last else moved, c, alpha)
+                ProductStep(stream, of_a, of_b, block(result, part, cols) if step == last else moved, c, alpha)
             )
             if step < last:
                 to_do.order(stream, side)
@@ -224,4 +226,4 @@ def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: 
     sums, lanes = last * slot, range(min(len(parts), len(LANES)))
     sources = frozenset((before, lane) for lane in lanes)
     to_do.order(OTHER_SIDE, MAIN)
-    return Sequence(to_do.ended(), to_do.events, last * turns, sums, sums, sources)
+    return CallSequence(to_do.ended(), to_do.events, last * turns, sums, sums, sources)

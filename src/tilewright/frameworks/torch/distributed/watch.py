@@ -37,7 +37,7 @@ class Watched(NamedTuple):
     release: Callable[[], None]
     """Ends its waits, and has it fail; returns when it has. It may raise that error."""
     failed: list[str]
-    """Told what went wrong."""
+    """Messages on faults so far."""
 
 
 _lock = threading.Condition()

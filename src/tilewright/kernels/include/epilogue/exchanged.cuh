@@ -3,7 +3,7 @@
 #pragma once
 
 #include "epilogue/warpgroup.cuh"
-#include "keep.cuh"
+#include "ptx/keep.cuh"
 
 // 64 rows of the sums, with element (row, col) of the product at their corner. own: where HOLDS_A, this thread's first row.
 // biases: of the columns of D (warp_biases.cuh).

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "epilogue/result.cuh"
-#include <wmma.cuh>  // in brackets: the emulator has one of its own
+#include "ptx/wmma.cuh"
 
 // 16 rows of COLS sums. The padding lets the rows of a fragment begin in different banks.
 template <int COLS>

@@ -23,9 +23,9 @@ from tilewright.kernels.support import Variant
 from tilewright.select.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,
+    BlockResources,
     Demand,
     Footprint,
-    Needs,
     fragment,
     queue,
     spilling,
@@ -55,7 +55,7 @@ _AT_ONCE = 0.35
 _BLOCK_ENDS = 1700.0
 """Cycles of a block before its first step and after its last."""
 _SPILLED_BYTE = 0.01
-"""What each byte a thread spills adds to a block's time, as a share of it."""
+"""Share of a block's time that each byte a thread spills adds to it."""
 _OTHER_REGISTERS = 32
 """Registers of a thread besides results and fragments, as an estimate."""
 
@@ -66,14 +66,14 @@ _STAGED = 3.6
 _LOADED = 32
 """Elements that a thread has registers for, from global memory to shared memory, as an estimate."""
 _EDGES = 1.3
-"""How many times as many where rows are checked against the ends of their matrix."""
+"""Factor of `_STAGED` where rows are checked against the ends of their matrix."""
 _UNALIGNED = 1.6
-"""The same where rows cannot be moved as float4s."""
+"""Factor of `_STAGED` where rows cannot be moved as float4s."""
 _BESIDES = 1.1
 """Instructions for each that multiplies or loads, as an estimate."""
 
 
-def needs(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, layout: str) -> Needs:
+def needs(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, layout: str) -> BlockResources:
     """Estimates without a compiler's report."""
     rows, cols, *_ = fragment(kernel, config)
     tile = kernel.tile(config)
@@ -83,7 +83,7 @@ def needs(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, l
 
 
 def footprint(asked: Asked, family: Staging) -> Footprint:
-    """What a block asks for."""
+    """Footprint of a block of this family."""
     kernel, config, sm, variant, room, spill_bytes, *_ = asked
     demand = asked.demand or estimate(kernel, family, config, sm, variant)
     partitions, warps = sm.partitions, room.warps_per_block
@@ -106,7 +106,7 @@ def footprint(asked: Asked, family: Staging) -> Footprint:
 
 
 def estimate(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, variant: Variant) -> Demand:
-    """What a step asks for by the tiles alone."""
+    """Demand of a step, estimated from the tiles alone."""
     tile, (rows, cols, *_) = kernel.tile(config), fragment(kernel, config)
     warps, item = ceil_div(kernel.threads(config), WARP), ITEM_BYTES[variant.factors]
     if tile.k == 1:
@@ -171,8 +171,8 @@ def wide(kernel: Kernel, config: Config) -> int:
 
 @lru_cache(maxsize=256)
 def _wavefronts(alike: int, lanes: int, apart: int) -> int:
-    """Of a 128-bit load: this many neighbouring lanes read one piece, and the next ones a piece this far from it, in 16
-    bytes; after `lanes` lanes they begin anew. As pipe_model.hpp has it."""
+    """Wavefronts of a 128-bit load: `alike` neighbouring lanes read one piece, the next ones a piece `apart` x 16 bytes
+    from it; after `lanes` lanes they begin anew. As pipe_model.hpp has it."""
     pieces = [lane % lanes // alike * apart for lane in range(WARP)]
     total, quarter = 0, WARP // 4
     for half in (pieces[: WARP // 2], pieces[WARP // 2 :]):

@@ -18,11 +18,11 @@ __all__ = ["footprint", "needs"]
 
 _WARPGROUP = 128
 _LEAST_COLUMNS = 16
-"""Of an instruction: one of fewer takes as long."""
+"""Columns of an instruction below which it takes no less time."""
 _WIDE_ELEMENT = 9.7
 """Instructions of a thread for an element of the large factor: it is loaded from shared memory, looked at, split."""
 _FEW_ELEMENT = 24.0
-"""The same of the other, which comes from the L2 cache and goes to shared memory."""
+"""Instructions of a thread for an element of the small factor, from the L2 cache to shared memory."""
 _BESIDES = 63.0
 """Further instructions of a thread, each time that sums are added up: it starts products, waits, moves registers."""
 _WAITS = 1.44
@@ -32,13 +32,13 @@ _COPY_LATENCY = 1780.0
 _START = 11000.0
 """Cycles of a block before its first step and after its last one."""
 _STORED = 0.2
-"""Cycles of a multiprocessor for each result: through shared memory, ..."""
+"""Cycles of a multiprocessor to store a result through shared memory."""
 _EXCHANGED = 0.2
-"""... and from one block of a cluster to another."""
+"""Cycles of a multiprocessor to move a sum from one block of a cluster to another."""
 
 
 def footprint(asked: Asked, family: Thin) -> Footprint:
-    """What a block asks for."""
+    """Footprint of a block of this family."""
     kernel, config, sm, _, room, *_ = asked
     tile, consumers = kernel.tile(config), family.consumers(config)
     products = family.terms * (family.terms + 1) // 2

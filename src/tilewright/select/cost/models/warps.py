@@ -12,14 +12,14 @@ from tilewright.core.gpus import Multiprocessor
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Warps
 from tilewright.kernels.kernel import Kernel
-from tilewright.select.cost.models.block import Asked, Footprint, Needs, granted, join
+from tilewright.select.cost.models.block import Asked, BlockResources, Footprint, granted, join
 
 _PRODUCTS = {1: 1024, 2: 1024, 4: 512}
 """Multiply-adds a clock that a multiprocessor's tensor cores make at most for instructions of warps, by bytes of an
 element: what fragments were found to get on an H200, half of what warpgroups do. Hopper's make those of float8 of
 half."""
 _BANKS_BYTES = 128
-"""What shared memory delivers in a clock."""
+"""Bytes that shared memory delivers in a clock."""
 _WAITS = 1.13
 """How many times longer a step takes than the longest part of it, as of warpgroups."""
 _COPY_LATENCY = 1030.0
@@ -32,15 +32,15 @@ _REGISTERS = 60
 """Registers of a thread besides sums."""
 
 
-def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, layout: str) -> Needs:
+def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, layout: str) -> BlockResources:
     """Estimates without a compiler's report: sums, and as many that tensor cores begin anew, if they do."""
     tile = kernel.tile(config)
     wanted = (2 if family.anew else 1) * tile.m * tile.n // kernel.threads(config) + _REGISTERS
-    return Needs(granted(wanted, kernel, config, sm), 0, 0)
+    return BlockResources(granted(wanted, kernel, config, sm), 0, 0)
 
 
 def footprint(asked: Asked, family: Warps) -> Footprint:
-    """What a block asks for."""
+    """Footprint of a block of this family."""
     kernel, config, sm, variant, room, *_ = asked
     tile, terms = kernel.tile(config), kernel.terms
     item = ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tilewright.core.hardware import WARP, ceil_div
-from tilewright.emulator.trace import BANK_BYTES, BANKS, Access, Request
+from tilewright.emulator.trace import BANK_BYTES, BANKS, Access, WarpRequest
 from tilewright.tools.report.figures.palette import ink_on, of_lanes
 from tilewright.tools.report.figures.svg import ALARM, FAINT, PALE, SOFT, Drawing
 
@@ -39,7 +39,7 @@ def wavefronts(accesses: Sequence[Access]) -> list[list[Wavefront]]:
     return [_serve(_pieces(part)) for part in _parts(accesses)]
 
 
-def bank_panel(request: Request) -> Drawing:
+def bank_panel(request: WarpRequest) -> Drawing:
     """One request, a row a wavefront and a column a bank; a cell has the colour of the lane that it serves."""
     parts = wavefronts(request.accesses)
     count = sum(map(len, parts))

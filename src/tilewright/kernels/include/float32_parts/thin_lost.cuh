@@ -1,0 +1,48 @@
+// What thin_terms does about factors that terms cannot hold (term_range.cuh): the blocks of a tile tell each other what they have
+// seen while they split, and look for sums that may have lost too much. They compute a tile that has been lost in float32.
+#pragma once
+
+#include "float32_parts/float32_block.cuh"
+#include "float32_parts/tile_sums.cuh"
+#include "float32_parts/warp_meeting.cuh"
+
+constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // that a warpgroup computes at a time
+using LostPart = Float32Block<LOST_ROWS, LOST_COLS, 128>;
+
+// By the warpgroups that multiply, which have stored their sums: whether terms hold the tile, of which the result has `rows` and
+// `cols`. found: what is known of what this block has split.
+template <int CONSUMERS, typename Shared>
+__device__ __forceinline__ bool terms_hold(Shared& shared, const TermCheck& found, int rows, int cols) {
+    TermCheck check = found;
+    if (SPLITS > 1) {
+        if (threadIdx.x == 0) shared.check = found;
+        cluster_sync();
+        check = {};
+        for (int block = 0; block < SPLITS; ++block) check.add(*in_block(&shared.check, block));
+    } else {
+        meet_warps(&shared.consumers_met, 0);
+    }
+    if (check.hold && check.least > 0) {
+        if (shared.sums.any_below(check.least, rows, cols, threadIdx.x, 128 * CONSUMERS)) atomicMax(&shared.smaller, 1);
+        meet_warps(&shared.consumers_met, SPLITS == 1);
+        check.hold &= shared.smaller == 0;
+        if (!check.hold) shared.sums.meet();  // all blocks have read each other's sums, and find the same
+    }
+    return check.hold;
+}
+
+// By one warpgroup for each 64 columns: computes this block's part of the tile, that of the block of this rank.
+template <typename Shared, typename T, typename Tile>
+__device__ __forceinline__ void compute_lost(Shared& shared, const Factor<float>& A, const Factor<float>& B, const Sizes& sizes,
+                                             int depth, const Result<T>& result, const Tile& tile, int rank, int warpgroup) {
+    if (rank * LOST_COLS >= 64) return;
+    unsigned meeting = 0;
+    const auto meet = [&] { meet_warps(&shared.met[warpgroup], meeting++); };
+    const int col = tile.col + warpgroup * 64 + rank * LOST_COLS;
+    for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += LOST_ROWS) {
+        const InPlace of_rows(A, tile.matrix, row, sizes.m, true);
+        const InPlace of_cols(B, tile.matrix, col, sizes.n, TRANSPOSED_B);
+        LostPart::compute(of_rows, of_cols, depth, result, row, col, threadIdx.x % 128, shared.lost[warpgroup], meet);
+        meet();  // all have read the last parts
+    }
+}

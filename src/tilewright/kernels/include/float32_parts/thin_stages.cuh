@@ -1,0 +1,42 @@
+// The stages of thin_terms, filled by one warpgroup or two: the first thread has the copy engine load tiles of B as float32, and all
+// load A, split it, and store its terms. A stage is full when both have come.
+//
+//     first thread   | wait for empty, announce bytes, load B | ...
+//     all            |                                        | store terms of A, loaded before; load what comes next | ...
+#pragma once
+
+#include "float32_parts/token_tile.cuh"
+#include "float32_parts/wide_tile.cuh"
+#include "pipeline/stage_turn.cuh"
+
+constexpr int TILES = BK / WIDE_K;  // of a step
+constexpr int LOADING = 128 * PRODUCERS;  // threads
+
+// Wide: the WideOrder of B. steps: from first_step on. thread: of LOADING.
+template <typename Wide, typename Shared, typename Tile>
+__device__ __forceinline__ void fill_stages(Shared& shared, const Factor<float>& A, const TensorMap& B_map, const Sizes& sizes,
+                                            const Tile& tile, int first_step, int steps, int thread) {
+    const auto load = [&](int step, int stage) {
+        if (thread != 0 || step >= steps) return;
+        barrier_expect_bytes(&shared.full[stage], sizeof(shared.wide[0]));
+#pragma unroll 1
+        for (int i = 0; i < TILES; ++i) {
+            const int k = (first_step + step) * BK + i * WIDE_K;
+            shared.wide[stage][i].load(&B_map, tile.col, k, tile.matrix * sizes.step_b, &shared.full[stage]);
+        }
+    };
+    for (int step = 0; step < STAGES; ++step) load(step, step);
+    TokenSplitter<Wide, BM, TILES, LOADING> tokens(A, sizes, tile.matrix, tile.row, first_step * BK, thread);
+    StageTurn<STAGES> turn;
+    for (int step = 0; step < steps; ++step, turn.next()) {
+        if (step >= STAGES) {
+            barrier_wait(&shared.empty[turn.stage], turn.parity ^ 1);
+            load(step, turn.stage);
+        }
+        tokens.store(shared.tokens[turn.stage], shared.token_scales[turn.stage], step);
+        fence_async_shared();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) barrier_arrive(&shared.full[turn.stage]);
+    }
+    tokens.watch.add_to(shared.of_a);
+}

@@ -1,0 +1,146 @@
+// Products of a tile of B, split in registers, and of the tokens' terms in shared memory (token_tile.cuh): D^T = B^T A^T, of 64
+// columns of B by a warpgroup.
+//
+// Products of terms (stage_products.cuh): six of three, three of two. Tensor cores cut off what does not fit into a sum, so their sums
+// begin anew, and threads add them up: the largest product of each tile, and apart all others, which are small. A warp waits for
+// room among the products that tensor cores have to make, so it splits the next tile after those that it starts:
+//
+//   tensor cores   | largest | other | other | other | ...    up to 64 tokens: sums of both kinds, those of others over a step,
+//   threads        | load, split all of the next tile | add largest | ... add others              or where SCALED is 1 over a tile
+//
+//   tensor cores   | other | other | other | ... |            | largest |          128 tokens: registers for one kind at a time;
+//   threads        | load, split all of the next | add others |         | add      another warpgroup multiplies meanwhile
+//
+// Where SCALED is 1, the 16 columns of a warp have a scale in common, and so do 16 tokens: threads multiply by both as they add.
+//
+// The tensor cores read the registers of B's terms until the wait, but ptxas gives them to others as soon as the products have
+// started (found on an H200). So what comes next goes to registers of its own, and takes their place by a choice that depends on
+// a sum, so that it cannot come before the wait, and that seems to need them.
+#pragma once
+
+#include "float32_parts/term_pairs.cuh"
+#include "float32_parts/token_tile.cuh"
+#include "float32_parts/wide_tile.cuh"
+#include "ptx/wgmma.cuh"
+
+template <bool ALONG_K, int COLS, int ROWS>
+class TokenProducts {
+    using Tile = WideTile<ALONG_K, COLS>;
+
+    static constexpr int COUNT = ROWS / 2;        // sums of a thread
+    static constexpr bool APART = ROWS <= 64;     // whether there are registers for sums of both kinds
+    static constexpr unsigned NEVER = 0x7fa5a5a5;  // a NaN that no tensor core makes
+    using Scales = TokenScales<ROWS>;
+
+  public:
+    TermWatch watch;
+
+    // thread: of those that have the columns of a tile of B, 64 each warpgroup.
+    __device__ __forceinline__ TokenProducts(int thread, int exists) : thread(thread), exists(exists), places(thread) {}
+
+    // Splits the first tile of B, which comes to be multiplied.
+    __device__ __forceinline__ void begin(const Tile& tile) {
+        split(tile);
+        take(true);
+    }
+
+    // Adds the products of the tile that was taken last, the `first` or the `last` of a step. Meanwhile splits `then`, which comes
+    // next, and takes it, if there is MORE.
+    template <bool MORE>
+    __device__ __forceinline__ void multiply(const TokenTile<ROWS>& tokens, const Scales& scales, bool first, bool last, const Tile& then) {
+        if constexpr (APART) {
+            float largest[COUNT];
+            fence_sums(largest, now);
+            start<0, 0>(largest, tokens, false);
+            fence_sums(others);
+            start<TERMS - 1, 1>(others, tokens, !SCALED && !first);
+            if (MORE && exists) split(then);
+            wait_products<1>(largest);
+            add(largest, scales, 1.0f);
+            wait_products<0>(others, now);
+            if (SCALED || last) add(others, scales, 1.0f / TERM_STEP);
+            if (MORE) take(__float_as_uint(others[0]) != NEVER);
+        } else {
+            float made[COUNT];
+            fence_sums(made, now);
+            start<TERMS - 1, 1>(made, tokens, false);
+            if (MORE && exists) split(then);
+            wait_products<0>(made);
+            add(made, scales, 1.0f / TERM_STEP);
+            fence_sums(made);
+            start<0, 0>(made, tokens, false);
+            wait_products<0>(made, now);
+            add(made, scales, 1.0f);
+            if (MORE) take(__float_as_uint(made[0]) != NEVER);
+        }
+    }
+
+    // Stores the sums, those of a token in a line of shared memory.
+    template <int PITCH>
+    __device__ __forceinline__ void store(float (&to)[ROWS][PITCH]) const {
+        const int lane = thread % 32, col = WideOrder<ALONG_K>::column_of(thread);
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) to[i / 4 * 8 + lane % 4 * 2 + i % 2][col + i / 2 % 2 * WideOrder<ALONG_K>::SECOND] = sums[i];
+    }
+
+  private:
+    // Starts products of terms whose numbers add up to MOST, then to less, until LEAST.
+    template <int MOST, int LEAST>
+    __device__ __forceinline__ void start(float (&made)[COUNT], const TokenTile<ROWS>& tokens, bool adds) {
+        int started = 0;
+#pragma unroll
+        for (int order = MOST; order >= LEAST; --order) {
+#pragma unroll
+            for (int term = 0; term <= order; ++term) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i, ++started) {
+                    multiply_async<Pair::Term>(made, now[i][term], tokens.at(order - term, i), adds || started > 0);
+                }
+            }
+        }
+        commit_products();
+    }
+
+    // The thread's elements of a tile, which comes next.
+    __device__ __forceinline__ void split(const Tile& tile) {
+        float elements[16];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) tile.read(elements + 8 * i, places, i);
+        next_scale = watch.see(elements);
+#pragma unroll
+        for (int pair = 0; pair < 8; ++pair) {
+            unsigned terms[TERMS];
+            split_pair(elements[2 * pair], elements[2 * pair + 1], terms);
+#pragma unroll
+            for (int t = 0; t < TERMS; ++t) next[pair / 4][t][pair % 4] = terms[t];
+        }
+    }
+
+    // What was split comes to be multiplied.
+    __device__ __forceinline__ void take(bool certainly) {
+#pragma unroll
+        for (int i = 0; i < 2 * TERMS * 4; ++i) {
+            unsigned& term = now[i / (TERMS * 4)][i / 4 % TERMS][i % 4];
+            term = certainly ? next[i / (TERMS * 4)][i / 4 % TERMS][i % 4] : term;
+        }
+        now_scale = next_scale;
+    }
+
+    // step: what products are multiplied by besides.
+    __device__ __forceinline__ void add(const float (&made)[COUNT], const Scales& scales, float step) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            if constexpr (SCALED) {
+                sums[i] = fmaf(made[i], scales.of_runs[2 * i / Scales::RUN] * (now_scale * step), sums[i]);
+            } else {
+                sums[i] += made[i];
+            }
+        }
+    }
+
+    const int thread, exists;
+    const WidePlaces<ALONG_K> places;
+    float sums[COUNT] = {}, others[APART ? COUNT : 1];  // the latter made by tensor cores over a step
+    unsigned now[2][TERMS][4], next[2][TERMS][4];  // of B, of 16 k each: what is multiplied, and what comes next
+    float now_scale, next_scale;                   // of these
+};
