@@ -18,6 +18,7 @@ from tilewright.emulator.dynamic_shared import with_pointers
 from tilewright.emulator.launch_bounds import with_launch_bounds
 from tilewright.emulator.own_names import as_written, renamed
 from tilewright.emulator.ptx import behind_prelude, lines_of, needs_macros, translated, translated_expanded
+from tilewright.emulator.ptx.translate import translated_header
 from tilewright.emulator.runtime_library import Runtime, base_options, find_runtime
 from tilewright.emulator.subscripts import with_arrays
 from tilewright.emulator.wrapped_indices import with_exact_values
@@ -217,17 +218,19 @@ def compile_kernel(
     elif (level := _optimization()) != "3":
         # -Og compiles faster, and what calls no hook runs nearly as fast. Both make multiply-adds, which -O0 does not.
         options.append("-Og" if level == "1" and not build.observable else f"-O{level}")
-    headers = [own, *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE)]
+    headers = [own, *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE), cache.texts_key(_HERE / "ptx", ".py")]
     if by_macros:
-        headers += [contents, cache.texts_key(_HERE / "ptx", ".py")]
+        headers += [contents]
     name = "kernel-" + cache.key(compiler.key, options, build.ahead, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)
     if found is not None:
         return found
     ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp", *(["index.hpp"] if exact else []))]
-    if by_macros or ptx.texts != rewritten:
+    reached = _reached(text, *contents)
+    of_ours = _of_ours(reached)
+    if by_macros or ptx.texts != rewritten or of_ours != {name: reached[name] for name in of_ours}:
         ahead.append(_INCLUDE[0] / _PTX_HEADER)
-    elif _reached(text, *contents) & _OF_LONG_HEADER - {header for header, _ in own}:
+    elif reached.keys() & _OF_LONG_HEADER - {header for header, _ in own}:
         ahead.append(_INCLUDE[0] / _LONG_HEADER)
     prelude = "".join(f'#include "{header}"\n' for header in ahead)
     parsed = None if compiler.is_clang else _parsed(compiler, tuple(options), prelude, runtime, cache.folder())
@@ -244,7 +247,7 @@ def compile_kernel(
             unit_file.write_text(unit, encoding="utf-8")
             # What lies around the unit comes first for stand-ins too, which include it in quotes.
             options += ["-iquote", str(unit_file.parent), "-iquote", str(folder)]
-            options += [f"-I{place}" for place in _INCLUDE]
+            options += [f"-I{_INCLUDE[0]}", f"-I{_placed(output.parent / 'include', of_ours)}"]
             texts = dict(zip(names, (text, *contents), strict=True))
             if by_macros:
                 expanded = output.with_suffix(".ii")
@@ -276,9 +279,27 @@ def compile_kernel(
         return cache.store(name, SUFFIX, output.read_bytes())
 
 
-def _reached(*texts: str) -> set[str]:
-    """Names of the headers of ours that sources include, themselves or by way of others."""
-    return {name for text in texts for name, _ in included(text, *_INCLUDE)}
+def _reached(*texts: str) -> dict[str, str]:
+    """Names and texts of the headers of ours that sources include, themselves or by way of others."""
+    return {name: header for text in texts for name, header in included(text, *_INCLUDE)}
+
+
+def _of_ours(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers that the emulator has none of its own of, with C++ in the place of inline PTX."""
+    return {name: _translated_header(text) for name, text in headers.items() if Path(name).is_absolute()}
+
+
+_translated_header = lru_cache(maxsize=256)(translated_header)
+
+
+def _placed(folder: Path, headers: Mapping[str, str]) -> Path:
+    """A folder in which device headers lie as among the kernels."""
+    folder.mkdir()
+    for name, text in headers.items():
+        place = folder / Path(name).relative_to(_INCLUDE[1])
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f'#line 1 "{name}"\n{text}', encoding="utf-8")
+    return folder
 
 
 def _place(folder: Path, file: str, headers: Sequence[tuple[str, str]], contents: Sequence[str]) -> Path:

@@ -1,14 +1,11 @@
 """Judgement of a check's results: NaN, infinities, products that underflow, C apart from D, groups."""
 
-import shutil
-from dataclasses import replace
-
 import pytest
 
+from left_out import copied
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.problem import Arithmetic, Epilogue, Layout, Problem, Scalars, Scale, Scaling
 from tilewright.kernels import find
-from tilewright.runtime.included import included
 from tilewright.tools.bench.case import INFINITY, NAN, TINY, CheckCase
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes
@@ -18,16 +15,11 @@ SCALARS = Scalars(1.5, 0.5)
 
 def planted(name, folder, file, before, after):
     """A kernel with a text of its source, or of a header, replaced."""
-    kernel = find(name)
-    shutil.copy(kernel.source, folder)
-    include = kernel.source.parents[1] / "include"
-    for header, text in included(kernel.source.read_text(), include):
-        (folder / header).parent.mkdir(parents=True, exist_ok=True)
-        (folder / header).write_text(text)
+    kernel = copied(find(name), folder)
     path = folder / file
     assert before in path.read_text()
     path.write_text(path.read_text().replace(before, after))
-    return replace(kernel, source=folder / kernel.source.name)
+    return kernel
 
 
 def outcome(kernel, problem, scalars=SCALARS, **named):

@@ -6,7 +6,6 @@
 
 #include "cuda_memcpy_async.hpp"
 #include "inline_ptx.hpp"
-#include "ptx/tensor_map.cuh"
 
 namespace cuda {
 
@@ -70,33 +69,33 @@ inline void barrier_expect_tx(block_barrier& at, std::ptrdiff_t bytes, SIMT_PLAC
 
 template <typename Size>
 void memcpy_async_tx(void* to, const void* from, Size bytes, block_barrier& at, SIMT_PLACE) {
-    simt::ptx::load_bulk({file, line, "cp.async.bulk"}, to, from, unsigned(bytes), at.state());
+    simt_load_bytes(simt_thread(), {simt::Operation::load_tile, file, line, "cp.async.bulk"}, to, from, unsigned(bytes), at.state());
 }
 
 namespace experimental {
 
-inline void fence_proxy_async_shared_cta() { fence_async_shared(); }
-inline void cp_async_bulk_commit_group() { commit_tiles(); }
+inline void fence_proxy_async_shared_cta() { simt_fence_async_shared(simt_thread()); }
+inline void cp_async_bulk_commit_group() { simt_commit_tiles(simt_thread()); }
 template <int PENDING>
 void cp_async_bulk_wait_group_read() {
-    wait_tiles_read<PENDING>();
+    simt_wait_tiles(simt_thread(), PENDING, false);
 }
 inline void cp_async_bulk_global_to_shared(void* to, const void* from, unsigned bytes, block_barrier& at, SIMT_PLACE) {
-    simt::ptx::load_bulk({file, line, "cp.async.bulk"}, to, from, bytes, at.state());
+    simt_load_bytes(simt_thread(), {simt::Operation::load_tile, file, line, "cp.async.bulk"}, to, from, bytes, at.state());
 }
 inline void cp_async_bulk_shared_to_global(void* to, const void* from, unsigned bytes, SIMT_PLACE) {
-    simt::ptx::store_bulk({file, line, "cp.async.bulk"}, to, from, bytes);
+    simt_store_bytes(simt_thread(), {simt::Operation::store_tile_async, file, line, "cp.async.bulk"}, to, from, bytes);
 }
 
 #define SIMT_TILES(name, parameters, ...)                                                                                       \
     inline void cp_async_bulk_tensor_##name##_global_to_shared(void* to, const CUtensorMap* map, parameters, block_barrier& at, \
                                                                SIMT_PLACE) {                                                    \
-        const simt::ptx::Place place = {file, line, "cp.async.bulk.tensor." #name};                                             \
-        simt::ptx::load_tile(place, to, simt::ptx::in_map(place, (unsigned long long)map, __VA_ARGS__), at.state());            \
+        const simt::Call call = {simt::Operation::load_tile, file, line, "cp.async.bulk.tensor." #name};                        \
+        simt_load_tile(simt_thread(), call, to, simt::ptx::in_map(call, (unsigned long long)map, __VA_ARGS__), at.state());     \
     }                                                                                                                           \
     inline void cp_async_bulk_tensor_##name##_shared_to_global(const CUtensorMap* map, parameters, const void* from, SIMT_PLACE) { \
-        const simt::ptx::Place place = {file, line, "cp.async.bulk.tensor." #name};                                             \
-        simt::ptx::store_tile(place, simt::ptx::in_map(place, (unsigned long long)map, __VA_ARGS__), from);                     \
+        const simt::Call call = {simt::Operation::store_tile_async, file, line, "cp.async.bulk.tensor." #name};                 \
+        simt_store_tile(simt_thread(), call, simt::ptx::in_map(call, (unsigned long long)map, __VA_ARGS__), from);              \
     }
 #define SIMT_COMMA ,
 SIMT_TILES(1d, int a, a)

@@ -36,6 +36,15 @@ TYPES = {
 }
 """In C++, by their names in PTX."""
 
+POINTER = "void*"
+"""An address in shared memory that a source has as a pointer."""
+
+HELD = {
+    **{"r": "unsigned", "l": "unsigned long long", "h": "unsigned short", "f": "float", "d": "double"},
+    **{"n": "long long", "P": POINTER},
+}
+"""Inputs in C++, by their letters; `P` is none of PTX."""
+
 SPECIAL = {
     **{
         f"{name}.{axis}": f"{whole}.{axis}"
@@ -65,8 +74,8 @@ class Writer:
     instruction: PtxInstruction
     modifiers: list[str]
     """The parts of its name that nobody has understood so far."""
-    written: Sequence[bool]
-    """For each operand of the statement, whether it is an output."""
+    held: Sequence[str | None]
+    """C++ types of the statement's inputs, as `HELD` has them; None for outputs."""
     kinds: Mapping[str, str]
     """Types of the registers that the statement declares."""
     by_place: set[int]
@@ -76,10 +85,14 @@ class Writer:
     def __post_init__(self) -> None:
         self.operands = self.instruction.operands
 
+    def call(self, operation: str) -> str:
+        """The runtime's operation that it is, and where it is called."""
+        return f'SIMT_PTX_CALL({operation}, "{self.instruction.opcode}")'
+
     @property
-    def place(self) -> str:
-        """Where it is called, for messages."""
-        return f'SIMT_PTX_PLACE("{self.instruction.opcode}")'
+    def of_ours(self) -> bool:
+        """Whether it is in a function of a header of ours, which only such have pointers to shared memory for."""
+        return POINTER in self.held
 
     def unknown(self, what: str = "") -> UnknownError:
         """For a form of the instruction that is not there."""
@@ -119,13 +132,17 @@ class Writer:
         if isinstance(operand, Special):
             if operand.name not in SPECIAL:
                 raise UnknownError(f"%{operand.name}")
-            return f"simt::ptx::get<{of}>({SPECIAL[operand.name]})"
-        return f"simt::ptx::get<{of}>({self.register(operand)})"
+            return f"static_cast<{of}>({SPECIAL[operand.name]})"
+        name = self.register(operand)
+        held = self.held[operand.number] if isinstance(operand, Placeholder) else None
+        if held == POINTER:
+            return f"simt_shared_address(simt_thread(), {name})"
+        return name if held == of else f"simt::ptx::get<{of}>({name})"
 
     def register(self, operand: Operand) -> str:
         """The C++ variable that is a register."""
         if isinstance(operand, Placeholder):
-            if operand.number >= len(self.written):
+            if operand.number >= len(self.held):
                 raise self.unknown(f"with %{operand.number}, which the statement has not")
             return f"simt_ptx_{operand.number}"
         if isinstance(operand, Name) and operand.name.startswith("simt_ptx_"):
@@ -136,9 +153,7 @@ class Writer:
         """An assignment."""
         if isinstance(operand, Name) and operand.name == "_":
             return f"(void)({value});"
-        if isinstance(operand, Placeholder) and not (
-            operand.number < len(self.written) and self.written[operand.number]
-        ):
+        if isinstance(operand, Placeholder) and self.held[operand.number : operand.number + 1] != [None]:
             raise self.unknown(f"that writes %{operand.number}, which is no output")
         return f"simt::ptx::set({self.register(operand)}, {value});"
 
@@ -161,7 +176,27 @@ class Writer:
 
     def shared(self, operand: Operand) -> str:
         """A pointer to shared memory."""
-        return f"simt::ptx::at_shared({self.place}, {self.shared_number(operand)})"
+        found = self.in_shared(operand)
+        if self.is_pointer(operand):
+            return found
+        return f"simt_at_shared(simt_thread(), {self.call('shared_memory')}, {found})"
+
+    def barrier(self, operand: Operand) -> str:
+        """C++ for a pointer to a barrier in shared memory."""
+        return f"simt::ptx::as_barrier({self.shared(operand)})"
+
+    def in_shared(self, operand: Operand) -> str:
+        """C++ for a pointer to shared memory, or for its number where only that is known."""
+        return self.register(self.address(operand).base) if self.is_pointer(operand) else self.shared_number(operand)
+
+    def is_pointer(self, operand: Operand) -> bool:
+        """Whether an address is known as a pointer to shared memory."""
+        address = self.address(operand)
+        return (
+            isinstance(address.base, Placeholder)
+            and self.held[address.base.number] == POINTER
+            and not (address.offset or address.added)
+        )
 
     def shared_number(self, operand: Operand) -> str:
         """An address in shared memory, of 32 bits."""
@@ -191,13 +226,22 @@ def instruction(*names: str) -> Callable[[Handler], Handler]:
 
 
 class _Given(NamedTuple):
-    """An operand in a text: as `{0}` its value, as `{0:shared}` a pointer to shared memory."""
+    """An operand in a text: as `{0}` its value, as `{0:barrier}` a pointer to one."""
 
     writer: Writer
     operand: Operand
 
     def __format__(self, kind: str) -> str:
-        return self.writer.shared(self.operand) if kind == "shared" else self.writer.value(self.operand)
+        return self.writer.barrier(self.operand) if kind == "barrier" else self.writer.value(self.operand)
+
+
+class _Called(NamedTuple):
+    """`{call:barrier_init}` in a text."""
+
+    writer: Writer
+
+    def __format__(self, operation: str) -> str:
+        return self.writer.call(operation)
 
 
 def call(name: str, operands: int, text: str, *ignored: str) -> None:
@@ -206,7 +250,7 @@ def call(name: str, operands: int, text: str, *ignored: str) -> None:
     Args:
         name: the beginning of its name.
         operands: how many it has.
-        text: its C++, in which `{0}` is the first operand, and `{place}` where it is called.
+        text: its C++, in which `{0}` is the first operand, and `{call:barrier_init}` an operation of the runtime's.
         ignored: modifiers that change nothing.
     """
 
@@ -214,7 +258,7 @@ def call(name: str, operands: int, text: str, *ignored: str) -> None:
         if ignored:
             w.ignore(*ignored)
         w.done(operands)
-        return text.format(*(_Given(w, one) for one in w.operands), place=w.place)
+        return text.format(*(_Given(w, one) for one in w.operands), call=_Called(w))
 
     HANDLERS[name] = write
 

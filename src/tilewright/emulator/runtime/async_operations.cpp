@@ -152,13 +152,6 @@ unsigned BlockRunner::barrier_arrive_by(GpuThread* self, const Call& call, unsig
     return parity;
 }
 
-void BlockRunner::barrier_arrive_at(GpuThread* self, const Call& call, unsigned long long* address, int rank) {
-    BlockRunner& there = in_cluster(call, rank);
-    if (&there == this) return barrier_arrive(self, call, address, 0);
-    check_shared(call, address, sizeof *address, sizeof *address);
-    there.arrive(self, call, usable_there(call, there, at_same_place(there, address)), 1, 0);
-}
-
 void BlockRunner::arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned arrivals, unsigned bytes) {
     if (barrier.pending < arrivals) {
         self->runner->fail(call, " for a phase in which all " + std::to_string(barrier.count) +
@@ -367,7 +360,7 @@ void BlockRunner::end_stores() {
 
 }  // namespace simt
 
-// What the stand-ins of the headers call: see abi.hpp.
+// What the headers' PTX becomes: see abi.hpp.
 
 namespace {
 
@@ -426,11 +419,6 @@ void simt_fence_async_shared(const simt::Thread* self) {
 void simt_barrier_arrive(const simt::Thread* self, simt::Call call, unsigned long long* barrier, unsigned bytes) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->barrier_arrive(thread, call, barrier, bytes);
-}
-
-void simt_barrier_arrive_at(const simt::Thread* self, simt::Call call, unsigned long long* barrier, int rank) {
-    simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->barrier_arrive_at(thread, call, barrier, rank);
 }
 
 void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long long* barrier, unsigned parity) {

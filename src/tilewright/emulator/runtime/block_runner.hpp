@@ -225,7 +225,6 @@ class BlockRunner {
     void barrier_inval(GpuThread* self, const Call& call, unsigned long long* address);
     void barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes);
     unsigned barrier_arrive_by(GpuThread* self, const Call& call, unsigned address, unsigned arrivals, unsigned bytes);
-    void barrier_arrive_at(GpuThread* self, const Call& call, unsigned long long* address, int rank);
     void barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
     bool barrier_test(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
     void load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address) {
@@ -377,7 +376,7 @@ class BlockRunner {
     Fiber* entered_ = nullptr;  // the idle fiber that was handed over to
 };
 
-// The thread that stand-ins of headers are called for.
+// The thread that headers' functions are called for.
 inline GpuThread* as_gpu_thread(const Thread* self) { return static_cast<GpuThread*>(const_cast<Thread*>(self)); }
 
 inline std::uintptr_t number(const volatile void* address) { return reinterpret_cast<std::uintptr_t>(address); }

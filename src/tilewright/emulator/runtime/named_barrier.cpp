@@ -43,7 +43,7 @@ std::string BlockRunner::missing_at_named(const GpuThread& thread) const {
 
 }  // namespace simt
 
-// What the stand-in of named_barrier.cuh calls: see abi.hpp.
+// What named_barrier.cuh's PTX becomes: see abi.hpp.
 
 void simt_named_barrier(const simt::Thread* self, simt::Call call, int number, unsigned threads, bool waits) {
     simt::GpuThread* const thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));

@@ -391,7 +391,7 @@ void BlockRunner::check_that_products_ended() {
 
 }  // namespace simt
 
-// What the stand-ins of shared_address.cuh, wgmma.cuh and register_budget.cuh call: see abi.hpp.
+// What the stand-in of wgmma.cuh calls, and what the PTX of other headers becomes: see abi.hpp.
 
 unsigned simt_shared_address(const simt::Thread* self, const void* shared) {
     return as_gpu_thread(self)->runner->shared_address(shared);

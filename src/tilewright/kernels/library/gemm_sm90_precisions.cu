@@ -5,9 +5,9 @@
 //   shared memory: | stored_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
 //     A and B: TERMS tiles each. Instead of stages: what splits A and B, before; SPLITS' sums and tiles in float32, after
 //
-//   all            | split A and B into parts, wait for all blocks |                                    (TERMS > 1)
-//   producer                           | wait for empty, load stages: all parts of A and B, or by TF32 and float8 one | copy float32
-//   consumers                          | wait for full, multiply, promote, arrive at empty ... | look at sums, store  | multiply float32
+//   TERMS > 1: all     | split A and B, wait for all blocks |                                             | __syncthreads |
+//   producer                                                | wait for empty[s], load all parts to s | ... |               | copy float32
+//   consumers                                               | wait for full[s], multiply, promote, arrive at empty | ...   | multiply it
 //
 //   promote (PROMOTE): tensor cores begin anew with each stage, and threads add what they made (stage_products.cuh).
 //   copy and multiply float32: only tiles that parts cannot represent (float32_warpgroups.cuh).
@@ -30,11 +30,11 @@ constexpr int COLS = BN / SPLITS;              // of a tile, that a block stores
 using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS * SPLITS;  // of a cluster
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
-constexpr int PARTS = Multiplying::ROWS / 64;  // instructions' rows, that a consumer multiplies of a tile
+constexpr int SUBTILES = Multiplying::ROWS / 64;  // rows of a consumer's tile, by 64: what one wgmma multiplies
 using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
 using Tiles = StageTiles<BM, BN, TERMS, CLUSTER>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
-using Terms = TermsOfBlock<BM, (TERMS > 1 ? COLS : 64), (TERMS > 1 ? CONSUMERS : 2)>;  // of one term, it does nothing
+using Terms = TermsOfBlock<BM, (TERMS > 1 ? COLS : 64), (TERMS > 1 ? CONSUMERS : 2)>;  // where TERMS is 1, it does nothing
 
 struct Shared : StoredTiles<4 * CONSUMERS, STORED> {
     union {
@@ -50,8 +50,8 @@ struct Shared : StoredTiles<4 * CONSUMERS, STORED> {
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90_precisions(Sizes of_d, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
-              const __grid_constant__ Terms::Operand split_a, const __grid_constant__ Terms::Operand split_b,
-              Scales scales_of_d, SplitCounters* counters, const __grid_constant__ TensorMap D) {
+                         const __grid_constant__ Terms::Operand split_a, const __grid_constant__ Terms::Operand split_b,
+                         Scales scales_of_d, SplitCounters* counters, const __grid_constant__ TensorMap D) {
     DYNAMIC_SHARED(Shared, shared);
     Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
     const Sizes sizes = either<EXCHANGED>(exchanged(of_d), of_d);
@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
     if constexpr (CONSUMERS > 1) take_registers<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
-    HeldFactor<PARTS> held{sizes.batch};
+    HeldFactor<SUBTILES> held{sizes.batch};
     for (int number = 0; terms_hold && more; ++number) {
         const Order here = tile;
         const auto go_on = [&] { more = (tile = tiles_from(sizes, number + 1)).next(); };
@@ -110,11 +110,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
         const int row = here.row + first, col = here.col + rank * COLS;
         const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
-        const SumScales<PARTS, COLS, 64, held.APART> sum_scales{
+        const SumScales<SUBTILES, COLS, 64, held.APART> sum_scales{
             scales_of_factors, sizes.m, sizes.n, row + held.row(), col, depth > 0 && here.exists(sizes)};
         shared->consumers.wait_turn(number, warpgroup);
-        float sums[PARTS][BN / 2] = {};
-        auto scales = step_scales<PARTS>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps, first_step, row, here.col);
+        float sums[SUBTILES][BN / 2] = {};
+        auto scales = step_scales<SUBTILES>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps, first_step, row, here.col);
         const auto multiply = [&](int step, Made<BN / 2>& made, Made<BN / 2>& made_before) {
             shared->barriers.wait_full(turn);
             multiply_stage(shared->stages[turn.stage], first, sums, made, made_before, scales, held);
@@ -131,16 +131,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(turn.before, grid, lane);
         if (!here.exists(sizes)) continue;  // a cluster's last blocks may have nothing of D
         const Result<RESULT> result(output, of_d, here.matrix);
-        auto& parts = reinterpret_cast<float (&)[PARTS][COLS / 2]>(sums);  // 64 rows each
-        if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], parts[0]);
+        auto& own_sums = reinterpret_cast<float (&)[SUBTILES][COLS / 2]>(sums);  // 64 rows each
+        if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], own_sums[0]);
 #pragma unroll
-        for (int i = 0; i < PARTS; ++i) {
-            shared->terms.look(parts[i], sizes.m - row - 64 * i, sizes.n - col);
-            sum_scales.scale(i, parts[i]);
+        for (int i = 0; i < SUBTILES; ++i) {
+            shared->terms.look(own_sums[i], sizes.m - row - 64 * i, sizes.n - col);
+            sum_scales.scale(i, own_sums[i]);
             if constexpr (Shared::by_tma<RESULT>) {
-                shared->store(result, &D, here.matrix, i, row + 64 * i, col, parts[i], biases);
+                shared->store(result, &D, here.matrix, i, row + 64 * i, col, own_sums[i], biases);
             } else {
-                store_product(result, row + 64 * i, col, held.row(), parts[i], biases);
+                store_product(result, row + 64 * i, col, held.row(), own_sums[i], biases);
             }
         }
     }

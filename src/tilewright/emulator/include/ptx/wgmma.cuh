@@ -4,7 +4,7 @@
 
 #include "ptx/float8.cuh"
 #include "ptx/half.cuh"
-#include "ptx/load_matrix.cuh"
+#include "load_matrices.hpp"
 #include "ptx/matrix_descriptor.cuh"
 
 // For the GPU's compiler.
@@ -63,6 +63,6 @@ __forceinline__ void load_factor(unsigned& first, unsigned& second, const void* 
 
 __forceinline__ void load_factor(unsigned (&to)[4], const void* shared, unsigned order, int, SIMT_PLACE) {
     unsigned words[4];
-    load_matrices_transposed(words, static_cast<const unsigned*>(shared), file, line);
+    simt::load_matrices<true>(words, static_cast<const unsigned*>(shared), {simt::Operation::load_matrices, file, line});
     for (unsigned i = 0; i < 4; ++i) to[i] = __byte_perm(words[i / 2 * 2], words[i / 2 * 2 + 1], order + i % 2 * 0x1111u);
 }
