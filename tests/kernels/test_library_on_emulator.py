@@ -70,11 +70,10 @@ CONFIGS = {
         {"TM": 4, "TN": 3, "THREADS_N": 1, "THREADS_M": 8, "GROUPS": 4},
     ],
 }
-_SOURCES = {find(name).source for name in CONFIGS}
 CONFIGS |= {
     kernel.name: [{}, *kernel.presets.values()]
     for kernel in LIBRARY
-    if not kernel.support.grouped and kernel.source not in _SOURCES
+    if kernel.source.stem == kernel.name and kernel.name not in CONFIGS and not kernel.support.grouped
 }
 FORMS = [(find(name), overrides) for name, configs in CONFIGS.items() for overrides in configs]
 KERNELS = [find(name) for name in CONFIGS]
