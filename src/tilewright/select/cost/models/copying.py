@@ -3,8 +3,8 @@
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.cost_family import Copying
+from tilewright.kernels.kernel import Kernel
 from tilewright.select.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,
