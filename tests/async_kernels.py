@@ -3,8 +3,8 @@
 import numpy as np
 
 from tilewright.core.problem import Problem
-from tilewright.kernels.spec import RUNG_ARGUMENTS, Kernel, Parameter, Tile
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import RUNG_ARGUMENTS, Kernel, Parameter, Schedule, Tile
+from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.base import run
 
@@ -35,12 +35,11 @@ def dump_kernel(folder):
         name=f"dump {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
         parameters=tuple(Parameter(name, 0, (), "", least=0) for name in ("ROWS", "COLS", "SWIZZLE", "BYTES")),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (32, 1, 1),
         tensor_maps=lambda config, *_: (TensorBox(config.ROWS, config.COLS, config.SWIZZLE), TensorBox(1, 4)),
-        takes=Takes(aligned=True, least_capability=(9, 0)),
+        support=Support(vectorized=False, aligned=True, least_capability=(9, 0)),
         arguments=("A_map", "B_data", "D_data"),
     )
 
@@ -84,9 +83,8 @@ def store(engine, folder, shape, start, box):
         parameters=tuple(Parameter(name, 0, (), "", least=0) for name in ("ROWS", "COLS", "SWIZZLE", "BYTES")),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (32, 1, 1),
-        vectorized=True,
         stored_box=lambda config, item_bytes: TensorBox(config.ROWS, config.COLS, config.SWIZZLE),
-        takes=Takes(least_capability=(9, 0)),
+        support=Support(least_capability=(9, 0)),
         arguments=("A_data", "D_map"),
     )
     rows, cols, swizzle = box
@@ -181,16 +179,18 @@ def split_k_kernel(folder):
         name=f"split_k {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=(Parameter("SPLIT_K", 4, (1, 4), ""), Parameter("WRAPS", 1, (1,), "", least=0)),
         tile=lambda config: Tile(16, 16, 1),
         block=lambda config: (256, 1, 1),
         arguments=(*RUNG_ARGUMENTS, "sums", "tickets"),
-        blocks=lambda problem, config, multiprocessors: -(-problem.m // 16) * -(-problem.n // 16) * config.SPLIT_K,
-        workspace_bytes=lambda problem, config, multiprocessors: (
-            4 * 256 * config.SPLIT_K * -(-problem.m // 16) * -(-problem.n // 16) if config.SPLIT_K > 1 else 0
-        ),
+        schedule=_split_k_schedule,
     )
+
+
+def _split_k_schedule(problem, config, multiprocessors):
+    blocks = -(-problem.m // 16) * -(-problem.n // 16) * config.SPLIT_K
+    return Schedule(blocks, 4 * 256 * blocks if config.SPLIT_K > 1 else 0)
 
 
 MATRICES = """
@@ -217,7 +217,7 @@ def load_matrices(engine, folder):
         name=f"matrices {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=(),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (64, 1, 1),
@@ -281,11 +281,12 @@ def warpgroup_product(engine, folder, a, b, across_a, across_b):
         name=f"product {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
         parameters=tuple(Parameter(name, 0, (0, 1), "", least=0) for name in ("COLUMNS_A", "ROWS_B")),
         tile=lambda config: Tile(64, 64, 64),
         block=lambda config: (128, 1, 1),
-        takes=Takes(factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)),
+        support=Support(
+            vectorized=False, factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)
+        ),
     )
     config = kernel.config({"COLUMNS_A": int(across_a), "ROWS_B": int(across_b)})
     of_a, of_b, c = (engine.upload(array) for array in (a, b, np.full((64, 64), np.nan, np.float32)))

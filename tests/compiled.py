@@ -25,8 +25,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime import cache, machine_code_tools, nvrtc
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.included import included

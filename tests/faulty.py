@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from tilewright.kernels.spec import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, Tile
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, Schedule, Tile
+from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 
 PLANTED = Path(__file__).with_name("planted_faults")
@@ -34,13 +34,13 @@ def faulty(name):
         source=PLANTED / f"{name}.cu",
         parameters=(),
         tile=lambda config: Tile(16, 16, 16),
-        vectorized=name in STORING,
         stored_box=(lambda config, item_bytes: TensorBox(8, 16)) if name in STORING else None,
         block=lambda config: (384 if name in THREE_WARPGROUPS else 256, 1, 1),
-        takes=Takes(aligned=name in TENSOR_MAPS),
+        support=Support(vectorized=name in STORING, aligned=name in TENSOR_MAPS),
         arguments=_arguments(name),
-        blocks=lambda problem, config, multiprocessors: blocks_of_tile * tiles_of(problem),
-        workspace_bytes=(lambda problem, config, multiprocessors: 4 * 256 * 4 * tiles_of(problem)) if shares else None,
+        schedule=lambda problem, config, multiprocessors: Schedule(
+            blocks_of_tile * tiles_of(problem), 4 * 256 * 4 * tiles_of(problem) if shares else 0
+        ),
         tensor_maps=(lambda *_: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
         shared_bytes=lambda config, layout: 3088 if name in CLUSTERS else 0,
         cluster=lambda config: 2 if name in CLUSTERS else 1,

@@ -16,7 +16,7 @@ from tilewright.emulator.checker import Checker, arrays_of
 from tilewright.emulator.compiler import CHECKED
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.program import Watch
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.base import Matrix
 from tilewright.runtime.plan import Pointers
 
@@ -71,7 +71,7 @@ def kinds(kernel, overrides, activation=_DRAWN):
     Few, since each is compiled. Both orders of A and of B, and alignments, are among them; which comes with which, and
     with which element types, side of the bias and activation where none is given, is drawn for each config anew.
     """
-    takes = kernel.takes
+    support = kernel.support
     random = Random(f"{kernel.name} {overrides}")
 
     def turns(values, count):
@@ -79,22 +79,22 @@ def kinds(kernel, overrides, activation=_DRAWN):
         return random.sample([shuffled[i % len(values)] for i in range(count)], count)
 
     epilogues = [Epilogue()] * 2
-    if takes.epilogue:
+    if support.epilogue:
         side, drawn = random.choice(("row", "column")), random.choice((None, *ACTIVATIONS))
         epilogues[random.randrange(2)] = Epilogue(side, drawn if activation is _DRAWN else activation)
-    types = map(Arithmetic, turns(takes.factors, 2), turns(takes.results, 2))
-    aligned = turns((True,) if takes.aligned else (True, False), 2)
-    layout = random.choice(takes.layouts)
-    other = max(takes.layouts, key=lambda one: sum(map(str.__ne__, one, layout)))
+    types = map(Arithmetic, turns(support.factors, 2), turns(support.results, 2))
+    aligned = turns((True,) if support.aligned else (True, False), 2)
+    layout = random.choice(support.layouts)
+    other = max(support.layouts, key=lambda one: sum(map(str.__ne__, one, layout)))
     return list(map(Kind, (layout, other), types, aligned, epilogues))
 
 
 @st.composite
 def cases(draw, kernel, config, among, sizes=SIZES, depths=DEPTHS):
     """A problem of one of these kinds, which a kernel takes. With guards: each kind is compiled once for a config."""
-    takes = kernel.takes
+    support = kernel.support
     m, n, k = (draw(st.sampled_from(of)) for of in (sizes, sizes, depths))
-    batch = draw(st.sampled_from((1, 1, 2, 3))) if takes.batches else 1
+    batch = draw(st.sampled_from((1, 1, 2, 3))) if support.batches else 1
     layout, arithmetic, aligned, epilogue = draw(st.sampled_from(among))
     # The smallest case has the first value: one row is unaligned by its offset alone.
     offset = 0 if aligned else draw(st.sampled_from((1, 0)))
@@ -109,11 +109,11 @@ def cases(draw, kernel, config, among, sizes=SIZES, depths=DEPTHS):
     orders = ["row" if order == "N" else "column" for order in layout]
     a, b = operand(orders[0], m, k, True), operand(orders[1], k, n, True)
     c, d = operand("row", m, n, False), operand("row", m, n, False)
-    separate_c = takes.separate_c and draw(st.booleans())
+    separate_c = support.separate_c and draw(st.booleans())
     problem = Problem(m, n, k, arithmetic, batch, a, b, d, c if separate_c else None, epilogue)
     start = offset * ITEM_BYTES[arithmetic.factors]
     variant = kernel.variant(problem, config, Addresses(a=start, b=start))
-    assume(variant.edges and variant.aligned == (aligned and kernel.vectorized))
+    assume(variant.edges and variant.aligned == (aligned and kernel.support.vectorized))
     scalars = Scalars(draw(st.sampled_from(SCALARS)), draw(st.sampled_from(SCALARS)))
     return Case(problem, scalars, separate_c, offset)
 

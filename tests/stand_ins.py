@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tilewright.api import activations
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.base import Matrix, matrix_at, memory_lines
 from tilewright.runtime.plan import Kept, Needs, Plan, Pointers, Step
 from tilewright.runtime.relayouts import jobs, kept_as
@@ -60,7 +60,7 @@ class NumPyEngine:
         capturing: Any = None,
     ) -> Plan:
         assert capturing is None or not capturing()
-        kernel.check(problem, addresses)
+        kernel.check(problem, addresses=addresses)
         executable = SimpleNamespace(kernel=kernel, variant=kernel.variant(problem, config, addresses))
         steps = () if problem.is_empty else (_STEP,)
         copy = None

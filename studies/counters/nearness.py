@@ -20,8 +20,8 @@ from tilewright.core.gpus import Gpu, gpu_named, limits
 from tilewright.core.problem import Problem
 from tilewright.kernels import find, recorded
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Staging, Warpgroups
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.cost_family import Staging, Warpgroups
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.relayouts import as_read
 from tilewright.select.cost.prediction import predict
 from tilewright.tools.bench.records import Record
@@ -113,7 +113,7 @@ def of_sources() -> Iterator[Launch]:
             kernel = find(str(rung))
             overrides = kernel.presets.get(preset, _ALONG_N.get(preset, {}).get(rung, {}))
             config = kernel.config(overrides, capability=where.capability)
-            problem = Problem.parse(shape, arithmetic=kernel.takes.arithmetic())
+            problem = Problem.parse(shape, arithmetic=kernel.support.arithmetic())
             yield Launch(source, where, kernel, config, problem, problem.flops / speeds[rung] / 1e3)
 
 

@@ -49,7 +49,7 @@ def launches(capability: tuple[int, int], shapes: Sequence[str] = SHAPES) -> lis
         ncu.ProfiledLaunch.of(
             kernel,
             kernel.config(capability=capability),
-            Problem.parse(shape, arithmetic=kernel.takes.arithmetic()),
+            Problem.parse(shape, arithmetic=kernel.support.arithmetic()),
         )
         for kernel in LADDER
         if kernel.rung <= LAST_RUNG

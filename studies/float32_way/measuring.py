@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from studies.record import Measurement
 from tilewright.core.problem import Arithmetic, Problem, orders
-from tilewright.kernels.spec import NON_FINITE, Choice
+from tilewright.kernels.kernel import Choice
+from tilewright.kernels.split import NON_FINITE
 from tilewright.runtime.base import Engine, Work
 from tilewright.tools.bench.measure import OperandSet, operand_sets, work_on
 from tilewright.tools.bench.run import pick

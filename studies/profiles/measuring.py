@@ -67,9 +67,9 @@ def of_ladder(capability: tuple[int, int], shape: str = "") -> Iterator[Profile]
         shape: of all problems; if left out, that of each rung's page.
     """
     problems = {
-        kernel: Problem.parse(shape or SHAPES_OF.get(kernel.name, SHAPE), arithmetic=kernel.takes.arithmetic())
+        kernel: Problem.parse(shape or SHAPES_OF.get(kernel.name, SHAPE), arithmetic=kernel.support.arithmetic())
         for kernel in LADDER
-        if kernel.takes.refusal_of_gpu(kernel.name, capability, kernel.takes.arithmetic().factors) is None
+        if kernel.support.runs_on(capability, kernel.support.arithmetic().factors)
     }
     more = [] if shape else [(find(name), Problem.parse(sizes)) for name, sizes in MORE]
     for kernel, problem in (*problems.items(), *more):

@@ -53,7 +53,7 @@ class Bare:
             "BN": self.columns,
         }
         macros |= {"OF_A": _OF_A[self.of_a], "REPEATS": REPEATS}
-        (arch,) = warpgroups.TAKES.architectures
+        (arch,) = warpgroups.BFLOAT16.architectures
         return nvrtc.compile_source(SOURCE.read_text(), str(SOURCE), _ENTRY, macros, arch, SOURCE.parent)
 
     @property

@@ -19,7 +19,7 @@ import numpy as np
 from studies.record import Measurement
 from studies.sustained.bare_products import Bare
 from tilewright.core.problem import Problem
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.runtime.base import Engine, Work
 from tilewright.tools.bench.environment import gpu_state
 from tilewright.tools.bench.measure import BaselineLibrary, operand_sets, work_on

@@ -18,7 +18,7 @@ from studies.tuning.regret import Regret, load, words
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.core.gpus import capability_of
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.select.selector import select
 from tilewright.select.tables.entry import Entry, best_by_problem
 from tilewright.select.tables.store import SHIPPED

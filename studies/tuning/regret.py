@@ -20,7 +20,7 @@ from tilewright.core.errors import TilewrightError
 from tilewright.core.files import Output, check_outputs
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, orders
 from tilewright.kernels import KERNELS, recorded
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.runtime.base import Engine
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import posed

@@ -4,7 +4,7 @@ from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Facts, RunFile
 from tilewright.tools.explain import instruction_mix
 from tilewright.tools.explain.explanation import explain

@@ -13,7 +13,7 @@ from tilewright.core.errors import RecordsError, nearest
 from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find, recorded
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.ncu import CUBLAS
 from tilewright.tools.bench.profile import Profile
 from tilewright.tools.bench.records import Record, Run
@@ -77,7 +77,7 @@ class Facts:
             for record in run.records
             if record.shape == shape
             and kernel in (record.kernel, record.picked)
-            and record.case == f"NN {find(kernel).takes.arithmetic(record.dtype)}"
+            and record.case == f"NN {find(kernel).support.arithmetic(record.dtype)}"
         ]
         own = [found for found in at_shape if found[1].kernel == kernel and found[0] is chosen]
         picked = [found for found in at_shape if found[1].picked == kernel]
@@ -270,4 +270,4 @@ def shape_of(kernel: str) -> str:
 
 def problem_of(kernel: Kernel) -> Problem:
     """The problem at which a rung is looked at."""
-    return Problem.parse(shape_of(kernel.name), arithmetic=kernel.takes.arithmetic())
+    return Problem.parse(shape_of(kernel.name), arithmetic=kernel.support.arithmetic())

@@ -20,7 +20,7 @@ from studies.worklog.quantisation import quantisation
 from studies.worklog.rungs import FOLDER, TEXTS, page_name, with_page
 from studies.worklog.template import Fill, excerpt, fill
 from tilewright import kernels
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Run
 from tilewright.tools.report.figures.kernel_figure import KernelFigure
 from tilewright.tools.report.figures.roofline import roofline_panel

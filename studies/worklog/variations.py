@@ -7,7 +7,7 @@ from studies import published
 from studies.charts import Curve, Panel, curves, style
 from studies.templates import block
 from studies.worklog.varying import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench.records import Record, Run
 from tilewright.tools.report.ratios import quotient
 

@@ -14,7 +14,7 @@ from studies.runner import run
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import LADDER, find, resolve
-from tilewright.kernels.spec import Choice, Kernel, valid_configs
+from tilewright.kernels.kernel import Choice, Kernel, valid_configs
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench.measure import measure
 from tilewright.tools.bench.records import Record, Run
@@ -74,7 +74,7 @@ def tasks() -> list[Task]:
     found += [Task(Problem.parse(shape), notes) for shape in SWEPT_SHAPES]
     by_types: dict[Arithmetic, list[Choice]] = {}
     for choice in presets("fastcuda").values():
-        by_types.setdefault(choice.kernel.takes.arithmetic(), []).append(choice)
+        by_types.setdefault(choice.kernel.support.arithmetic(), []).append(choice)
     found += [Task(Problem.parse("4096", arithmetic=types), choices) for types, choices in by_types.items()]
     split_k = _variations(find("split_k"), _SPLIT, K_SLICES=(1, 2, 4), WORKERS=(0, 1, 2))
     found += [Task(Problem.parse(shape), split_k) for shape in SPLIT_SHAPES]
@@ -100,7 +100,7 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Record]:
     library = baseline_library(engine)
     for problem, choices in tasks():
         gpu = engine.capability
-        taken = [choice for choice in choices if gpu is None or choice.kernel.runs_on(gpu, problem.dtype)]
+        taken = [choice for choice in choices if gpu is None or choice.kernel.support.runs_on(gpu, problem.dtype)]
         if taken:
             yield from measure(engine, taken, problem, samples=given.samples, library=library, name_kernels=True)
 

@@ -13,7 +13,7 @@ from tilewright import EngineUnavailableError, ProblemError
 from tilewright.api import call as calls
 from tilewright.api.out_of_core import tiles
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.select.orders import order_of
 from tilewright.select.selector import select
 from tilewright.select.tables.cases import posed, timed_case
@@ -120,8 +120,8 @@ def test_every_size_gets_the_same_order_on_a_gpu(data):
     problem = Problem(m, n, k, arithmetic, draw(st.sampled_from((1, 3))), a, b, epilogue=epilogue)
     addresses = Addresses(*(draw(st.sampled_from((0, 4))) for _ in range(3)))
     kernel, config = select(problem, capability, device, addresses, adds_c=draw(st.booleans()))
-    assert kernel.sum_order(config) == order_of(arithmetic, capability)
-    assert kernel.refusal(problem, addresses) is None
+    assert kernel.sums(config).order == order_of(arithmetic, capability)
+    assert kernel.why_not(problem, addresses=addresses) is None
 
 
 def test_the_tables_of_a_gpu_count_within_the_order():

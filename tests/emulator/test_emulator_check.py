@@ -20,7 +20,7 @@ from tilewright.tools.bench.verify import Operands, limit
 
 def run(kernel, problem, overrides=None, scalars=Scalars()):
     """Result of a check, and the operands."""
-    problem = kernel.takes.scaled(problem)
+    problem = kernel.support.scaled(problem)
     of = Operands.draw(problem, scalars)
     scales = of.scale_a, of.scale_b
     return check(kernel, kernel.config(overrides), problem, of.a, of.b, of.c, scalars, of.bias, scales), of
@@ -386,22 +386,22 @@ def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
 
 
 # Those that take batches are checked below, those of terms in tests/kernels/test_split_products.py, but for one.
-@pytest.mark.one_of_each("kernel.arguments", "kernel.takes.factors", "kernel.precision", "beta")
+@pytest.mark.one_of_each("kernel.arguments", "kernel.support.factors", "kernel.support.precision", "beta")
 @pytest.mark.parametrize(
     ("kernel", "shape", "beta"),
     [
         (kernel, shape, beta)
         for kernel in KERNELS
         for shape, beta in (((128, 256, 128), 0.5), ((67, 45, 37), 0.0))
-        if not kernel.takes.batches or (kernel.name == "gemm_mma_bf16x6" and shape[0] % 2)
+        if not kernel.support.batches or (kernel.name == "gemm_mma_bf16x6" and shape[0] % 2)
     ],
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_kernels_have_no_faults(kernel, shape, beta):
-    problem = Problem(*shape, kernel.takes.arithmetic())
+    problem = Problem(*shape, kernel.support.arithmetic())
     checked, operands = run(kernel, problem, scalars=Scalars(1.5, beta))
     assert checked.findings == []
-    assert operands.error(checked.result) <= limit(problem, kernel.precision)
+    assert operands.error(checked.result) <= limit(problem, kernel.support.precision)
 
 
 @pytest.mark.first(1)
@@ -409,7 +409,7 @@ def test_kernels_have_no_faults(kernel, shape, beta):
 def test_a_block_below_the_last_tile_row_touches_nothing(name):
     """Though tiles divide C, so that the code has no guards."""
     kernel = find(name)
-    problem = Problem(3 * 128, 64, 64, kernel.takes.arithmetic())
+    problem = Problem(3 * 128, 64, 64, kernel.support.arithmetic())
     checked, operands = run(kernel, problem, {"BN": 64}, scalars=Scalars(1.5, 0.5))
     assert checked.findings == []
     assert operands.error(checked.result) <= limit(problem)
@@ -438,11 +438,11 @@ def test_kernels_of_batches_have_no_faults(name, layout, shape):
     a, b = orders(layout)
     b = b._replace(batch_stride=0) if shape[0] == 67 else b
     side = "row" if layout[0] == "N" else "column"
-    arithmetic = Arithmetic(kernel.takes.factors[0], "float16" if shape[1] == 45 else "float32")
+    arithmetic = Arithmetic(kernel.support.factors[0], "float16" if shape[1] == 45 else "float32")
     problem = Problem(*shape, arithmetic, 2, a, b, epilogue=Epilogue(side, "gelu"))
     checked, operands = run(kernel, problem, scalars=Scalars(-0.5, 2.0))
     assert checked.findings == []
-    assert operands.error(checked.result) <= limit(problem, kernel.precision)
+    assert operands.error(checked.result) <= limit(problem, kernel.support.precision)
 
 
 @pytest.mark.further
@@ -489,7 +489,7 @@ def test_scales_of_blocks_are_read_within_their_arrays(changes, words, tmp_path)
     """Scales of 131 rows, 77 columns and 6 steps along k: those of rows lie 7 apart, those of steps of B 2."""
     kernel = find("gemm_fp8_blocks")
     header = INCLUDE / "pipeline/factor_scales.cuh"
-    problem = Problem(131, 77, 700, kernel.takes.arithmetic())
+    problem = Problem(131, 77, 700, kernel.support.arithmetic())
     checked, _ = run(planted(kernel, tmp_path, changes, header), problem, {**SM90["one consumer"], "BN": 64})
     assert_named(checked, "out of bounds", words)
 
@@ -526,7 +526,7 @@ def test_planted_faults_of_warpgroups_show(change, tmp_path):
     assert text in source
     (tmp_path / kernel.source.name).write_text(source.replace(text, instead))
     faulty_kernel = replace(kernel, source=tmp_path / kernel.source.name)
-    problem = Problem(64, 128, 128, kernel.takes.arithmetic())
+    problem = Problem(64, 128, 128, kernel.support.arithmetic())
     checked, operands = run(faulty_kernel, problem, {"BM": 64})
     if words is None:
         assert checked.findings or not operands.error(checked.result) <= limit(problem)
@@ -541,7 +541,7 @@ def test_an_early_refill_is_named(tmp_path):
         "        commit_products();", "        commit_products();\n"
     )
     (tmp_path / kernel.source.name).write_text(early)
-    problem = Problem(128, 64, 320, kernel.takes.arithmetic())
+    problem = Problem(128, 64, 320, kernel.support.arithmetic())
     checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), problem, {"BN": 64, "STAGES": 2})
     found = [finding for finding in checked.findings if finding.kind == "race"]
     assert any("the tensor cores of block (0, 0, 0) read it at specialised.cu" in str(one) for one in found)
@@ -615,7 +615,7 @@ def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
     kernel = find("gemm_sm90")
     form, file, changes, kind, words = HAZARDS[hazard]
     hazardous = planted(kernel, tmp_path, changes, file_of(kernel, file))
-    checked, _ = run(hazardous, Problem(600, 300, 205, kernel.takes.arithmetic()), SM90[form])
+    checked, _ = run(hazardous, Problem(600, 300, 205, kernel.support.arithmetic()), SM90[form])
     assert_named(checked, kind, words)
 
 
@@ -650,7 +650,7 @@ def test_the_shapes_of_a_check_show_faults_of_later_stages_and_tiles(name, tmp_p
     faulty_kernel = copied(kernel, tmp_path)
     (tmp_path / file).write_text(source)
     shapes = telling_shapes(kernel, kernel.config())
-    assert any(run(faulty_kernel, Problem(*shape, kernel.takes.arithmetic()))[0].findings for shape in shapes)
+    assert any(run(faulty_kernel, Problem(*shape, kernel.support.arithmetic()))[0].findings for shape in shapes)
 
 
 def test_the_shapes_of_a_check_have_odd_sizes_and_sizes_that_tiles_divide():
@@ -667,7 +667,7 @@ def test_a_producer_must_give_its_registers(name, tmp_path):
     kernel = find(name)
     (tmp_path / kernel.source.name).write_text(kernel.source.read_text().replace("give_registers<40>();", ""))
     thrifty = replace(kernel, source=tmp_path / kernel.source.name)
-    checked, _ = run(thrifty, Problem(128, 64, 64, kernel.takes.arithmetic()), {"BN": 64})
+    checked, _ = run(thrifty, Problem(128, 64, 64, kernel.support.arithmetic()), {"BN": 64})
     words = "waits for 232 registers a thread: it has 168, and 0 more are free"
     assert any(one.kind == "barrier" and words in str(one) for one in checked.findings), checked.findings
 

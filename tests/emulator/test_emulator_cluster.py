@@ -17,7 +17,7 @@ from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.launches import check_launch
 from tilewright.emulator.program import Watch
 from tilewright.kernels.source.source_launch import read_launch
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime.base import run
 
 pytestmark = pytest.mark.usefixtures("unasked_nvrtc")

@@ -5,9 +5,9 @@ import pytest
 
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.counting import BlockCounter, LaunchOperands, Tally
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.spec import Kernel, Parameter, Tile
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Support, Variant
 
 SIGNATURE = """(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
                float* C, int ldc)"""
@@ -41,7 +41,7 @@ def kernel(tmp_path, source, threads=32, parameters=()):
         name="probe",
         idea="",
         source=file,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=tuple(Parameter(name, 1, (1,), "", least=0) for name in parameters),
         tile=lambda config: Tile(1, threads, 1),
         block=lambda config: (threads, 1, 1),

@@ -162,7 +162,7 @@ def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(ordered, number, cha
     """With the number 0 none is."""
     monkeypatch.setenv(VARIABLE, str(number))
     kernel = changed(ordered)
-    arithmetic = kernel.takes.arithmetic()
+    arithmetic = kernel.support.arithmetic()
     problem = Problem(*ordered.shape, replace(arithmetic, result=ordered.result or arithmetic.result))
     checked, _ = run(kernel, problem, ordered.overrides)
     kinds = {finding.kind for finding in checked.findings}
@@ -183,5 +183,5 @@ def test_no_wait_for_the_launch_before_can_be_left_out_unnoticed(ordered, change
     monkeypatch.setenv(VARIABLE, str(HASTY))
     assert WAIT in ordered.source.read_text()
     kernel = changed(ordered)
-    checked, _ = run(kernel, Problem(67, 45, 37, kernel.takes.factors[0]), ordered.overrides)
+    checked, _ = run(kernel, Problem(67, 45, 37, kernel.support.factors[0]), ordered.overrides)
     assert {finding.kind for finding in checked.findings} == {"early access"}

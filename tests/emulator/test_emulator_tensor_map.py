@@ -11,7 +11,7 @@ from launching import launch_source
 from tilewright.core.errors import ConfigError, LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem
 from tilewright.emulator.engine import EmulatorEngine, tensor_map
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.tensor_maps import TensorLayout, layouts
 

@@ -248,7 +248,7 @@ def test_our_kernels_count_in_64_bits(name):
     cases = [
         case for case in own_cases(of, of.config(), [Scalars(1.5, 0.5)], others=False) if case.problem.a.ld > 2**20
     ]
-    assert {case.problem.a.ld * 4 % 16 == 0 for case in cases} == {True, of.takes.aligned}
+    assert {case.problem.a.ld * 4 % 16 == 0 for case in cases} == {True, of.support.aligned}
     for found in outcomes(of, cases[:2]):
         assert found.clean, found
 
@@ -258,7 +258,7 @@ def test_our_kernels_count_in_64_bits(name):
 def test_some_blocks_of_ours_make_right_results(name):
     """Though of persistent ones the last block may have no tile."""
     of = find(name)
-    case = CheckCase(Problem(50000, 50000, 64, of.takes.arithmetic()), Scalars(), of.config(), sampled=True)
+    case = CheckCase(Problem(50000, 50000, 64, of.support.arithmetic()), Scalars(), of.config(), sampled=True)
     (found,) = outcomes(of, [case])
     assert found.clean, found
     assert found.error > 0
@@ -273,7 +273,7 @@ def test_what_some_blocks_cannot_do_alone_is_refused():
         ("gemm_fp8_blocks", "on one product alone, without bias and scales"),
     ):
         of = find(name)
-        problem = of.takes.scaled(Problem(70000, 70000, 64, of.takes.arithmetic()))
+        problem = of.support.scaled(Problem(70000, 70000, 64, of.support.arithmetic()))
         with pytest.raises(ProblemError, match=words):
             list(outcomes(of, [CheckCase(problem, Scalars(), of.config(), sampled=True)]))
     text = kernel(WIDE, gaps=False).source.read_text().replace("ceil(M/16)*ceil(N/16)", "8")

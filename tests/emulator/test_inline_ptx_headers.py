@@ -53,7 +53,7 @@ def with_only(kernel, folder, names):
 
 
 def found(kernel, shape):
-    problem = kernel.takes.scaled(Problem(*shape, kernel.takes.arithmetic()))
+    problem = kernel.support.scaled(Problem(*shape, kernel.support.arithmetic()))
     operands = Operands.draw(problem)
     checked = check(kernel, kernel.config(), problem, operands.a, operands.b, operands.c)
     return {finding.kind for finding in checked.findings}, checked.result

@@ -11,7 +11,7 @@ from tilewright.core.errors import ConfigError, LaunchError
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Workspace
+from tilewright.kernels.kernel import Schedule, Workspace
 from tilewright.runtime.base import run
 from tilewright.runtime.plan import Needs
 from tilewright.tools.bench.verify import Operands, limit
@@ -65,7 +65,7 @@ def test_kernels_that_do_not_ask_get_none():
 
 def test_geometries_are_made_for_the_gpu_that_there_is(split_k):
     """A kernel that launches a block for each multiprocessor."""
-    kernel = replace(split_k, blocks=lambda problem, config, multiprocessors: 16 * multiprocessors)
+    kernel = replace(split_k, schedule=lambda problem, config, multiprocessors: Schedule(16 * multiprocessors, 4))
     plans = [
         EmulatorEngine(multiprocessors=count).plan(kernel, kernel.config(), Problem(17, 32, 8)) for count in (2, 5)
     ]
@@ -74,9 +74,9 @@ def test_geometries_are_made_for_the_gpu_that_there_is(split_k):
 
 
 def test_a_kernel_says_what_gpu_it_needs(split_k):
-    split_k.check_capability((7, 5))
+    split_k.check(Problem(8, 8, 8), (7, 5))
     with pytest.raises(ConfigError, match=r"needs a GPU of compute capability 8.0 or newer for bfloat16, got 7.5"):
-        split_k.check_capability((7, 5), "bfloat16")
+        split_k.check(Problem(8, 8, 8, "bfloat16"), (7, 5))
 
 
 # What the emulator's atomics and fences promise.

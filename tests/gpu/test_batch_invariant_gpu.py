@@ -191,4 +191,4 @@ def test_what_is_picked_on_this_gpu_is_of_one_order(engine):
         arithmetic = Arithmetic(factors, factors, batch_invariant=True)
         for m in (1, 17, 64, 300, 4096):
             kernel, config = select(Problem(m, 4096, 4096, arithmetic), engine.capability, engine.device_name)
-            assert kernel.sum_order(config) == order_of(arithmetic, engine.capability)
+            assert kernel.sums(config).order == order_of(arithmetic, engine.capability)

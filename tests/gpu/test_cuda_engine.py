@@ -15,8 +15,8 @@ from tilewright.core.dtypes import DTYPES
 from tilewright.core.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice, Kernel, Tile
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Choice, Kernel, Tile
+from tilewright.kernels.support import Support, Variant
 from tilewright.runtime.base import Matrix, run
 from tilewright.runtime.cuda import CudaEngine
 from tilewright.tools.bench.measure import measure
@@ -59,7 +59,7 @@ def make_kernel(tmp_path):
             name=f"{name} {tmp_path.name}",
             idea="",
             source=path,
-            vectorized=False,
+            support=Support(vectorized=False),
             parameters=(),
             tile=lambda _: tile,
             block=lambda _: block,

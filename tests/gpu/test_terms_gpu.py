@@ -7,7 +7,7 @@ import tilewright
 from studies.precisions.hostile import EXACT, ORDINARY
 from this_gpu import CAPABILITY
 from tilewright.core.problem import LAYOUTS
-from tilewright.kernels.spec import NON_FINITE as NON_FINITE_MOST
+from tilewright.kernels.split import NON_FINITE as NON_FINITE_MOST
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 

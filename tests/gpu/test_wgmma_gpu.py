@@ -17,7 +17,7 @@ from tilewright.tools.tune.space import configs
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 
-RUNGS = [kernel for kernel in LADDER if kernel.takes.architectures == ("sm_90a",)]
+RUNGS = [kernel for kernel in LADDER if kernel.support.architectures == ("sm_90a",)]
 SM90 = find("gemm_sm90")
 SHAPES = [(1, 1, 1), (17, 1, 5), (64, 64, 0), (128, 256, 64), (127, 129, 131), (777, 333, 500), (1024, 2048, 1024)]
 
@@ -41,7 +41,7 @@ def error(engine, kernel, problem, scalars=Scalars(), overrides=None):
         for array, layout in ((of.a, problem.a), (of.b, problem.b), (of.c, problem.d))
     )
     run(engine, kernel, kernel.config(overrides), problem, a, b, c, scalars)
-    return of.error(engine.download(c)), limit(problem, kernel.precision)
+    return of.error(engine.download(c)), limit(problem, kernel.support.precision)
 
 
 @pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
@@ -50,7 +50,7 @@ def error(engine, kernel, problem, scalars=Scalars(), overrides=None):
 def test_rungs_are_right(engine, kernel, shape, gap):
     m, n, k = shape
     layouts = {name: Layout(ld=max(length, 1) + gap) for name, length in (("a", k), ("b", n), ("d", n))}
-    problem = Problem(m, n, k, kernel.takes.arithmetic(), **layouts)
+    problem = Problem(m, n, k, kernel.support.arithmetic(), **layouts)
     for scalars in (Scalars(), Scalars(0.5, -2.0)):
         found, allowed = error(engine, kernel, problem, scalars)
         assert found <= allowed
@@ -59,7 +59,7 @@ def test_rungs_are_right(engine, kernel, shape, gap):
 @pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
 def test_every_config_is_right(engine, kernel):
     """Several blocks a multiprocessor, and stages that are passed round many times."""
-    problem = Problem(2050, 1030, 1100, kernel.takes.arithmetic())
+    problem = Problem(2050, 1030, 1100, kernel.support.arithmetic())
     for config in configs(kernel, CAPABILITY):
         found, allowed = error(engine, kernel, problem, overrides=config)
         assert found <= allowed, config

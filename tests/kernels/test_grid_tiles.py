@@ -6,8 +6,8 @@ from all_stages import own_cases
 from tilewright.core.errors import ConfigError
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem, Scalars
+from tilewright.kernels.kernel import Tile
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.spec import Tile
 from tilewright.tools.explain.explanation import explain
 from tilewright.tools.explain.traffic import count
 

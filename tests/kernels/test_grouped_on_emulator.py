@@ -18,7 +18,7 @@ from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.program import Watch
 from tilewright.kernels import find
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, most_tiles
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.plan import Pointers
 
 ENGINE = EmulatorEngine()
@@ -230,7 +230,7 @@ def test_a_config_that_breaks_a_constraint_is_refused(overrides, reason):
 def test_grouped_products_are_for_this_kernel_and_others_are_not():
     grouped = Problem(64, 64, 64, Arithmetic("float16", "float16"), 3, grouped=True)
     plain = Problem(64, 64, 64, Arithmetic("float16", "float16"), 3)
-    assert KERNEL.refusal(grouped) is None
+    assert KERNEL.why_not(grouped) is None
     with pytest.raises(ProblemError, match="grouped_sm90 takes grouped products alone, got 3 of 64x64x64, NN float16"):
         KERNEL.check(plain)
     with pytest.raises(ProblemError, match=r"gemm_sm90 takes no grouped products, got .* grouped"):

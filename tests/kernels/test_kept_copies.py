@@ -15,7 +15,7 @@ import tilewright
 from library_cases import Operands, cases, findings, multiply
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 
 UNTIDY = [*UNFIT, 2.0**-140, 2.0**-60, 0.0, 1.0]
 

@@ -12,12 +12,13 @@ from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, P
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.config import Config
+from tilewright.kernels.library import KERNELS as LIBRARY
 from tilewright.runtime.tensor_maps import layouts
 from tilewright.tools.tune.space import distinct
 
 ENGINE = EmulatorEngine()
 
-# Every way in which a kernel's source can be taken.
+# Every way in which a kernel's source can be taken, where defaults and presets are not that.
 CONFIGS = {
     "gemm_wmma": [
         {},
@@ -69,6 +70,11 @@ CONFIGS = {
         {"TM": 4, "TN": 3, "THREADS_N": 1, "THREADS_M": 8, "GROUPS": 4},
     ],
 }
+CONFIGS |= {
+    kernel.name: [{}, *kernel.presets.values()]
+    for kernel in LIBRARY
+    if kernel.source.stem == kernel.name and kernel.name not in CONFIGS and not kernel.support.grouped
+}
 FORMS = [(find(name), overrides) for name, configs in CONFIGS.items() for overrides in configs]
 KERNELS = [find(name) for name in CONFIGS]
 
@@ -88,7 +94,7 @@ def of_size(kernel, layout, m, n, k, gap=8, result=None):
         Layout("row", cols + gap) if order == "N" else Layout("column", rows + gap)
         for order, (rows, cols) in zip(layout, ((m, k), (k, n)), strict=True)
     )
-    arithmetic = Arithmetic(kernel.takes.factors[-1], result or kernel.takes.results[0])
+    arithmetic = Arithmetic(kernel.support.factors[-1], result or kernel.support.results[0])
     rows = Layout("row", n + gap)
     side = "row" if layout[0] == "N" else "column"
     problem = Problem(m, n, k, arithmetic, 2, a, b, rows, rows, epilogue=Epilogue(side, "gelu"))

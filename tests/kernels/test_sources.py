@@ -11,9 +11,9 @@ import tilewright
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, ProblemError
 from tilewright.core.problem import Arithmetic, Layout, Problem
 from tilewright.kernels import find, resolve
+from tilewright.kernels.kernel import Tile
 from tilewright.kernels.source.lines import is_source
 from tilewright.kernels.source.products import START, from_source
-from tilewright.kernels.spec import Tile
 from tilewright.tools.bench.check_cases import other_configs
 from tilewright.tools.tune import space
 from tilewright.tools.tune.journal import source_digest
@@ -83,14 +83,14 @@ def test_leading_dimensions_and_narrow_types(tmp_path):
     place = written(tmp_path, "#include <cuda_fp16.h>\n" + source(signature, "row * lda + k", "k * ldb + col", "ldc"))
     product(place, dtype="float16", out_dtype="float32")
     kernel = find(place)
-    assert (kernel.takes.factors, kernel.takes.results, kernel.takes.gaps) == (("float16",), ("float32",), True)
+    assert (kernel.support.factors, kernel.support.results, kernel.support.gaps) == (("float16",), ("float32",), True)
     arithmetic = Arithmetic("float16", "float32")
-    assert kernel.refusal(Problem(8, 8, 8, arithmetic, a=Layout("row", 16))) is None
+    assert kernel.why_not(Problem(8, 8, 8, arithmetic, a=Layout("row", 16))) is None
 
 
 def test_without_leading_dimensions_matrices_have_no_gaps(tmp_path):
     kernel = find(written(tmp_path, source("const float* A, const float* B, float* C, int M, int N, int K")))
-    assert kernel.refusal(Problem(8, 8, 8)) is None
+    assert kernel.why_not(Problem(8, 8, 8)) is None
     with pytest.raises(
         ProblemError, match="takes matrices without gaps, got B with 12 elements from one line to the next"
     ):
@@ -224,7 +224,7 @@ def test_a_column_major_c_is_the_product_of_the_transposes(tmp_path, own):
     text = COLUMN_MAJOR.replace("LAYOUT", own).replace("OF_A", of_a).replace("OF_B", of_b)
     kernel = find(written(tmp_path, text))
     takes = {"TT": "NN", "NT": "NT", "TN": "TN", "NN": "TT"}[own]
-    assert kernel.takes.layouts == (takes,)
+    assert kernel.support.layouts == (takes,)
     assert kernel.tile(kernel.config()) == Tile(4, 16, 32)
     m, n, k = 33, 21, 40
     a = draw(m, k) if takes[0] == "N" else draw(k, m).T
@@ -355,7 +355,7 @@ WORDS = {"block": "BM*BN", "grid": ("ceil(N/BN)", "ceil(M/BM)")}
 def test_defines_are_macros_and_arguments_of_a_template(tmp_path):
     defines = {"T": "half", "BM": "8:4,8", "BN": 16, "BIAS": "0.0f"}
     kernel = tilewright.Kernel.from_source(f"#include <cuda_fp16.h>\n{BARE}", "own", defines, **WORDS)
-    assert kernel.takes.factors == ("float16",)
+    assert kernel.support.factors == ("float16",)
     assert [(one.name, one.default, one.values) for one in kernel.parameters] == [("BM", 8, (4, 8)), ("BN", 16, (16,))]
     config = kernel.config({"BM": 4})
     assert kernel.entry_point(config) == "own<half,4,16>"
@@ -382,7 +382,7 @@ def test_types_may_have_names_of_the_source_s_own(alias):
     name = "T" if alias.startswith("using T") else "bf16"
     signature = f"const {name}* A, const {name}* B, float* C, int M, int N, int K"
     kernel = from_source(f"#include <cuda_bf16.h>\n{alias}\n{source(signature)}")
-    assert kernel.takes.factors == ("bfloat16",)
+    assert kernel.support.factors == ("bfloat16",)
 
 
 @pytest.mark.parametrize(
@@ -409,9 +409,9 @@ def test_the_precision_is_that_of_the_instructions_that_a_kernel_reaches(text, p
     __global__ void another() { MULTIPLY; }
     """
     kernel = from_source(helpers + source(PLAIN).replace("float sum", f"{text}\n    float sum"), "own")
-    assert kernel.precision == precision
+    assert kernel.support.precision == precision
     for said, expected in (("tf32", "tf32"), ("float32", None)):
-        assert from_source(kernel.source.read_text(), "own", precision=said).precision == expected
+        assert from_source(kernel.source.read_text(), "own", precision=said).support.precision == expected
 
 
 HALVES = """// tilewright: block=32 grid=(2*ceil(N/32),M) tile=(1,32,32) cluster=2 shared=128

@@ -1,4 +1,4 @@
-"""Kernel.sum_order: configs with the same text make the same bits of a row, wherever it is and whatever m is."""
+"""Kernel.sums: configs with the same text make the same bits of a row, wherever it is and whatever m is."""
 
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ from tilewright.emulator.check import check_rows
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.config import Config
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.select.orders import CONFIGS, keeping, order_of, own
 from tilewright.select.tables import store
 
@@ -89,7 +89,7 @@ def test_configs_with_the_same_order_make_the_same_bits_of_a_row(order, data):
     start = data.draw(st.integers(0, ROWS - m))
     kernel = find(name)
     config = kernel.config(overrides)
-    assert kernel.sum_order(config) == order
+    assert kernel.sums(config).order == order
     operands, expected = whole(order, k)
     own = copied(operands, slice(start, start + m))
     kept = data.draw(st.integers(0, m - 1))
@@ -143,8 +143,8 @@ def test_the_check_of_rows_finds_blocks_that_share_tiles_and_terms_that_do_not_h
 def test_what_depends_on_other_rows_promises_no_order(kernel):
     for config in own(kernel):
         shares = config.get("WORKERS", 0) or config.get("SPLITS", 1) > 1
-        if kernel.multiplies_terms or shares or kernel.name == "skinny":
-            assert kernel.sum_order(config) is None
+        if kernel.support.multiplies_terms or shares or kernel.name == "skinny":
+            assert kernel.sums(config).order is None
 
 
 ARITHMETICS = (
@@ -172,13 +172,13 @@ def test_every_gpu_has_an_order_that_some_kernel_keeps_for_every_problem(capabil
     universal = [
         kernel
         for kernel in keeping(order)
-        if (capability is None or kernel.runs_on(capability, arithmetic.factors))
+        if (capability is None or kernel.support.runs_on(capability, arithmetic.factors))
         and kernel.keeps(arithmetic.precision)
-        and kernel.takes.batches
-        and kernel.takes.epilogue
-        and len(kernel.takes.layouts) == 4
-        and not kernel.takes.aligned
-        and kernel.takes.separate_c
+        and kernel.support.batches
+        and kernel.support.epilogue
+        and len(kernel.support.layouts) == 4
+        and not kernel.support.aligned
+        and kernel.support.separate_c
     ]
     assert universal
 
@@ -206,4 +206,4 @@ def test_tables_have_configs_of_the_orders_that_are_picked():
     for order in ("fma 64/4", "wgmma 16"):
         configs = {(entry.kernel, Config(entry.config)) for entry in table.entries if entry.adds_in(order)}
         assert len(configs) > 20
-        assert all(find(name).sum_order(config) == order for name, config in configs)
+        assert all(find(name).sums(config).order == order for name, config in configs)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_library_compiles import SHIPPED, config_of, sample
+from test_library_compiles import SHIPPED, config_of, sample, turn_of
 from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 
 import tilewright
@@ -16,7 +16,7 @@ from sass_cases import of_loop
 from tilewright.core.errors import CompileError
 from tilewright.core.problem import LAYOUTS, Epilogue, Layout, Problem, Scalars, orders
 from tilewright.kernels import find
-from tilewright.kernels.takes import Addresses, Variant
+from tilewright.kernels.support import Addresses, Variant
 from tilewright.runtime import nvrtc, relayouts
 
 KERNEL, ROW_MAJOR, COLUMN_MAJOR = map(find, ("gemm_tf32", "gemm_tf32_nn", "gemm_tf32_tt"))
@@ -259,15 +259,15 @@ extern "C" __global__ void across(unsigned long long a, unsigned long long b) {
         nvrtc.compile(kernel, CONFIG, Variant(False, False, "float32", "float32", "NT"), "sm_90a")
 
 
-HELD = [(number, *one) for number, one in enumerate(SHIPPED) if one[0] in (ROW_MAJOR, COLUMN_MAJOR)]
+HELD = [one for one in SHIPPED if one[0] in (ROW_MAJOR, COLUMN_MAJOR)]
 
 
-@pytest.mark.parametrize(("number", "kernel", "preset"), HELD, ids=named)
-def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, kernel, preset, report_of):
+@pytest.mark.parametrize(("kernel", "preset"), HELD, ids=named)
+def test_registers_that_tensor_cores_read_are_written_after_the_wait(kernel, preset, report_of):
     """In the loop too, whose next step comes while products of this one are under way. The forms are those whose spills
     are looked at too."""
     config = config_of(kernel, preset)
-    for variant in sample(kernel, preset, number):
+    for variant in sample(kernel, preset, turn_of(kernel, preset)):
         found = report_of(kernel, config, variant, "sm_90a", of_loop).read
         assert found["products"] == 4 * config.BM // 64 // (1 if config.PINGPONG else config.CONSUMERS)
         assert found["written early"] == []

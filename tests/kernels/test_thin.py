@@ -4,7 +4,7 @@ import contextlib
 
 import numpy as np
 import pytest
-from test_library_compiles import SHIPPED, config_of, sample
+from test_library_compiles import SHIPPED, config_of, sample, turn_of
 from test_library_on_emulator import ENGINE, of_size
 from test_what_terms_cannot_hold import MOST, bits, check_float32
 
@@ -119,14 +119,14 @@ def test_no_fence_nor_wait_can_be_left_out_unnoticed(number, tmp_path, monkeypat
 
 @pytest.mark.one_of_each("kernel")
 @pytest.mark.parametrize(
-    ("number", "kernel", "preset"),
-    [(number, *case) for number, case in enumerate(SHIPPED) if case[0] in KERNELS],
+    ("kernel", "preset"),
+    [case for case in SHIPPED if case[0] in KERNELS],
     ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, kernel, preset, report_of):
+def test_registers_that_tensor_cores_read_are_written_after_the_wait(kernel, preset, report_of):
     """The compiler does not know, and would do so where the source lets it. The forms are those whose spills are looked
     at too."""
-    for variant in sample(kernel, preset, number):
+    for variant in sample(kernel, preset, turn_of(kernel, preset)):
         found = report_of(kernel, config_of(kernel, preset), variant, "sm_90a", of_products).read
         assert found["products"] > 0
         assert found["written early"] == []

@@ -17,8 +17,8 @@ from library_cases import Case, Operands, cases, findings, multiply, place, refe
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Layout, Problem, Scalars, orders
 from tilewright.kernels import find
-from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, SPLIT_COUNTERS
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, SPLIT_COUNTERS
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.nvrtc import INCLUDE
 from tilewright.runtime.plan import Pointers
 

@@ -13,7 +13,7 @@ from tilewright.core.errors import CompileError, TilewrightError
 from tilewright.core.problem import Scalars
 from tilewright.emulator.check import telling_shapes
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, valid_configs
+from tilewright.kernels.kernel import Kernel, valid_configs
 from tilewright.tools.bench.case import CheckCase, in_words, posed
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes
@@ -50,7 +50,7 @@ def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[CheckCas
     for preset in valid_configs(kernel, kernel.presets.values()):
         named += [(preset, shape) for shape in telling_shapes(kernel, preset)]
     problems = [(config, posed(kernel, shape, dtype, "NN")) for config, shape in named]
-    return [CheckCase(problem, scalars, config) for config, problem in problems if kernel.refusal(problem) is None]
+    return [CheckCase(problem, scalars, config) for config, problem in problems if kernel.why_not(problem) is None]
 
 
 class _Trial:

@@ -1,23 +1,28 @@
 """Files that are mutated, and the kernels that each mutant of one is checked in."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels import GROUPED, KERNELS, find
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.included import included
 
 from .operators import Mutant, mutants_of
 
-RUNGS = (
-    "naive", "coalesced", "shared_tiled", "thread_tiled_1d", "thread_tiled_2d", "vectorized", "conflict_free", "padded",
-    "warptiled", "double_buffered", "async_copy", "wmma_tf32", "wmma_f16", "wgmma", "wgmma_tma", "specialised",
-    "persistent", "clusters", "pingpong", "tma_store", "split", "promoted", "interleaved", "split_k", "skinny",
-    "gemm_mma", "gemm_sm90", "gemm_bf16x3", "gemm_wmma", "grouped_sm90",
-)  # fmt: skip
-"""Kernels whose sources are mutated, in the order in which they are."""
+RECORD = Path(__file__).parents[2] / "results" / "emulator" / "mutation.json"
+_RECORD = json.loads(RECORD.read_text())
+_RECORDED = {one["of"] for one in _RECORD["mutants"]} | _RECORD["not_run"].keys()
+
+RUNGS = tuple(
+    one.name
+    for folder in ("ladder", "library")
+    for one in (*KERNELS, *GROUPED)
+    if one.source.parent.name == folder and one.name in _RECORDED
+)
+"""Kernels whose sources are mutated: those that the record has. `python -m tests.mutation NAME` adds one to it."""
 
 HEADERS = {
     "tile_io.cuh": ("vectorized", "thread_tiled_1d"),

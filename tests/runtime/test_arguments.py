@@ -7,20 +7,18 @@ import pytest
 
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scale, Scaling
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.library import grouped_sm90, relayout
-from tilewright.kernels.spec import (
+from tilewright.kernels.kernel import (
     LIBRARY_ARGUMENTS,
-    RANGE_WORDS,
     RUNG_ARGUMENTS,
     TMA_ARGUMENTS,
     TMA_RUNG_ARGUMENTS,
     TMA_STORE_RUNG_ARGUMENTS,
     UNDIVIDED,
     Division,
-    Split,
-    scale_run,
 )
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.library import grouped_sm90, relayout
+from tilewright.kernels.split import RANGE_WORDS, Split, scale_run
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.arguments import MAP_BYTES, AddressSource, pack, shape_of
 from tilewright.runtime.plan import Slot
 from tilewright.runtime.relayouts import Copy, copying, jobs, numbers

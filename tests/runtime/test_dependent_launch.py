@@ -16,7 +16,7 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Layout, Problem, Scalars, orders
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
-from tilewright.kernels.takes import Addresses, lines_aligned
+from tilewright.kernels.support import Addresses, lines_aligned
 from tilewright.runtime import cuda, cuda_executable, cuda_launch, nvrtc
 from tilewright.runtime.base import Matrix, run
 from tilewright.runtime.executable import CompileReport
@@ -204,7 +204,7 @@ def test_with_no_terms_nothing_is_copied(gpu):
 
 
 def test_older_gpus_run_one_launch_after_the_other(gpu):
-    kernel = replace(KERNEL, takes=replace(KERNEL.takes, least_capability=(7, 5)))
+    kernel = replace(KERNEL, support=replace(KERNEL.support, least_capability=(7, 5)))
     engine = gpu.engine((8, 9))
     multiply(engine, kernel, Problem(64, 64, 64))
     multiply(engine, split_k.KERNEL, Problem(64, 64, 64))
@@ -311,7 +311,7 @@ def test_whether_a_stream_is_captured_is_asked_only_where_code_must_be_loaded(gp
 def test_a_new_shape_is_planned_quickly(gpu, name, most):
     """By the calls it makes, once its code is loaded."""
     engine, kernel, profile = gpu.engine(), find(name), cProfile.Profile()
-    arithmetic = kernel.takes.arithmetic()
+    arithmetic = kernel.support.arithmetic()
     engine.plan(kernel, kernel.config(), Problem(1000, 1008, 1032, arithmetic))
     plan = profile.runcall(engine.plan, kernel, kernel.config(), Problem(1016, 1024, 1032, arithmetic))
     assert 40 < pstats.Stats(profile).total_calls < most

@@ -8,8 +8,8 @@ from launcher_products import MEMORY
 
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.kernels.spec import RANGE_WORDS, SPLIT_COUNTERS
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.split import RANGE_WORDS, SPLIT_COUNTERS
+from tilewright.kernels.support import Addresses
 from tilewright.runtime import relayouts, tensor_maps
 from tilewright.runtime.arguments import pack, shape_of
 from tilewright.runtime.cuda_launch import describe
@@ -27,7 +27,7 @@ def planned(kernel):
     (job,) = found.jobs
     layouts = tensor_maps.layouts(job.kernel, job.config, job.problem, job.variant.aligned)
     maps = {name: describe(layout) for name, layout in layouts.items()}
-    division = kernel.division(job.problem, job.config, MULTIPROCESSORS)
+    division = kernel.scheduled(job.problem, job.config, MULTIPROCESSORS).division
     arguments, slots = pack(kernel, job.problem, job.sources, maps, division, relayouts.numbers(job.copies))
     step = Step(1, (1, 1, 1), (32, 1, 1), 0, OVERLAPS, arguments, (0,), slots)
     return job, step, relayouts.needs(found, MULTIPROCESSORS)

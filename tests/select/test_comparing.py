@@ -10,7 +10,7 @@ import pytest
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.families import Streaming
+from tilewright.kernels.cost_family import Streaming
 from tilewright.runtime.host_compiler import find_compiler
 from tilewright.select.cost import comparing
 from tilewright.select.cost import prediction as cost
@@ -71,7 +71,7 @@ def test_compiled_formulas_are_those_of_python_for_what_tables_have(compiled, pr
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_so_are_they_for_every_kernels_own_configs(compiled, device, capability, dtype):
     gpu = find_gpu(device, capability)
-    kernels = [one for one in KERNELS if dtype in one.takes.factors and one.runs_on(capability, dtype)]
+    kernels = [one for one in KERNELS if dtype in one.support.factors and one.support.runs_on(capability, dtype)]
     models = [model for kernel in kernels for _, model in _own(kernel, gpu)]
     together, numbers = together_of(models), list(range(len(models)))
     for layout in ("NN", "TT"):

@@ -8,7 +8,7 @@ import pytest
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, orders
 from tilewright.kernels import find
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime.executable import CompileReport
 from tilewright.select.cost.footprint import footprint
 from tilewright.select.cost.prediction import predict
@@ -31,7 +31,7 @@ def test_it_tells_the_measured_times_of_rungs_2_to_10(request, report_of):
         if not 2 <= kernel.rung <= 10:
             continue
         problem = Problem(record.m, record.n, record.k)
-        guards = Variant(edges=record.m == 4092, aligned=kernel.vectorized)
+        guards = Variant(edges=record.m == 4092, aligned=kernel.support.vectorized)
         report = report_of(kernel, kernel.config(record.config), guards, "sm_90a").report
         predicted = predict(kernel, kernel.config(record.config), problem, H200, report).us
         errors.append(abs(math.log(predicted / record.time_us.median)))

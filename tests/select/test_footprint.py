@@ -7,7 +7,7 @@ import pytest
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.select.cost.footprint import footprint
 from tilewright.select.cost.models.block import fragment
 from tilewright.select.cost.models.staging import wide

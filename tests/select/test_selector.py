@@ -16,7 +16,7 @@ from tilewright.core.errors import DtypeError, ProblemError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import ACTIVATIONS, LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.kernels import KERNELS, LADDER, find
-from tilewright.kernels.takes import Addresses, Takes
+from tilewright.kernels.support import Addresses, Support
 from tilewright.select import counted as counted_module
 from tilewright.select import measured as measured_module
 from tilewright.select import selector
@@ -70,7 +70,7 @@ def entry(shape, kernel, gflops, config=None, case="NN float32", **others):
 @pytest.mark.parametrize("shape", ["0", "1", "17x1x5", "64", "100", "128", "1000x1x1000", "1024", "1x70000x3", "8192"])
 def test_every_problem_gets_a_kernel_and_a_config_that_it_takes(shape, capability, dtype):
     problem = Problem.parse(shape, arithmetic=Arithmetic(dtype))
-    if capability and not any(k.runs_on(capability, dtype) for k in KERNELS if dtype in k.takes.factors):
+    if capability and not any(k.support.runs_on(capability, dtype) for k in KERNELS if dtype in k.support.factors):
         with pytest.raises(DtypeError, match=f"no kernel takes NN {dtype}"):
             select(problem, capability)
         return
@@ -78,7 +78,7 @@ def test_every_problem_gets_a_kernel_and_a_config_that_it_takes(shape, capabilit
     kernel.check(problem)
     assert config == kernel.config(config)
     assert kernel.keeps(None)
-    assert capability is None or kernel.runs_on(capability, dtype)
+    assert capability is None or kernel.support.runs_on(capability, dtype)
 
 
 @pytest.mark.parametrize("capability", [None, (8, 0), (9, 0)])
@@ -159,7 +159,7 @@ def test_where_c_is_added_kernels_that_leave_it_alone_come_first(own_tables):
     assert select(problem, (9, 0), "GPU")[0].name == "warptiled"
     assert select(problem, (9, 0), "GPU", adds_c=True)[0].name == "split_k"
     nearby = Problem.parse("97x96x96")
-    assert select(nearby, (9, 0), "GPU", adds_c=True)[0].takes.separate_c
+    assert select(nearby, (9, 0), "GPU", adds_c=True)[0].support.separate_c
 
 
 def test_between_tabled_shapes_what_did_well_nearby_is_taken(own_tables):
@@ -194,9 +194,9 @@ def test_what_a_gpus_own_table_lacks_comes_from_another_of_its_capability():
 
 
 def test_a_kernel_that_cannot_take_the_operands_is_not_picked(monkeypatch):
-    needy = replace(find("vectorized"), name="needy", takes=Takes(aligned=True))
-    newer = replace(find("vectorized"), name="newer", takes=Takes(least_capability=(9, 0)))
-    rounds = replace(find("vectorized"), name="rounds", precision="tf32")
+    needy = replace(find("vectorized"), name="needy", support=Support(aligned=True))
+    newer = replace(find("vectorized"), name="newer", support=Support(least_capability=(9, 0)))
+    rounds = replace(find("vectorized"), name="rounds", support=Support(precision="tf32"))
     ladder = (*KERNELS, needy, newer, rounds)
     by_name = {kernel.name: kernel for kernel in ladder}
     monkeypatch.setattr(selector, "KERNELS", ladder)
@@ -300,7 +300,7 @@ def regrets_of(case, monkeypatch, promise=None):
         best = known.times[row, ranked[0]]
         if picked is not None and known.known[row, picked]:
             found.of_picks[sizes] = max(known.times[row, picked] / best, 1.0)
-        of_precision = (one for one in ranked if known.kernels[one].precision == kernel.precision)
+        of_precision = (one for one in ranked if known.kernels[one].support.precision == kernel.support.precision)
         if alike := [known.times[row, one] for one in of_precision]:
             found.of_precisions[sizes] = max(min(alike) / best, 1.0)
     return found
@@ -453,14 +453,14 @@ def test_short_products_are_not_shared_among_blocks():
     assert config.get("WORKERS", 0) == 0
 
 
-RUNGS = [kernel for kernel in LADDER if kernel.takes.architectures == ("sm_90a",)]
+RUNGS = [kernel for kernel in LADDER if kernel.support.architectures == ("sm_90a",)]
 HOPPERS = [((9, 0), "NVIDIA H200"), ((9, 0), "NVIDIA H100"), ((9, 0), "")]
 
 
 @pytest.mark.parametrize(("capability", "device"), [(None, ""), *HOPPERS])
 @pytest.mark.parametrize("shape", ["1", "100", "777", "4096", "8192x128x4096", "16x4096x11008", "4x4x100000"])
 def test_the_courses_kernels_of_warpgroups_are_not_picked(shape, capability, device):
-    problems = {Problem.parse(shape, arithmetic=kernel.takes.arithmetic()) for kernel in RUNGS}
+    problems = {Problem.parse(shape, arithmetic=kernel.support.arithmetic()) for kernel in RUNGS}
     assert len(RUNGS) == 11
     assert {problem.dtype for problem in problems} == {"bfloat16", "float32"}
     for problem in problems:
@@ -475,7 +475,7 @@ def test_the_librarys_kernel_of_warpgroups_is_picked_on_a_hopper_alone(layout, d
     a, b = orders(layout)
     for shape, batch, epilogue in (("300", 3, Epilogue()), ("8192x4096x1024", 1, Epilogue("row", "gelu"))):
         problem = Problem.parse(shape, arithmetic=dtype, batch=batch, a=a, b=b, epilogue=epilogue)
-        assert sm90.refusal(problem) is None
+        assert sm90.why_not(problem) is None
         for capability, device in HOPPERS:
             assert selector.select(problem, capability, device)[0] is sm90
         for capability in (None, (8, 0), (10, 0), (12, 0)):
@@ -498,8 +498,8 @@ def test_terms_are_picked_where_they_are_expected_to_be_faster(precision):
     assert picked("4096") == picked("8193x2501x5008") == TERMS[precision]  # of the first, float32 is in the table
     assert picked("4096", device="") == TERMS[precision]
     for other in (picked("64"), picked("1x4096x4096"), picked("64", (8, 0), ""), picked("4096", (12, 0), "")):
-        assert find(other).precision is None
-    assert find(picked("4096x4096x0")).precision is None
+        assert find(other).support.precision is None
+    assert find(picked("4096x4096x0")).support.precision is None
 
 
 @pytest.mark.parametrize(
@@ -519,7 +519,7 @@ def test_large_products_are_made_of_terms_where_tensor_cores_are_so_much_faster(
     problem = Problem(4096, 4096, 4096, Arithmetic(precision=precision))
     kernel, _ = select(problem, capability, device)
     assert (kernel.source.stem if kernel.split else None) == expected
-    assert kernel.precision == ((precision or "bf16x6") if expected else None)
+    assert kernel.support.precision == ((precision or "bf16x6") if expected else None)
 
 
 WITHOUT_WGMMA = {
@@ -543,7 +543,7 @@ def test_tensor_cores_multiply_where_there_is_no_wgmma(device, batch_invariant):
         factors, precision = ("float32", name) if name == "tf32" else (name, None)
         arithmetic = Arithmetic(factors, "float32", precision, batch_invariant=batch_invariant)
         picked = select(Problem(4096, 4096, 4096, arithmetic), capability, device)[0]
-        assert (picked.name if kernel else picked.precision) == kernel
+        assert (picked.name if kernel else picked.support.precision) == kernel
 
 
 @pytest.mark.parametrize("shape", ["64", "1000x1x1000", "1012", "4096", "8193x2501x5008"])
@@ -551,7 +551,7 @@ def test_tensor_cores_multiply_where_there_is_no_wgmma(device, batch_invariant):
 def test_ieee_is_float32_on_cuda_cores_alone(device, capability, shape):
     plain = select(Problem.parse(shape), capability, device)
     alone = select(Problem.parse(shape, arithmetic=Arithmetic(precision="ieee")), capability, device)
-    assert alone[0].precision is None
+    assert alone[0].support.precision is None
     name, shapes = BF16X6.get(device, ("", set()))
     if shape in shapes:
         assert plain[0] is find(name)

@@ -7,7 +7,7 @@ import pytest
 from tilewright.core.errors import RecordsError
 from tilewright.core.problem import PRECISIONS, Arithmetic, Layout, Problem
 from tilewright.kernels import find
-from tilewright.kernels.spec import PROMISES
+from tilewright.kernels.support import PROMISES
 from tilewright.select.measured import factors
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import posed
@@ -160,10 +160,10 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
     assert table.of_today() == table
     for one in table.entries:
         kernel = find(one.kernel)
-        assert one.dtype in kernel.takes.factors
+        assert one.dtype in kernel.support.factors
         assert one.keeps(PROMISES[-1]), "a problem may ask for it"
-        assert kernel.runs_on(table.capability, one.dtype)
-        assert kernel.refusal(kernel.takes.scaled(posed(one.m, one.n, one.k, one.case, one.batch))) is None
+        assert kernel.support.runs_on(table.capability, one.dtype)
+        assert kernel.why_not(kernel.support.scaled(posed(one.m, one.n, one.k, one.case, one.batch))) is None
 
 
 def test_a_table_of_before_a_parameter_came_has_its_default(tmp_path):

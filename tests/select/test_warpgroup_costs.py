@@ -12,7 +12,7 @@ from tilewright.core.gpus import clusters, find_gpu
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import find
 from tilewright.kernels.config import Config, parse_overrides
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.select.cost.footprint import footprint
 from tilewright.select.cost.prediction import CostModel, Dims, predict
 

@@ -7,7 +7,7 @@ from studies.record import Measurement, Measurements
 from studies.templates import render
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 
 
 def choice(name, **values):

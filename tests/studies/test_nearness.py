@@ -75,7 +75,7 @@ def test_with_the_registers_of_the_records_compiler_it_is_near_what_other_code_t
 )
 def test_it_is_what_an_explanation_says(name, shape):
     kernel = find(name)
-    problem, config = Problem.parse(shape, arithmetic=kernel.takes.arithmetic()), kernel.config()
+    problem, config = Problem.parse(shape, arithmetic=kernel.support.arithmetic()), kernel.config()
     assert nearness.predicted_us(kernel, config, problem, H200) == explain(kernel, config, problem, H200).predicted.us
 
 
@@ -93,7 +93,7 @@ def explained():
     rows = [of[number % len(of)] for number, of in enumerate(among.values())]
     assert len(rows) > 5
     problems = [
-        Problem.parse(row.what["shape"], arithmetic=find(row.way).takes.arithmetic(row.what["dtype"])) for row in rows
+        Problem.parse(row.what["shape"], arithmetic=find(row.way).support.arithmetic(row.what["dtype"])) for row in rows
     ]
     return [
         (row, explain(find(row.way), find(row.way).config(row.facts["config"]), problem, H200))

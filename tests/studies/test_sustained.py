@@ -9,7 +9,7 @@ from studies.sustained.measuring import BARE, OURS, State, _mean, of_bare, of_pr
 from studies.templates import render
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 
 
 class Library:

@@ -10,7 +10,7 @@ from studies.worklog import varying as variations
 from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, swept, tasks
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench.records import Baseline, LaunchedKernel, Run, Times
 from tilewright.tools.bench.run import NumpyBaseline
 

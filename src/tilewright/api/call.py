@@ -30,7 +30,7 @@ from tilewright.core.problem import (
     Side,
 )
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import Engine
 
 Shape = tuple[int, ...]
@@ -193,7 +193,7 @@ class Call(NamedTuple):
         if self.offsets is not None:
             check_grouped(a.shape, b.shape, self.offsets.shape, out and out.shape)
             check_types(a.dtype, b.dtype, grouped=True)
-            named, known = self.request.out_dtype or (out and out.dtype), kernel_for(a.dtype).takes.results
+            named, known = self.request.out_dtype or (out and out.dtype), kernel_for(a.dtype).support.results
             if named and named not in known:
                 raise DtypeError(f"out_dtype must be one of {', '.join(known)}, got {named} with factors of {a.dtype}")
         more = [operand for operand in (c, out, bias) if operand is not None] if c or out or bias else []
@@ -253,7 +253,7 @@ def _kind(operand: Operand) -> tuple[Shape, Shape, str, int, int]:
 
 def check_types(a: str, b: str, *, grouped: bool = False) -> None:
     """Raise DtypeError unless factors of these element types are multiplied."""
-    if grouped and a not in (known := (*KERNEL.takes.factors, *FP8.takes.factors)):
+    if grouped and a not in (known := (*KERNEL.support.factors, *FP8.support.factors)):
         raise DtypeError(f"a has element type {a}; grouped_matmul takes {', '.join(known)}")
     if a != b and not (a in FLOAT8 and b in FLOAT8):
         raise DtypeError(f"b must have the element type of a: got {b}, and {a} for a")

@@ -18,7 +18,7 @@ from tilewright.api.request import PLAIN, Request, scalars_of
 from tilewright.core.dtypes import FLOAT8, RESULTS
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 from tilewright.core.problem import Problem
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Engine
 
 _P = ParamSpec("_P")

@@ -133,7 +133,7 @@ def opened() -> Launcher | None:
 def _launches(plan: Plan) -> bool:
     """Whether the launcher can: it has one plan for every alpha, which grouped products do not have, and of the others'
     kernels only the library's look at it."""
-    return plan.kernel.takes.separate_c or plan.problem.grouped or not plan.steps
+    return plan.kernel.support.separate_c or plan.problem.grouped or not plan.steps
 
 
 def _has_others(call: Call, bound: Bound) -> bool:

@@ -12,8 +12,8 @@ from tilewright.api.request import Rung
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import FAST, UNSCALED, Layout, Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES, Addresses
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES, Addresses
 from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Plan
 from tilewright.select.selector import select
@@ -57,10 +57,10 @@ class Bound(NamedTuple):
         if problem.dtype == "float32":
             lines.append(f"precision: {_promised(problem, kernel)}, by {_products(kernel)}")
         if problem.arithmetic.batch_invariant:
-            order = kernel.sum_order(self.plan.config) or "none"
+            order = kernel.sums(self.plan.config).order or "none"
             lines.append(f"batch-invariant: products along k are added in one order for every m: {order}")
         if problem.dtype in FLOAT8:
-            sums = "in tensor cores alone" if kernel.precision == FAST else "in float32 every 128 of k"
+            sums = "in tensor cores alone" if kernel.support.precision == FAST else "in float32 every 128 of k"
             lines.append(f"sums: added up {sums}; {problem.scaling}")
         if self.form.swapped:
             lines.append("the result is column-major: its transpose is computed, from the transposed factors")
@@ -96,17 +96,17 @@ class Bound(NamedTuple):
 
 def _promised(problem: Problem, kernel: Kernel) -> str:
     promise = problem.arithmetic.precision
-    return promise or "float32" if kernel.keeps(promise) else f"{kernel.precision}, since the kernel was named"
+    return promise or "float32" if kernel.keeps(promise) else f"{kernel.support.precision}, since the kernel was named"
 
 
 def _products(kernel: Kernel) -> str:
     """How a kernel multiplies float32 factors, in words."""
     if kernel.split:
         return f"products of {kernel.split.terms} {kernel.split.dtype} parts of each factor on tensor cores"
-    if kernel.multiplies_terms:
-        return f"products of parts of each factor, split as they are read ({kernel.precision}), on tensor cores"
-    if kernel.precision:
-        return f"products of factors rounded to {kernel.precision} on tensor cores"
+    if kernel.support.multiplies_terms:
+        return f"products of parts of each factor, split as they are read ({kernel.support.precision}), on tensor cores"
+    if kernel.support.precision:
+        return f"products of factors rounded to {kernel.support.precision} on tensor cores"
     return "float32 multiply-adds on CUDA cores"
 
 
@@ -132,7 +132,7 @@ def bind(call: Call, without_terms: bool) -> Bound:
             call.side,
             call.arithmetic,
             call.request.activation,
-            row_major=rung is not None and rung[0].takes.layouts == ("NN",),
+            row_major=rung is not None and rung[0].support.layouts == ("NN",),
             scaling=scaling,
         )
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
@@ -146,9 +146,9 @@ def bind(call: Call, without_terms: bool) -> Bound:
 
     kernel, config = _picked(engine, rung, problem, addresses, c is not None, kept)
     why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
-    whole = problem if c is None or kernel.takes.separate_c else _with_c_in_d(problem)
+    whole = problem if c is None or kernel.support.separate_c else _with_c_in_d(problem)
     plan = engine.plan(kernel, config, whole, addresses, kept=kept, capturing=capturing)
-    c_in_place = c is not None and not kernel.takes.separate_c
+    c_in_place = c is not None and not kernel.support.separate_c
     return Bound(plan, form, engine, c_in_place, why, call.prepared is not None, lends(plan))
 
 

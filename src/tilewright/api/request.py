@@ -10,7 +10,7 @@ from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError,
 from tilewright.core.problem import FAST, Scalars, promise_of
 from tilewright.kernels import resolve
 from tilewright.kernels.config import parse_overrides
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Engine
 
 Rung = tuple[Kernel, tuple[tuple[str, int], ...]]

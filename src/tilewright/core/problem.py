@@ -53,7 +53,7 @@ class Arithmetic:
         alone, which keep 13 bits of mantissa and drift toward zero.
         `Kernel.keeps` says what keeps a promise.
     batch_invariant: whether the bits of a row of D depend on that row of A, on B and on n alone: not on m, on the other
-        rows, on where the row is, or on how many products there are. `Kernel.sum_order` says which kernels do that.
+        rows, on where the row is, or on how many products there are. `Sums.order` says which kernels do that.
     of_b: element type of B, where both are of `FLOAT8`; None for that of A.
 
     Raises:

@@ -18,9 +18,9 @@ from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine, Executab
 from tilewright.emulator.program import Program, Watch
 from tilewright.emulator.schedules import Seen, first_run, orders, run_again
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying, Warpgroups, Warps
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.cost_family import Copying, Warpgroups, Warps
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import run
 
 _SIDE = 256
@@ -50,7 +50,7 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     depth = max(2 * stages * tile.k + tile.k // 2 + 5, 45)
     if kernel.foreign:  # whose tiles may be of any size
         return (_multiple(tile.m), _multiple(tile.n), steps * tile.k), _as_taken(kernel, (131, 77, depth))
-    if not kernel.blocks:
+    if not kernel.schedule:
         return (_SIDE, _SIDE, steps * tile.k), (131, 77, depth)
     return (7 * tile.m, 2 * tile.n, steps * tile.k), (10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5, depth)
 
@@ -70,9 +70,9 @@ def is_vast(problem: Problem) -> bool:
 
 def _as_taken(kernel: Kernel, shape: tuple[int, int, int]) -> tuple[int, int, int]:
     """The first such sizes, each from these on, of which lines begin where a kernel wants it, and have whole panels."""
-    takes = kernel.takes
-    pieces = [VECTOR_BYTES // ITEM_BYTES[dtype] for dtype in (*takes.factors, *takes.results)] if takes.aligned else []
-    unit = math.lcm(*pieces, *takes.panels)
+    of = kernel.support
+    pieces = [VECTOR_BYTES // ITEM_BYTES[dtype] for dtype in (*of.factors, *of.results)] if of.aligned else []
+    unit = math.lcm(*pieces, *of.panels)
     m, n, k = (round_up(size, unit) for size in shape)
     return m, n, k
 
@@ -120,7 +120,7 @@ def check(
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    lay = _apart if kernel.takes.gaps else _together
+    lay = _apart if kernel.support.gaps else _together
     held = c
     """Content of D before a launch."""
     layout_c = None

@@ -20,6 +20,7 @@ from tilewright.emulator.repeating import no_room, zeros
 from tilewright.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
 from tilewright.emulator.symbols import Place, SourceLine, places, shared_variables
 from tilewright.kernels.source.lines import arguments_of
+from tilewright.kernels.source.source_kernel import SourceKernel
 from tilewright.runtime.base import Matrix, matrix_at
 
 _ALIGNMENT = 256
@@ -276,7 +277,8 @@ def checker_of(facts: LaunchFacts, arrays: Sequence[Array]) -> Checker:
     executable = facts.executable
     kernel = executable.kernel
     names = kernel.defines(executable.config, executable.variant)
-    names |= arguments_of(kernel.template, kernel.entry_point(executable.config))
+    if isinstance(kernel, SourceKernel):
+        names |= arguments_of(kernel.template, kernel.entry_point(executable.config))
     return Checker(executable.program.library, arrays, kernel.overlaps, (kernel.source, names))
 
 

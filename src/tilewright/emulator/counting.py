@@ -15,9 +15,10 @@ from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine
 from tilewright.emulator.launches import Placed, compile_launch, draw
 from tilewright.emulator.program import UNWATCHED, Observer, WaitsForBlocksError, Watch, load_runtime
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.source.source_launch import SourceLaunch
-from tilewright.kernels.spec import RANGE_WORDS, Kernel, scale_count
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.split import RANGE_WORDS, scale_count
+from tilewright.kernels.support import Variant
 from tilewright.runtime.arguments import AddressSource
 from tilewright.runtime.base import Matrix
 from tilewright.runtime.plan import Pointers

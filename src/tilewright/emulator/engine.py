@@ -32,8 +32,9 @@ from tilewright.emulator import host
 from tilewright.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.emulator.program import UNWATCHED, Extents, Program, Watch, load_compiled
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, Kernel, Workspace
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel, Workspace
+from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS
+from tilewright.kernels.support import Variant
 from tilewright.runtime import tensor_maps
 from tilewright.runtime.arguments import MAP_BYTES, pack, shape_of
 from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
@@ -169,7 +170,7 @@ class EmulatorEngine(Engine):
         workspace = kernel.workspace(problem, config, self.multiprocessors)
         layouts = tensor_maps.layouts(kernel, config, problem, job.variant.aligned)
         maps = {name: tensor_map(layout) for name, layout in layouts.items()}
-        division = kernel.division(problem, config, self.multiprocessors)
+        division = kernel.scheduled(problem, config, self.multiprocessors).division
         arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
         launch = _PlannedLaunch(executable, job, workspace)
         return Step(launch, grid, block, shared_bytes, 0, arguments, shape_of(kernel.arguments).offsets, slots)

@@ -23,7 +23,7 @@ from tilewright.emulator.compiler import TRACED
 from tilewright.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.emulator.program import UNWATCHED, Observer, Watch, load_runtime
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Matrix, run
 
 BANKS = 32
@@ -181,7 +181,7 @@ def trace(kernel: Kernel, config: Config, problem: Problem, *, warp: int = 0) ->
     run(engine, kernel, config, problem, a, b, c)
     seen = tracers[-1].report()
     matrices = {array.name: array.matrix for array in launches[-1].arrays if array.name in "ABC"}
-    exact = kernel.precision is None and problem.k * max(problem.m, problem.n) <= _FIRST
+    exact = kernel.support.precision is None and problem.k * max(problem.m, problem.n) <= _FIRST
     contents = _Contents(problem, exact, {space: seen[f"{space}_words"] for space in ("static", "dynamic")})
     grouped = instructions(map(Event._make, seen["events"]))
     lines = _lines(kernel, launches[-1].executable.program.library, grouped)

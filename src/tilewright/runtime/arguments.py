@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Layout, Problem
-from tilewright.kernels.spec import UNDIVIDED, Division, Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import UNDIVIDED, Division, Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.plan import Slot
 
 MAP_BYTES = 128
@@ -113,7 +113,7 @@ def pack(
         problem: its sizes, leading dimensions and strides.
         sources: where addresses come from, by the kernel's name for them ('A'), where that is not the operand.
         maps: templates of tensor maps, for 'A', 'B' and 'D', where the kernel takes some; a blank one needs none.
-        division: how the tiles are divided, `Kernel.division`.
+        division: how the tiles are divided, `Schedule.division`.
         copies: what the launch is told of copies of A and B, if it makes some.
     """
     shape = shape_of(kernel.arguments)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tilewright.core.errors import ArrayError, ProblemError
 from tilewright.core.problem import Order, Problem, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Addresses, Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Addresses, Variant
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.plan import Kept, Needs, Plan, Pointers, Step
 from tilewright.runtime.relayouts import Job, jobs, kept_as, needs
@@ -211,7 +211,7 @@ def run(
     offsets: the row where each group of a grouped product ends.
     kept: the operand, A or B, whose copy is made apart from the product, where the kernel wants one.
     """
-    if scalars.alpha == 0 and not kernel.takes.separate_c:
+    if scalars.alpha == 0 and not kernel.support.separate_c:
         problem = problem.without_products
     pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
     of_a, of_b = (one.pointer if one else 0 for one in scales)

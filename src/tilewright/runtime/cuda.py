@@ -18,8 +18,8 @@ from tilewright.core import gpus
 from tilewright.core.errors import EngineUnavailableError, LaunchError
 from tilewright.core.problem import Order, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc, tensor_maps
 from tilewright.runtime.arguments import pack, shape_of
 from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
@@ -106,7 +106,8 @@ class CudaEngine(Engine):
         executable = self._executables.get(key)
         if executable is None:
             assert self.capability is not None
-            kernel.check_capability(self.capability, variant.factors)
+            if error := kernel.support.why_not_on(kernel.name, self.capability, variant.factors):
+                raise error
             cubin = nvrtc.compile(kernel, config, variant, self.arch)
             with self.current:
                 executable = CudaExecutable(kernel, config, variant, cubin, self.device)
@@ -130,9 +131,9 @@ class CudaEngine(Engine):
         kernel, config, problem = job.kernel, job.config, job.problem
         layouts = tensor_maps.layouts(kernel, config, problem, job.variant.aligned)
         maps = {name: describe(layout) for name, layout in layouts.items()}
-        division = kernel.division(problem, config, self.multiprocessors)
+        blocks, _, division = kernel.scheduled(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
-        grid, block, shared_bytes = executable.geometry(problem, job.blocks)
+        grid, block, shared_bytes = executable.geometry(problem, blocks if job.blocks is None else job.blocks)
         how, offsets = executable.attribute, shape_of(kernel.arguments).offsets
         return Step(executable.handle, grid, block, shared_bytes, how, arguments, offsets, slots)
 

@@ -13,8 +13,8 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, Launch
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel, Launch
+from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc
 from tilewright.runtime.driver import check
 from tilewright.runtime.plan import COOPERATIVE, OVERLAPS
@@ -71,8 +71,8 @@ class CudaExecutable:
         Raises:
             LaunchError: it is a geometry that a GPU refuses.
         """
-        if self.kernel.extents:
-            grid = self.kernel.extents(problem, self.config)
+        if self.kernel.foreign:
+            grid = self.kernel.launch(problem, self.config, self._room.multiprocessors).grid
             if not all(1 <= blocks <= most for blocks, most in zip(grid, _MOST_EXTENTS, strict=True)):
                 extents = " x ".join(map(str, _MOST_EXTENTS))
                 raise LaunchError(f"{self.kernel.name}: a grid must have 1 to {extents} blocks, got {grid}")

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.source.host_code import DeviceCode, device_code
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime.included import included
 
 _ARCHITECTURE = "sm_90a"

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,17 @@ from cuda.bindings import nvrtc
 from cuda.core import ProgramOptions
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
-from tilewright.kernels import spec
+from tilewright.kernels import kernel as kernels
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.source.device_text import device_text
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime import cache
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.included import included
 from tilewright.runtime.machine_code_tools import parse_report, toolkit
 
-INCLUDE = Path(spec.__file__).parent / "include"
+INCLUDE = Path(kernels.__file__).parent / "include"
 """The headers that the kernels share."""
 _STANDARD = Path(__file__).with_name("nvrtc_include")
 """Headers of C++'s library, of which NVRTC has none: what kernels use of them."""

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.executable import Executable
 
 _BOUNDARY = 256

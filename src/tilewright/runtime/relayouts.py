@@ -13,9 +13,10 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Arithmetic, Layout, Order, Problem
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, SCALED_K, Kernel, Split, scale_count
-from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
+from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, SCALED_K, Split, scale_count
+from tilewright.kernels.support import VECTOR_BYTES, Addresses, Variant, lines_aligned
 from tilewright.runtime.arguments import AddressSource, CopyNumbers
 from tilewright.runtime.plan import Kept, Needs, Step
 
@@ -143,7 +144,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
     Raises:
         DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
     """
-    kernel.check(problem, addresses)
+    kernel.check(problem, addresses=addresses)
     kernel.check_order(problem, config)
     wanted = _wanted(kernel, config, problem, addresses)
     sources: dict[str, AddressSource] = {}

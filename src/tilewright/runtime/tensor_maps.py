@@ -15,8 +15,8 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import Layout, Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.kernels.tensor_box import BOX_SIDE, DIMENSIONS, TensorBox
 
 _ADDRESS = 1 << 32
@@ -97,7 +97,7 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
         m, n = problem.m, problem.n
         sides = m if m < BOX_SIDE else BOX_SIDE, n if n < BOX_SIDE else BOX_SIDE
         box_a, box_b = _boxes(kernel, config, problem.layout, sides, ITEM_BYTES[problem.dtype])
-        dtype, terms, rounds = problem.dtype, kernel.terms, kernel.precision == "tf32" and kernel.rounding_maps
+        dtype, terms, rounds = problem.dtype, kernel.terms, kernel.maps_round
         if box_a is not None:
             found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
         if box_b is not None:

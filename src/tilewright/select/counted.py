@@ -66,7 +66,7 @@ def that_count(
     that table kernels count that have no other times: none is forgotten because another was timed anew. Problems of the
     case with the same speed count where the case itself lacks them.
 
-    order: only configs that have this `Kernel.sum_order`; None for all. rounding: only kernels that round to TF32, or
+    order: only configs that have this `Sums.order`; None for all. rounding: only kernels that round to TF32, or
     only all others; None for both.
     """
     tables = tuple(tables)
@@ -77,14 +77,14 @@ def that_count(
     kernels = list(dict.fromkeys([kernel for kernel, _, _ in choices]))
     numbered = {kernel: number for number, kernel in enumerate(kernels)}
     kernel_of = np.array([numbered[kernel] for kernel, _, _ in choices], np.intp)
-    precisions = [find(kernel).precision for kernel in kernels]
+    precisions = [find(kernel).support.precision for kernel in kernels]
     keeps = np.array([promise in kept_by(kernel) for kernel in kernels])
 
     joined = _joined(tables, parts, numbers)
     kernel = kernel_of[joined.choice]
     usable = keeps[kernel]
     if order is not None:
-        usable &= np.array([find(one[0]).sum_order(config_of(one)) == order for one in choices])[joined.choice]
+        usable &= np.array([find(one[0]).sums(config_of(one)).order == order for one in choices])[joined.choice]
     rounds = np.array([precision == "tf32" for precision in precisions])[kernel]
     if rounding is not None:
         usable &= rounds == rounding

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.core.problem import Problem
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.select.cost.prediction import Dims
 from tilewright.select.counted import Counted, that_count
 from tilewright.select.measured import tables_of

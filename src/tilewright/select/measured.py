@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import PROMISES
+from tilewright.kernels.support import PROMISES
 from tilewright.select.cost.comparing import CostModels
 from tilewright.select.cost.prediction import CostModel, Dims
 from tilewright.select.counted import Counted, that_count
@@ -70,6 +70,7 @@ class Tabled(Places):
         super().__init__(case, counted.sizes)
         kernels = {name: find(name) for name in {kernel for kernel, _, _ in counted.choices}}
         self.kernels = [kernels[kernel] for kernel, _, _ in counted.choices]
+        self.precisions = frozenset(kernel.support.precision for kernel in kernels.values())
         self._choices, self._configs = counted.choices, dict[int, Config]()
         of_tables = [find_gpu(table.gpu, table.capability) for table in counted.tables]
         self._gpu_of_row = [of_tables[number] for number in counted.table.tolist()]
@@ -228,7 +229,7 @@ def measured(
 ) -> Tabled | None:
     """Measurements in `tables_of` a GPU of a case and of kernels that keep a promise; None where there are none.
 
-    kept: the operand, A or B, whose copy is kept. order: only configs that have this `Kernel.sum_order`; None for all.
+    kept: the operand, A or B, whose copy is kept. order: only configs that have this `Sums.order`; None for all.
 
     On a problem that the user tuned, only what the user measured counts: `tune` times both ways.
     """

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.dtypes import ITEM_BYTES
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.select.cost.prediction import Dims
 from tilewright.select.tables.cases import Case, posed
 

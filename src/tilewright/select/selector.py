@@ -20,9 +20,9 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Layout, Problem
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.library.grouped_sm90 import kernel_for
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.select import orders
 from tilewright.select.cost.prediction import CostModel, Dims
 from tilewright.select.measured import Tabled, nearest_measured, shipped_factors
@@ -138,7 +138,8 @@ class _Takers(dict[Kernel, bool]):
         self._operands = problem, capability, addresses
 
     def __missing__(self, kernel: Kernel) -> bool:
-        takes = self[kernel] = _refusal(kernel, *self._operands) is None
+        problem = self._operands[0]
+        takes = self[kernel] = _may_be_picked(kernel, problem) and kernel.why_not(*self._operands) is None
         return takes
 
 
@@ -196,8 +197,9 @@ def _fastest(asked: _TabledProblem, adds_c: bool) -> tuple[Kernel, Config]:
     if known is not None:
         if (row := asked.row) is not None:
             ranked = list(asked.ranked(known, row))
-            if ranked and (promise in (None, "ieee") or any(kernel.precision == promise for kernel, _ in ranked)):
-                separate = (one for one in ranked if one[0].takes.separate_c or not adds_c)
+            precisions = {kernel.support.precision for kernel, _ in ranked}
+            if ranked and (promise in (None, "ieee") or promise in precisions):
+                separate = (one for one in ranked if one[0].support.separate_c or not adds_c)
                 kernel, number = next(separate, ranked[0])
                 if asked.order is None:
                     return kernel, known.config(number)
@@ -206,7 +208,7 @@ def _fastest(asked: _TabledProblem, adds_c: bool) -> tuple[Kernel, Config]:
     if distance > FAR or not expected or (adds_c and all(one[1] for one in expected)):
         # The kernels' own configs are candidates too.
         expected += _untabled(asked, adds_c)
-    elif promise not in (None, "ieee") and known and all(one.precision != promise for one in known.kernels):
+    elif promise not in (None, "ieee") and known and promise not in known.precisions:
         expected += _untabled(asked, adds_c, promise)  # none of this precision was measured
     if not expected:
         raise _no_kernel(problem, asked.capability, asked.addresses)
@@ -235,7 +237,7 @@ def _between(asked: _TabledProblem, known: Tabled, adds_c: bool) -> tuple[list[_
         candidates = _candidates(asked, known, group.numbers, sums)
         for number, us, errs in known.expected(group, candidates, sums, asked.sizes, near, weights):
             kernel, config = known.kernels[number], known.config(number)
-            copies = adds_c and not kernel.takes.separate_c
+            copies = adds_c and not kernel.support.separate_c
             if asked.activates:
                 us += asked.unhidden_us(kernel, config)
             expected.append((errs, copies, us, kernel, config))
@@ -268,7 +270,7 @@ def _untabled(asked: _TabledProblem, adds_c: bool, precision: str | None = None)
     """
     gpu = find_gpu(asked.device, asked.capability)
     running = _running(KERNELS, asked.capability, asked.problem.dtype)
-    takers = [one for one in running if precision in (None, one.precision) and asked.takes[one]]
+    takers = [one for one in running if precision in (None, one.support.precision) and asked.takes[one]]
     factors = shipped_factors(asked.problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
     # win over them, unless none of them makes such products, or all were measured on GPUs of another compute
@@ -276,15 +278,15 @@ def _untabled(asked: _TabledProblem, adds_c: bool, precision: str | None = None)
     # float8 take no other type.
     others = () if asked.problem.dtype in FLOAT8 else RESULTS
     names = factors.keys() or {name for dtype in others for name in shipped_factors(dtype)}
-    precisions = {kernel.precision for kernel in takers if kernel.name in names}
+    precisions = {kernel.support.precision for kernel in takers if kernel.name in names}
     found: list[_Expected] = []
     for kernel in takers:
-        known, rivals = kernel.name in names, kernel.precision in precisions
+        known, rivals = kernel.name in names, kernel.support.precision in precisions
         if not known and rivals and (asked.known is not None or kernel.rung):
             continue
         doubt = _CAUTION if known else _UNMEASURED * (_UNMEASURED if rivals else 1.0)
         factor = factors.get(kernel.name, 1.0) * doubt
-        copies = adds_c and not kernel.takes.separate_c
+        copies = adds_c and not kernel.support.separate_c
         for config, model in _own(kernel, gpu, asked.order):
             if cost := model.predict(asked.sizes):
                 us = cost.us * factor + asked.unhidden_us(kernel, config)
@@ -295,40 +297,29 @@ def _untabled(asked: _TabledProblem, adds_c: bool, precision: str | None = None)
 @lru_cache
 def _own(kernel: Kernel, gpu: Gpu, order: str | None = None) -> list[tuple[Config, CostModel]]:
     """A kernel's own configs, or those of an order of sums, with what predicts them."""
-    overrides = [*kernel.presets.values(), *kernel.tuned.values()]
-    configs = [kernel.config(capability=gpu.capability), *map(kernel.config, overrides)]
+    configs = [kernel.config(capability=gpu.capability), *map(kernel.config, kernel.presets.values())]
     if order is not None:
         configs = list(orders.keeping(order).get(kernel, ()))
     return [(config, CostModel(kernel, config, gpu)) for config in dict.fromkeys(configs)]
 
 
-def _refusal(
-    kernel: Kernel, problem: Problem, capability: tuple[int, int], addresses: Addresses
-) -> TilewrightError | None:
-    """Why a kernel may not be picked; None where it runs on the GPU, takes the operands and keeps the precision.
-
-    Where k is 0 there is nothing to split.
-    """
-    promise = problem.arithmetic.precision
-    if not kernel.keeps(promise) or (kernel.split and not problem.k):
-        return kernel.broken(promise)
-    if not _runs_on(kernel, capability, problem.dtype):
-        return DtypeError(f"{kernel.name} does not run on compute capability {capability[0]}.{capability[1]}")
-    return kernel.takes.refusal(kernel.name, problem, addresses)
-
-
-_runs_on = lru_cache(Kernel.runs_on)
+def _may_be_picked(kernel: Kernel, problem: Problem) -> bool:
+    """Whether a kernel that nobody named may be picked, if `Kernel.why_not` says nothing against it: it keeps float32's
+    precision where the problem promises none, and has something to split."""
+    promised = problem.arithmetic.precision is not None or kernel.keeps(None)
+    return promised and not (kernel.split and not problem.k)
 
 
 @lru_cache
 def _running(kernels: tuple[Kernel, ...], capability: tuple[int, int], dtype: str) -> tuple[Kernel, ...]:
     """Kernels that run on the GPU: fewer are asked for each problem then."""
-    return tuple(kernel for kernel in kernels if _runs_on(kernel, capability, dtype))
+    return tuple(kernel for kernel in kernels if kernel.support.runs_on(capability, dtype))
 
 
 def _no_kernel(problem: Problem, capability: tuple[int, int], addresses: Addresses) -> TilewrightError:
-    refusals = [_refusal(kernel, problem, capability, addresses) for kernel in KERNELS]
-    reason = next((refusal for refusal in reversed(refusals) if not isinstance(refusal, DtypeError)), None)
+    running = [one for one in _running(KERNELS, capability, problem.dtype) if _may_be_picked(one, problem)]
+    errors = [kernel.why_not(problem, capability, addresses) for kernel in running]
+    reason = next((error for error in reversed(errors) if not isinstance(error, DtypeError)), None)
     words = f"no kernel takes {problem.case} operands like these on compute capability {capability[0]}.{capability[1]}"
     return DtypeError(words) if reason is None else type(reason)(f"{words}: {reason}")
 
@@ -336,7 +327,8 @@ def _no_kernel(problem: Problem, capability: tuple[int, int], addresses: Address
 def _for_groups(kernel: Kernel, problem: Problem, capability: tuple[int, int] | None, device: str) -> Config:
     if capability is None:
         return kernel.config(_EMULATED_GROUPS)
-    kernel.check_capability(capability, problem.dtype)
+    if error := kernel.support.why_not_on(kernel.name, capability, problem.dtype):
+        raise error
     best, least = kernel.config(), float("inf")
     for config, model in _own(kernel, find_gpu(device, capability)):
         cost = model.predict(expected_of_groups(problem, config))
@@ -362,7 +354,7 @@ def expected_of_groups(problem: Problem, config: Config) -> Dims:
 
 def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
     def takes(kernel: Kernel) -> bool:
-        return kernel.keeps(problem.arithmetic.precision) and kernel.refusal(problem, addresses) is None
+        return kernel.keeps(problem.arithmetic.precision) and kernel.why_not(problem, addresses=addresses) is None
 
     for name in _EMULATED:
         kernel, overrides = resolve(name)
@@ -389,7 +381,7 @@ def _invariant_for_emulator(problem: Problem, addresses: Addresses) -> tuple[Ker
     candidates = [
         (kernel, config)
         for kernel, configs in orders.keeping(order).items()
-        if kernel.refusal(problem, addresses) is None
+        if kernel.why_not(problem, addresses=addresses) is None
         for config in configs
     ]
     if not candidates:

@@ -64,7 +64,7 @@ def test_c_apart_from_d_has_lines_of_its_own_and_is_not_written(tmp_path):
 @pytest.mark.further
 def test_groups_are_multiplied_with_their_own_matrices(tmp_path):
     kernel = find("grouped_sm90")
-    problem = Problem(150, 24, 40, kernel.takes.arithmetic(), 4, grouped=True)
+    problem = Problem(150, 24, 40, kernel.support.arithmetic(), 4, grouped=True)
     config = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1}
     faulty = planted("grouped_sm90", tmp_path, "grouped_sm90.cu", "tile.group * sizes.step_b", "0")
     for one, right in ((kernel, True), (faulty, False)):
@@ -95,7 +95,7 @@ def test_blocks_of_a_cluster_that_have_nothing_of_d_read_no_scales():
     kernel = find("gemm_fp8")
     config = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER": 2, "CLUSTER_N": 2}
     scaling = Scaling(Scale("line"), Scale("line"))
-    problem = Problem(64, 32, 128, kernel.takes.arithmetic(), scaling=scaling)
+    problem = Problem(64, 32, 128, kernel.support.arithmetic(), scaling=scaling)
     assert not kernel.variant(problem, kernel.config(config)).edges
     (found,) = outcomes(kernel, [CheckCase(problem, SCALARS, kernel.config(config))])
     assert found.clean, found.checked.findings

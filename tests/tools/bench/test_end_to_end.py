@@ -10,7 +10,7 @@ from tilewright.core.errors import DtypeError, EngineUnavailableError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench import end_to_end, run
 from tilewright.tools.bench.end_to_end import QUEUE, WALL_S, WALL_SAMPLES, Stopwatch, TorchCalls
 from tilewright.tools.bench.records import EndToEnd, PerCall

@@ -12,8 +12,8 @@ from tilewright.core.errors import DtypeError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import Choice
+from tilewright.kernels.support import Support
 from tilewright.runtime.plan import Pointers
 from tilewright.tools.bench.measure import measure, operand_sets
 from tilewright.tools.bench.records import LaunchedKernel
@@ -38,7 +38,7 @@ def test_a_record_a_choice_and_problem_in_order():
 
 
 def test_results_alone_come_in_order_whatever_their_problems_share():
-    halves = Problem(33, 20, 10, find("wmma_f16").takes.arithmetic())
+    halves = Problem(33, 20, 10, find("wmma_f16").support.arithmetic())
     names = [("coalesced", Problem(33, 20, 10)), ("wmma_f16", halves), ("vectorized", Problem(33, 20, 10))]
     tasks = [(Choice(find(name), find(name).config()), problem) for name, problem in names]
     steps = []
@@ -275,7 +275,7 @@ def test_a_kernel_that_leaves_elements_out_is_found_out(tmp_path):
 
 
 def test_a_wrong_element_type_is_refused_before_anything_runs():
-    half = replace(find("naive"), takes=Takes(factors=("float16",)))
+    half = replace(find("naive"), support=Support(factors=("float16",)))
     with pytest.raises(DtypeError, match="naive takes float16, got float32"):
         next(bench(ENGINE, [*CHOICES, Choice(half, half.config())], [Problem(8, 8, 8)], samples=1, library=None))
 

@@ -174,9 +174,9 @@ def launch_of(name, folder):
 
 
 def posed(product, kernel):
-    problem = Problem.parse("x".join(map(str, product.shape)), arithmetic=kernel.takes.arithmetic(""))
+    problem = Problem.parse("x".join(map(str, product.shape)), arithmetic=kernel.support.arithmetic(""))
     a, b = (problem.a, problem.b) if product.layout == "NN" else (problem.a, problem.b._replace(order="column", ld=0))
-    return Problem(*product.shape, kernel.takes.arithmetic(""), a=a._replace(ld=0), b=b)
+    return Problem(*product.shape, kernel.support.arithmetic(""), a=a._replace(ld=0), b=b)
 
 
 def faults_of_product(product, folder):

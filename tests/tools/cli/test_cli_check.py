@@ -129,7 +129,7 @@ def test_only_rungs_that_take_an_element_type_are_checked(monkeypatch):
     monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
     assert run("--dtype", "bfloat16").exit_code == 0
     assert {job.kernel.name for job in checked} == {
-        one.name for one in (*KERNELS, *GROUPED) if "bfloat16" in one.takes.factors
+        one.name for one in (*KERNELS, *GROUPED) if "bfloat16" in one.support.factors
     }
 
 
@@ -143,7 +143,7 @@ def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
     monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
     assert run("--layout", "TT").exit_code == 0
     assert {job.kernel.name for job in checked} == {
-        one.name for one in (*KERNELS, *GROUPED) if "TT" in one.takes.layouts
+        one.name for one in (*KERNELS, *GROUPED) if "TT" in one.support.layouts
     }
     problems = [case.problem for job in checked for case in job.cases]
     assert {one.layout for one in problems if min(one.m, one.n) > 1} == {"TT"}  # one row is the same in both orders

@@ -7,7 +7,7 @@ import pytest
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars, orders
 from tilewright.kernels import find
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.tools.explain import traffic
 from tilewright.tools.explain.instruction_mix import shared_widths
 from tilewright.tools.explain.machine_code import machine_code
@@ -263,7 +263,7 @@ def test_what_cannot_be_counted_as_operations():
     "kernel", [*map(find, ("coalesced", "vectorized", "async_copy"))], ids=lambda kernel: kernel.name
 )
 def test_a_launch_of_4096_takes_few_blocks(kernel):
-    found = count(kernel, kernel.config(), Problem.parse("4096", arithmetic=kernel.takes.factors[0]))
+    found = count(kernel, kernel.config(), Problem.parse("4096", arithmetic=kernel.support.factors[0]))
     assert found.exact
     assert found.blocks_run <= 12
     assert found.operations.ffma == 4096**3

@@ -32,7 +32,7 @@ CONFIGS = space.configs(planted.KERNEL, None)
 HANGING = """
 import multiprocessing, threading, time, planted
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.tune.worker import Worker
 from tilewright.tools.tune.worker import Job
 
@@ -176,10 +176,10 @@ def test_kernels_that_cannot_be_picked_are_not_searched():
     names = [kernel.name for kernel in searchable(LADDER, PROBLEM, (7, 5))]
     assert "vectorized" in names
     assert "autotuned" not in names, "it has vectorized's source"
-    assert all(find(name).precision is None and find(name).runs_on((7, 5), "float32") for name in names)
+    assert all(find(name).support.precision is None and find(name).support.runs_on((7, 5), "float32") for name in names)
     odd = searchable(LADDER, Problem(63, 63, 63), (9, 0))
     assert "warptiled" in [kernel.name for kernel in odd]
-    assert not any(kernel.takes.aligned for kernel in odd)
+    assert not any(kernel.support.aligned for kernel in odd)
     assert {"tma_packed", "tma_transposed"} <= {kernel.name for kernel in odd}, "one source, but another relayout"
 
 
@@ -254,5 +254,5 @@ def cpu_seconds(process):
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_search_goes_through_the_kernels_that_keep_the_precision(precision):
     problem = Problem(64, 64, 64, Arithmetic(precision=precision))
-    found = {kernel.precision for kernel in searchable(KERNELS, problem, (9, 0))}
-    assert found == {kernel.precision for kernel in KERNELS if kernel.keeps(problem.arithmetic.precision)}
+    found = {kernel.support.precision for kernel in searchable(KERNELS, problem, (9, 0))}
+    assert found == {kernel.support.precision for kernel in KERNELS if kernel.keeps(problem.arithmetic.precision)}

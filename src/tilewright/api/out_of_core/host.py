@@ -206,7 +206,7 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
     if 0 in target.host[rows].shape:
         return
     rung = call.request.rung
-    columns = rung is None or "T" in "".join(rung[0].takes.layouts)
+    columns = rung is None or "T" in "".join(rung[0].support.layouts)
     a, b = (uploaded(engine, one, batch, columns) for one in (call.a, call.b))
     c = uploaded(engine, call.c, batch) if call.c is not None else None
     memory = engine.empty(1, math.prod(target.shape), target.dtype)

@@ -165,7 +165,7 @@ class _StreamedProduct:
         self._progress, self._first_row = progress, first_row
         call = matrices.call
         rung = call.request.rung
-        self._columns = rung is None or "T" in "".join(rung[0].takes.layouts)
+        self._columns = rung is None or "T" in "".join(rung[0].support.layouts)
         factors, result = str(matrices.a.dtype), str(matrices.out.dtype)
         self._finishes = cut.parts > 1 and result != "float32"
         """Whether the host finishes the result: sums of several parts are float32."""

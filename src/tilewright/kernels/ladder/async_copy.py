@@ -6,10 +6,10 @@ Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is t
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying
+from tilewright.kernels.cost_family import Copying
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.ladder import warptiled
-from tilewright.kernels.spec import Kernel, Parameter
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.support import Support
 
 _MOST_SHARED = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())
 
@@ -39,5 +39,5 @@ KERNEL = Kernel(
     cost=Copying(copies="cp.async", fragment=warptiled.fragment, stages=lambda config: config.STAGES),
     overlaps=True,
     shared_bytes=lambda config, layout: _shared_bytes(config),
-    takes=Takes(least_capability=(8, 0)),
+    support=Support(least_capability=(8, 0)),
 )

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.ladder import persistent, promoted, split
-from tilewright.kernels.spec import BY_NAME, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
-    """Of a block: its stages, each with two barriers."""
+    """Bytes of a block: its stages, each with two barriers."""
     return split.shared_bytes(config, barriers=2)
 
 
@@ -22,7 +22,6 @@ KERNEL: Kernel = replace(
     name="interleaved",
     idea="one consumer's products fill the time in which the other adds sums up",
     brief="sums hidden by products",
-    source=BY_NAME,
     parameters=(
         Parameter("BM", 128, (128,), "rows of C that a block computes, half of them each consumer"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),
@@ -40,7 +39,7 @@ KERNEL: Kernel = replace(
         **promoted.IN_STEPS,
     },
     block=persistent.KERNEL.block,
-    blocks=persistent.KERNEL.blocks,
+    schedule=persistent.KERNEL.schedule,
     cost=persistent.KERNEL.cost,
     shared_bytes=lambda config, layout: _shared_bytes(config),
 )

@@ -6,8 +6,8 @@ Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, "Threadblock Rasterization".
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.ladder import clusters
-from tilewright.kernels.spec import BY_NAME, Kernel, Parameter
 
 BAND = Parameter("BAND", 8, (1, 4, 8, 16), "rows of clusters' tiles whose columns are computed one after the other")
 COST = replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER, band=lambda config: config.BAND)
@@ -18,7 +18,6 @@ KERNEL: Kernel = replace(
     name="rasterized",
     idea="tiles in bands of rows, so that those computed at the same time are neighbours in both directions",
     brief="tiles in bands of rows",
-    source=BY_NAME,
     parameters=(*clusters.KERNEL.parameters, BAND),
     cost=COST,
 )

@@ -8,14 +8,15 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import ALL_OF_K, Constraints, Kernel, Parameter, Sums
 from tilewright.kernels.ladder import wgmma_tma
-from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter, Split, Sums
+from tilewright.kernels.split import Split
 
 SPLIT = Split("bfloat16", 3)
 
 
 def shared_bytes(config: Config, barriers: int = 1) -> int:
-    """Of a block: stages of all terms' tiles, each with this many barriers."""
+    """Bytes of a block: stages of all terms' tiles, each with this many barriers."""
     return config.STAGES * (SPLIT.terms * warpgroups.tiles_bytes(config) + barriers * warpgroups.BARRIER_BYTES)
 
 
@@ -30,7 +31,6 @@ KERNEL: Kernel = replace(
     name="split",
     idea="float32 factors as three bfloat16 terms each: six products in one sum of the tensor cores",
     brief="float32 as 3 x bfloat16",
-    source=BY_NAME,
     parameters=(
         *warpgroups.tile_parameters(bm=64, bn=128),
         Parameter("STAGES", 3, (2, 3, 4), "tiles of A and of B in shared memory or on their way, of each term"),
@@ -39,9 +39,8 @@ KERNEL: Kernel = replace(
         **warpgroups.WHOLE_INSTRUCTIONS,
         **STAGES_FIT,
     },
-    takes=warpgroups.TAKES_FLOAT32,
-    precision="bf16x6",
+    support=warpgroups.SPLIT_FLOAT32,
     shared_bytes=lambda config, layout: shared_bytes(config),
     split=SPLIT,
-    sums=lambda config: Sums(promote=None),
+    sums=lambda config: Sums(promote=ALL_OF_K),
 )

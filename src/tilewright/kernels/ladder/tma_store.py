@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import TMA_STORE_RUNG_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.ladder import pingpong
-from tilewright.kernels.spec import BY_NAME, TMA_STORE_RUNG_ARGUMENTS, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
-    """Of a block: what rung 25 has, and for each consumer 64 columns of results."""
+    """Bytes of a block: those of rung 25, and for each consumer 64 columns of results."""
     results = warpgroups.ITEM_BYTES * config.BM * warpgroups.LINE
     return pingpong.shared_bytes(config) + pingpong.CONSUMERS * results
 
@@ -25,7 +25,6 @@ KERNEL: Kernel = replace(
     name="tma_store",
     idea="results go through shared memory, and the copy engine stores them",
     brief="results stored by TMA",
-    source=BY_NAME,
     parameters=(
         _BM,
         _BN,

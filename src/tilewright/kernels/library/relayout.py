@@ -2,7 +2,9 @@
 
 from tilewright.core.hardware import ceil_div
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import SCALED_K, Kernel, Parameter, Tile
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
+from tilewright.kernels.split import SCALED_K
+from tilewright.kernels.support import Support
 
 
 def squares(config: Config, lines: int, length: int, matrices: int) -> int:
@@ -24,7 +26,7 @@ KERNEL = Kernel(
     },
     tile=lambda config: Tile(m=config.SIDE, n=config.SIDE, k=config.SIDE),
     block=lambda config: (config.THREADS, 1, 1),
-    vectorized=False,
+    support=Support(vectorized=False),
     arguments=("copy_a", "copy_b"),
     overlaps=True,
 )

@@ -6,10 +6,10 @@ Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `sc
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, named_configs
-from tilewright.kernels.families import Copying
+from tilewright.kernels.cost_family import Copying
+from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Kernel, Parameter
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.support import EVERYTHING
 
 _VECTOR = 4  # floats of a 16-byte copy
 
@@ -79,7 +79,7 @@ KERNEL = Kernel(
         **tiling.registers_fit(_threads),
     },
     block=lambda config: (_threads(config), 1, 1),
-    sum_order=tiling.order_of_slices,
+    sums=tiling.sums_of_slices,
     cost=Copying(
         copies="cp.async",
         fragment=tiling.fragment_of_4_by_8,
@@ -90,12 +90,10 @@ KERNEL = Kernel(
         min_blocks=lambda config: config.MIN_BLOCKS,
     ),
     overlaps=True,
-    takes=EVERYTHING,
+    support=EVERYTHING,
     arguments=LIBRARY_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),
-    blocks=schedule.blocks,
-    division=schedule.divide,
-    workspace_bytes=schedule.workspace_bytes,
+    schedule=schedule.schedule,
     presets=named_configs(
         "BM BN BK TM TN K_SLICES STAGES WORKERS MIN_BLOCKS",
         {
@@ -112,3 +110,5 @@ KERNEL = Kernel(
         },
     ),
 )
+
+KERNELS = (KERNEL,)

@@ -1,29 +1,29 @@
-"""thin_bf16x6, thin_fp16x3: float32 products of few rows, whose large factor is read once and split in registers.
+"""Kernels of thin_terms.cu: float32 products of few rows, whose large factor is read once and split in registers.
 
-Of thin_fp16x3 each 16 columns of B, and each 16 rows of A, have a scale of their own for each 32 of k.
+Of `thin_fp16x3` each 16 columns of B, and each 16 rows of A, have a scale of their own for each 32 of k.
 
 gemm_bf16x6 reads 4 bytes of each element of B, writes 6 of parts, waits for the grid and reads them: for a product that
 uses each m times, that is most of its time. Here B is read once, with no pass before, no copy, and no wait across the
 grid. With 128 rows the issue of instructions limits it, most of them for splitting: each block splits A again, and each
 64 rows B. Two warpgroups load where one would have no registers to load the next rows ahead.
 
-Source: as of gemm_terms for the terms; "FlashAttention-3: Fast and Accurate Attention with Asynchrony and
+Sources: as of `forms` for the terms; "FlashAttention-3: Fast and Accurate Attention with Asynchrony and
 Low-precision", Shah et al., 2024, for a factor of wgmma that is made in registers while others are multiplied.
 """
 
 from dataclasses import replace
 from pathlib import Path
 
-from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import MULTIPROCESSORS
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Thin
-from tilewright.kernels.library import gemm_terms, splitting
-from tilewright.kernels.spec import RANGE_WORDS, Kernel, Parameter, Split, Sums
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.cost_family import Thin
+from tilewright.kernels.kernel import Constraints, Kernel, Parameter, Schedule, Sums
+from tilewright.kernels.library import splitting
+from tilewright.kernels.library.forms import KernelForm
+from tilewright.kernels.split import RANGE_WORDS
 from tilewright.kernels.tensor_box import TensorBox
 
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -31,9 +31,9 @@ _SM = MULTIPROCESSORS[9, 0]
 _K = 32
 """Floats of a line of 128 bytes, and so k of a tile in shared memory."""
 _COLUMNS = 64
-"""Of B, of one consumer: wgmma's rows."""
+"""Columns of B of one consumer: wgmma's rows."""
 _PADDING = 4
-"""Floats of a line of sums in shared memory."""
+"""Floats behind each line of sums in shared memory."""
 _BAND = 4
 """Rows of tiles that are computed column by column."""
 _PROMOTE = 32
@@ -41,7 +41,7 @@ _PROMOTE = 32
 _SCALED_ROWS = 16
 """Rows of A that have a scale in common."""
 _CHECK_WORDS = 3
-"""Of what a block knows of sums that may have lost too much."""
+"""Words that say what a block knows of sums that may have lost too much."""
 
 
 def _consumers(config: Config) -> int:
@@ -55,107 +55,115 @@ def _producers(config: Config) -> int:
 
 
 def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[None, TensorBox]:
-    """What one load moves of B: lines along k of its columns, or 32 columns at each of 32 k."""
+    """Box of one load, of B: lines along k of its columns, or 32 columns at each of 32 k."""
     return None, TensorBox(config.BN if layout[1] == "T" else _K, _K, warpgroups.LINE_BYTES)
 
 
-def _shared_bytes(config: Config, split: Split) -> int:
-    """Of a block: its stages, or sums, or what multiplies in float32 in their place; barriers, scales, what is seen."""
-    stages = config.STAGES * config.BK * (4 * config.BN + split.terms * ITEM_BYTES[split.dtype] * config.BM)
+def _shared_bytes(form: KernelForm, config: Config) -> int:
+    """Bytes of a block: its stages, or sums, or what multiplies in float32 in their place; barriers, scales, what is
+    seen."""
+    stages = config.STAGES * config.BK * (4 * config.BN + form.terms * form.item_bytes * config.BM)
     sums = 4 * config.K_SLICES * config.BM * (config.BN + _PADDING)
     lost = splitting.float32_block_bytes(min(config.BM, 64), max(_COLUMNS // config.SPLITS, 16))
     side_by_side = config.BN // _COLUMNS
     barriers = 2 * config.STAGES + 2 + side_by_side
-    scales = config.STAGES * config.BK // _K * (max(config.BM // _SCALED_ROWS, 1) if split.scaled else 1)
+    scales = config.STAGES * config.BK // _K * (max(config.BM // _SCALED_ROWS, 1) if form.constants["SCALED"] else 1)
     seen = 4 * (scales + 2 * RANGE_WORDS + _CHECK_WORDS)
     end = max(stages, sums, side_by_side * lost) + barriers * warpgroups.BARRIER_BYTES + seen
     return round_up(end, 1024)  # the alignment of what the copy engine writes
 
 
-def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """One for each part of a tile's k."""
-    return problem.batch * ceil_div(problem.m, config.BM) * ceil_div(problem.n, config.BN) * config.SPLITS
+def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
+    """A block for each part of a tile's k."""
+    return Schedule(problem.batch * ceil_div(problem.m, config.BM) * ceil_div(problem.n, config.BN) * config.SPLITS)
 
 
-def _of_type(name: str, idea: str, split: Split) -> Kernel:
-    """A kernel of this source, for float32 factors split so, in registers."""
+_PARAMETERS = (
+    Parameter("BM", 128, (8, 16, 32, 64, 128), "rows of D that a block computes"),
+    Parameter("BN", 128, (64, 128, 192), "its columns"),
+    Parameter("BK", 32, (32, 64, 128), "how far along k a stage reaches"),
+    Parameter("K_SLICES", 1, (1, 2), "steps that are multiplied at the same time, by warpgroups of their own"),
+    Parameter("STAGES", 4, (2, 3, 4, 5, 6, 8), "tiles of A and of B in shared memory or on their way"),
+    Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
+    Parameter("MIN_BLOCKS", 1, (1, 2), "blocks that a multiprocessor must hold, which bounds the registers"),
+)
+
+_CONSTRAINTS: Constraints = {
+    "BM must be 128, or a multiple of 8 up to 64: the columns of one instruction": lambda c: (
+        c.BM % 8 == 0 and (c.BM <= 64 or c.BM == 128)
+    ),
+    "BN must be 64, 128 or 192: 64 columns for each of up to three warpgroups that multiply": lambda c: (
+        c.BN in (64, 128, 192)
+    ),
+    "BK must be 32, 64 or 128, at most 4096/BM: lines of 128 bytes, and a thread's registers for rows of A": lambda c: (
+        c.BK in (32, 64, 128) and c.BM * c.BK <= 4096
+    ),
+    "STAGES must be more than K_SLICES: one is loaded while others are multiplied": lambda c: c.STAGES > c.K_SLICES,
+    "SPLITS must be 1, 2, 4 or 8, the most of a cluster": lambda c: c.SPLITS in (1, 2, 4, 8),
+    "BN/64*K_SLICES, the warpgroups that multiply, must be 1 or 2, or with BM up to 32 and BK up to 64 "
+    "be 3": lambda c: _consumers(c) <= 2 or (_consumers(c) == 3 and c.BM <= 32 and c.BK <= 64),
+    "MIN_BLOCKS must be 1, or with one warpgroup that multiplies and BM at most 32 be 2": lambda c: (
+        c.MIN_BLOCKS == 1 or (c.MIN_BLOCKS == 2 and _consumers(c) == 1 and c.BM <= 32)
+    ),
+}
+"""Constraints of both forms, but that stages fit into shared memory."""
+
+_PRESETS = {
+    "rows_8": {"BM": 8, "BN": 64, "BK": 128, "STAGES": 5, "SPLITS": 2},
+    "rows_16": {"BM": 16, "BN": 64, "BK": 128, "STAGES": 5, "SPLITS": 2},
+    "rows_32": {"BM": 32, "BN": 64, "BK": 64, "STAGES": 8, "SPLITS": 2},
+    "rows_64": {"BM": 64, "STAGES": 8, "SPLITS": 2},
+    "rows_128": {"BN": 64, "K_SLICES": 2, "STAGES": 7, "SPLITS": 2},
+}
+
+FORMS = (
+    KernelForm(
+        name="thin_bf16x6",
+        idea="few rows of float32: the large factor is read once and split in registers, six products on tensor cores",
+        precision="bf16x6",
+    ),
+    KernelForm(
+        name="thin_fp16x3",
+        idea="few rows of float32: the large factor is read once, scaled and split in registers, "
+        "three products on tensor cores",
+        precision="fp16x3",
+    ),
+)
+
+
+def _kernel(form: KernelForm) -> Kernel:
+    constants = {"TERMS": form.terms, "SCALED": form.constants["SCALED"], "BAND": _BAND}
+    fits = "STAGES tiles of A and of B must fit into a multiprocessor's shared memory MIN_BLOCKS times"
     return Kernel(
-        name=name,
-        idea=idea,
+        name=form.name,
+        idea=form.idea,
         source=_SOURCE,
-        parameters=(
-            Parameter("BM", 128, (8, 16, 32, 64, 128), "rows of D that a block computes"),
-            Parameter("BN", 128, (64, 128, 192), "its columns"),
-            Parameter("BK", 32, (32, 64, 128), "how far along k a stage reaches"),
-            Parameter("K_SLICES", 1, (1, 2), "steps that are multiplied at the same time, by warpgroups of their own"),
-            Parameter("STAGES", 4, (2, 3, 4, 5, 6, 8), "tiles of A and of B in shared memory or on their way"),
-            Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
-            Parameter("MIN_BLOCKS", 1, (1, 2), "blocks that a multiprocessor must hold, which bounds the registers"),
-        ),
+        parameters=_PARAMETERS,
         constraints={
-            "BM must be 128, or a multiple of 8 up to 64: the columns of one instruction": lambda c: (
-                c.BM % 8 == 0 and (c.BM <= 64 or c.BM == 128)
-            ),
-            "BN must be 64, 128 or 192: 64 columns for each of up to three warpgroups that multiply": lambda c: (
-                c.BN in (64, 128, 192)
-            ),
-            "BK must be 32, 64 or 128, at most 4096/BM: lines of 128 bytes, "
-            "and a thread's registers for rows of A": lambda c: c.BK in (32, 64, 128) and c.BM * c.BK <= 4096,
-            "STAGES must be more than K_SLICES: one is loaded while others are multiplied": lambda c: (
-                c.STAGES > c.K_SLICES
-            ),
-            "SPLITS must be 1, 2, 4 or 8, the most of a cluster": lambda c: c.SPLITS in (1, 2, 4, 8),
-            "BN/64*K_SLICES, the warpgroups that multiply, must be 1 or 2, or with BM up to 32 and BK up to 64 "
-            "be 3": lambda c: _consumers(c) <= 2 or (_consumers(c) == 3 and c.BM <= 32 and c.BK <= 64),
-            "MIN_BLOCKS must be 1, or with one warpgroup that multiplies and BM at most 32 be 2": lambda c: (
-                c.MIN_BLOCKS == 1 or (c.MIN_BLOCKS == 2 and _consumers(c) == 1 and c.BM <= 32)
-            ),
-            "STAGES tiles of A and of B must fit into a multiprocessor's shared memory MIN_BLOCKS times": lambda c: (
-                c.MIN_BLOCKS * (_shared_bytes(c, split) + _SM.reserved_shared_bytes) <= _SM.shared_bytes
-            ),
+            **_CONSTRAINTS,
+            fits: lambda c: c.MIN_BLOCKS * (_shared_bytes(form, c) + _SM.reserved_shared_bytes) <= _SM.shared_bytes,
         },
-        constants=lambda config: {
-            "TERMS": split.terms,
-            "SCALED": int(split.scaled),
-            "BAND": _BAND,
-            "PRODUCERS": _producers(config),
-        },
+        constants=lambda config: {**constants, "PRODUCERS": _producers(config)},
+        presets=_PRESETS,
+        support=replace(form.support, least_capability=(9, 0), architectures=("sm_90a",)),
         block=lambda config: ((_producers(config) + _consumers(config)) * warpgroups.THREADS, 1, 1),
+        shared_bytes=lambda config, layout: _shared_bytes(form, config),
+        cluster=lambda config: config.SPLITS,
+        schedule=_schedule,
+        overlaps=True,
+        arguments=("sizes", "A", "B_map", "B", "output"),
+        relayouts=lambda config: ("row", None),
+        tensor_maps=_boxes,
         cost=Thin(
             splits=lambda config: config.SPLITS,
             band=lambda config: _BAND,
             min_blocks=lambda config: config.MIN_BLOCKS,
-            terms=split.terms,
+            terms=form.terms,
             consumers=_consumers,
             slices=lambda config: config.K_SLICES,
         ),
-        cluster=lambda config: config.SPLITS,
-        takes=replace(EVERYTHING, least_capability=(9, 0), architectures=("sm_90a",)),
-        precision=name.split("_")[1],
-        arguments=("sizes", "A", "B_map", "B", "output"),
-        shared_bytes=lambda config, layout: _shared_bytes(config, split),
-        tensor_maps=_boxes,
-        relayouts=lambda config: ("row", None),
-        sums=lambda config: Sums(_PROMOTE, apart=True),
-        overlaps=True,
-        blocks=_blocks,
-        presets={
-            "rows_8": {"BM": 8, "BN": 64, "BK": 128, "STAGES": 5, "SPLITS": 2},
-            "rows_16": {"BM": 16, "BN": 64, "BK": 128, "STAGES": 5, "SPLITS": 2},
-            "rows_32": {"BM": 32, "BN": 64, "BK": 64, "STAGES": 8, "SPLITS": 2},
-            "rows_64": {"BM": 64, "STAGES": 8, "SPLITS": 2},
-            "rows_128": {"BN": 64, "K_SLICES": 2, "STAGES": 7, "SPLITS": 2},
-        },
+        sums=lambda config: Sums(promote=_PROMOTE, apart=True),
     )
 
 
-BF16X6 = _of_type(
-    "thin_bf16x6",
-    "few rows of float32: the large factor is read once and split in registers, six products on tensor cores",
-    gemm_terms.THREE_BF16,
-)
-FP16X3 = _of_type(
-    "thin_fp16x3",
-    "few rows of float32: the large factor is read once, scaled and split in registers, three products on tensor cores",
-    gemm_terms.TWO_FP16,
-)
+KERNELS = tuple(map(_kernel, FORMS))

@@ -28,7 +28,7 @@ from tilewright.kernels.source.expressions import Expression
 from tilewright.kernels.source.lines import expressions
 from tilewright.kernels.source.map_words import TYPE, MapWord, arrays_of_maps, maps_behind
 from tilewright.kernels.source.signature import DTYPES, IN_C, Argument, Signature
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.kernels.tensor_box import TensorBox
 
 Role = Literal["in", "out", "inout", "zeros"]

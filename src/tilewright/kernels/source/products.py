@@ -13,15 +13,16 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ConfigError, DtypeError
 from tilewright.core.problem import LAYOUTS, PRECISIONS, Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import PLAIN, CostFamily, Count, Staging, Warpgroups
+from tilewright.kernels.cost_family import PLAIN, CostFamily, Count, Staging, Warpgroups
 from tilewright.kernels.grid_tiles import tile_of_grid
+from tilewright.kernels.kernel import Kernel, Tile
 from tilewright.kernels.source.host_code import reached
 from tilewright.kernels.source.lines import SUFFIX, expressions, read, split_words
 from tilewright.kernels.source.map_words import TYPE, counts
 from tilewright.kernels.source.signature import Argument
+from tilewright.kernels.source.source_kernel import Origin, SourceKernel
 from tilewright.kernels.source.source_launch import SourceLaunch, launch_of
-from tilewright.kernels.spec import Kernel, Origin, Tile
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 
 START = Path(__file__).parents[1] / "start.cu"
@@ -50,7 +51,7 @@ def from_source(
     entry: str = "",
     defines: Mapping[str, str | int] | None = None,
     **words: str | int | tuple[str | int, ...],
-) -> Kernel:
+) -> SourceKernel:
     """The kernel of a source file, or of a source's text.
 
     Args:
@@ -97,7 +98,7 @@ def _written(text: str) -> Path:
 
 
 @lru_cache
-def _made(file: Path, text: str, origin: Origin) -> Kernel:
+def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
     """Made once for each text: engines know a compiled kernel by this object."""
     launch = launch_of(file, text, origin.entry, dict(origin.words), dict(origin.defines))
     if not launch.product:
@@ -108,10 +109,12 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
     signature, words, maps, roles = launch.signature, launch.words, launch.map_words, launch.roles
     known, exchanged = launch.known, words.get("C") == "column"
     values, (grid, block, shared, cluster) = lru_cache(known), launch.geometry
-    takes = _takes(launch, words.get("layout", "NN"), exchanged)
+    support = _support(launch, words.get("layout", "NN"), exchanged)
     code = reached(text, signature.name)
+    precision = _precision(file, words.get("precision", ""), code, support.factors[0])
+    support = replace(support, precision=precision)
     if "wgmma" in code:
-        takes = replace(takes, least_capability=_TENSOR_MAPS_CAPABILITY, architectures=("sm_90a",))
+        support = replace(support, least_capability=_TENSOR_MAPS_CAPABILITY, architectures=("sm_90a",))
     boxes = {role: maps[argument.name].box for role, argument in roles.items() if argument.type == TYPE}
     constants: dict[str, int | str] = {**launch.texts, **counts(maps)}
     tile = expressions("tile", words["tile"], known.names) if "tile" in words else []
@@ -147,14 +150,14 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         return of(values(config)) if of else None
 
     def stages(config: Config) -> int:
-        of, item = tile_of(config), ITEM_BYTES[takes.factors[0]]
+        of, item = tile_of(config), ITEM_BYTES[support.factors[0]]
         return max(shared(values(config)) // max((of.m + of.n) * of.k * item, 1), 1)
 
     def untold(config: Config) -> ConfigError | None:
         by_grid = None if tile else tile_by_grid(config)
         return by_grid if isinstance(by_grid, ConfigError) else None
 
-    return Kernel(
+    return SourceKernel(
         name=f"{file}:{origin.entry or signature.name}",
         idea=f"from {file}",
         source=file,
@@ -162,20 +165,18 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         tile=tile_of,
         untold=untold,
         block=lambda config: block(values(config)),
-        takes=takes,
+        support=support,
         arguments=_arguments(roles),
         shared_bytes=lambda config, layout: shared(values(config)),
-        vectorized="D_map" in boxes,
         tensor_maps=(lambda config, *_: (box("A", config), box("B", config))) if boxes.keys() & _FACTOR_MAPS else None,
         stored_box=(lambda config, item_bytes: box("D", config)) if "D_map" in boxes else None,
         cluster=lambda config: cluster(values(config)),
         extents=extents,
-        precision=_precision(file, words.get("precision", ""), code, takes.factors[0]),
         rounding_maps=any(maps[roles[role].name].dtype == _ROUNDED for role in boxes.keys() & _FACTOR_MAPS),
         cost=_cost(code, bool(boxes.keys() & _FACTOR_MAPS), stages),
         constants=lambda config: constants,
         template=signature.template,
-        entry=lambda config: launch.entry_with(values(config)),
+        entry_point=lambda config: launch.entry_with(values(config)),
         origin=origin,
         exchanged=exchanged,
     )
@@ -213,7 +214,7 @@ def _arguments(roles: Mapping[str, Argument]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _takes(launch: SourceLaunch, layout: str, exchanged: bool) -> Takes:
+def _support(launch: SourceLaunch, layout: str, exchanged: bool) -> Support:
     if layout not in LAYOUTS:
         raise ConfigError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
     if exchanged:  # the transposes of B and A
@@ -234,15 +235,16 @@ def _takes(launch: SourceLaunch, layout: str, exchanged: bool) -> Takes:
         f"ld{name.lower()}" in roles or f"ld{name.lower()}64" in roles or f"{name}_data" not in roles for name in "ABD"
     ) and all(len(one.extents) > 1 for one in of_maps.values())
     panel_a, panel_b, panel_d = (of_maps[name].panel or 1 if name in of_maps else 1 for name in "ABD")
-    return Takes(
+    return Support(
         factors=(kinds[0],),
         results=(kinds[2],),
         layouts=(layout,),
         gaps=gaps,
+        vectorized="D" in of_maps,
         aligned=bool(of_maps),
         aligned_result="D" in of_maps,
         panels=(panel_a, panel_b, panel_d),
-        least_capability=_TENSOR_MAPS_CAPABILITY if of_maps else Takes.least_capability,
+        least_capability=_TENSOR_MAPS_CAPABILITY if of_maps else Support.least_capability,
     )
 
 

@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 from tilewright.core.errors import ConfigError, nearest
 from tilewright.kernels.grid_tiles import SIZES
+from tilewright.kernels.kernel import Parameter
 from tilewright.kernels.source.buffers import BUFFER, LaunchContents, contents_of, integers, sizes_of
 from tilewright.kernels.source.expressions import Expression
 from tilewright.kernels.source.lines import (
@@ -48,7 +49,6 @@ from tilewright.kernels.source.lines import (
 from tilewright.kernels.source.map_words import TYPE, MapWord, arrays_of_maps, counts, map_words
 from tilewright.kernels.source.roles import PRODUCT_WORDS, named_as_product, roles_of
 from tilewright.kernels.source.signature import Argument, Signature, constant_memory
-from tilewright.kernels.spec import Parameter
 
 _WORDS = ("block", "grid", "shared", "entry", "maps", "cluster")
 REFERENCE = "reference"

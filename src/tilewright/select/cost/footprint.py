@@ -5,9 +5,9 @@ from typing import Any
 
 from tilewright.core.gpus import Gpu
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying, Staging, Streaming, Thin, Warpgroups, Warps
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.cost_family import Copying, Staging, Streaming, Thin, Warpgroups, Warps
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime.executable import CompileReport
 from tilewright.select.cost.models import copying, staging, streaming, thin, warpgroups, warps
 from tilewright.select.cost.models.block import Asked, Demand, Footprint, Usage

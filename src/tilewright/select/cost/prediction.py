@@ -23,10 +23,10 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Gpu, clusters
 from tilewright.core.problem import Layout, Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying, Staging, Streaming, Warpgroups, Warps
+from tilewright.kernels.cost_family import Copying, Staging, Streaming, Warpgroups, Warps
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
+from tilewright.kernels.support import VECTOR_BYTES, Addresses, Variant, all_aligned
 from tilewright.runtime.executable import CompileReport
 from tilewright.select.cost.footprint import footprint
 from tilewright.select.cost.models import warpgroups

@@ -7,7 +7,8 @@ from functools import lru_cache
 from tilewright.core.errors import KernelNotFoundError
 from tilewright.core.problem import Shaped
 from tilewright.kernels import find, recorded
-from tilewright.kernels.spec import PROMISES, Kernel
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import PROMISES
 from tilewright.select.tables.cases import Case
 
 ACCURATE_WITHIN = 1.5
@@ -71,7 +72,7 @@ class Entry(Shaped):
         return promise in kept_by(self.kernel)
 
     def adds_in(self, order: str | None) -> bool:
-        """Whether its config has an order of sums, `Kernel.sum_order`; every one has where that is None."""
+        """Whether its config has an order of sums, `Sums.order`; every one has where that is None."""
         return order is None or order_of(self.kernel, tuple(self.config.items())) == order
 
     @property
@@ -114,7 +115,7 @@ def kept_by(kernel: str) -> tuple[str | None, ...]:
 def order_of(kernel: str, config: tuple[tuple[str, int], ...]) -> str | None:
     """A config's order of sums; None where it has none, or there is no such kernel or config any more."""
     now, found = recorded(kernel, dict(config)), found_kernel(kernel)
-    return None if now is None or found is None else found.sum_order(now)
+    return None if now is None or found is None else found.sums(now).order
 
 
 @lru_cache

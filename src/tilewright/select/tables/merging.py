@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.kernels import orders
-from tilewright.kernels.spec import PROMISES
+from tilewright.kernels.support import PROMISES
 from tilewright.select.tables.entry import Choice, Entry, Shape, best_by_problem, found_kernel, kept_by, rank
 
 NEAR = 1.02

@@ -10,8 +10,8 @@ from tilewright.core.problem import UNSCALED, Layout, Problem, Scalars, orders
 from tilewright.emulator.check import is_vast
 from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 
 MANY = 12
 """Multiprocessors that share two tiles: more than the emulator has, so that partial sums are added in several steps."""
@@ -57,14 +57,14 @@ class CheckCase(NamedTuple):
 
 def in_words(case: CheckCase, kernel: Kernel, config: Config) -> str:
     """A case in words, for messages; its config and what else all cases of a kernel may share only where it differs."""
-    problem, usual = case.problem, kernel.takes.arithmetic()
+    problem, usual = case.problem, kernel.support.arithmetic()
     words = [problem.shape, *([problem.layout] if problem.layout != "NN" else []), f"beta {case.scalars.beta:g}"]
     if problem.dtype != usual.factors or problem.dtype_b != problem.dtype:
         words.append(f"factors of {' and '.join(dict.fromkeys((problem.dtype, problem.dtype_b)))}")
-    if problem.result != kernel.takes.arithmetic(problem.dtype).result:
+    if problem.result != kernel.support.arithmetic(problem.dtype).result:
         words.append(f"results of {problem.result}")
     words += filter(None, (str(problem.epilogue).replace("+", " and "),))
-    if problem.scaling != kernel.takes.scaled(replace(problem, scaling=UNSCALED)).scaling:
+    if problem.scaling != kernel.support.scaled(replace(problem, scaling=UNSCALED)).scaling:
         words.append(str(problem.scaling))
     if problem.batch > 1 and not problem.grouped:
         sides = {"A": problem.a, "B": problem.b, "C": problem.addend}
@@ -88,10 +88,10 @@ def in_words(case: CheckCase, kernel: Kernel, config: Config) -> str:
 def problem_of(kernel: Kernel, problem: Problem, dtype: str = "") -> Problem:
     """A problem of which sizes and orders are given, as a kernel takes it: its element types, scales and groups, and
     a B for each group."""
-    takes = kernel.takes
-    count = _GROUPS if takes.grouped else problem.batch
-    arithmetic, b = takes.arithmetic(dtype), problem.b._replace(batch_stride=None)
-    return takes.scaled(replace(problem, arithmetic=arithmetic, batch=count, b=b, grouped=takes.grouped))
+    support = kernel.support
+    count = _GROUPS if support.grouped else problem.batch
+    arithmetic, b = support.arithmetic(dtype), problem.b._replace(batch_stride=None)
+    return support.scaled(replace(problem, arithmetic=arithmetic, batch=count, b=b, grouped=support.grouped))
 
 
 def posed(
@@ -121,7 +121,7 @@ def aligned_lines(layout: Layout, dtype: str) -> Layout:
 def shares_tiles(kernel: Kernel, config: Config) -> bool:
     """Whether `MANY` multiprocessors share two tiles."""
     shared = posed(kernel, shared_sizes(kernel, config), "", "NN")
-    return bool(kernel.workspace_bytes and kernel.workspace_bytes(shared, config, MANY))
+    return kernel.scheduled(shared, config, MANY).workspace_bytes > 0
 
 
 def shared_sizes(kernel: Kernel, config: Config) -> tuple[int, int, int]:

@@ -11,8 +11,8 @@ from tilewright.emulator.check import steps_in_flight, telling_shapes
 from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.emulator.repeating import has_room
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Kernel, valid_configs
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import Kernel, valid_configs
 from tilewright.select.tables.store import shipped_configs
 from tilewright.tools.bench.case import (
     FAR_ABOVE,
@@ -70,9 +70,9 @@ def stages(
         ConfigError: a source's grid is whole for none of these sizes.
     """
     divided, odd = telling_shapes(kernel, config)
-    usual = layouts or ("NN" if "NN" in kernel.takes.layouts else kernel.takes.layouts[0],)
+    usual = layouts or ("NN" if "NN" in kernel.support.layouts else kernel.support.layouts[0],)
     # With k = 0 it takes any.
-    usual = [order for order in usual if kernel.refusal(posed(kernel, divided, dtype, order)) is None]
+    usual = [order for order in usual if kernel.why_not(posed(kernel, divided, dtype, order)) is None]
     one = scalars[-1:]
     first: list[CheckCase] = []
     second: list[CheckCase] = []
@@ -90,7 +90,7 @@ def stages(
     ) -> None:
         for layout in usual:
             problem = posed(kernel, shape, dtype, layout, aligned, batch)
-            if kernel.refusal(problem) is None and _has_grid(kernel, problem, config):
+            if kernel.why_not(problem) is None and _has_grid(kernel, problem, config):
                 found.extend(
                     CheckCase(problem, of, config, multiprocessors, unfit=unfit, values=values) for of in scalars
                 )
@@ -98,7 +98,7 @@ def stages(
     if kernel.foreign:
         add(first, divided, scalars)
         add(first, odd, scalars)
-        if kernel.takes.gaps:
+        if kernel.support.gaps:
             add(second, odd, aligned=True)
         for other in other_configs(kernel, config) if others else ():
             add(second, telling_shapes(kernel, other)[1], config=other)
@@ -114,9 +114,9 @@ def stages(
     add(second, tile, scalars)
     add(second, small, scalars[:-1])
     add(second, (tile.m - tile.m // 8, max(tile.n - 3, 1), _LAPS * steps_in_flight(kernel, config) * tile.k - 3))
-    if kernel.takes.batches:
+    if kernel.support.batches:
         add(second, (tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), batch=_MATRICES)
-    if kernel.takes.separate_c:
+    if kernel.support.separate_c:
         add(second, small, [scalars[-1]._replace(alpha=0)], values=NAN)
     if shares_tiles(kernel, config):
         add(second, shared_sizes(kernel, config), multiprocessors=MANY)
@@ -134,8 +134,8 @@ def stages(
     if isinstance(kernel.cost, Warpgroups) and (alternating := next(filter(kernel.cost.alternates, configs), None)):
         shape = _turns(kernel, alternating, posed(kernel, divided, dtype, "NN"))
         add(second, shape, config=alternating, multiprocessors=_FEW)
-    types = [dtype] if dtype else kernel.takes.factors
-    return _distinct(first, second, feature_cases(kernel, configs, scalars, types, layouts or kernel.takes.layouts))
+    types = [dtype] if dtype else kernel.support.factors
+    return _distinct(first, second, feature_cases(kernel, configs, scalars, types, layouts or kernel.support.layouts))
 
 
 def _distinct(*found: list[CheckCase]) -> list[list[CheckCase]]:
@@ -171,7 +171,7 @@ def vast_cases(
     """
     problems: list[tuple[Problem, bool]] = []
     for layout in layouts:
-        if not kernel.takes.gaps:
+        if not kernel.support.gaps:
             of_sizes = partial(posed, kernel, dtype=dtype, layout=layout)
             problems += [(problem, True) for problem in vast_problems(kernel, config, of_sizes)]
             continue
@@ -182,15 +182,15 @@ def vast_cases(
         if not _has_grid(kernel, one, config):
             one = posed(kernel, telling_shapes(kernel, config)[0], dtype, layout)
         problems += [(with_far_lines(one, aligned), False) for aligned in (True, False)]
-        if kernel.takes.batches:
+        if kernel.support.batches:
             problems.append((with_far_lines(posed(kernel, shape, dtype, layout, batch=2), True), False))
     found = [
         CheckCase(problem, of, config, sampled=sampled)
         for problem, sampled in problems
-        if kernel.refusal(problem) is None
+        if kernel.why_not(problem) is None
         for of in scalars
     ]
-    if not found and not kernel.takes.gaps:
+    if not found and not kernel.support.gaps:
         raise ConfigError(f"{kernel.name} has no grid that GPUs take for matrices of more than 2^32 elements")
     return found
 

@@ -8,7 +8,7 @@ from queue import PriorityQueue
 from typing import Any
 
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.side_by_side import Workers
 from tilewright.tools.bench.case import CheckCase
 from tilewright.tools.bench.checking import Outcome

@@ -13,7 +13,7 @@ from tilewright.emulator.check import Checked, check, check_rows
 from tilewright.emulator.checker import Finding
 from tilewright.emulator.engine import Executables
 from tilewright.emulator.sampled import check_sample
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.case import INFINITE, INFINITY, NAN, TINY, CheckCase
 from tilewright.tools.bench.vast import judge
 from tilewright.tools.bench.verify import Operands, limit
@@ -84,10 +84,10 @@ def _outcome(kernel: Kernel, case: CheckCase, rows: bool, executables: Executabl
     checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, of.ends, case.kept, *of_launch)
     checked = checked._replace(findings=[*checked.findings, *differ])
     error = of.error(checked.result)
-    allowed = limit(problem, kernel.precision)
+    allowed = limit(problem, kernel.support.precision)
     if case.values == TINY:
         allowed += _LEAST * (problem.k + 8) * math.sqrt(checked.result.size) / of.norm
-    cut = kernel.precision == "tf32" and allowed < error < _CUT * allowed
+    cut = kernel.support.precision == "tf32" and allowed < error < _CUT * allowed
     return Outcome(
         case, checked, error, error <= allowed, CUT if cut else "" if error == error else _other(of, checked)
     )

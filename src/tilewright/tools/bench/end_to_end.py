@@ -22,7 +22,7 @@ from tilewright.api.front import matmul, prepare
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import DtypeError, EngineUnavailableError, LaunchError
 from tilewright.core.problem import FAST, Layout, Problem, Scalars, orders
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench.records import EndToEnd, PerCall
 from tilewright.tools.bench.verify import limit
 
@@ -364,7 +364,8 @@ class TorchCalls:
         """Raise LaunchError unless both compute the same, with and without out=."""
         expected: Any = own(one, None)()
         expected = expected.double()
-        allowed = limit(problem, choice.kernel.precision if choice else problem.arithmetic.precision) + limit(problem)
+        precision = choice.kernel.support.precision if choice else problem.arithmetic.precision
+        allowed = limit(problem, precision) + limit(problem)
         for name, bind, out in (("matmul", ours, None), ("matmul with out", ours, one.out), ("PyTorch", own, one.out)):
             result: Any = bind(one, out)()
             result = result.double()

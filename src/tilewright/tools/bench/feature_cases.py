@@ -24,8 +24,8 @@ from tilewright.core.problem import (
 from tilewright.emulator.check import steps_in_flight
 from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.tools.bench.case import MANY, TINY, VALUES, CheckCase, aligned_lines, posed, shared_sizes, shares_tiles
 
 Combination = Mapping[str, Any]
@@ -49,19 +49,19 @@ def feature_cases(
     axes: dict[str, Sequence[Any]] = {
         "config": _few(configs),
         "factors": _factors(factors),
-        "result": kernel.takes.results[::-1],
+        "result": kernel.support.results[::-1],
         # Finite ones alone where terms hold no others and nothing looks for them.
-        "values": ["", *VALUES] if kernel.notices or not kernel.multiplies_terms else ["", TINY],
+        "values": ["", *VALUES] if kernel.notices or not kernel.support.multiplies_terms else ["", TINY],
         "lines": _lines(kernel),
-        "layout": [layout for layout in layouts if layout in kernel.takes.layouts],
+        "layout": [layout for layout in layouts if layout in kernel.support.layouts],
         "scaling": _scalings(kernel),
-        "batch": _BATCHES if kernel.takes.batches and not kernel.takes.grouped else _BATCHES[:1],
-        "multiprocessors": (MULTIPROCESSORS, MANY) if kernel.workspace_bytes else (MULTIPROCESSORS,),
-        "apart": (False, True) if kernel.takes.separate_c else (False,),
+        "batch": _BATCHES if kernel.support.batches and not kernel.support.grouped else _BATCHES[:1],
+        "multiprocessors": (MULTIPROCESSORS, MANY) if kernel.has_workspace else (MULTIPROCESSORS,),
+        "apart": (False, True) if kernel.support.separate_c else (False,),
         "kept": (None, "A", "B") if _copies(kernel, configs) else (None,),
         "scalars": scalars,
-        "activation": (None, *ACTIVATIONS) if kernel.takes.epilogue else (None,),
-        "bias": (None, "row", "column") if kernel.takes.epilogue else (None,),
+        "activation": (None, *ACTIVATIONS) if kernel.support.epilogue else (None,),
+        "bias": (None, "row", "column") if kernel.support.epilogue else (None,),
     }
     stores = [by_engine for by_engine in (False, True) if any(_has_box(kernel, one) == by_engine for one in configs)]
     axes = {"stored": stores, **axes}
@@ -93,12 +93,12 @@ tiles divide all sizes."""
 
 
 def _lines(kernel: Kernel) -> Sequence[str]:
-    takes = kernel.takes
-    if takes.aligned_result:
+    support = kernel.support
+    if support.aligned_result:
         return (_WHOLE, _DIVIDED)
-    if takes.aligned:
+    if support.aligned:
         return (_ALIGNED, _WHOLE, _DIVIDED)
-    return (_ANYWHERE, _ALIGNED, _WHOLE, _DIVIDED) if takes.gaps else (_ANYWHERE, _DIVIDED)
+    return (_ANYWHERE, _ALIGNED, _WHOLE, _DIVIDED) if support.gaps else (_ANYWHERE, _DIVIDED)
 
 
 def _few(configs: Sequence[Config]) -> list[Config]:
@@ -120,16 +120,16 @@ def _factors(types: Sequence[str]) -> list[tuple[str, str]]:
 
 def _scalings(kernel: Kernel) -> list[Scaling]:
     tensor, line, deep, square = (Scale(kind) for kind in ("tensor", "line", "1x128", "128x128"))
-    if not set(kernel.takes.factors) & set(FLOAT8):
+    if not set(kernel.support.factors) & set(FLOAT8):
         return [UNSCALED]
-    if kernel.takes.block_scales:
+    if kernel.support.block_scales:
         return [Scaling(deep, square), Scaling(square, square), Scaling(deep, tensor), Scaling(tensor, square)]
     return [UNSCALED, Scaling(tensor, tensor), Scaling(line, line), Scaling(line, tensor), Scaling(tensor, line)]
 
 
 def _copies(kernel: Kernel, configs: Sequence[Config]) -> bool:
     """Whether some config reads copies of A and B, which callers may keep."""
-    return not kernel.takes.grouped and any(kernel.relayouts(config) is not None for config in configs)
+    return not kernel.support.grouped and any(kernel.relayouts(config) is not None for config in configs)
 
 
 def _has_box(kernel: Kernel, config: Config) -> bool:
@@ -160,14 +160,14 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
         fits &= row.get("lines") != _DIVIDED
     if row.get("values"):
         fits &= result not in FLOAT8
-        if kernel.multiplies_terms:  # the way of float32 takes long
+        if kernel.support.multiplies_terms:  # the way of float32 takes long
             fits &= row.get("batch", _BATCHES[0]) == _BATCHES[0]
     if row.get("values") == TINY:
         fits &= factors in (None, "float32", "bfloat16") and result in (None, "float32")
         fits &= row.get("bias") is None and row.get("activation") is None
     if not fits:
         return False
-    return axes > set(row) or kernel.refusal(_combined(kernel, row)) is None
+    return axes > set(row) or kernel.why_not(_combined(kernel, row)) is None
 
 
 def _combined(kernel: Kernel, row: Combination) -> Problem:
@@ -177,7 +177,7 @@ def _combined(kernel: Kernel, row: Combination) -> Problem:
     config, lines, batch, result = row["config"], row["lines"], row["batch"], row["result"]
     factors, of_b = row["factors"]
     tile, steps = kernel.tile(config), steps_in_flight(kernel, config) + 1
-    rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] and not kernel.multiplies_terms else tile.m
+    rows = 3 * tile.m if kernel.schedule and batch == _BATCHES[0] and not kernel.support.multiplies_terms else tile.m
     beyond = VECTOR_BYTES if lines == _WHOLE else 5
     columns = tile.n if batch == _BATCHES[0] or kernel.cluster(config) > 1 else 0
     m, n = rows + tile.m // 2 + 3, columns + round_up(ceil_div(tile.n, 2), VECTOR_BYTES) + beyond

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import Epilogue, Order, Problem, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Choice, Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import Choice, Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import Engine, Matrix, Work, matrix_at, memory_lines, run
 from tilewright.runtime.plan import Plan, Pointers
 from tilewright.tools.bench.environment import gpu_state
@@ -61,7 +61,7 @@ class BaselineLibrary(Protocol):
     ) -> Mapping[str, Work]:
         """Ways to compute the product, by name; the fastest is the baseline. Empty where the library has none.
 
-        Their factors are rounded to this precision (see `Kernel.precision`), and the names are others for each.
+        Their factors are rounded to this precision (see `Support.precision`), and the names are others for each.
         """
 
     def result(self, work: Work, sets: Sequence[OperandSet]) -> NDArray[Any] | None:
@@ -184,7 +184,7 @@ def series(engine: Engine, works: int) -> int:
 def _rounding(kernel: Kernel) -> str | None:
     """Type to which the baseline rounds factors: the kernel's. No library has products of bfloat16 or float16 parts: a
     kernel of these is compared with the product of the factors as they are."""
-    return None if kernel.multiplies_terms else kernel.precision
+    return None if kernel.support.multiplies_terms else kernel.support.precision
 
 
 def _baseline(
@@ -231,7 +231,7 @@ def reads_c(engine: Engine, kernel: Kernel, config: Config, operands: Operands) 
     if operands.scalars.beta or "beta" not in kernel.scalars:
         return False
     _, error = verify(engine, kernel, config, replace(operands, c=np.zeros_like(operands.c)))
-    return error <= limit(operands.problem, kernel.precision)
+    return error <= limit(operands.problem, kernel.support.precision)
 
 
 def work_on(engine: Engine, plan: Plan, sets: Sequence[OperandSet], scalars: Scalars = Scalars()) -> Work:
@@ -277,7 +277,7 @@ def _copies(engine: Engine, array: NDArray[Any], count: int, order: Order = "row
 def result_of(engine: Engine, choice: Choice, operands: Operands, error: float, prepared: bool) -> Result:
     """Record of a kernel's result, without times. prepared: whether B's copy was made beforehand."""
     problem = operands.problem
-    allowed = limit(problem, choice.kernel.precision)
+    allowed = limit(problem, choice.kernel.support.precision)
     return Result(
         kernel=choice.kernel.name,
         rung=choice.kernel.rung,
@@ -292,7 +292,7 @@ def result_of(engine: Engine, choice: Choice, operands: Operands, error: float, 
         error=Error(relative_frobenius=error if math.isfinite(error) else None, limit=allowed),
         verified=bool(error <= allowed),
         prepared=prepared,
-        precision=choice.kernel.precision,
+        precision=choice.kernel.support.precision,
         out_dtype=problem.result,
         scaling=problem.scaling.kind,
     )

@@ -20,7 +20,7 @@ from tilewright.api.engines import cuda_unavailable
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Arithmetic, Problem, Scalars, orders
 from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Facts
 
 _INSTALLED = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tilewright.core.hardware import SECTOR_BYTES
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench import ncu
 
 

@@ -11,7 +11,7 @@ from tilewright.core.errors import RecordsError
 from tilewright.core.files import FileKind, faults, json_kind, save_json
 from tilewright.core.gpus import Gpu, capability_of, find_gpu
 from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scaling, Shaped, Side, orders
-from tilewright.kernels.spec import TERM_PRECISIONS
+from tilewright.kernels.support import TERM_PRECISIONS
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.core.problem import UNSCALED, Arithmetic, Problem, Scalars
 from tilewright.emulator.host import cores
 from tilewright.kernels import BEST
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.runtime.base import Engine, Work
 from tilewright.runtime.side_by_side import Workers
 from tilewright.select.selector import select

@@ -15,8 +15,8 @@ from tilewright.emulator.check import telling_shapes
 from tilewright.emulator.program import GRID_LIMITS
 from tilewright.emulator.sampled import Sample
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.tools.bench.verify import limit
 
 REACH = 2**32 + 2**31
@@ -115,4 +115,4 @@ def judge(kernel: Kernel, problem: Problem, scalars: Scalars, sample: Sample) ->
             found, wanted = part.result[row, col], exact[row, col]
             where = f"C[{part.rows[row]}, {part.cols[col]}] is {found:.6g}, and {wanted:.6g} by float64"
     error = math.sqrt(difference / norm) if norm else math.sqrt(difference)
-    return error, "" if error <= limit(problem, kernel.precision) else where
+    return error, "" if error <= limit(problem, kernel.support.precision) else where

@@ -243,7 +243,7 @@ def limit(problem: Problem, precision: str | None = None) -> float:
 
     Args:
         problem: the product.
-        precision: what operands are rounded to before they are multiplied, as `Kernel.precision` says it, or what is
+        precision: what operands are rounded to before they are multiplied, as `Support.precision` says it, or what is
             promised; None where they are taken as they come.
     """
     unit = 2.0**-23

@@ -18,8 +18,8 @@ from tilewright.core.files import check_outputs
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Problem, Scalars
 from tilewright.kernels import BEST, KERNELS
 from tilewright.kernels.config import parse_overrides
-from tilewright.kernels.spec import Choice, Kernel
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import Choice, Kernel
+from tilewright.kernels.support import Support
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench import suites
 from tilewright.tools.bench.end_to_end import TorchCalls
@@ -181,7 +181,7 @@ def run_bench(
     for one, preset in named:
         if isinstance(one, str):
             choices.append(one)
-        elif emulated or one not in free or one.runs_on(capability, dtype or one.takes.factors[0]):
+        elif emulated or one not in free or one.support.runs_on(capability, dtype or one.support.factors[0]):
             choices.append(Choice(one, one.config({**preset, **overrides}, capability=capability)))
     tasks = taken(by_arithmetic(choices, problems, dtype, out_dtype), problems, free, batch_invariant)
     for problem in (one for _, some in tasks for one in some):
@@ -222,7 +222,7 @@ def run_bench(
 
 def is_asked(kernel: Kernel, dtype: str | None, promise: str | None) -> bool:
     """Whether a kernel that is not named takes what is asked for."""
-    return (dtype is None or dtype in kernel.takes.factors) and (not promise or kernel.keeps(promise))
+    return (dtype is None or dtype in kernel.support.factors) and (not promise or kernel.keeps(promise))
 
 
 def named_kernels(
@@ -260,13 +260,13 @@ def by_arithmetic(
     out_dtype: str | None,
 ) -> list[Task]:
     """Tasks of equal arithmetic each: of the given types, or the first that a kernel supports."""
-    tasks: dict[tuple[Arithmetic, Takes], list[Choice | str]] = {}
+    tasks: dict[tuple[Arithmetic, Support], list[Choice | str]] = {}
     promised = problems[0].arithmetic
     for choice in choices:
-        takes = Takes() if isinstance(choice, str) else choice.kernel.takes
-        arithmetic = takes.arithmetic(dtype or "")
+        support = Support() if isinstance(choice, str) else choice.kernel.support
+        arithmetic = support.arithmetic(dtype or "")
         typed = replace(promised, factors=arithmetic.factors, result=out_dtype or arithmetic.result)
-        scaled = takes if takes.block_scales else Takes()
+        scaled = support if support.block_scales else Support()
         tasks.setdefault((typed, scaled), []).append(choice)
     return [
         (chosen, [scaled.scaled(replace(one, arithmetic=arithmetic)) for one in problems])
@@ -303,7 +303,7 @@ def taken(tasks: list[Task], problems: list[Problem], free: frozenset[Kernel], b
 
 def _takes(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
     kernel, config = choice
-    return kernel.refusal(problem) is None and not (batch_invariant and kernel.sum_order(config) is None)
+    return kernel.why_not(problem) is None and not (batch_invariant and kernel.sums(config).order is None)
 
 
 def rounds_of(tasks: list[Task], choices: list[Choice | str], together: bool) -> Rounds:

@@ -19,7 +19,7 @@ from tilewright.emulator.check import Checked, telling_shapes
 from tilewright.emulator.program import load_runtime, worker_count
 from tilewright.kernels import GROUPED, KERNELS, examples
 from tilewright.kernels.config import parse_overrides
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.device_errors import check_kernel_for_gpu
 from tilewright.tools.bench import suites
 from tilewright.tools.bench.case import CheckCase, in_words, problem_of
@@ -123,13 +123,13 @@ def run_check(
     overrides = {} if others and not kernels else parse_overrides(config)
     named = [words.resolve(name) for name in kernels]
     if not named_some:
-        named = [(one, {}) for one in (*KERNELS, *GROUPED) if dtype is None or dtype in one.takes.factors]
+        named = [(one, {}) for one in (*KERNELS, *GROUPED) if dtype is None or dtype in one.support.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
     if batch_invariant and not named_some:
-        chosen = [(kernel, setting) for kernel, setting in chosen if kernel.sum_order(setting) is not None]
+        chosen = [(kernel, setting) for kernel, setting in chosen if kernel.sums(setting).order is not None]
     for kernel, _ in chosen:
-        if dtype is not None and dtype not in kernel.takes.factors:
-            raise DtypeError(f"{kernel.name} takes {', '.join(kernel.takes.factors)}, got {dtype}")
+        if dtype is not None and dtype not in kernel.support.factors:
+            raise DtypeError(f"{kernel.name} takes {', '.join(kernel.support.factors)}, got {dtype}")
     scalars = {kernel: _scalars(kernel, alpha, beta) for kernel, _ in chosen}
     named_problems = suites.problems(
         shape or [], suite or [], layouts=launches.own_orders(layout, [kernel for kernel, _ in chosen if kernels])
@@ -140,8 +140,8 @@ def run_check(
         check_memory(problem)
     jobs = []
     for kernel, setting in chosen:
-        takes, of = kernel.takes, scalars[kernel]
-        usual = "NN" if "NN" in takes.layouts else takes.layouts[0]
+        support, of = kernel.support, scalars[kernel]
+        usual = "NN" if "NN" in support.layouts else support.layouts[0]
         own = [f"{m}x{n}x{k}" for m, n, k in telling_shapes(kernel, setting)]
         problems = named_problems or suites.problems(own, [], layouts=layout or [usual])
         typed = [problem_of(kernel, problem, dtype or "") for problem in problems]
@@ -149,7 +149,7 @@ def run_check(
             for problem in typed:
                 kernel.check(problem)
         if named_problems:
-            taken = [problem for problem in typed if kernel.refusal(problem) is None]
+            taken = [problem for problem in typed if kernel.why_not(problem) is None]
             cases = [[CheckCase(problem, one, setting, sampled=vast) for one in of for problem in taken]]
         elif vast:
             cases = [vast_cases(kernel, setting, of[-1:], dtype or "", layout or [usual])]

@@ -144,7 +144,7 @@ def run_explain(
             raise ProblemError(f"--precision is for '{BEST}': {kernel} keeps its own, got {precision}")
         chosen, preset = words.resolve(kernel)
         own = launches.own_order(layout, chosen)
-        problem = chosen.takes.scaled(_posed(shape, own, chosen.takes.arithmetic(dtype or "")))
+        problem = chosen.support.scaled(_posed(shape, own, chosen.support.arithmetic(dtype or "")))
         chosen.check(problem)
         values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
     if devices is not None:

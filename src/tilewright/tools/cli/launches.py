@@ -14,11 +14,11 @@ from tilewright.core.errors import ConfigError, LaunchError, TilewrightError
 from tilewright.emulator.checker import Finding
 from tilewright.emulator.launches import CheckedLaunch, check_launch, compile_for_check
 from tilewright.kernels import resolve
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.source.buffers import Buffer, Map, NumberArgument
 from tilewright.kernels.source.lines import definitions, is_source, read, split_words
 from tilewright.kernels.source.products import from_source
 from tilewright.kernels.source.source_launch import REFERENCE, SourceLaunch, launch_of
-from tilewright.kernels.spec import Kernel
 from tilewright.runtime.apart import Apart, LostError, call_apart
 from tilewright.tools.bench.references import Compared, Reference
 from tilewright.tools.cli.terminal import say
@@ -311,7 +311,7 @@ def own_order(layout: str | None, kernel: Kernel) -> str:
 def own_orders(layout: Sequence[str] | None, kernels: Iterable[Kernel]) -> Sequence[str | None]:
     """The orders of A and B that a command was given, or else those that source files take, where all of these kernels
     are such and none takes NN; None: the suite's."""
-    taken = [kernel.takes.layouts if kernel.foreign else ("NN",) for kernel in kernels]
+    taken = [kernel.support.layouts if kernel.foreign else ("NN",) for kernel in kernels]
     if layout or not taken or any("NN" in one for one in taken):
         return layout or [None]
     return taken[0][:1]

@@ -15,8 +15,8 @@ from tilewright.core.files import check_outputs, json_kind
 from tilewright.core.gpus import limits
 from tilewright.core.problem import Problem, orders
 from tilewright.kernels.config import parse_overrides
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime.relayouts import as_read
 from tilewright.tools.cli import launches, options
 from tilewright.tools.cli.terminal import json_output, results, say, write_json
@@ -100,10 +100,9 @@ def run_sass(
         chosen, preset = words.resolve(kernel)
         capability = _capability(target)
         a, b = orders(launches.own_order(layout, chosen))
-        problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
-        problem = chosen.takes.scaled(problem)
-        chosen.check(problem)
-        chosen.check_capability(capability, problem.dtype)
+        problem = Problem.parse(shape, arithmetic=chosen.support.arithmetic(dtype or ""), a=a, b=b)
+        problem = chosen.support.scaled(problem)
+        chosen.check(problem, capability)
         _check_arch(target, nvrtc.architectures(), chosen)
         values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)
         variant = chosen.variant(as_read(chosen, values, problem), values)
@@ -145,7 +144,7 @@ def _check_arch(arch: str, known: Sequence[str], kernel: Kernel | None = None) -
     instructions."""
     if arch.rstrip("af") not in known:
         raise ConfigError(f"arch must be one that the compiler knows, {', '.join(known)}, got {arch}")
-    own = kernel.takes.architectures if kernel else ()
+    own = kernel.support.architectures if kernel else ()
     if kernel and own and arch not in own:
         needed = ", ".join(own)
         raise ConfigError(f"arch must be {needed} for {kernel.name}, whose instructions others lack, got {arch}")

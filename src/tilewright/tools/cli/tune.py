@@ -15,8 +15,8 @@ from tilewright.core.files import Output, check_outputs
 from tilewright.core.problem import Arithmetic, Problem, Scalars
 from tilewright.kernels import KERNELS
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Support
 from tilewright.runtime.base import Engine
 from tilewright.select import orders
 from tilewright.select.tables import store
@@ -118,8 +118,8 @@ def run_tune(
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
-    takes = named[0][0].takes if named else Takes()
-    typed = takes.arithmetic(options.factor_type(dtype, options.promised(precision), scales) or "")
+    support = named[0][0].support if named else Support()
+    typed = support.arithmetic(options.factor_type(dtype, options.promised(precision), scales) or "")
     arithmetic = Arithmetic(typed.factors, out_dtype or typed.result, precision, batch_invariant)
     problems = suites.problems(
         shape or [],
@@ -184,9 +184,7 @@ def _spaces(
     """The configs of each kernel to be searched: those that have what its preset sets."""
     capability = engine.capability
     for kernel, _ in named:
-        kernel.check(problem)
-        if capability:
-            kernel.check_capability(capability, problem.dtype)
+        kernel.check(problem, capability)
     chosen = list(dict.fromkeys(kernel for kernel, _ in named)) or search.searchable(KERNELS, problem, capability)
     if not chosen:
         raise DtypeError(f"no kernel takes {problem.shape} of {problem.dtype} on {engine.device_name}")
@@ -206,7 +204,7 @@ def _spaces(
         kept = [one for one in configs if not named or any(preset.items() <= one.items() for preset in presets)]
         if configs and not kept:
             raise ConfigError(f"--known needs tables that name configs of {kernel.name} with its preset's parameters")
-        if in_order := [one for one in kept if not order or kernel.sum_order(one) == order]:
+        if in_order := [one for one in kept if not order or kernel.sums(one).order == order]:
             found[kernel] = space.distinct(kernel, in_order, problem.layout)
     if order and not found:
         raise ConfigError(f"no config of {names} adds up in the order of batch-invariant products, {order}")

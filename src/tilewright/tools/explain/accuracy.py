@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from tilewright.core.hardware import ceil_div
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 
 UNIT = 2.0**-23
 """Unit of float32's last place, next to the power of two below a number."""
@@ -47,16 +47,16 @@ def predicted_error(kernel: Kernel, config: Config, k: int) -> float | None:
 
     Before results are rounded to a type other than float32. A sum that several blocks share is taken for one.
     """
-    if kernel.sums is None or k == 0:
+    _, promote, apart = kernel.sums(config)
+    if promote is None or k == 0:
         return None
-    promote, apart = kernel.sums(config)
-    begun_anew = min(promote or k, k)
+    begun_anew = min(promote, k)
     less = kernel.terms * (kernel.terms + 1) // 2 - 1  # products of an element besides the largest
     step = kernel.tile(config).k
-    depth = _TF32_DEPTH if kernel.precision == "tf32" else _DEPTH
+    depth = _TF32_DEPTH if kernel.support.precision == "tf32" else _DEPTH
     squares = _cuts(_additions(begun_anew, step, depth, 0 if apart else less))
     squares += _roundings(ceil_div(k, begun_anew) + (ceil_div(k, step) if apart else 0))
-    return math.hypot(UNIT * math.sqrt(squares), LEFT.get(kernel.precision or "", 0.0))
+    return math.hypot(UNIT * math.sqrt(squares), LEFT.get(kernel.support.precision or "", 0.0))
 
 
 def error_in_order(k: int) -> float:

@@ -14,7 +14,7 @@ from tilewright.emulator import symbols
 from tilewright.emulator.counting import BlockCounter, LaunchOperands, MemoryCounts, Site
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Matrix
 from tilewright.tools.explain.instruction_mix import Widths
 from tilewright.tools.explain.sampling import SamplingPlan, plan, tile_of_cluster
@@ -59,7 +59,7 @@ class BlockCounts:
         variant = kernel.variant(problem, config)
         self.multiprocessors = multiprocessors
         self.scalars = Scalars(1.0, 2.0 if scalars.beta else 0.0)
-        self.computes = kernel.precision is None and problem.dtype == "float32"
+        self.computes = kernel.support.precision is None and problem.dtype == "float32"
         self.fragments = False
         self._counter = BlockCounter(kernel, config, variant, multiprocessors)
 

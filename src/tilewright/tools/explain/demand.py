@@ -13,8 +13,8 @@ from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.emulator.counting import Operations
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.cost_family import Staging
+from tilewright.kernels.kernel import Kernel
 from tilewright.select.cost.models.block import Demand
 from tilewright.select.cost.models.staging import BARRIERS, GENERIC_LOAD, LOAD, UNSTAGED_LOADS, tensor_rate
 from tilewright.tools.explain.control_flow import loops

@@ -10,8 +10,8 @@ from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime.relayouts import as_read
 from tilewright.select.cost.models.block import Demand
 from tilewright.select.cost.occupancy import Held, held
@@ -112,7 +112,7 @@ class Explanation(Launched):
     @property
     def arithmetic(self) -> str:
         """Arithmetic that products are made in."""
-        return self.kernel.precision or self.problem.dtype
+        return self.kernel.support.precision or self.problem.dtype
 
     @property
     def error(self) -> float | None:
@@ -167,14 +167,14 @@ def explain(
     if untold := kernel.untold(config):
         raise untold
     capability = gpu.capability
-    if capability < OLDEST and kernel.runs_on(OLDEST, problem.dtype):
+    if capability < OLDEST and kernel.support.runs_on(OLDEST, problem.dtype):
         oldest = f"{OLDEST[0]}.{OLDEST[1]}"
         notes.append(
             f"{gpu.name} has compute capability {capability[0]}.{capability[1]}: kernels run on {oldest} and newer. "
             f"Registers are those of code for {oldest}"
         )
         capability = OLDEST
-    kernel.check_capability(capability, problem.dtype)
+    kernel.check(problem, capability)
     arch = limits(capability).arch
     variant = kernel.variant(as_read(kernel, config, problem), config)
     report = nvrtc.compile(kernel, config, variant, arch).report
@@ -190,7 +190,7 @@ def explain(
     model, sizes = CostModel(kernel, config, gpu, report, demand), Dims.of(problem)
     predicted = model.predict(sizes)
     through_l2 = Through(predicted.l2_bytes, predicted.l2_us) if predicted else Through(0, 0.0)
-    line = roofline(problem.flops, moves, through_l2, gpu, kernel.precision or problem.dtype)
+    line = roofline(problem.flops, moves, through_l2, gpu, kernel.support.precision or problem.dtype)
     if predicted and kernel.foreign:  # the model knows less of it than was counted
         predicted = predicted._replace(us=max(predicted.us, *line.times_us.values()))
     return Explanation(

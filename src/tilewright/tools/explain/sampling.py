@@ -15,8 +15,8 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import SECTOR_BYTES, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Kernel, Tile
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import Kernel, Tile
 
 
 @dataclass(frozen=True)

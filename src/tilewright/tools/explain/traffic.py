@@ -21,10 +21,10 @@ from tilewright.emulator.counting import Operations
 from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Streaming
+from tilewright.kernels.cost_family import Streaming
+from tilewright.kernels.kernel import Division, Kernel
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import Division, Kernel
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.relayouts import jobs
 from tilewright.tools.explain.block_counts import OPERATIONS, TILES, BlockCounts, Counts, add
 from tilewright.tools.explain.instruction_mix import Widths

@@ -7,7 +7,7 @@ from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels import recorded
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import timed_case
 from tilewright.tools.explain.explanation import MeasuredSpeed
@@ -27,7 +27,7 @@ def _of_course(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> It
     measured = course.measured()
     if find_gpu(measured.gpu, measured.capability).name != gpu.name:
         return
-    case = f"NN {kernel.takes.arithmetic()}"
+    case = f"NN {kernel.support.arithmetic()}"
     launch = kernel.name, problem.shape, timed_case(problem)
     for one in measured.rungs:
         if (one.kernel, one.shape, case) == launch and recorded(kernel.name, one.config) == config:

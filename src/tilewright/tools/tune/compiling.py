@@ -7,7 +7,7 @@ from tilewright.core import gpus
 from tilewright.core.errors import CompileError
 from tilewright.core.problem import Problem
 from tilewright.emulator.host import cores
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.runtime.base import Engine
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.relayouts import as_read

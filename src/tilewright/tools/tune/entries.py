@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tilewright.core.errors import TilewrightError
 from tilewright.kernels import find, recorded
-from tilewright.kernels.spec import PROMISES
+from tilewright.kernels.support import PROMISES
 from tilewright.select.tables.cases import timed_case
 from tilewright.select.tables.entry import Entry
 from tilewright.tools.bench.records import Baseline, Record

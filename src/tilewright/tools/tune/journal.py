@@ -12,15 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tilewright.core.errors import RecordsError, WriteError
 from tilewright.core.files import FileKind
 from tilewright.core.problem import Problem, Scalars, Shaped
-from tilewright.kernels import spec
+from tilewright.kernels import kernel as kernels
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.source.source_kernel import SourceKernel
 from tilewright.select.tables.cases import timed_case
 
 FORMAT = 2
 """Version of the format of lines. Those of format 1, which have no case, are passed over."""
 
-_HEADERS = Path(spec.__file__).parent / "include"
+_HEADERS = Path(kernels.__file__).parent / "include"
 
 _MOST = 2**31 - 1
 """Largest size of a problem."""
@@ -114,7 +115,7 @@ def default_path() -> Path:
 def source_digest(kernel: Kernel) -> str:
     """Digest by which the journal knows a kernel's source, and how it is launched where a command says so."""
     digest = hashlib.sha256(kernel.source.read_bytes())
-    if kernel.origin and (said := kernel.origin.words + kernel.origin.defines):
+    if isinstance(kernel, SourceKernel) and (said := kernel.origin.words + kernel.origin.defines):
         digest.update(repr(said).encode())
     for header in sorted(path for path in _HEADERS.rglob("*") if path.is_file()):
         digest.update(header.relative_to(_HEADERS).as_posix().encode() + b"\0" + header.read_bytes())

@@ -12,7 +12,7 @@ from tilewright.core.errors import TilewrightError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Choice, Kernel
+from tilewright.kernels.kernel import Choice, Kernel
 from tilewright.runtime.apart import LostError
 from tilewright.runtime.base import Engine
 from tilewright.runtime.executable import CompileReport
@@ -283,6 +283,6 @@ def searchable(kernels: Sequence[Kernel], problem: Problem, capability: tuple[in
     for kernel in kernels:
         with contextlib.suppress(TilewrightError):
             kernel.check(problem)
-            if kernel.keeps(promise) and (capability is None or kernel.runs_on(capability, problem.dtype)):
+            if kernel.keeps(promise) and (capability is None or kernel.support.runs_on(capability, problem.dtype)):
                 found.setdefault((kernel.source, kernel.relayouts), kernel)
     return list(found.values())

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from tilewright.core import gpus
 from tilewright.core.gpus import Gpu
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.executable import CompileReport
 from tilewright.select.cost.occupancy import occupancy
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from tilewright.api.engines import resolve_engine
 from tilewright.core.errors import CompileError, EngineUnavailableError, LaunchError, TilewrightError
 from tilewright.core.problem import Problem, Scalars
-from tilewright.kernels.spec import Choice
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.kernel import Choice
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.apart import Apart, LostError
 from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Plan
@@ -152,7 +152,7 @@ class _Bench:
     def _measure(self, job: TuneJob) -> Answer:
         kernel, config = job.choice
         plan, error = verify(self.engine, kernel, config, self.operands)
-        allowed = limit(self.problem, kernel.precision)
+        allowed = limit(self.problem, kernel.support.precision)
         if not error <= allowed:
             why = f"; {READS_C}" if reads_c(self.engine, kernel, config, self.operands) else ""
             return Answer("wrong", note=f"relative error {error:.1e}, right up to {allowed:.1e}{why}")

@@ -39,7 +39,7 @@ from tilewright.frameworks.torch.distributed.sequences import (
     rounded,
 )
 from tilewright.frameworks.torch.distributed.watch import Watched, watch
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime import sequence
 from tilewright.runtime.sequence import ABSOLUTE, Place
 

@@ -16,7 +16,7 @@ import torch
 
 from tilewright.frameworks.torch.distributed.exchange import Exchange, ReadyCall
 from tilewright.frameworks.torch.distributed.sequences import MatrixView, RankCall, all_gather, reduce_scatter
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.sequence import Place
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import round_up
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Fragment, Warpgroups, Warps
-from tilewright.kernels.spec import Kernel, Tile
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.cost_family import Fragment, Warpgroups, Warps
+from tilewright.kernels.kernel import Kernel, Tile
+from tilewright.kernels.support import Variant
 from tilewright.select.cost.occupancy import Occupancy
 
 FRAGMENT_WIDTH = 4

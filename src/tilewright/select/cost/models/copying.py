@@ -3,9 +3,18 @@
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying
-from tilewright.kernels.spec import Kernel
-from tilewright.select.cost.models.block import FRAGMENT_WIDTH, Asked, Footprint, Usage, fragment, granted, join, spread
+from tilewright.kernels.cost_family import Copying
+from tilewright.kernels.kernel import Kernel
+from tilewright.select.cost.models.block import (
+    FRAGMENT_WIDTH,
+    Asked,
+    Footprint,
+    Usage,
+    fragment,
+    granted,
+    join,
+    spread,
+)
 
 _WIDE_LOAD = 2.1
 """Cycles of shared memory for a warp's 128-bit load of fragments, of which neighbours share pieces."""

@@ -17,9 +17,9 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.cost_family import Staging
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.select.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,
@@ -115,12 +115,12 @@ def estimate(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor
         waits = UNSTAGED_LOADS / UNSTAGED_UNROLLED
         return Demand(rows * cols * WARP / sm.lanes * warps, issue, passes * warps, 0, False, waits)
     staged = (tile.m + tile.n) * tile.k / WARP * _STAGED * (_EDGES if variant.edges else 1.0)
-    if kernel.vectorized and not variant.aligned:
+    if kernel.support.vectorized and not variant.aligned:
         staged *= _UNALIGNED
     under_way = (tile.m + tile.n) * tile.k / (kernel.threads(config) * _LOADED)
     waits = BARRIERS + LOAD * math.ceil(under_way)
     if family.tensor_cores:
-        precision = kernel.precision or variant.factors
+        precision = kernel.support.precision or variant.factors
         tf32 = precision == "tf32"
         multiply = tile.m * tile.n * tile.k / tensor_rate(sm, tf32, _LONGEST // 4 if tf32 else _LONGEST)
         # Of the fragments of a warp, whose part of D is as square as may be.
@@ -130,8 +130,8 @@ def estimate(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor
     products = rows * cols * warps * tile.k
     # Loads at one k that the source makes one by one: those of A are merged along k.
     one_by_one = rows / 2 + (cols if cols < FRAGMENT_WIDTH else 2 * cols)
-    wavefronts = wide(kernel, config) if kernel.vectorized else one_by_one
-    width = FRAGMENT_WIDTH if kernel.vectorized else 1
+    wavefronts = wide(kernel, config) if kernel.support.vectorized else one_by_one
+    width = FRAGMENT_WIDTH if kernel.support.vectorized else 1
     issue = _BESIDES * (products + (rows + cols) / width * warps * tile.k) / sm.partitions
     banks = wavefronts * warps * tile.k + staged
     return Demand(products * WARP / sm.lanes, issue, banks, tile.k, False, waits)

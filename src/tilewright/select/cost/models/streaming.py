@@ -5,8 +5,8 @@ import math
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Streaming
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.cost_family import Streaming
+from tilewright.kernels.kernel import Kernel
 from tilewright.select.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,

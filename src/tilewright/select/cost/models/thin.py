@@ -10,7 +10,7 @@ The constants are fitted to runs of both kernels on an H100 and an H200, of 16 t
 each).
 """
 
-from tilewright.kernels.families import Thin
+from tilewright.kernels.cost_family import Thin
 from tilewright.select.cost.models.block import Asked, Footprint, join
 from tilewright.select.cost.models.warpgroups import needs
 
@@ -43,7 +43,7 @@ def footprint(asked: Asked, family: Thin) -> Footprint:
     tile, consumers = kernel.tile(config), family.consumers(config)
     products = family.terms * (family.terms + 1) // 2
     tensor = products * max(tile.m, _LEAST_COLUMNS) * tile.n * tile.k / sm.half_products
-    promote = kernel.sums(config).promote if kernel.sums else None
+    promote = kernel.sums(config).promote
     times = tile.k / (promote or tile.k)
     adds = 2 * tile.m * tile.n / _WARPGROUP * times
     splits = tile.n * _WIDE_ELEMENT * tile.k / _WARPGROUP

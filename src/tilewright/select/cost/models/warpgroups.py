@@ -28,9 +28,9 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import SECTOR_BYTES, round_up
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Kernel, Tile
-from tilewright.kernels.takes import VECTOR_BYTES, Variant
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import Kernel, Tile
+from tilewright.kernels.support import VECTOR_BYTES, Variant
 from tilewright.select.cost.models.block import Asked, Footprint, Usage, granted, join
 
 _PORT_BYTES = 84

@@ -10,8 +10,8 @@ No such kernel has been measured: the rates are those of `gpus`, the rest is tak
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warps
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.cost_family import Warps
+from tilewright.kernels.kernel import Kernel
 from tilewright.select.cost.models.block import Asked, Footprint, Usage, granted, join
 
 _PRODUCTS = {1: 1024, 2: 1024, 4: 512}

@@ -64,10 +64,11 @@ def _others(explained: Explanation) -> Iterator[Dot]:
     """The other rungs, with their own configs for the GPU, as far as they were measured."""
     problem, gpu = explained.problem, explained.gpu
     for kernel in LADDER:
-        if kernel.name == explained.kernel.name or kernel.precision or problem.dtype not in kernel.takes.factors:
+        support = kernel.support
+        if kernel.name == explained.kernel.name or support.precision or problem.dtype not in support.factors:
             continue
         config = kernel.config(capability=gpu.capability)
         measured = find_measured(kernel, config, problem, gpu)
-        if measured and kernel.runs_on(gpu.capability, problem.dtype):
+        if measured and kernel.support.runs_on(gpu.capability, problem.dtype):
             requested = moved(least_bytes(problem), count(kernel, config, problem)).requested
             yield Dot(kernel.rung, kernel.name, problem.flops / requested, measured.gflops)

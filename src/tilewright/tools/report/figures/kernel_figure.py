@@ -14,7 +14,7 @@ from tilewright.core.hardware import WARP
 from tilewright.core.problem import Layout, Problem
 from tilewright.emulator.trace import Trace, WarpRequest, trace
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, numbered
+from tilewright.kernels.kernel import Kernel, numbered
 from tilewright.tools.report.figures.banks import bank_panel
 from tilewright.tools.report.figures.coalescing import coalescing_panel
 from tilewright.tools.report.figures.palette import SEVERAL, ink_on, lane_color
@@ -139,10 +139,10 @@ def excerpt(kernel: Kernel, config: Config, problem: Problem) -> tuple[Config, P
     k = _some(problem.k, tile.k, 2 if problem.k % tile.k else 1)
     if "WORKERS" in config:
         config = Config({**config, "WORKERS": 0})
-    elif kernel.workspace_bytes:
+    elif kernel.has_workspace:
         k = min(problem.k, tile.k)  # a step for each group of threads: none is left for a second block
     m, n = _some(problem.m, tile.m, _TILES_M), _some(problem.n, tile.n, _TILES_N)
-    if kernel.takes.gaps:
+    if kernel.support.gaps:
         return config, replace(problem, m=m, n=n, k=k)
     a, b = Layout(problem.a.order), Layout(problem.b.order)
     return config, replace(problem, m=m, n=n, k=k, a=a, b=b, d=Layout(), c=None)

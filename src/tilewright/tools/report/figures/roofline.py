@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tilewright.core.gpus import Gpu
 from tilewright.core.hardware import ceil_div
-from tilewright.kernels.spec import numbered
+from tilewright.kernels.kernel import numbered
 from tilewright.tools.report.figures.palette import ink_on, lane_color
 from tilewright.tools.report.figures.svg import ALARM, FAINT, INK, PALE, PAPER, SOFT, Drawing
 

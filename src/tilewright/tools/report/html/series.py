@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tilewright.core.problem import Scalars
-from tilewright.kernels.spec import numbered
+from tilewright.kernels.kernel import numbered
 from tilewright.tools.bench.records import Baseline, Record, Result
 from tilewright.tools.explain.roofline import least_bytes
 from tilewright.tools.report.html.sources import Source, problem_of

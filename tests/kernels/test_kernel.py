@@ -1,5 +1,6 @@
 """Config, Kernel.variant, Kernel.defines, Kernel.launch and the finding of kernels."""
 
+import dataclasses
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -7,10 +8,10 @@ import pytest
 
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError
 from tilewright.core.problem import FAST, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Layout, Problem
-from tilewright.kernels import LADDER, find
+from tilewright.kernels import GROUPED, KERNELS, LADDER, find
 from tilewright.kernels.config import Config, parse_overrides
-from tilewright.kernels.spec import PROMISES, Launch
-from tilewright.kernels.takes import Addresses, Takes, Variant
+from tilewright.kernels.kernel import Kernel, Launch
+from tilewright.kernels.support import PROMISES, Addresses, Support, Variant
 from tilewright.runtime.cuda_executable import CudaExecutable
 
 VECTORIZED = find("vectorized")
@@ -104,7 +105,7 @@ def test_a_cluster_has_at_most_as_many_blocks_as_every_gpu_takes(blocks):
 
 def test_a_kernel_refuses_an_element_type_it_does_not_take():
     with pytest.raises(DtypeError, match="vectorized takes float16, got float32"):
-        replace(VECTORIZED, takes=Takes(factors=("float16",))).check(Problem(1, 1, 1))
+        replace(VECTORIZED, support=Support(factors=("float16",))).check(Problem(1, 1, 1))
 
 
 def test_the_ladder_is_compiled_with_its_config_and_guards():
@@ -162,3 +163,11 @@ def test_a_kernel_that_is_named_must_keep_the_precision_that_is_asked_for():
         kernel.check(Problem(64, 64, 64, Arithmetic(precision="fp16x3")))
     with pytest.raises(DtypeError, match="wmma_tf32 makes products of factors rounded to tf32, got precision 'ieee'"):
         find("wmma_tf32").check(Problem(64, 64, 64, Arithmetic(precision="ieee")))
+
+
+def test_a_kernel_has_few_fields_and_no_field_is_of_one_kernel_alone():
+    fields = dataclasses.fields(Kernel)
+    assert len(fields) <= 24
+    kernels = (*KERNELS, *GROUPED)
+    for field in fields:
+        assert sum(getattr(one, field.name) is not field.default for one in kernels) > 1, field.name

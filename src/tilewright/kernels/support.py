@@ -1,15 +1,33 @@
-"""What a kernel takes: asked by engines, selector, tuner, bench and command line, and answered with a sentence."""
+"""Support: the problems and GPUs of a kernel, asked by engines, selector, tuner, bench and command line."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from tilewright.core.dtypes import ITEM_BYTES, RESULTS
 from tilewright.core.errors import ConfigError, DtypeError, ProblemError, TilewrightError
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
-from tilewright.core.problem import LAYOUTS, UNSCALED, Arithmetic, Epilogue, Layout, Problem, Scaling
+from tilewright.core.problem import FAST, LAYOUTS, UNSCALED, Arithmetic, Epilogue, Layout, Problem, Scaling
 
 VECTOR_BYTES = 16
 """Width of the widest load a thread makes (float4), and so the alignment that it needs."""
+
+_KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
+    "ieee": (None,),
+    None: (None, "bf16x6"),
+    "fp16x3": (None, "bf16x6", "fp16x3"),
+    "bf16x3": (None, "bf16x6", "fp16x3", "bf16x3"),
+    "tf32": (None, "bf16x6", "fp16x3", "bf16x3", "tf32"),
+    FAST: (None, "bf16x6", "fp16x3", "bf16x3", "tf32", FAST),
+}
+"""By what a product promises, the precisions of the kernels that keep it: each promise is kept by what keeps the one
+before."""
+
+TERM_PRECISIONS = frozenset(("bf16x6", "fp16x3", "bf16x3"))
+"""The precisions of kernels that multiply terms of float32 factors: those of `Kernel.split`, or made in registers."""
+
+PROMISES = tuple(_KEPT_BY)
+"""Promises that problems may make, from the strictest to the weakest."""
 
 _BFLOAT16_CAPABILITY = (8, 0)  # the first with tensor cores that take it
 _PLAIN = Epilogue()
@@ -25,7 +43,7 @@ class Addresses(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """What is known of the operands when a kernel is compiled.
+    """Facts about the operands that are known when a kernel is compiled.
 
     edges: some tile reaches past the end of A, B or D, so loads and stores are bounds-checked.
     aligned: every row (or column) of A, B, C and D starts at a multiple of 16 bytes, so whole float4s can be moved.
@@ -45,15 +63,18 @@ class Variant(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Takes:
-    """The problems that a kernel takes, and the GPUs. Orders and alignment are those before `Kernel.relayouts`.
+class Support:
+    """The problems that a kernel supports, and the GPUs. Orders and alignment are those before `Kernel.relayouts`.
 
     factors, results: element types of A and B; of C, D and bias.
+    precision: what factors are rounded to before they are multiplied, as 'tf32', or what products are made of, as
+        'bf16x6'; None where factors are multiplied as they come. `Kernel.keeps` says what is promised with it.
     layouts: orders of A and B.
     batches: whether it takes more than one product.
     epilogue: whether it takes a bias and an activation.
     separate_c: whether C may be another array than D; else C is updated in place. Such kernels read neither A nor B
         where alpha = 0.
+    vectorized: whether the source moves float4s where operands are aligned, so that it has a variant for these.
     aligned: whether every row of A and B must start at a multiple of 16 bytes.
     aligned_result: whether every row of C and D must too, and be whole pieces of 16 bytes.
     panels: of A, B and D, numbers of elements of which each line must be a multiple.
@@ -66,10 +87,12 @@ class Takes:
 
     factors: tuple[str, ...] = ("float32",)
     results: tuple[str, ...] = ("float32",)
+    precision: str | None = None
     layouts: tuple[str, ...] = ("NN",)
     batches: bool = False
     epilogue: bool = False
     separate_c: bool = False
+    vectorized: bool = True
     aligned: bool = False
     aligned_result: bool = False
     panels: tuple[int, int, int] = (1, 1, 1)
@@ -79,8 +102,17 @@ class Takes:
     least_capability: tuple[int, int] = (7, 5)
     architectures: tuple[str, ...] = ()
 
+    @cached_property
+    def multiplies_terms(self) -> bool:
+        """Whether products are made of terms of the factors, which no library rounds them to."""
+        return self.precision in TERM_PRECISIONS
+
+    def makes(self, promise: str | None) -> bool:
+        """Whether the precision is one that keeps a promise: see `Kernel.keeps`."""
+        return self.precision in _KEPT_BY[promise]
+
     def arithmetic(self, factors: str = "") -> Arithmetic:
-        """What it computes in where no more is said than an element type of A and B, if that.
+        """The arithmetic of a problem that gives no more than an element type of A and B, if that.
 
         The first type that it takes; results in float32, or in the factors' type where it makes no float32.
         """
@@ -93,8 +125,11 @@ class Takes:
             return problem
         return replace(problem, scaling=Scaling.dense("blocks", problem.n, problem.k))
 
-    def refusal(self, name: str, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
-        """Why the kernel of this name does not take a problem with operands at these addresses; None where it does."""
+    def why_not(self, name: str, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
+        """Why the kernel of this name does not multiply a problem with operands at these addresses; None where it does.
+
+        As an error whose text is a sentence for users. On which GPUs it runs, `why_not_on` says.
+        """
         arithmetic = problem.arithmetic
         if arithmetic.factors not in self.factors:
             return DtypeError(f"{name} takes {', '.join(self.factors)}, got {arithmetic.factors}")
@@ -133,32 +168,36 @@ class Takes:
             return ProblemError(f"{name} takes matrices without gaps, got {apart}")
         return None
 
-    def refusal_of_gpu(self, name: str, capability: tuple[int, int], dtype: str) -> ConfigError | None:
-        """Why the kernel of this name does not run on a GPU with factors of this type; None where it does."""
-        has = f"{capability[0]}.{capability[1]}"
+    def why_not_on(self, name: str, gpu: tuple[int, int], dtype: str) -> ConfigError | None:
+        """Why the kernel of this name does not run on GPUs of a compute capability with factors of this type."""
+        if self.runs_on(gpu, dtype):
+            return None
+        got = f"{gpu[0]}.{gpu[1]}"
         if self.architectures:
-            known = [of for of, limits in COMPUTE_CAPABILITIES.items() if limits.arch in self.architectures]
-            if capability in known:
-                return None
-            needed = ", ".join(f"{major}.{minor}" for major, minor in known)
+            needed = ", ".join(f"{major}.{minor}" for major, minor in self._capabilities)
             architectures = ", ".join(self.architectures)
-            return ConfigError(f"{name} runs on GPUs of compute capability {needed} alone ({architectures}), got {has}")
-        least = self.capability_for(dtype)
-        if capability < least:
-            return ConfigError(
-                f"{name} needs a GPU of compute capability {least[0]}.{least[1]} or newer for {dtype}, got {has}"
-            )
-        return None
+            return ConfigError(f"{name} runs on GPUs of compute capability {needed} alone ({architectures}), got {got}")
+        major, minor = self.capability_for(dtype)
+        return ConfigError(f"{name} needs a GPU of compute capability {major}.{minor} or newer for {dtype}, got {got}")
+
+    def runs_on(self, gpu: tuple[int, int], dtype: str) -> bool:
+        """Whether the kernel runs on GPUs of a compute capability with factors of this type."""
+        return gpu in self._capabilities if self.architectures else gpu >= self.capability_for(dtype)
+
+    @cached_property
+    def _capabilities(self) -> list[tuple[int, int]]:
+        """Compute capabilities of its architectures."""
+        return [of for of, limits in COMPUTE_CAPABILITIES.items() if limits.arch in self.architectures]
 
     def capability_for(self, dtype: str) -> tuple[int, int]:
         """Compute capability of the oldest GPU that it runs on with factors of this type."""
         return max(self.least_capability, _BFLOAT16_CAPABILITY) if dtype == "bfloat16" else self.least_capability
 
 
-EVERYTHING = Takes(
+EVERYTHING = Support(
     results=RESULTS, layouts=LAYOUTS, batches=True, epilogue=True, separate_c=True, least_capability=(8, 0)
 )
-"""What the library's kernels for float32 take."""
+"""The support of the library's kernels for float32."""
 
 
 def _apart(problem: Problem) -> str:
@@ -197,7 +236,7 @@ def factors_aligned(problem: Problem, addresses: Addresses = Addresses()) -> boo
 
 
 def all_aligned(problem: Problem, addresses: Addresses = Addresses()) -> bool:
-    """The same of A, B, C and D."""
+    """Whether every row of A, B, C and D (or column, by its order) starts at a multiple of `VECTOR_BYTES`."""
     if not factors_aligned(problem, addresses):
         return False
     m, n, item, c, d = problem.m, problem.n, ITEM_BYTES[problem.arithmetic.result], problem.addend, problem.d

@@ -4,27 +4,27 @@ import pytest
 
 from tilewright.core.errors import ConfigError, DtypeError, ProblemError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
-from tilewright.kernels.takes import EVERYTHING, Addresses, Takes, all_aligned, factors_aligned, lines_aligned
+from tilewright.kernels.support import EVERYTHING, Addresses, Support, all_aligned, factors_aligned, lines_aligned
 
-PLAIN = Takes()
+PLAIN = Support()
 
 A, B = orders("TT")
 
 REFUSALS = {
     "factors": (
-        Takes(factors=("float16", "bfloat16")),
+        Support(factors=("float16", "bfloat16")),
         Problem(8, 8, 8),
         DtypeError,
         "mine takes float16, bfloat16, got float32",
     ),
     "result": (
-        Takes(results=("float32", "float16")),
+        Support(results=("float32", "float16")),
         Problem(8, 8, 8, Arithmetic("float32", "bfloat16")),
         DtypeError,
         "mine makes float32, float16, got out_dtype bfloat16",
     ),
     "layout": (
-        Takes(layouts=("NN", "NT")),
+        Support(layouts=("NN", "NT")),
         Problem(8, 8, 8, a=A, b=B),
         ProblemError,
         "mine takes layouts NN, NT of A and B, got TT",
@@ -42,7 +42,7 @@ REFUSALS = {
         "mine has no bias and no activation, got bias+gelu",
     ),
     "rows of A": (
-        Takes(aligned=True),
+        Support(aligned=True),
         Problem(8, 8, 8, a=Layout(ld=9)),
         ProblemError,
         "mine needs rows of A and B that start at multiples of 16 bytes, got addresses of 0x0 and 0x0, "
@@ -54,27 +54,27 @@ REFUSALS = {
 @pytest.mark.parametrize("case", REFUSALS)
 def test_a_refusal_says_what_is_taken_and_what_came(case):
     takes, problem, kind, words = REFUSALS[case]
-    refusal = takes.refusal("mine", problem)
+    refusal = takes.why_not("mine", problem)
     assert type(refusal) is kind
     assert str(refusal) == words
-    assert EVERYTHING.refusal("mine", problem) is None
+    assert EVERYTHING.why_not("mine", problem) is None
 
 
 def test_addresses_are_quoted():
-    refusal = Takes(aligned=True).refusal("mine", Problem(8, 8, 8), Addresses(a=0x1004, b=0x2000))
+    refusal = Support(aligned=True).why_not("mine", Problem(8, 8, 8), Addresses(a=0x1004, b=0x2000))
     assert "got addresses of 0x1004 and 0x2000, and 8 and 8 float32 a row" in str(refusal)
 
 
 def test_without_products_neither_orders_nor_alignment_of_factors_matter():
     problem = Problem(8, 8, 0, a=A, b=B)
-    assert Takes(aligned=True).refusal("mine", problem, Addresses(a=4, b=4)) is None
+    assert Support(aligned=True).why_not("mine", problem, Addresses(a=4, b=4)) is None
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_everything_is_taken_in_every_order(layout):
     a, b = orders(layout)
     problem = Problem(3, 5, 7, Arithmetic("float32", "bfloat16"), 2, a, b, epilogue=Epilogue("column", "relu"))
-    assert EVERYTHING.refusal("mine", problem, Addresses(4, 8, 12, 2)) is None
+    assert EVERYTHING.why_not("mine", problem, Addresses(4, 8, 12, 2)) is None
 
 
 @pytest.mark.parametrize(
@@ -82,19 +82,19 @@ def test_everything_is_taken_in_every_order(layout):
     [
         (PLAIN, (7, 0), "float32", "mine needs a GPU of compute capability 7.5 or newer for float32, got 7.0"),
         (
-            Takes(factors=("bfloat16",)),
+            Support(factors=("bfloat16",)),
             (7, 5),
             "bfloat16",
             "mine needs a GPU of compute capability 8.0 or newer for bfloat16, got 7.5",
         ),
         (
-            Takes(least_capability=(9, 0), architectures=("sm_90a",)),
+            Support(least_capability=(9, 0), architectures=("sm_90a",)),
             (12, 0),
             "float32",
             "mine runs on GPUs of compute capability 9.0 alone (sm_90a), got 12.0",
         ),
         (
-            Takes(least_capability=(9, 0), architectures=("sm_90a",)),
+            Support(least_capability=(9, 0), architectures=("sm_90a",)),
             (8, 0),
             "float32",
             "mine runs on GPUs of compute capability 9.0 alone (sm_90a), got 8.0",
@@ -102,15 +102,15 @@ def test_everything_is_taken_in_every_order(layout):
     ],
 )
 def test_gpus_that_a_kernel_does_not_run_on(takes, capability, dtype, words):
-    refusal = takes.refusal_of_gpu("mine", capability, dtype)
+    refusal = takes.why_not_on("mine", capability, dtype)
     assert isinstance(refusal, ConfigError)
     assert str(refusal) == words
 
 
 def test_gpus_that_a_kernel_runs_on():
-    assert PLAIN.refusal_of_gpu("mine", (7, 5), "float32") is None
-    hopper = Takes(least_capability=(9, 0), architectures=("sm_90a",))
-    assert hopper.refusal_of_gpu("mine", (9, 0), "float32") is None
+    assert PLAIN.why_not_on("mine", (7, 5), "float32") is None
+    hopper = Support(least_capability=(9, 0), architectures=("sm_90a",))
+    assert hopper.why_not_on("mine", (9, 0), "float32") is None
     assert [PLAIN.capability_for(dtype) for dtype in ("float16", "bfloat16")] == [(7, 5), (8, 0)]
     assert hopper.capability_for("bfloat16") == (9, 0)
 
@@ -172,7 +172,7 @@ def test_a_problem_of_single_lines_is_aligned():
 
 def test_where_only_factors_are_said_results_are_float32_or_else_of_their_type():
     assert PLAIN.arithmetic() == Arithmetic()
-    halves = Takes(factors=("float16", "bfloat16"))
+    halves = Support(factors=("float16", "bfloat16"))
     assert (halves.arithmetic(), halves.arithmetic("bfloat16")) == (Arithmetic("float16"), Arithmetic("bfloat16"))
-    narrow = Takes(factors=("bfloat16",), results=("bfloat16",))
+    narrow = Support(factors=("bfloat16",), results=("bfloat16",))
     assert narrow.arithmetic() == Arithmetic("bfloat16", "bfloat16")

@@ -14,7 +14,7 @@ Count = Callable[["Config"], int]
 
 
 class Fragment(NamedTuple):
-    """What a thread computes: rows x cols elements of D, in pieces of neighbours.
+    """Results of one thread: rows x cols elements of D, in pieces of neighbours.
 
     lanes_n: lanes of a warp that are arranged along n, a piece apart; the others are arranged along m.
     pieces_m, pieces_n: pieces that the rows and the columns are cut into.
@@ -29,7 +29,7 @@ class Fragment(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class _Family:
-    """What all say: min_blocks, blocks that a multiprocessor must have registers for."""
+    """Fields of all families: min_blocks, blocks that a multiprocessor must have registers for."""
 
     min_blocks: Count = lambda config: 1
 
@@ -153,4 +153,4 @@ class Warps(_Family):
 CostFamily = Staging | Copying | Streaming | Warpgroups | Warps
 
 PLAIN = Staging()
-"""Of kernels that declare nothing."""
+"""The family of kernels that declare none."""
