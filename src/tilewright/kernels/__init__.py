@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import ConfigError, KernelNotFoundError, nearest
+from tilewright.core.old_words import today
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder import RUNGS
@@ -43,6 +44,11 @@ def _example(name: str) -> Kernel:
     return replace(from_source(examples()[name]), name=name)
 
 
+def found_name(name: str) -> str:
+    """The name of now of a kernel that a file names."""
+    return today(name, _BY_NAME)
+
+
 def find(name: str) -> Kernel:
     """The kernel of this name, of this rung where the name is a number, of this source file, or an example.
 
@@ -50,6 +56,7 @@ def find(name: str) -> Kernel:
         KernelNotFoundError: no kernel has this name; the message gives the nearest.
         ConfigError, DtypeError: the file's kernel is none that can be called (`from_source`).
     """
+    name = today(name, _BY_NAME)
     if name in _BY_NAME:
         return _BY_NAME[name]
     if is_source(name):

@@ -19,15 +19,13 @@ from tilewright.core.errors import (
 )
 from tilewright.core.gpus import CLUSTER_LIMIT
 from tilewright.core.hardware import ceil_div
+from tilewright.core.old_words import today
 from tilewright.core.problem import FAST, Order, Problem, Scalars
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import PLAIN, CostFamily
 from tilewright.kernels.split import SPLIT_COUNTERS, Split
 from tilewright.kernels.support import VECTOR_BYTES, Addresses, Support, Variant, all_aligned
 from tilewright.kernels.tensor_box import TensorBox
-
-RENAMED = {"SLICES": "K_SLICES", "BLOCKS": "MIN_BLOCKS", "PLACES": "A_BUFFERS"}
-"""By its former name, a parameter's name now: users' configs, tables, journals and records may have either."""
 
 RUNG_ARGUMENTS = ("M", "N", "K", "alpha", "A_data", "lda", "B_data", "ldb", "beta", "D_data", "ldd")
 """Arguments of the course's kernels: `(M, N, K, alpha, A, lda, B, ldb, beta, C, ldc)`, C being updated in place."""
@@ -289,7 +287,7 @@ class Kernel:
         if capability is not None:
             values |= self.presets.get(tuned_for(capability), {})
         for given, value in (overrides or {}).items():
-            name = given if given in values else RENAMED.get(given, given)
+            name = today(given, values)
             if name not in values:
                 raise ConfigError(f"{self.name} has no parameter {given!r}{nearest(given, values)}")
             if isinstance(value, bool) or not isinstance(value, numbers.Integral):

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import json_kind, save
 from tilewright.core.problem import Problem
-from tilewright.kernels import recorded
+from tilewright.kernels import found_name, recorded
 from tilewright.kernels.config import Config
 from tilewright.select.tables.cases import timed_case
 from tilewright.select.tables.entry import Entry
@@ -198,7 +198,8 @@ def _read(facts: Any) -> Table:
         raise ValueError(f"gpu, capability: must be a name and two integers, got {gpu!r}, {facts['capability']!r}")
     if facts["format"] != FORMAT:
         raise ValueError(f"format: got {facts['format']!r}")
-    choices = [(kernel, names, values) for kernel, names, *configs in facts["kernels"] for values in configs]
+    kernels = [(found_name(kernel), *others) for kernel, *others in facts["kernels"]]
+    choices = [(kernel, names, values) for kernel, names, *configs in kernels for values in configs]
     runs = [(revision, apart) for revision, apart in facts["runs"]]
     table = Table(gpu, (major, minor), facts["factors"], runs, choices, facts["cases"])
     _check(table)

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import FileKind, faults, json_kind, save_json
 from tilewright.core.gpus import Gpu, capability_of, find_gpu
+from tilewright.core.old_words import keys_today
 from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scaling, Shaped, Side, orders
 from tilewright.kernels.support import TERM_PRECISIONS
 
@@ -26,6 +27,11 @@ class Facts(BaseModel):
     """Base of all classes that a file of measurements is made of."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_words_of_now(cls, facts: Any) -> Any:
+        return keys_today(facts, cls.model_fields) if isinstance(facts, dict) else facts
 
 
 class RunFile(Facts):
