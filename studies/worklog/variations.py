@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from studies import published
 from studies.charts import Curve, Panel, curves, style
 from studies.templates import block
-from studies.worklog.varying import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
+from studies.worklog.varying import GROUP_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
 from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench.records import Record, Run
 from tilewright.tools.report.ratios import quotient
@@ -82,11 +82,11 @@ def split(varied: Run) -> str:
 
 
 def orders(varied: Run, tuned: Run) -> str:
-    """Gain by the order of tiles (thread-block swizzling), rows of tiles over bands of rows."""
+    """Gain by the order of tiles (thread-block swizzling), rows of tiles over groups of rows."""
     rows = []
     for name, of, shape, parameter in (
         ("tma_packed", tuned, _RASTER_SHAPE, "RASTER"),
-        ("gemm_sm90", varied, BAND_SHAPE, "BAND"),
+        ("gemm_sm90", varied, GROUP_SHAPE, "GROUP_M"),
     ):
         for group in _alike(_of(of.records, name, shape), parameter):
             first, best = group[0], max(group[1:], key=lambda one: one.gflops)

@@ -465,8 +465,8 @@ def test_tiles_that_are_transposed_in_other_steps_have_no_faults(overrides, layo
 SM90 = {
     "one consumer": {"BM": 64, "BN": 48, "STAGES": 2, "CONSUMERS": 1},
     "three": {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3},
-    "ping-pong": {"BM": 64, "BN": 48, "STAGES": 2, "PINGPONG": 1, "BAND": 1},
-    "clusters": {"BM": 128, "BN": 64, "STAGES": 2, "CLUSTER": 2, "CLUSTER_N": 2, "BAND": 1},
+    "ping-pong": {"BM": 64, "BN": 48, "STAGES": 2, "PINGPONG": 1, "GROUP_M": 1},
+    "clusters": {"BM": 128, "BN": 64, "STAGES": 2, "CLUSTER": 2, "CLUSTER_N": 2, "GROUP_M": 1},
     "splits": {"BM": 128, "BN": 32, "STAGES": 2, "SPLITS": 2},
 }
 """Forms of gemm_sm90."""

@@ -26,8 +26,8 @@ UNTOUCHED = -77.0
 UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 CONFIGS = (
-    {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "BAND": 2},
-    {"BM": 128, "BN": 32, "STAGES": 2, "CLUSTER": 2, "CLUSTER_N": 2, "BAND": 1},
+    {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "GROUP_M": 2},
+    {"BM": 128, "BN": 32, "STAGES": 2, "CLUSTER": 2, "CLUSTER_N": 2, "GROUP_M": 1},
     {"BM": 256, "BN": 40, "STAGES": 3},
 )
 

@@ -26,16 +26,16 @@ CONFIGS = {
     ],
     "gemm_mma": [
         {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32, "STAGES": 2},
-        {"BM": 16, "BN": 128, "BK": 32, "WM": 16, "WN": 64, "STAGES": 4, "BAND": 2},
+        {"BM": 16, "BN": 128, "BK": 32, "WM": 16, "WN": 64, "STAGES": 4, "GROUP_M": 2},
     ],
     "gemm_sm90": [
-        {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2},
-        {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1},
+        {"BM": 256, "BN": 72, "STAGES": 2, "GROUP_M": 2},
+        {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "GROUP_M": 1},
         {"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4},
         {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3, "CLUSTER_N": 2},
         {"BM": 64, "BN": 72, "STAGES": 2, "CONSUMERS": 1, "CLUSTER": 8},
         {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2},
-        {"BM": 64, "BN": 128, "STAGES": 3, "PINGPONG": 1, "STORED": 1, "BAND": 2},
+        {"BM": 64, "BN": 128, "STAGES": 3, "PINGPONG": 1, "STORED": 1, "GROUP_M": 2},
         {"BM": 256, "BN": 64, "STAGES": 2, "STORED": 2, "CLUSTER": 4, "CLUSTER_N": 2},
     ],
     "thin_bf16x6": [
@@ -195,10 +195,10 @@ def test_rows_of_16_bits_may_start_anywhere(overrides, data):
     check(ENGINE, kernel, config, case)
 
 
-def test_bands_of_tiles_cover_the_result():
-    """Tiles are 5 high, so that the last of three bands has one row of them, and each block has several."""
+def test_groups_of_tiles_cover_the_result():
+    """Tiles are 5 high, so that the last of three groups has one row of them, and each block has several."""
     kernel = find("gemm_sm90")
-    config = kernel.config({"BM": 128, "BN": 8, "STAGES": 2, "BAND": 2})
+    config = kernel.config({"BM": 128, "BN": 8, "STAGES": 2, "GROUP_M": 2})
     check(ENGINE, kernel, config, of_size(kernel, "NN", 4 * 128 + 3, 3 * 8, 8))
 
 

@@ -29,7 +29,7 @@ GROUPS = {
         ("tma_transposed", {"BM": 32, "BN": 64, "K_SLICES": 4, "UNROLL": 16, "WORKERS": 0, "A_BUFFERS": 1}),
     ),
     "wgmma 16": (
-        ("gemm_sm90", {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}),
+        ("gemm_sm90", {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "GROUP_M": 1}),
         ("gemm_sm90", {"BM": 192, "BN": 72, "STAGES": 2, "CONSUMERS": 3, "CLUSTER_N": 2}),
     ),
     "wgmma 8": (
@@ -39,10 +39,10 @@ GROUPS = {
     ),
     "mma 16": (
         ("gemm_mma", {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32, "STAGES": 2}),
-        ("gemm_mma", {"BM": 16, "BN": 128, "BK": 32, "WM": 16, "WN": 64, "STAGES": 4, "BAND": 2}),
+        ("gemm_mma", {"BM": 16, "BN": 128, "BK": 32, "WM": 16, "WN": 64, "STAGES": 4, "GROUP_M": 2}),
     ),
     "mma 8": (
-        ("gemm_mma_tf32", {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 2, "BAND": 1}),
+        ("gemm_mma_tf32", {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 2, "GROUP_M": 1}),
         ("gemm_mma_tf32", {"BM": 16, "BN": 64, "BK": 32, "WM": 16, "WN": 16, "STAGES": 4}),
     ),
     "wmma 16, 32 at a time": (

@@ -21,12 +21,12 @@ from tilewright.runtime import nvrtc, relayouts
 
 KERNEL, ROW_MAJOR, COLUMN_MAJOR = map(find, ("gemm_tf32", "gemm_tf32_nn", "gemm_tf32_tt"))
 CONFIG, OF_ROWS, OF_COLUMNS = (
-    kernel.config({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1})
+    kernel.config({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "GROUP_M": 1})
     for kernel in (KERNEL, ROW_MAJOR, COLUMN_MAJOR)
 )
 KERNELS, CONFIGS = (KERNEL, ROW_MAJOR, COLUMN_MAJOR), (CONFIG, OF_ROWS, OF_COLUMNS)
 OF_WARPS = find("gemm_mma_tf32")
-BY_WARPS = OF_WARPS.config({"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 2, "BAND": 1})
+BY_WARPS = OF_WARPS.config({"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 2, "GROUP_M": 1})
 LEFT = 2.0**-21
 """Largest error of each product of rounded factors: the tensor cores keep two bits behind float32's, Ampere's one, and
 cut off the rest."""

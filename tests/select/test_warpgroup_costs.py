@@ -212,7 +212,7 @@ def test_clusters_leave_multiprocessors_idle():
     for splits, most in ((2, 66), (4, 31), (8, 15)):
         one, two = (cost(f"128x{128 * tiles}x2048", BN=128, SPLITS=splits) for tiles in (most, most + 1))
         assert two.blocks_us > 1.8 * one.blocks_us
-    rows = [cost(f"{rows}x8448x2048", BN=256, CLUSTER=2, BAND=8).blocks_us for rows in (512, 640, 768, 1024)]
+    rows = [cost(f"{rows}x8448x2048", BN=256, CLUSTER=2, GROUP_M=8).blocks_us for rows in (512, 640, 768, 1024)]
     assert rows[0] < rows[1] == pytest.approx(rows[2], rel=0.01), "a cluster has rows of two tiles"
 
 
@@ -248,8 +248,8 @@ def test_lines_that_straddle_cost_no_more_where_blocks_share_them(request, block
     assert max(errors) < 0.35
 
 
-def test_bands_save_traffic_of_large_matrices():
-    assert cost("16384", BAND=8).traffic_us <= cost("16384", BAND=1).traffic_us
+def test_groups_save_traffic_of_large_matrices():
+    assert cost("16384", GROUP_M=8).traffic_us <= cost("16384", GROUP_M=1).traffic_us
 
 
 def test_a_batch_takes_as_long_as_one_product_of_as_many_tiles():

@@ -38,7 +38,7 @@ def test_what_pages_compare_is_measured():
     for shape in SPLIT_SHAPES:
         ways = {(c["K_SLICES"], c["WORKERS"]) for k, c in of(found, shape) if k.name == "split_k"}
         assert {(1, 0), (4, 0), (1, 2)} <= ways
-    assert {1, 8, 16} <= {config["BAND"] for _, config in found[-1].choices}
+    assert {1, 8, 16} <= {config["GROUP_M"] for _, config in found[-1].choices}
 
 
 def test_every_problem_is_measured_and_written(monkeypatch, tmp_path, capsys):

@@ -96,7 +96,7 @@ class Warpgroups(_Family):
     persistent: whether one block a multiprocessor computes tile after tile, and its loads go on while it stores one.
     cluster: blocks, one above the other in D, each of which loads a part of their tile of B for all of them.
     across: the same of their tile of A, side by side.
-    band: rows of tiles, or of clusters' tiles, that are computed column by column; 1: tiles are computed row by row.
+    group_m: rows of tiles, or of clusters' tiles, that are computed column by column; 1: tiles are computed row by row.
     alternates: whether each of two multiplying warpgroups has tiles of its own, so that one stores while the other
         multiplies.
     splits: blocks of a cluster that divide the k of a tile among them and then exchange their sums. Where there are
@@ -111,7 +111,7 @@ class Warpgroups(_Family):
     persistent: bool = False
     cluster: Count = lambda config: 1
     across: Count = lambda config: 1
-    band: Count = lambda config: 1
+    group_m: Count = lambda config: 1
     alternates: Callable[["Config"], bool] = lambda config: False
     splits: Count = lambda config: 1
     run: Count = lambda config: 8
@@ -140,14 +140,14 @@ class Warps(_Family):
 
     part: rows and columns of D that a warp computes.
     stages: tiles of each operand in shared memory or under way.
-    band: rows of tiles that are computed column by column.
+    group_m: rows of tiles that are computed column by column.
     anew: whether sums of tensor cores begin anew, so that threads have sums of their own besides.
     """
 
     part: Callable[["Config"], tuple[int, int]]
     anew: bool = False
     stages: Count = lambda config: config.STAGES
-    band: Count = lambda config: config.BAND
+    group_m: Count = lambda config: config.GROUP_M
 
 
 CostFamily = Staging | Copying | Streaming | Warpgroups | Warps

@@ -19,7 +19,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 
 _OF_WARPGROUPS = (
-    {"BM": 64, "BN": 32, "STAGES": 14, "BAND": 4, "CONSUMERS": 1},
+    {"BM": 64, "BN": 32, "STAGES": 14, "GROUP_M": 4, "CONSUMERS": 1},
     {"BM": 64, "BN": 64, "STAGES": 7, "PINGPONG": 1},
 )
 

@@ -46,7 +46,7 @@ FAULTS = (
         "a race: threads multiply a tile that others still write",
     ),
     Fault(
-        "the last band as high as the others",
+        "the last group as high as the others",
         "const unsigned rows = min(tiles_m - first, HIGH);",
         "const unsigned rows = HIGH;",
         "tiles of the last rows are left out where their number is no multiple",

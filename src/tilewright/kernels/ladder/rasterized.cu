@@ -1,11 +1,11 @@
 // Rung 24, rasterized: blocks that run at the same time compute tiles that are neighbours in both directions.
 //
 // Over rung 23 the order of tiles changes, and nothing else. There clusters compute tiles row by row: those that run at the
-// same time need a few rows of A and, in a wide matrix, all of B. Here they compute bands of BAND rows of clusters' tiles, in
-// a band column by column (tile_order.cuh). So fewer different elements of A and B are in use at a time, and more of what
+// same time need a few rows of A and, in a wide matrix, all of B. Here they compute groups of GROUP_M rows of clusters' tiles, in
+// a group column by column (tile_order.cuh). So fewer different elements of A and B are in use at a time, and more of what
 // blocks ask for is in the L2 cache. What should move: the share of reads that the L2 cache serves, and bytes from DRAM.
 //
-//     row by row                          BAND = 4                         (numbers of clusters' tiles; 12 run at a time)
+//     row by row                          GROUP_M = 4                         (numbers of clusters' tiles; 12 run at a time)
 //     0   1   2   3   4   5   6   7       0   4   8  12  16  20  24  28
 //     8   9  10  11  12  13  14  15       1   5   9  13  17  21  25  29
 //     16  17  18  ..                      2   6  10  14  18  ..
@@ -66,7 +66,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     }
     cluster_sync();
 
-    TileOrder<BM, BN, BAND, CLUSTER> tile({M, N, K, 1}, blockIdx.x / CLUSTER, gridDim.x / CLUSTER);
+    TileOrder<BM, BN, GROUP_M, CLUSTER> tile({M, N, K, 1}, blockIdx.x / CLUSTER, gridDim.x / CLUSTER);
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         give_registers<40>();

@@ -84,7 +84,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     }
     cluster_sync();
 
-    TileOrder<BM, BN, BAND, CLUSTER> tile({M, N, K, 1}, blockIdx.x / CLUSTER, gridDim.x / CLUSTER);
+    TileOrder<BM, BN, GROUP_M, CLUSTER> tile({M, N, K, 1}, blockIdx.x / CLUSTER, gridDim.x / CLUSTER);
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         give_registers<40>();

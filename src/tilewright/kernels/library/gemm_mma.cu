@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int depth = depth_of(sizes, output);
     const SplitFactors factors = Terms::split(split_a, split_b, counters, depth, shared->of_terms);
 
-    TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x, gridDim.x);
+    TileOrder<BM, BN, GROUP_M> tile(sizes, blockIdx.x, gridDim.x);
     tile.next();  // there is one for each block
     const int warp = threadIdx.x / 32;
     const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;  // of the tile

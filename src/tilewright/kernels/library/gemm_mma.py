@@ -201,7 +201,7 @@ def _parameters(form: MmaForm) -> tuple[Parameter, ...]:
         Parameter("WN", form.wn, _SIDES, "its columns"),
         Parameter("STAGES", form.stages, (2, 3, 4), "tiles of A and of B in shared memory or on their way"),
         *((promote,) if form.split else ()),
-        Parameter("BAND", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
+        Parameter("GROUP_M", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
     )
 
 

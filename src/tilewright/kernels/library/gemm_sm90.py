@@ -377,7 +377,7 @@ def _parameters(form: WgmmaForm) -> tuple[Parameter, ...]:
         Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
         Parameter("BN", form.bn, _WIDTHS, "its columns"),
         Parameter("STAGES", form.stages, tuple(range(2, 8)), "tiles of A and of B in shared memory or on their way"),
-        Parameter("BAND", 16, (1, 2, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
+        Parameter("GROUP_M", 16, (1, 2, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
         Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
         Parameter("CLUSTER", 1, (1, 2), "blocks one below the other that load tiles of B for each other"),
         Parameter("CLUSTER_N", 1, (1, 2), "blocks side by side that load tiles of A for each other"),
@@ -398,7 +398,7 @@ def _cost(form: WgmmaForm) -> Warpgroups:
     below, next_to = ("CLUSTER_N", "CLUSTER") if form.exchanged else ("CLUSTER", "CLUSTER_N")
     return replace(
         warpgroups.PERSISTENT,
-        band=lambda config: config.BAND,
+        group_m=lambda config: config.GROUP_M,
         cluster=attrgetter(below),
         across=attrgetter(next_to),
         alternates=lambda config: bool(config.PINGPONG),

@@ -34,7 +34,7 @@ using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each o
 constexpr int BLOCKS = Grid::BLOCKS;
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int PARTS = Multiplying::ROWS / 64;  // of a consumer's rows
-using Order = GroupedOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
+using Order = GroupedOrder<BM, BN, GROUP_M, CLUSTER, CLUSTER_N>;
 using Tiles = StageTiles<BM, BN, TERMS, CLUSTER>;
 
 struct Shared {

@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     __syncthreads();
     wait_for_grid_before();
 
-    TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x / SPLITS, gridDim.x / SPLITS);
+    TileOrder<BM, BN, GROUP_M> tile(sizes, blockIdx.x / SPLITS, gridDim.x / SPLITS);
     tile.next();
     const int lane = threadIdx.x % 32;
     if (warpgroup >= CONSUMERS) {

@@ -34,7 +34,7 @@ _COLUMNS = 64
 """Columns of B of one consumer: wgmma's rows."""
 _PADDING = 4
 """Floats behind each line of sums in shared memory."""
-_BAND = 4
+_GROUP_M = 4
 """Rows of tiles that are computed column by column."""
 _PROMOTE = 32
 """k after which threads add up what tensor cores have made."""
@@ -132,7 +132,7 @@ FORMS = (
 
 
 def _kernel(form: KernelForm) -> Kernel:
-    constants = {"TERMS": form.terms, "SCALED": form.constants["SCALED"], "BAND": _BAND}
+    constants = {"TERMS": form.terms, "SCALED": form.constants["SCALED"], "GROUP_M": _GROUP_M}
     fits = "STAGES tiles of A and of B must fit into a multiprocessor's shared memory MIN_BLOCKS times"
     return Kernel(
         name=form.name,
@@ -156,7 +156,7 @@ def _kernel(form: KernelForm) -> Kernel:
         tensor_maps=_boxes,
         cost=Thin(
             splits=lambda config: config.SPLITS,
-            band=lambda config: _BAND,
+            group_m=lambda config: _GROUP_M,
             min_blocks=lambda config: config.MIN_BLOCKS,
             terms=form.terms,
             consumers=_consumers,

@@ -18,7 +18,7 @@ constexpr double IMPOSSIBLE = std::numeric_limits<double>::infinity();
 
 // What a model says of all problems, as `CostModels` writes it down.
 struct Model {
-    double tile_m, tile_n, tile_k, workers, bundle, rows, cols, splits_k, band, multiprocessors, clock_mhz,
+    double tile_m, tile_n, tile_k, workers, bundle, rows, cols, splits_k, group_m, multiprocessors, clock_mhz,
         l2_bytes_per_us, l2_bytes, dram_bytes_per_us, copied_bytes_per_us, copying_us, read, level_us, streams;
 };
 
@@ -112,8 +112,8 @@ double from_dram(const Problem& p, const Model& model, int64_t held, int64_t til
     const int64_t at_a_time = int64_t(held * model.multiprocessors / parts);
     const int64_t running = std::max(std::min(at_a_time, tiles), int64_t(1));
     int64_t high = over(running, std::max(across, int64_t(1))), wide = std::min(running, across);
-    if (model.band > 1) {
-        high = std::min({int64_t(model.band), over(p.m, model.tile_m), running});
+    if (model.group_m > 1) {
+        high = std::min({int64_t(model.group_m), over(p.m, model.tile_m), running});
         wide = over(running, high);
     }
     const double a_wave = (high * model.tile_m + wide * model.tile_n) * p.k * p.item_bytes;

@@ -229,7 +229,7 @@ class CostModel:
             self._rows, self._splits_k = family.cluster(config), family.splits(config)
             self._cols = family.across(config)
         # Rows of tiles that are computed column by column.
-        self._band = self._rows * family.band(config) if isinstance(family, Warpgroups | Warps) else 1
+        self._group_m = self._rows * family.group_m(config) if isinstance(family, Warpgroups | Warps) else 1
         self._l2_bytes_per_us = l2_bytes_per_clock * gpu.clock_mhz
         self._l2_bytes = _L2_SHARE * gpu.l2_bytes
         self._cluster = self._rows * self._cols * self._splits_k
@@ -251,7 +251,7 @@ class CostModel:
     def numbers(self) -> tuple[float, ...]:
         """The model's numbers for all problems, as `Model` of predicting.cpp has them."""
         return (
-            *self._tile, self._workers, self._bundle, self._rows, self._cols, self._splits_k, self._band,
+            *self._tile, self._workers, self._bundle, self._rows, self._cols, self._splits_k, self._group_m,
             self._multiprocessors, self._clock_mhz, self._l2_bytes_per_us, self._l2_bytes, self._dram_bytes_per_us,
             self._copied_bytes_per_us, self._copying_us, self._read, self._level_us, self._splits,
         )  # fmt: skip
@@ -423,8 +423,8 @@ class CostModel:
         tile = self._tile
         running = max(min(int(held * self._multiprocessors / parts), tiles), 1)
         high, wide = -(-running // max(across, 1)), min(running, across)
-        if self._band > 1:
-            high = min(self._band, -(-sizes.m // tile.m), running)
+        if self._group_m > 1:
+            high = min(self._group_m, -(-sizes.m // tile.m), running)
             wide = -(-running // high)
         a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.form.item_bytes
         return max(

@@ -1,11 +1,11 @@
 // Which tiles a persistent block computes, in which order: of all tiles, counted through, one in `every`.
 //
-// Tiles are counted matrix by matrix of a batch, by bands of HIGH rows of tiles, in a band column by column. So tiles that are
+// Tiles are counted matrix by matrix of a batch, by groups of rows of HIGH rows of tiles, in a group column by column. So tiles that are
 // computed at the same time are neighbours in both directions, and what they load of A and B is in the L2 cache more often:
 //
 //     HIGH = 2    0   2   4   6
 //                 1   3   5   7
-//                 8   9  10  11      (the last band may have fewer rows)
+//                 8   9  10  11      (the last group may have fewer rows)
 #pragma once
 
 #include "operands.cuh"
@@ -19,22 +19,22 @@ struct TilePlace {
 
 // Where tile `number` of tiles_m x tiles_n lies. A division takes 0.1 us, with which a block begins: most need none.
 template <int HIGH>
-__device__ __forceinline__ TilePlace place_in_bands(unsigned number, int tiles_m, int tiles_n) {
-    unsigned first = 0, in_band = number;  // row of tiles of the band
-    const unsigned tiles_of_band = HIGH * tiles_n;
-    if (number >= tiles_of_band) {
-        first = number / tiles_of_band * HIGH;
-        in_band -= first * tiles_n;
+__device__ __forceinline__ TilePlace position_in_groups(unsigned number, int tiles_m, int tiles_n) {
+    unsigned first = 0, in_group = number;  // row of tiles of the group
+    const unsigned tiles_of_group = HIGH * tiles_n;
+    if (number >= tiles_of_group) {
+        first = number / tiles_of_group * HIGH;
+        in_group -= first * tiles_n;
     }
     const unsigned rows = min(tiles_m - first, HIGH);
-    const unsigned col = rows == HIGH ? in_band / HIGH : in_band / rows;
-    return {static_cast<int>(first + in_band - col * rows), static_cast<int>(col)};
+    const unsigned col = rows == HIGH ? in_group / HIGH : in_group / rows;
+    return {static_cast<int>(first + in_group - col * rows), static_cast<int>(col)};
 }
 
 // ROWS x COLS: a tile. The blocks of a cluster compute DOWN x ACROSS tiles next to each other, counted as one: where some of
 // them have no rows or no columns, they get a `row` or a `col` past the end. Ranks go down first.
 //
-//     for (TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x, gridDim.x); tile.next();) { ... }
+//     for (TileOrder<BM, BN, GROUP_M> tile(sizes, blockIdx.x, gridDim.x); tile.next();) { ... }
 template <int ROWS, int COLS, int HIGH, int DOWN = 1, int ACROSS = 1>
 class TileOrder {
   public:
@@ -64,7 +64,7 @@ class TileOrder {
         if (tile >= tiles) return false;
         const unsigned of_matrix = tiles_m * tiles_n, number = tile;
         matrix = number < of_matrix ? 0 : number / of_matrix;
-        const TilePlace at = place_in_bands<HIGH>(number - matrix * of_matrix, tiles_m, tiles_n);
+        const TilePlace at = position_in_groups<HIGH>(number - matrix * of_matrix, tiles_m, tiles_n);
         row = (at.row * DOWN + blockIdx.x % DOWN) * ROWS;
         col = (at.col * ACROSS + blockIdx.x / DOWN % ACROSS) * COLS;
         tile += every;
