@@ -182,7 +182,7 @@ SCALES = {
     "of b alone": (None, np.asfortranarray(draw(len(ROWS), N) + 4)),
     "none": (None, None),
 }
-FLOAT8_CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER": 2, "GROUP_M": 2}
+FLOAT8_CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 2}
 
 
 @pytest.mark.first(3)

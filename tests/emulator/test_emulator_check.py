@@ -174,12 +174,12 @@ def test_reads_of_what_the_copy_engine_may_not_have_written_yet_are_named(tmp_pa
     np.testing.assert_allclose(checked.result, of.a @ of.b + 1, rtol=1e-4, atol=1e-4)
 
 
-CLUSTER = (24, 64, 100)
+CLUSTER_M = (24, 64, 100)
 """A problem of `right_cluster`: an even number of tiles in a row, and more than three steps along k."""
 
 
 def test_a_right_kernel_of_clusters_is_not_blamed():
-    checked, of = run(faulty("right_cluster"), Problem(*CLUSTER))
+    checked, of = run(faulty("right_cluster"), Problem(*CLUSTER_M))
     assert checked.findings == []
     sums = of.a.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(checked.result, np.broadcast_to(sums, checked.result.shape), rtol=1e-4, atol=1e-4)
@@ -308,7 +308,7 @@ IN_CLUSTERS = {
 @pytest.mark.parametrize("case", IN_CLUSTERS)
 def test_planted_faults_of_clusters_are_named(case, tmp_path):
     changes, kind, words = IN_CLUSTERS[case]
-    checked, _ = run(planted(faulty("right_cluster"), tmp_path, changes), Problem(*CLUSTER))
+    checked, _ = run(planted(faulty("right_cluster"), tmp_path, changes), Problem(*CLUSTER_M))
     assert_named(checked, kind, words)
 
 
@@ -316,7 +316,7 @@ def test_planted_faults_of_clusters_are_named(case, tmp_path):
 @pytest.mark.parametrize("gone", ["rank == 1 && threadIdx.x == 7", "threadIdx.x % 3", "rank == 1"])
 def test_threads_that_have_returned_hold_up_no_barrier_of_a_cluster(gone, tmp_path):
     changes = {LAST: f"    if ({gone}) return;\n{LAST}"}
-    checked, of = run(planted(faulty("right_cluster"), tmp_path, changes), Problem(*CLUSTER))
+    checked, of = run(planted(faulty("right_cluster"), tmp_path, changes), Problem(*CLUSTER_M))
     assert checked.findings == []
     sums = of.a.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(checked.result, np.broadcast_to(sums, checked.result.shape), rtol=1e-4, atol=1e-4)
@@ -381,7 +381,7 @@ def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
     kernel = faulty("right_cluster")
     source = kernel.source.read_text().replace("    float sum = 0;", "    sync_named<256>(1);\n    float sum = 0;")
     (tmp_path / kernel.source.name).write_text(f"#include <ptx/named_barrier.cuh>\n{source}")
-    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(*CLUSTER))
+    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(*CLUSTER_M))
     assert checked.findings == []
 
 
@@ -466,7 +466,7 @@ SM90 = {
     "one consumer": {"BM": 64, "BN": 48, "STAGES": 2, "CONSUMERS": 1},
     "three": {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3},
     "ping-pong": {"BM": 64, "BN": 48, "STAGES": 2, "PINGPONG": 1, "GROUP_M": 1},
-    "clusters": {"BM": 128, "BN": 64, "STAGES": 2, "CLUSTER": 2, "CLUSTER_N": 2, "GROUP_M": 1},
+    "clusters": {"BM": 128, "BN": 64, "STAGES": 2, "CLUSTER_M": 2, "CLUSTER_N": 2, "GROUP_M": 1},
     "splits": {"BM": 128, "BN": 32, "STAGES": 2, "SPLITS": 2},
 }
 """Forms of gemm_sm90."""

@@ -65,7 +65,7 @@ def test_writers_of_c_are_those_of_the_kernel():
 def test_the_copy_engine_writes_for_the_lane_that_asked():
     """16 rows of each 64, 64 columns at a time, for lane 0 of each warp; elements of C have two bytes."""
     kernel = find("tma_store")
-    config = kernel.config({"BN": 64, "CLUSTER": 1, "GROUP_M": 1})
+    config = kernel.config({"BN": 64, "CLUSTER_M": 1, "GROUP_M": 1})
     seen = trace(kernel, config, Problem(512, 128, 64, kernel.support.arithmetic()))
     rows, cols = np.indices((512, 128))
     tile = rows // 128 * 2 + cols // 64  # as many blocks as the emulator has multiprocessors

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's 
 E4M3, E5M2 = FLOAT8
 CONFIGS = [
     {},
-    {"BM": 256, "STAGES": 4, "CLUSTER": 2},
+    {"BM": 256, "STAGES": 4, "CLUSTER_M": 2},
     {"BM": 64, "BN": 96, "PINGPONG": 1, "CLUSTER_N": 2},
     {"BN": 64, "SPLITS": 4},
     {"BM": 192, "BN": 96, "CONSUMERS": 3, "STAGES": 4},

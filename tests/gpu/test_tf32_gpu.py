@@ -73,7 +73,7 @@ def test_elements_are_rounded_to_nearest_as_on_the_emulator(torch, layout, k, ke
     "overrides",
     [
         {},
-        {"BM": 256, "BN": 128, "CLUSTER": 2},
+        {"BM": 256, "BN": 128, "CLUSTER_M": 2},
         {"BN": 128, "STAGES": 7, "PINGPONG": 1},
         {"BM": 192, "BN": 168, "CONSUMERS": 3, "CLUSTER_N": 2},
         {"BM": 128, "BN": 160, "CONSUMERS": 1},

@@ -70,15 +70,15 @@ def test_every_config_is_right(engine, kernel):
 FORMS = [
     {},
     {"BM": 64, "BN": 64, "PINGPONG": 1},
-    {"BN": 128, "PINGPONG": 1, "CLUSTER": 2},
-    {"BN": 80, "CLUSTER": 2},
+    {"BN": 128, "PINGPONG": 1, "CLUSTER_M": 2},
+    {"BN": 80, "CLUSTER_M": 2},
     {"BN": 64, "SPLITS": 4},
     {"BM": 256, "BN": 192},
     {"BM": 256, "BN": 64, "STAGES": 2, "GROUP_M": 2},
     {"BN": 72, "GROUP_M": 1},
     {"BN": 208},
     {"BM": 192, "BN": 176, "CONSUMERS": 3, "CLUSTER_N": 2},
-    {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER": 2, "CLUSTER_N": 2},
+    {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_M": 2, "CLUSTER_N": 2},
     {"BM": 64, "BN": 64, "CONSUMERS": 1, "SPLITS": 2},
 ]
 TYPES = [("bfloat16", "bfloat16"), ("float16", "float16"), ("bfloat16", "float32"), ("float16", "bfloat16")]

@@ -179,14 +179,14 @@ VIOLATIONS["specialised"] = [
     ({"STAGES": 5}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
 ]
 VIOLATIONS["persistent"] = VIOLATIONS["specialised"]
-VIOLATIONS["clusters"] = [*VIOLATIONS["specialised"], ({"CLUSTER": 3}, "CLUSTER must be 1, 2, 4 or 8")]
+VIOLATIONS["clusters"] = [*VIOLATIONS["specialised"], ({"CLUSTER_M": 3}, "CLUSTER_M must be 1, 2, 4 or 8")]
 VIOLATIONS["rasterized"] = VIOLATIONS["clusters"]
 VIOLATIONS["pingpong"] = [
     *WARPGROUPS,
     ({"BM": 320, "BN": 64, "STAGES": 2}, "BM must be at most 256"),
     ({"BN": 256, "STAGES": 2}, "BM*BN must be at most 24576"),
     ({"STAGES": 1}, "STAGES must be at least 2"),
-    ({"CLUSTER": 3}, "CLUSTER must be 1, 2, 4 or 8"),
+    ({"CLUSTER_M": 3}, "CLUSTER_M must be 1, 2, 4 or 8"),
     ({"STAGES": 8}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
 ]
 VIOLATIONS["tma_store"] = [
@@ -221,9 +221,9 @@ VIOLATIONS["gemm_sm90"] = [
     ({"PINGPONG": 1}, SUMS_OF_16_BITS),
     ({"BM": 256, "STAGES": 2}, SUMS_OF_16_BITS),
     ({"BM": 192, "BN": 208, "CONSUMERS": 3}, SUMS_OF_16_BITS),
-    ({"CLUSTER": 3}, "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4"),
-    ({"SPLITS": 2, "CLUSTER": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1"),
-    ({"SPLITS": 2, "CLUSTER_N": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1"),
+    ({"CLUSTER_M": 3}, "CLUSTER_M must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4"),
+    ({"SPLITS": 2, "CLUSTER_M": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER_M=1 and CLUSTER_N=1"),
+    ({"SPLITS": 2, "CLUSTER_N": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER_M=1 and CLUSTER_N=1"),
     ({"SPLITS": 2, "BM": 256, "BN": 64}, "with SPLITS above 1, BM must be 64 rows for each consumer"),
     ({"SPLITS": 4, "BN": 80}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS"),
     ({"SPLITS": 2, "STAGES": 2}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit"),
@@ -246,8 +246,8 @@ VIOLATIONS["gemm_fp16x3"] = [
     ({"BN": 100}, "BN must be a multiple of 8, at most 256"),
     ({"BN": 96}, "BN must be a multiple of 64: columns of a scale"),
     ({"BN": 256, "STAGES": 2}, "BM*BN/128 over the consumers of a tile and BN/2 together must be at most 192"),
-    ({"CLUSTER_N": 8}, "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4"),
-    ({"SPLITS": 2, "CLUSTER": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1"),
+    ({"CLUSTER_N": 8}, "CLUSTER_M must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4"),
+    ({"SPLITS": 2, "CLUSTER_M": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER_M=1 and CLUSTER_N=1"),
     ({"SPLITS": 2, "BM": 256, "BN": 64}, "with SPLITS above 1, BM must be 64 rows for each consumer"),
     ({"SPLITS": 4, "BN": 80}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS"),
     ({"STAGES": 1}, "STAGES must be at least 2"),

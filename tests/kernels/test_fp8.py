@@ -20,7 +20,7 @@ from tilewright.tools.bench.verify import limit
 ENGINE = EmulatorEngine()
 E4M3, E5M2 = FLOAT8
 SHARED = {"BM": 128, "BN": 64, "STAGES": 2}
-ALTERNATING = {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "GROUP_M": 1}
+ALTERNATING = {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 1}
 BY_WARPS = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
 FEW_ROWS = {"BM": 16, "BN": 64, "WM": 16, "WN": 16}
 SPLIT = {"BM": 64, "BN": 48, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2}

@@ -27,7 +27,7 @@ UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 CONFIGS = (
     {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "GROUP_M": 2},
-    {"BM": 128, "BN": 32, "STAGES": 2, "CLUSTER": 2, "CLUSTER_N": 2, "GROUP_M": 1},
+    {"BM": 128, "BN": 32, "STAGES": 2, "CLUSTER_M": 2, "CLUSTER_N": 2, "GROUP_M": 1},
     {"BM": 256, "BN": 40, "STAGES": 3},
 )
 
@@ -212,10 +212,10 @@ def test_nothing_that_orders_can_be_left_out_unnoticed(text, tmp_path):
 
 BROKEN = [
     ({"BM": 192}, "multiple of 64 rows for each consumer"),
-    ({"BN": 20, "CLUSTER": 2}, "multiple of 8"),
+    ({"BN": 20, "CLUSTER_M": 2}, "multiple of 8"),
     ({"BM": 256, "BN": 208}, "at most 192"),
     ({"STAGES": 1}, "at least 2"),
-    ({"CLUSTER": 4, "CLUSTER_N": 4}, "a cluster must have 1 to 8 blocks, got 16"),
+    ({"CLUSTER_M": 4, "CLUSTER_N": 4}, "a cluster must have 1 to 8 blocks, got 16"),
     ({"STAGES": 7}, "shared memory"),
     ({"SPLITS": 2}, "no parameter 'SPLITS'"),
 ]
@@ -243,5 +243,5 @@ def test_grouped_products_are_for_this_kernel_and_others_are_not():
 def test_no_groups_have_more_tiles_than_the_grid_is_made_for(groups):
     config = KERNEL.config(CONFIGS[1])
     problem = Problem(sum(groups.rows) + groups.rest, groups.n, groups.k, "float16", len(groups.rows), grouped=True)
-    tiles = sum(-(-rows // (config.BM * config.CLUSTER)) for rows in groups.rows)
+    tiles = sum(-(-rows // (config.BM * config.CLUSTER_M)) for rows in groups.rows)
     assert tiles * -(-groups.n // (config.BN * config.CLUSTER_N)) <= most_tiles(problem, config)

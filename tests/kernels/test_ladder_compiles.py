@@ -87,7 +87,7 @@ def test_products_of_warpgroups_are_not_serialised(name):
 def test_machine_code_has_the_clusters_that_the_spec_says(cluster):
     """Then a launch needs no attribute for them."""
     kernel = find("clusters")
-    config = kernel.config({"CLUSTER": cluster})
+    config = kernel.config({"CLUSTER_M": cluster})
     assert kernel.cluster(config) == cluster
     code = nvrtc.compile(kernel, config, Variant(False, True, *astuple(kernel.support.arithmetic())), "sm_90a").code
     attribute = struct.pack("<BBH3I", 4, 0x3D, 12, cluster, 1, 1)  # EIATTR_CTA_PER_CLUSTER

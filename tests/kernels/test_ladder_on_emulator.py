@@ -48,10 +48,10 @@ CONFIGS = {
     "wgmma_tma": [{"BM": 64, "BN": 192, "STAGES": 2}],
     "specialised": [{"BM": 256, "BN": 64, "STAGES": 2}],
     "persistent": [{"BN": 64}],
-    "clusters": [{"BN": 64}, {"BN": 192, "STAGES": 3, "CLUSTER": 4}],
+    "clusters": [{"BN": 64}, {"BN": 192, "STAGES": 3, "CLUSTER_M": 4}],
     "rasterized": [{}],
     "pingpong": [{}],
-    "tma_store": [{"BN": 64}, {"BM": 64, "BN": 192, "STAGES": 3, "CLUSTER": 1}],
+    "tma_store": [{"BN": 64}, {"BM": 64, "BN": 192, "STAGES": 3, "CLUSTER_M": 1}],
     "split": [{"BM": 128, "STAGES": 2}],
     "promoted": [{"PROMOTE": 16}, {"BM": 128, "BN": 64, "PROMOTE": 128}],
     "interleaved": [{}, {"BN": 64, "PROMOTE": 128}],
@@ -113,7 +113,7 @@ def test_clusters_with_more_blocks_than_tile_rows_are_right(name, cluster):
     """Tiles divide C, so that the code has no guards: blocks below the last tile row must store nothing."""
     kernel = find(name)
     problem = Problem(3 * 128, 64, 192, kernel.support.arithmetic())
-    assert multiply(kernel, {"BN": 64, "CLUSTER": cluster}, problem, Scalars(0.75, -0.5)) <= limit(problem)
+    assert multiply(kernel, {"BN": 64, "CLUSTER_M": cluster}, problem, Scalars(0.75, -0.5)) <= limit(problem)
 
 
 @pytest.mark.first(9)

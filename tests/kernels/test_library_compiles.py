@@ -153,8 +153,8 @@ ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
 @pytest.mark.parametrize(
     ("name", "overrides", "variant"),
     [
-        ("gemm_sm90", {"BM": 192, "BN": 128, "PINGPONG": 1, "CLUSTER": 2}, NARROW),
-        ("gemm_sm90", {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER": 2, "CLUSTER_N": 2}, WIDE._replace(layout="TT")),
+        ("gemm_sm90", {"BM": 192, "BN": 128, "PINGPONG": 1, "CLUSTER_M": 2}, NARROW),
+        ("gemm_sm90", {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 2, "CLUSTER_N": 2}, WIDE._replace(layout="TT")),
         ("gemm_sm90", {"BM": 192, "BN": 200, "CONSUMERS": 3, "CLUSTER_N": 2}, WIDE),
         ("gemm_sm90", {"BM": 128, "BN": 192, "CONSUMERS": 1}, WIDE),
         ("gemm_tf32_nn", {"BM": 192, "BN": 168, "CONSUMERS": 3}, ROUNDED),
@@ -162,7 +162,7 @@ ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
         ("gemm_fp8_nn", {"BM": 256, "STAGES": 4}, EIGHT),
         ("gemm_fp8_nn", {"BM": 192, "BN": 96, "CONSUMERS": 3, "STAGES": 5}, EIGHT),
         ("gemm_fp8", {"BM": 192, "BN": 96, "CONSUMERS": 3, "STAGES": 5}, EIGHT),
-        ("gemm_fp16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}, NARROW._replace(factors="float16")),
+        ("gemm_fp16x3", {"BM": 256, "STAGES": 2, "CLUSTER_M": 2}, NARROW._replace(factors="float16")),
     ],
     ids=lambda value: value.result if isinstance(value, Variant) else str(value),
 )

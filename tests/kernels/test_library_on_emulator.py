@@ -30,13 +30,13 @@ CONFIGS = {
     ],
     "gemm_sm90": [
         {"BM": 256, "BN": 72, "STAGES": 2, "GROUP_M": 2},
-        {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "GROUP_M": 1},
+        {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 1},
         {"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4},
         {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3, "CLUSTER_N": 2},
-        {"BM": 64, "BN": 72, "STAGES": 2, "CONSUMERS": 1, "CLUSTER": 8},
+        {"BM": 64, "BN": 72, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_M": 8},
         {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2},
         {"BM": 64, "BN": 128, "STAGES": 3, "PINGPONG": 1, "STORED": 1, "GROUP_M": 2},
-        {"BM": 256, "BN": 64, "STAGES": 2, "STORED": 2, "CLUSTER": 4, "CLUSTER_N": 2},
+        {"BM": 256, "BN": 64, "STAGES": 2, "STORED": 2, "CLUSTER_M": 4, "CLUSTER_N": 2},
     ],
     "thin_bf16x6": [
         {"BM": 8, "BN": 64, "STAGES": 3, "MIN_BLOCKS": 2},
@@ -219,7 +219,7 @@ def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, se
 
 SHORT = [
     ({"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4}, "NT", (8, 72), (8, 32)),
-    ({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2}, "NT", (35, 17), (40, 24)),
+    ({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2}, "NT", (35, 17), (40, 24)),
     ({"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1}, "TN", (9, 9), (64, 64)),
 ]
 """Config and orders; rows of A and columns of B; rows of the boxes that load them. Blocks that share a tile load equal

@@ -15,10 +15,10 @@ from tilewright.core.problem import Arithmetic
 from tilewright.kernels import find
 
 FORMS = [
-    ("gemm_bf16x6", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER": 2, "GROUP_M": 1}),
+    ("gemm_bf16x6", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 1}),
     ("gemm_bf16x6", {"BN": 32, "SPLITS": 2}),
     ("gemm_bf16x3", {"BM": 256, "BN": 72, "STAGES": 2, "GROUP_M": 2}),
-    ("gemm_fp16x3", {"BM": 64, "BN": 64, "PINGPONG": 1, "CLUSTER": 2}),
+    ("gemm_fp16x3", {"BM": 64, "BN": 64, "PINGPONG": 1, "CLUSTER_M": 2}),
     ("gemm_mma_fp16x3", {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "STAGES": 3, "GROUP_M": 2}),
 ]
 LEFT = {

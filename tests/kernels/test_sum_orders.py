@@ -29,7 +29,7 @@ GROUPS = {
         ("tma_transposed", {"BM": 32, "BN": 64, "K_SLICES": 4, "UNROLL": 16, "WORKERS": 0, "A_BUFFERS": 1}),
     ),
     "wgmma 16": (
-        ("gemm_sm90", {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "GROUP_M": 1}),
+        ("gemm_sm90", {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 1}),
         ("gemm_sm90", {"BM": 192, "BN": 72, "STAGES": 2, "CONSUMERS": 3, "CLUSTER_N": 2}),
     ),
     "wgmma 8": (

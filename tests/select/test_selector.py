@@ -379,7 +379,7 @@ def test_where_lines_begin_within_lines_of_the_cache_what_was_measured_of_others
     kernel, whole = picked(2048, 0)
     assert picked(2048, 64) == (kernel, whole)
     _, straddling = picked(2048, 8)
-    assert whole["CLUSTER"] * whole["CLUSTER_N"] == 1 < straddling["CLUSTER"] * straddling["CLUSTER_N"]
+    assert whole["CLUSTER_M"] * whole["CLUSTER_N"] == 1 < straddling["CLUSTER_M"] * straddling["CLUSTER_N"]
 
 
 def test_of_one_tile_each_an_activation_is_never_hidden():

@@ -243,7 +243,7 @@ def test_a_table_holds_a_problem_of_any_precision():
 
 
 def test_what_is_fast_within_an_order_of_batch_invariant_sums_is_kept():
-    tile = {"BM": 64, "STAGES": 14, "GROUP_M": 4, "PINGPONG": 0, "CLUSTER": 1, "CLUSTER_N": 1, "CONSUMERS": 1}
+    tile = {"BM": 64, "STAGES": 14, "GROUP_M": 4, "PINGPONG": 0, "CLUSTER_M": 1, "CLUSTER_N": 1, "CONSUMERS": 1}
     of_all, of_one, slower, slow = (
         entry(gflops=speed, case="NN bfloat16", kernel="gemm_sm90", config={**tile, "BN": bn, "SPLITS": splits})
         for speed, bn, splits in ((300.0, 64, 2), (100.0, 64, 1), (98.0, 32, 1), (50.0, 48, 1))

@@ -85,7 +85,7 @@ GROUPS = {
     "2 splits": (0.08, lambda problem, config: config.SPLITS == 2),
     "4 splits": (0.05, lambda problem, config: config.SPLITS == 4),
     "8 splits": (0.08, lambda problem, config: config.SPLITS == 8),
-    "clusters": (0.08, lambda problem, config: config.CLUSTER > 1),
+    "clusters": (0.08, lambda problem, config: config.CLUSTER_M > 1),
     "alternating": (0.08, lambda problem, config: config.PINGPONG),
     "batches": (0.10, lambda problem, config: problem.batch > 1),
     "float16": (0.07, lambda problem, config: problem.dtype == "float16"),
@@ -195,9 +195,9 @@ def test_clusters_save_the_l2_cache_a_part_of_b():
 
 
 def test_blocks_side_by_side_load_as_much_of_a_as_blocks_below_each_other_of_b():
-    of_b, of_a = (cost("2048", BM=128, BN=128, **{name: 2}) for name in ("CLUSTER", "CLUSTER_N"))
+    of_b, of_a = (cost("2048", BM=128, BN=128, **{name: 2}) for name in ("CLUSTER_M", "CLUSTER_N"))
     assert of_a == of_b
-    pair, four = (cost("4104", BM=128, BN=128, STAGES=7, CLUSTER=2, CLUSTER_N=across) for across in (1, 2))
+    pair, four = (cost("4104", BM=128, BN=128, STAGES=7, CLUSTER_M=2, CLUSTER_N=across) for across in (1, 2))
     assert four.traffic_us < 0.8 * pair.traffic_us
 
 
@@ -212,7 +212,7 @@ def test_clusters_leave_multiprocessors_idle():
     for splits, most in ((2, 66), (4, 31), (8, 15)):
         one, two = (cost(f"128x{128 * tiles}x2048", BN=128, SPLITS=splits) for tiles in (most, most + 1))
         assert two.blocks_us > 1.8 * one.blocks_us
-    rows = [cost(f"{rows}x8448x2048", BN=256, CLUSTER=2, GROUP_M=8).blocks_us for rows in (512, 640, 768, 1024)]
+    rows = [cost(f"{rows}x8448x2048", BN=256, CLUSTER_M=2, GROUP_M=8).blocks_us for rows in (512, 640, 768, 1024)]
     assert rows[0] < rows[1] == pytest.approx(rows[2], rel=0.01), "a cluster has rows of two tiles"
 
 
@@ -241,7 +241,7 @@ def test_lines_that_straddle_cost_no_more_where_blocks_share_them(request, block
     errors = [
         math.log(predict(GEMM, config, problem, H200).us / us)
         for problem, config, us in timed(request, "elected")
-        if min(config.CLUSTER * config.CLUSTER_N, 4) == blocks
+        if min(config.CLUSTER_M * config.CLUSTER_N, 4) == blocks
     ]
     assert len(errors) > 20
     assert 0 < statistics.mean(errors) < 0.18

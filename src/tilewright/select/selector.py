@@ -340,7 +340,7 @@ def _for_groups(kernel: Kernel, problem: Problem, capability: tuple[int, int] | 
 def expected_of_groups(problem: Problem, config: Config) -> Dims:
     """The tall product that a grouped one is taken for, with tiles of this config."""
     m, n, k = problem.m, problem.n, problem.k
-    groups, height = min(problem.batch, m), config.BM * config.CLUSTER
+    groups, height = min(problem.batch, m), config.BM * config.CLUSTER_M
     rows = max(m + groups * height // 2, groups * height)
     a, b = problem.a, Layout(problem.b.order, problem.b.ld, 0)
     if a.order == "column":

@@ -93,7 +93,7 @@ def test_what_the_copy_engine_stores_without_a_fence_is_found(tmp_path):
 def test_blocks_of_a_cluster_that_have_nothing_of_d_read_no_scales():
     """Where tiles divide all sizes, so that accesses are not checked against them, and clusters do not."""
     kernel = find("gemm_fp8")
-    config = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER": 2, "CLUSTER_N": 2}
+    config = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER_M": 2, "CLUSTER_N": 2}
     scaling = Scaling(Scale("line"), Scale("line"))
     problem = Problem(64, 32, 128, kernel.support.arithmetic(), scaling=scaling)
     assert not kernel.variant(problem, kernel.config(config)).edges

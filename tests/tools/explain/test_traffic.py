@@ -62,7 +62,7 @@ SAMPLED = [
     ("async_copy", {}, Problem(70, 140, 200)),
     ("wmma_f16", {}, Problem(130, 300, 200, "float16")),
     ("tma_store", {"BN": 64}, Problem(3 * 128 - 8, 200, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
-    ("gemm_sm90", {"BN": 64, "CLUSTER": 2}, Problem(384, 192, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
+    ("gemm_sm90", {"BN": 64, "CLUSTER_M": 2}, Problem(384, 192, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
     (
         "gemm_sm90",
         {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_N": 2},
@@ -133,7 +133,7 @@ def test_tiles_of_tensor_maps_are_bytes_and_no_requests():
 def test_what_the_copy_engine_stores_is_bytes_and_no_requests():
     """Bytes of C alone are counted: those of the last tiles that lie outside are not stored."""
     m, n, k = 200, 120, 128
-    found = counted("tma_store", Problem(m, n, k, Arithmetic("bfloat16", "bfloat16")), {"BN": 64, "CLUSTER": 1})
+    found = counted("tma_store", Problem(m, n, k, Arithmetic("bfloat16", "bfloat16")), {"BN": 64, "CLUSTER_M": 1})
     loaded = 2 * 2 * 2 * 2 * 64 * (128 + 64)  # four tiles, two steps, two bytes an element
     assert found.tile_bytes == loaded + 2 * m * n
     assert found.groups["global_store"].requests == 0

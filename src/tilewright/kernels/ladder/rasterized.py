@@ -12,7 +12,7 @@ from tilewright.kernels.ladder import clusters
 GROUP_M = Parameter(
     "GROUP_M", 8, (1, 4, 8, 16), "rows of clusters' tiles whose columns are computed one after the other"
 )
-COST = replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER, group_m=lambda config: config.GROUP_M)
+COST = replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER_M, group_m=lambda config: config.GROUP_M)
 
 KERNEL: Kernel = replace(
     clusters.KERNEL,

@@ -17,7 +17,7 @@ def _shared_bytes(config: Config) -> int:
     return pingpong.shared_bytes(config) + pingpong.CONSUMERS * results
 
 
-_BM, _BN, _, _CLUSTER, _GROUP_M = pingpong.KERNEL.parameters
+_BM, _BN, _, _CLUSTER_M, _GROUP_M = pingpong.KERNEL.parameters
 
 KERNEL: Kernel = replace(
     pingpong.KERNEL,
@@ -29,7 +29,7 @@ KERNEL: Kernel = replace(
         _BM,
         _BN,
         Parameter("STAGES", 6, (3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
-        _CLUSTER,
+        _CLUSTER_M,
         _GROUP_M,
     ),
     constraints={

@@ -14,7 +14,7 @@
 //     consumers             | wait full[0], multiply 0 | 1, arrive at empty[0] | ... 7 | store D | wait full[0], multiply 0 | ...
 //   PINGPONG 1: each of two has all rows of every second tile, and stores D while the other multiplies (consumers.cuh).
 //
-//   CLUSTER, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
+//   CLUSTER_M, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
 //   SPLITS: this many blocks of a cluster share the k of a tile, and add up their sums (cluster_sums.cuh).
 #include "epilogue/stored_tiles.cuh"
 #include "epilogue/warpgroup.cuh"
@@ -32,15 +32,15 @@
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int COLS = BN / SPLITS;              // columns of a tile that a block stores
-using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // blocks that load for each other
+using Grid = ClusterGrid<CLUSTER_M, CLUSTER_N>;  // blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS * SPLITS;  // of a cluster
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int SUBTILES = Multiplying::ROWS / 64;  // rows of a consumer's tile, by 64: what one wgmma multiplies
-using Order = TileOrder<BM, BN, GROUP_M, CLUSTER, CLUSTER_N>;
+using Order = TileOrder<BM, BN, GROUP_M, CLUSTER_M, CLUSTER_N>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
 constexpr Major MAJOR_A = TRANSPOSED_A ? Major::across_k : Major::along_k;
 constexpr Major MAJOR_B = TRANSPOSED_B ? Major::along_k : Major::across_k;
-constexpr int EIGHTS = 8 * CLUSTER;  // where B lies along k, each of CLUSTER blocks loads eights of its columns, as many as the others
+constexpr int EIGHTS = 8 * CLUSTER_M;  // where B lies along k, each of CLUSTER_M blocks loads eights of its columns, as many as the others
 using TileA = SwizzledTile<MAJOR_A, BM, LINE>;
 using TileB = SwizzledTile<MAJOR_B, TRANSPOSED_B ? (BN + EIGHTS - 1) / EIGHTS * EIGHTS : BN, LINE>;
 

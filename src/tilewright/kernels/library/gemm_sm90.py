@@ -16,10 +16,11 @@ Parameters are ways to use one loop:
                        with more tiles than multiprocessors.
     CONSUMERS 1, 3     1: small tiles, alone or with SPLITS (512, few rows of A). 3: 192 rows, with up to 200 columns in
                        registers (2056, where these tiles fill the GPU once).
-    CLUSTER 2, 4, 8    blocks one below the other load parts of a tile of B for all of them (multicast): equal ones in
+    CLUSTER_M 2, 4, 8    blocks one below the other load parts of a tile of B for all of them (multicast): equal ones in
                        eights, of more than its columns where BN is no multiple of them. Large tiles, and rows that
                        straddle lines of the L2 cache (1000).
-    CLUSTER_N 2, 4     blocks side by side load parts of A; with CLUSTER, a grid of up to eight blocks loads both. Rows
+    CLUSTER_N 2, 4     blocks side by side load parts of A; with CLUSTER_M, a grid of up to eight blocks loads both.
+    Rows
                        that straddle lines of the L2 cache (2056), few rows of a column-major A.
     STORED             16-bit results go through shared memory, and the copy engine stores them: the next tile is
                        multiplied meanwhile. Most problems with tiles of whole lines.
@@ -155,7 +156,7 @@ FORMS = (
         bn=128,
         stages=6,
         presets={
-            "large": {"BM": 256, "STAGES": 4, "CLUSTER": 2},
+            "large": {"BM": 256, "STAGES": 4, "CLUSTER_M": 2},
             "narrow": {"BN": 64, "STAGES": 8},
             "split": {"BN": 64, "SPLITS": 4},
         },
@@ -187,7 +188,7 @@ FORMS = (
         block_scales=True,
         bn=128,
         stages=6,
-        presets={"large": {"BM": 256, "STAGES": 4, "CLUSTER": 2}},
+        presets={"large": {"BM": 256, "STAGES": 4, "CLUSTER_M": 2}},
     ),
 )
 
@@ -217,7 +218,7 @@ def _boxes(form: WgmmaForm, config: Config, layout: str, sides: tuple[int, int])
 
     m, n = reversed(sides) if form.exchanged else sides
     first = box(config.BM, m, layout[0] == "N", config.CLUSTER_N)
-    second = box(config.BN, n, layout[1] == "T", config.CLUSTER)
+    second = box(config.BN, n, layout[1] == "T", config.CLUSTER_M)
     return (second, first) if form.exchanged else (first, second)
 
 
@@ -235,7 +236,9 @@ def _tiles_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
     """Bytes of the tiles of all stages."""
     item_bytes = form.item_bytes
     rows = config.BM if layout[0] == "N" else warpgroups.in_blocks(config.BM, item_bytes)
-    columns = _in_parts(config.BN, config.CLUSTER) if layout[1] == "T" else warpgroups.in_blocks(config.BN, item_bytes)
+    columns = (
+        _in_parts(config.BN, config.CLUSTER_M) if layout[1] == "T" else warpgroups.in_blocks(config.BN, item_bytes)
+    )
     return form.terms * config.STAGES * warpgroups.LINE_BYTES * (rows + columns)
 
 
@@ -273,8 +276,8 @@ def _schedule(form: WgmmaForm, problem: Problem, config: Config, multiprocessors
         m, n = n, m
     if config.SPLITS > 1:
         return Schedule(batch * ceil_div(m, config.BM) * ceil_div(n, config.BN) * config.SPLITS)
-    sharing = config.CLUSTER * config.CLUSTER_N
-    down, across = ceil_div(m, config.BM * config.CLUSTER), ceil_div(n, config.BN * config.CLUSTER_N)
+    sharing = config.CLUSTER_M * config.CLUSTER_N
+    down, across = ceil_div(m, config.BM * config.CLUSTER_M), ceil_div(n, config.BN * config.CLUSTER_N)
     return Schedule(min(batch * down * across, clusters(multiprocessors, sharing)) * sharing)
 
 
@@ -316,8 +319,8 @@ TILES: Constraints = {
         c.BN % _REPEATS == 0 and c.BN <= BOX_SIDE
     ),
     **warpgroups.TWO_STAGES,
-    "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4": lambda c: (
-        c.CLUSTER in (1, 2, 4, 8) and c.CLUSTER_N in (1, 2, 4)
+    "CLUSTER_M must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4": lambda c: (
+        c.CLUSTER_M in (1, 2, 4, 8) and c.CLUSTER_N in (1, 2, 4)
     ),
 }
 """Constraints of tiles, stages and clusters, whoever computes them."""
@@ -352,9 +355,9 @@ def _constraints(form: WgmmaForm) -> Constraints:
     return {
         **TILES,
         **fits,
-        "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1 be 2, 4 or 8, "
+        "SPLITS must be 1, or with PINGPONG=0, CLUSTER_M=1 and CLUSTER_N=1 be 2, 4 or 8, "
         "the most of a cluster": lambda c: (
-            c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER * c.CLUSTER_N == 1)
+            c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER_M * c.CLUSTER_N == 1)
         ),
         "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are "
         "exchanged": lambda c: c.SPLITS == 1 or warpgroups.ROWS * together(c) == c.BM,
@@ -379,7 +382,7 @@ def _parameters(form: WgmmaForm) -> tuple[Parameter, ...]:
         Parameter("STAGES", form.stages, tuple(range(2, 8)), "tiles of A and of B in shared memory or on their way"),
         Parameter("GROUP_M", 16, (1, 2, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
         Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
-        Parameter("CLUSTER", 1, (1, 2), "blocks one below the other that load tiles of B for each other"),
+        Parameter("CLUSTER_M", 1, (1, 2), "blocks one below the other that load tiles of B for each other"),
         Parameter("CLUSTER_N", 1, (1, 2), "blocks side by side that load tiles of A for each other"),
         Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
         *(() if form.split else (consumers,)),
@@ -395,7 +398,7 @@ def _constants(form: WgmmaForm) -> dict[str, int]:
 
 
 def _cost(form: WgmmaForm) -> Warpgroups:
-    below, next_to = ("CLUSTER_N", "CLUSTER") if form.exchanged else ("CLUSTER", "CLUSTER_N")
+    below, next_to = ("CLUSTER_N", "CLUSTER_M") if form.exchanged else ("CLUSTER_M", "CLUSTER_N")
     return replace(
         warpgroups.PERSISTENT,
         group_m=lambda config: config.GROUP_M,
@@ -424,7 +427,7 @@ def _kernel(form: WgmmaForm) -> Kernel:
         tile=(lambda c: Tile(c.BN, c.BM, line)) if form.exchanged else (lambda c: Tile(c.BM, c.BN, line)),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         shared_bytes=partial(_shared_bytes, form),
-        cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
+        cluster=lambda config: config.CLUSTER_M * config.CLUSTER_N * config.SPLITS,
         schedule=partial(_schedule, form),
         overlaps=True,
         arguments=("sizes", "A_map", "B_map", "output", *more_arguments, "D_map"),

@@ -27,12 +27,12 @@
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int COLS = BN / SPLITS;              // of a tile, that a block stores
-using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each other
+using Grid = ClusterGrid<CLUSTER_M, CLUSTER_N>;  // of blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS * SPLITS;  // of a cluster
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int SUBTILES = Multiplying::ROWS / 64;  // rows of a consumer's tile, by 64: what one wgmma multiplies
-using Order = TileOrder<BM, BN, GROUP_M, CLUSTER, CLUSTER_N>;
-using Tiles = StageTiles<BM, BN, TERMS, CLUSTER>;
+using Order = TileOrder<BM, BN, GROUP_M, CLUSTER_M, CLUSTER_N>;
+using Tiles = StageTiles<BM, BN, TERMS, CLUSTER_M>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
 using Terms = TermsOfBlock<BM, (TERMS > 1 ? COLS : 64), (TERMS > 1 ? CONSUMERS : 2)>;  // where TERMS is 1, it does nothing
 

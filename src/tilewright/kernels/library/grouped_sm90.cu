@@ -15,7 +15,7 @@
 //     whose rows are all the next group's    | wait for full[s], arrive at empty[s] ...          |
 //     PINGPONG: wait for read[other] before a tile, arrive at read[own] behind its last step
 //
-// PINGPONG, CLUSTER and CLUSTER_N are those of gemm_sm90, and so are sums of float8, which begin anew with every step, and their
+// PINGPONG, CLUSTER_M and CLUSTER_N are those of gemm_sm90, and so are sums of float8, which begin anew with every step, and their
 // scales, of which each matrix of B has its own. Rows that belong to no group are not stored.
 #include "epilogue/warpgroup.cuh"
 #include "pipeline/cluster_grid.cuh"
@@ -30,12 +30,12 @@
 #include "ptx/register_budget.cuh"
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
-using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each other
+using Grid = ClusterGrid<CLUSTER_M, CLUSTER_N>;  // of blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS;
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int PARTS = Multiplying::ROWS / 64;  // of a consumer's rows
-using Order = GroupedOrder<BM, BN, GROUP_M, CLUSTER, CLUSTER_N>;
-using Tiles = StageTiles<BM, BN, TERMS, CLUSTER>;
+using Order = GroupedOrder<BM, BN, GROUP_M, CLUSTER_M, CLUSTER_N>;
+using Tiles = StageTiles<BM, BN, TERMS, CLUSTER_M>;
 
 struct Shared {
     Tiles stages[STAGES];

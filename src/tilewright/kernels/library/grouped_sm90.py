@@ -76,13 +76,13 @@ FORMS = (
 
 def most_tiles(problem: Problem, config: Config) -> int:
     """Tiles that D has at most, by clusters of blocks: each group may end within a row of them."""
-    down, across = config.BM * config.CLUSTER, config.BN * config.CLUSTER_N
+    down, across = config.BM * config.CLUSTER_M, config.BN * config.CLUSTER_N
     return (problem.m // down + min(problem.batch, problem.m)) * ceil_div(problem.n, across)
 
 
 def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
     """A block a multiprocessor, in whole clusters; fewer where the result has fewer tiles, whatever the groups."""
-    sharing = config.CLUSTER * config.CLUSTER_N
+    sharing = config.CLUSTER_M * config.CLUSTER_N
     return Schedule(min(most_tiles(problem, config), clusters(multiprocessors, sharing)) * sharing)
 
 
@@ -104,7 +104,7 @@ def _kernel(grouped: Grouped) -> Kernel:
         constants=lambda config: constants,
         presets=grouped.presets,
         support=replace(like.support, epilogue=False, separate_c=False, grouped=True),
-        cluster=lambda config: config.CLUSTER * config.CLUSTER_N,
+        cluster=lambda config: config.CLUSTER_M * config.CLUSTER_N,
         schedule=_schedule,
         arguments=("sizes", "A_map", "B_map", "output", "scales", "offsets"),
         relayouts=lambda config: grouped.relayouts,

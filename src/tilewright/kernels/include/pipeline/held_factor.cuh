@@ -35,7 +35,7 @@
 // needs 16 registers for each 64 rows of wgmma. The loads have a predicate that is always true, unknown to ptxas, so that it
 // gives these registers to nothing else before; a test reads the machine code.
 //
-// Parameters of gemm_tf32_nn are those of D^T = B^T A^T: BM counts columns of D, and CLUSTER blocks next to each other. In
+// Parameters of gemm_tf32_nn are those of D^T = B^T A^T: BM counts columns of D, and CLUSTER_M blocks next to each other. In
 // order TN, gemm_tf32_nn has A copied alone, gemm_tf32_tt B alone. `relayout` does not round, so a cached copy has all bits.
 #pragma once
 
