@@ -127,7 +127,7 @@ def test_results_that_the_copy_engine_stores_are_right():
     np.testing.assert_allclose(checked.result, of.a @ of.b, rtol=1e-4, atol=1e-4)
 
 
-STORED = {
+TMA_STORE_STAGES = {
     "store_without_fence": (
         r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of tile(\[\d+\])+ at store_without_fence.cu:\d+"
         r"; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) wrote it at .*, and has not called fence_async_shared "
@@ -149,10 +149,10 @@ STORED = {
 }
 
 
-@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("name", TMA_STORE_STAGES)
 def test_stores_by_the_copy_engine_are_told(name):
     findings = findings_of(name, (24, 40, 36))
-    assert any(re.search(STORED[name], str(one)) for one in findings), findings
+    assert any(re.search(TMA_STORE_STAGES[name], str(one)) for one in findings), findings
 
 
 def test_reads_of_what_the_copy_engine_may_not_have_written_yet_are_named(tmp_path):

@@ -101,7 +101,7 @@ ORDERED = [
     Ordered(
         "gemm_sm90",
         "epilogue/stored_tiles.cuh",
-        {**SM90["one consumer"], "BN": 128, "STORED": 1},
+        {**SM90["one consumer"], "BN": 128, "TMA_STORE_STAGES": 1},
         (108, 80, 109),
         OF_RESULTS,
         "float16",

@@ -214,7 +214,7 @@ VIOLATIONS["interleaved"] = [
     ({"PROMOTE": 96}, "PROMOTE must be 16, 32 or a multiple of 64"),
 ]
 SUMS_OF_16_BITS = "BM*BN/128 over the consumers of a tile must be at most 192 (with CONSUMERS=3 100)"
-STORED = "with STORED above 0, BN/SPLITS must be a multiple of 64"
+TMA_STORE_STAGES = "with TMA_STORE_STAGES above 0, BN/SPLITS must be a multiple of 64"
 VIOLATIONS["gemm_sm90"] = [
     ({"BM": 192}, "BM must be a multiple of 64 rows for each consumer of a tile, at most 256"),
     ({"BN": 100}, "BN must be a multiple of 8, at most 256"),
@@ -227,7 +227,7 @@ VIOLATIONS["gemm_sm90"] = [
     ({"SPLITS": 2, "BM": 256, "BN": 64}, "with SPLITS above 1, BM must be 64 rows for each consumer"),
     ({"SPLITS": 4, "BN": 80}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS"),
     ({"SPLITS": 2, "STAGES": 2}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit"),
-    ({"STORED": 3, "BN": 128}, STORED),
+    ({"TMA_STORE_STAGES": 3, "BN": 128}, TMA_STORE_STAGES),
     ({"CONSUMERS": 4, "BN": 64}, "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3"),
     ({"CONSUMERS": 1, "PINGPONG": 1, "BN": 64}, "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3"),
     ({"STAGES": 1}, "STAGES must be at least 2"),
@@ -237,7 +237,11 @@ SUMS_AND_A = (
     "BM*BN/128 over the consumers of a tile and BM/4, of A, together must be at most 192 (with CONSUMERS=3 100)"
 )
 VIOLATIONS["gemm_tf32_nn"] = [
-    *((overrides, words) for overrides, words in VIOLATIONS["gemm_sm90"] if words not in (SUMS_OF_16_BITS, STORED)),
+    *(
+        (overrides, words)
+        for overrides, words in VIOLATIONS["gemm_sm90"]
+        if words not in (SUMS_OF_16_BITS, TMA_STORE_STAGES)
+    ),
     ({"BM": 256, "BN": 168, "STAGES": 2}, SUMS_AND_A),
     ({"BM": 192, "BN": 176, "CONSUMERS": 3}, SUMS_AND_A),
 ]

@@ -35,8 +35,8 @@ CONFIGS = {
         {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3, "CLUSTER_N": 2},
         {"BM": 64, "BN": 72, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_M": 8},
         {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2},
-        {"BM": 64, "BN": 128, "STAGES": 3, "PINGPONG": 1, "STORED": 1, "GROUP_M": 2},
-        {"BM": 256, "BN": 64, "STAGES": 2, "STORED": 2, "CLUSTER_M": 4, "CLUSTER_N": 2},
+        {"BM": 64, "BN": 128, "STAGES": 3, "PINGPONG": 1, "TMA_STORE_STAGES": 1, "GROUP_M": 2},
+        {"BM": 256, "BN": 64, "STAGES": 2, "TMA_STORE_STAGES": 2, "CLUSTER_M": 4, "CLUSTER_N": 2},
     ],
     "thin_bf16x6": [
         {"BM": 8, "BN": 64, "STAGES": 3, "MIN_BLOCKS": 2},
@@ -103,7 +103,7 @@ def of_size(kernel, layout, m, n, k, gap=8, result=None):
 
 def result_of(overrides):
     """The type of results that a config is about; None for whichever."""
-    return "bfloat16" if overrides.get("STORED") else None
+    return "bfloat16" if overrides.get("TMA_STORE_STAGES") else None
 
 
 def with_copies(kernel, config):

@@ -49,7 +49,7 @@ struct Stage {  // what a step multiplies: LINE (64) of k
     TileB B;
 };
 
-struct Shared : StoredTiles<4 * CONSUMERS, STORED> {
+struct Shared : StoredTiles<4 * CONSUMERS, TMA_STORE_STAGES> {
     union {
         Stage stages[STAGES];
         float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read

@@ -22,7 +22,8 @@ Parameters are ways to use one loop:
     CLUSTER_N 2, 4     blocks side by side load parts of A; with CLUSTER_M, a grid of up to eight blocks loads both.
     Rows
                        that straddle lines of the L2 cache (2056), few rows of a column-major A.
-    STORED             16-bit results go through shared memory, and the copy engine stores them: the next tile is
+    TMA_STORE_STAGES             16-bit results go through shared memory, and the copy engine stores them: the next tile
+    is
                        multiplied meanwhile. Most problems with tiles of whole lines.
     SPLITS             blocks of a cluster share the k of one tile and add up their sums. Few tiles, long k.
 
@@ -244,14 +245,14 @@ def _tiles_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
 
 def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
     """Results of 16 bits that one store moves."""
-    return warpgroups.STORED_BOX if config.STORED and item_bytes == warpgroups.ITEM_BYTES else None
+    return warpgroups.STORED_BOX if config.TMA_STORE_STAGES and item_bytes == warpgroups.ITEM_BYTES else None
 
 
 def _stores_evenly(config: Config) -> bool:
     """Whether results of a consumer's tile, a line of each row at a time, fill the memory for them evenly."""
     columns, parts = config.BN // config.SPLITS, config.BM // (warpgroups.ROWS * together(config))
     lines, rest = divmod(columns, warpgroups.LINE)
-    return config.STORED == 0 or (rest == 0 and parts * lines % config.STORED == 0)
+    return config.TMA_STORE_STAGES == 0 or (rest == 0 and parts * lines % config.TMA_STORE_STAGES == 0)
 
 
 def _shared_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
@@ -264,7 +265,7 @@ def _shared_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
         not_finite = splitting.non_finite_bytes(config.BM, config.BN // config.SPLITS)
         stages = max(stages, splitting.splitter_bytes(1 + consumers), wide, not_finite)
     barriers = 2 * config.STAGES + consumers + splitting.PART_BARRIERS
-    stored = config.get("STORED", 0) * consumers * warpgroups.ROWS * warpgroups.LINE_BYTES
+    stored = config.get("TMA_STORE_STAGES", 0) * consumers * warpgroups.ROWS * warpgroups.LINE_BYTES
     return stored + stages + barriers * warpgroups.BARRIER_BYTES + 16
 
 
@@ -332,7 +333,8 @@ _OF_CONSUMERS: Constraints = {
     )
 }
 _OF_STORES: Constraints = {
-    "with STORED above 0, BN/SPLITS must be a multiple of 64, and STORED a divisor of BN/SPLITS/64 times "
+    "with TMA_STORE_STAGES above 0, BN/SPLITS must be a multiple of 64, and TMA_STORE_STAGES a divisor of BN/SPLITS/64 "
+    "times "
     "BM/64, over the consumers of a tile": _stores_evenly
 }
 _OF_BLOCK_SCALES: Constraints = {
@@ -375,7 +377,9 @@ def _constraints(form: WgmmaForm) -> Constraints:
 
 def _parameters(form: WgmmaForm) -> tuple[Parameter, ...]:
     consumers = Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply")
-    stored = Parameter("STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0)
+    stored = Parameter(
+        "TMA_STORE_STAGES", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0
+    )
     return (
         Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
         Parameter("BN", form.bn, _WIDTHS, "its columns"),
@@ -392,7 +396,7 @@ def _parameters(form: WgmmaForm) -> tuple[Parameter, ...]:
 
 def _constants(form: WgmmaForm) -> dict[str, int]:
     """Macros of a form, whatever the config."""
-    stored, consumers = {} if form.stores else {"STORED": 0}, {"CONSUMERS": _CONSUMERS} if form.split else {}
+    stored, consumers = {} if form.stores else {"TMA_STORE_STAGES": 0}, {"CONSUMERS": _CONSUMERS} if form.split else {}
     ways = {"HOLDS_A": int(form.held), "EXCHANGED": int(form.exchanged), "PROMOTE": form.line if form.promotes else 0}
     return {**form.constants, **ways, **stored, **consumers}
 

@@ -36,7 +36,7 @@ using Tiles = StageTiles<BM, BN, TERMS, CLUSTER_M>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
 using Terms = TermsOfBlock<BM, (TERMS > 1 ? COLS : 64), (TERMS > 1 ? CONSUMERS : 2)>;  // where TERMS is 1, it does nothing
 
-struct Shared : StoredTiles<4 * CONSUMERS, STORED> {
+struct Shared : StoredTiles<4 * CONSUMERS, TMA_STORE_STAGES> {
     union {
         Tiles stages[STAGES];
         float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
