@@ -10,7 +10,7 @@
 
 // What the headers of gemm_sm90 take as macros.
 [[maybe_unused]] constexpr bool HOLDS_A = OF_A > 0, EXCHANGED = false, TRANSPOSED_A = false, TRANSPOSED_B = true;
-[[maybe_unused]] constexpr int PROMOTE = 0, MADE = 1, TERMS = 1, SCALED = 0, FACTOR_SCALES = 0, EDGES = 0;
+[[maybe_unused]] constexpr int PROMOTE = 0, PARTIAL_BUFFERS = 1, TERMS = 1, SCALED = 0, FACTOR_SCALES = 0, EDGES = 0;
 using FACTOR_B = FACTOR;
 
 #include "pipeline/held_factor.cuh"
@@ -40,7 +40,7 @@ __device__ __forceinline__ void multiply(const Stage& stage, int first, float (&
             commit_products();
             wait_products<1>(sums);
         } else {
-            Made<COUNT> none;
+            Partial<COUNT> none;
             multiply_stage(stage, first, sums, none, none, TermScales{}, held);
         }
     }

@@ -163,7 +163,7 @@ def test_bits_do_not_depend_on_when_sums_are_promoted(steps):
     for kernel, scales in (("gemm_fp8", {}), ("gemm_fp8_blocks", {"scale_a": of_a, "scale_b": of_b})):
         if scales and steps == 1:  # of rows then, not of blocks
             continue
-        assert [find(kernel).constants(find(kernel).config(form))["MADE"] for form in forms] == [2, 1]
+        assert [find(kernel).constants(find(kernel).config(form))["PARTIAL_BUFFERS"] for form in forms] == [2, 1]
         first, second = (tilewright.matmul(a, b, kernel=kernel, config=c, engine=ENGINE, **scales) for c in forms)
         np.testing.assert_array_equal(first, second)
         if scales:

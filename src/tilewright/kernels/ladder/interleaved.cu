@@ -6,8 +6,8 @@
 // asked of global memory, since both consumers read the same tiles of B.
 //
 //   producer       | load 0 | load 1 |               | load 2     | load 3     | ...
-//   consumer 0              | made = ... | sums += made | made = ... | sums += made | ...
-//   consumer 1                           | made = ...   | sums += made | made = ... | sums += made | ...
+//   consumer 0              | partial = ... | sums += partial | partial = ... | sums += partial | ...
+//   consumer 1                           | partial = ...   | sums += partial | partial = ... | sums += partial | ...
 //   tensor cores            |    of 0    |     of 1     |    of 0    |     of 1     | ...
 //
 //   The producer waits for empty[stage], at which the warps of both consumers arrive; each consumer waits for full[stage] alone.
@@ -85,14 +85,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     take_registers<232>();
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        float sums[BN / 2] = {}, made[BN / 2];
+        float sums[BN / 2] = {}, partial[BN / 2];
         for (int step = 0; step < steps; ++step, turn.next()) {
             const Tiles& from = shared->stages[turn.stage];
             barrier_wait(&shared->full[turn.stage], turn.parity);
 #pragma unroll
             for (int first = 0; first < BK; first += PART) {
                 bool adds = (step * BK + first) % PROMOTE != 0;
-                fence_sums(made);
+                fence_sums(partial);
 #pragma unroll
                 for (int order = TERMS - 1; order >= 0; --order) {  // the least products first
 #pragma unroll
@@ -102,17 +102,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                             const int first_row = warpgroup * ROWS;
                             const MatrixDescriptor a = matrix_descriptor(from.A[term]) + (first_row * LINE_BYTES + k * 2);
                             const MatrixDescriptor b = matrix_descriptor(from.B[order - term], BLOCK_BYTES) + k * LINE_BYTES;
-                            multiply_async<Major::along_k, Major::across_k, Term>(made, a, b, adds);
+                            multiply_async<Major::along_k, Major::across_k, Term>(partial, a, b, adds);
                             adds = true;
                         }
                     }
                 }
                 commit_products();
-                wait_products<0>(made);
+                wait_products<0>(partial);
                 if (first + PART == BK && threadIdx.x % 32 == 0) barrier_arrive(&shared->empty[turn.stage]);
                 if ((step * BK + first + PART) % PROMOTE != 0 && step + 1 < steps) continue;
 #pragma unroll
-                for (int i = 0; i < BN / 2; ++i) sums[i] += made[i];
+                for (int i = 0; i < BN / 2; ++i) sums[i] += partial[i];
             }
         }
         const int row = tile / tiles_n * BM + warpgroup * ROWS;

@@ -7,8 +7,8 @@
 // is taken over, for which the tensor cores wait.
 //
 //   k              0           PROMOTE         2 PROMOTE
-//   tensor cores   | made = ... |              | made = ... |              | made = ...
-//   threads                     | sums += made |            | sums += made |
+//   tensor cores   | partial = ... |              | partial = ... |              | partial = ...
+//   threads                     | sums += partial |            | sums += partial |
 //
 // For each element of its tile a thread now holds two registers.
 
@@ -65,14 +65,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
 
-    float sums[BM / 64][BN / 2] = {}, made[BM / 64][BN / 2];
+    float sums[BM / 64][BN / 2] = {}, partial[BM / 64][BN / 2];
     for (int step = 0; step < steps; ++step) {
         const Tiles& tiles = shared->stages[step % STAGES];
         barrier_wait(&shared->full[step % STAGES], step / STAGES % 2);
 #pragma unroll
         for (int first = 0; first < BK; first += PART) {
             bool adds = (step * BK + first) % PROMOTE != 0;
-            fence_sums(made);
+            fence_sums(partial);
 #pragma unroll
             for (int order = TERMS - 1; order >= 0; --order) {  // the least products first
 #pragma unroll
@@ -83,19 +83,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
                         for (int i = 0; i < BM / 64; ++i) {
                             const MatrixDescriptor a = matrix_descriptor(tiles.A[term]) + (i * 64 * LINE_BYTES + k * 2);
-                            multiply_async<Major::along_k, Major::across_k, Term>(made[i], a, b, adds);
+                            multiply_async<Major::along_k, Major::across_k, Term>(partial[i], a, b, adds);
                         }
                         adds = true;
                     }
                 }
             }
             commit_products();
-            wait_products<0>(made);
+            wait_products<0>(partial);
             if ((step * BK + first + PART) % PROMOTE != 0 && step + 1 < steps) continue;
 #pragma unroll
             for (int i = 0; i < BM / 64; ++i) {
 #pragma unroll
-                for (int j = 0; j < BN / 2; ++j) sums[i][j] += made[i][j];
+                for (int j = 0; j < BN / 2; ++j) sums[i][j] += partial[i][j];
             }
         }
         __syncthreads();  // to be sure that all four warps' products have been made: their tiles may be overwritten

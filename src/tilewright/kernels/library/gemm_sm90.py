@@ -291,7 +291,7 @@ def registers(form: WgmmaForm, config: Config) -> int:
     return sums + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if form.held else 0)
 
 
-def _made(form: WgmmaForm, config: Config) -> int:
+def _partial_buffers(form: WgmmaForm, config: Config) -> int:
     """Steps whose sums, begun anew, a thread holds at a time: two where registers have room, so that it adds up one
     while tensor cores make the other."""
     begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
@@ -425,7 +425,7 @@ def _kernel(form: WgmmaForm) -> Kernel:
         source=_PLAIN if plain else _PRECISIONS,
         parameters=_parameters(form),
         constraints=_constraints(form),
-        constants=lambda config: {**constants, "MADE": _made(form, config)},
+        constants=lambda config: {**constants, "PARTIAL_BUFFERS": _partial_buffers(form, config)},
         presets=form.presets,
         support=replace(form.support, least_capability=(9, 0), architectures=("sm_90a",)),
         tile=(lambda c: Tile(c.BN, c.BM, line)) if form.exchanged else (lambda c: Tile(c.BM, c.BN, line)),

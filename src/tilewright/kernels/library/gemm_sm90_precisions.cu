@@ -115,17 +115,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->consumers.wait_turn(number, warpgroup);
         float sums[SUBTILES][BN / 2] = {};
         auto scales = step_scales<SUBTILES>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps, first_step, row, here.col);
-        const auto multiply = [&](int step, Made<BN / 2>& made, Made<BN / 2>& made_before) {
+        const auto multiply = [&](int step, Partial<BN / 2>& partial, Partial<BN / 2>& partial_before) {
             shared->barriers.wait_full(turn);
-            multiply_stage(shared->stages[turn.stage], first, sums, made, made_before, scales, held);
+            multiply_stage(shared->stages[turn.stage], first, sums, partial, partial_before, scales, held);
             scales.next(sizes.m, sizes.n);
             if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
             turn.next();
         };
-        const auto finish = [&](Made<BN / 2>& made) {
+        const auto finish = [&](Partial<BN / 2>& partial) {
             shared->consumers.pass_turn(warpgroup, lane);
             go_on();  // while the last products are under way
-            finish_products(sums, made, scales);
+            finish_products(sums, partial, scales);
         };
         multiply_steps<BN / 2>(steps, multiply, finish);
         if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(turn.before, grid, lane);

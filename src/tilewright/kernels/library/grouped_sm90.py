@@ -88,7 +88,7 @@ def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedul
 
 def _kernel(grouped: Grouped) -> Kernel:
     form, like = _SINGLE[grouped.like]
-    constants = {**like.constants(like.config()), "MADE": 1, "CONSUMERS": _CONSUMERS}
+    constants = {**like.constants(like.config()), "PARTIAL_BUFFERS": 1, "CONSUMERS": _CONSUMERS}
     assert isinstance(like.cost, Warpgroups)
     return replace(
         like,

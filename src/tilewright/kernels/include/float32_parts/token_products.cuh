@@ -61,17 +61,17 @@ class TokenProducts {
             if (SCALED || last) add(others, scales, 1.0f / TERM_STEP);
             if (MORE) take(__float_as_uint(others[0]) != NEVER);
         } else {
-            float made[COUNT];
-            fence_sums(made, now);
-            start<TERMS - 1, 1>(made, tokens, false);
+            float partial[COUNT];
+            fence_sums(partial, now);
+            start<TERMS - 1, 1>(partial, tokens, false);
             if (MORE && exists) split(then);
-            wait_products<0>(made);
-            add(made, scales, 1.0f / TERM_STEP);
-            fence_sums(made);
-            start<0, 0>(made, tokens, false);
-            wait_products<0>(made, now);
-            add(made, scales, 1.0f);
-            if (MORE) take(__float_as_uint(made[0]) != NEVER);
+            wait_products<0>(partial);
+            add(partial, scales, 1.0f / TERM_STEP);
+            fence_sums(partial);
+            start<0, 0>(partial, tokens, false);
+            wait_products<0>(partial, now);
+            add(partial, scales, 1.0f);
+            if (MORE) take(__float_as_uint(partial[0]) != NEVER);
         }
     }
 
@@ -86,7 +86,7 @@ class TokenProducts {
   private:
     // Starts products of terms whose numbers add up to MOST, then to less, until LEAST.
     template <int MOST, int LEAST>
-    __device__ __forceinline__ void start(float (&made)[COUNT], const TokenTile<ROWS>& tokens, bool adds) {
+    __device__ __forceinline__ void start(float (&partial)[COUNT], const TokenTile<ROWS>& tokens, bool adds) {
         int started = 0;
 #pragma unroll
         for (int order = MOST; order >= LEAST; --order) {
@@ -94,7 +94,7 @@ class TokenProducts {
             for (int term = 0; term <= order; ++term) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i, ++started) {
-                    multiply_async<Pair::Term>(made, now[i][term], tokens.at(order - term, i), adds || started > 0);
+                    multiply_async<Pair::Term>(partial, now[i][term], tokens.at(order - term, i), adds || started > 0);
                 }
             }
         }
@@ -127,13 +127,13 @@ class TokenProducts {
     }
 
     // step: what products are multiplied by besides.
-    __device__ __forceinline__ void add(const float (&made)[COUNT], const Scales& scales, float step) {
+    __device__ __forceinline__ void add(const float (&partial)[COUNT], const Scales& scales, float step) {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             if constexpr (SCALED) {
-                sums[i] = fmaf(made[i], scales.of_runs[2 * i / Scales::RUN] * (now_scale * step), sums[i]);
+                sums[i] = fmaf(partial[i], scales.of_runs[2 * i / Scales::RUN] * (now_scale * step), sums[i]);
             } else {
-                sums[i] += made[i];
+                sums[i] += partial[i];
             }
         }
     }

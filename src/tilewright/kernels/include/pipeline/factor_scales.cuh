@@ -9,7 +9,7 @@
 // values; with alpha = 0 they are not read. Results of float8_e4m3fn are rounded to nearest; larger than 448, infinity too,
 // becomes 448, and NaN stays.
 //
-// Where registers hold two steps' sums and the total (`MADE`), tensor cores need not wait for a promotion: tiles of 64 rows a
+// Where registers hold two steps' sums and the total (`PARTIAL_BUFFERS`), tensor cores need not wait for a promotion: tiles of 64 rows a
 // warpgroup and at most 128 columns. ptxas lets products of one set run while threads read the other only if no value of the
 // two is moved, so each has a name of its own over two steps of a loop. The bits are the same.
 //

@@ -114,26 +114,26 @@ struct HeldFactor<PARTS, false> {
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
 __device__ __forceinline__ void multiply_parts(const Stage& stage, int first, float (&sums)[PARTS][COUNT], const StepScales& scales,
                                                HeldFactor<PARTS>& held) {
-    float made[COUNT];
+    float partial[COUNT];
     held.load_all(stage.A[0], first);
 #pragma unroll
     for (int i = 0; i < PARTS; ++i) {
-        fence_sums(made, held.elements);
+        fence_sums(partial, held.elements);
 #pragma unroll
-        for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.multiply(made, k, 0, stage.B[0].at(0, k), k > 0);
+        for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.multiply(partial, k, 0, stage.B[0].at(0, k), k > 0);
         commit_products();
-        wait_products<0>(made);
+        wait_products<0>(partial);
         if (i + 1 < PARTS) held.load_all(stage.A[0], first + 64 * (i + 1));
-        promote(sums[i], made, scales.template of_part<COUNT>(i));
+        promote(sums[i], partial, scales.template of_part<COUNT>(i));
     }
 }
 
 // multiply_stage (stage_products.cuh), with what a thread holds of A.
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
-__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], Made<COUNT>& made,
-                                               Made<COUNT>& made_before, const StepScales& scales, HeldFactor<PARTS>& held) {
-    if constexpr (MADE > 1) {
-        multiply_ahead(stage, first, sums[0], made, made_before, scales);
+__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], Partial<COUNT>& partial,
+                                               Partial<COUNT>& partial_before, const StepScales& scales, HeldFactor<PARTS>& held) {
+    if constexpr (PARTIAL_BUFFERS > 1) {
+        multiply_ahead(stage, first, sums[0], partial, partial_before, scales);
     } else if constexpr (!HOLDS_A) {
         multiply_stage(stage, first, sums, scales);
     } else if constexpr (PROMOTE > 0) {

@@ -10,10 +10,10 @@
 // begin anew with every step, and threads add what they made to sums that round: first all products but the largest, then
 // these. Where SCALED is 1 or FACTOR_SCALES 2, they multiply it by the scales of this step on the way.
 //
-// MADE 2: registers hold what tensor cores make twice (of factors of one term in shared memory, 64 rows a warpgroup):
+// PARTIAL_BUFFERS 2: registers hold partial sums of tensor cores twice (of factors of one term in shared memory, 64 rows a warpgroup):
 //
-//     tensor cores   | step 0: made[0] | step 1: made[1] | step 2: made[0] | ...
-//     threads                          | add made[0]     | add made[1]     | ...
+//     tensor cores   | step 0: partial[0] | step 1: partial[1] | step 2: partial[0] | ...
+//     threads                          | add partial[0]     | add partial[1]     | ...
 //
 // Errors, on the emulator, which adds as tensor cores do:
 //
@@ -40,7 +40,7 @@
 #include "ptx/wgmma.cuh"
 
 // Steps whose products may still be under way when `multiply_stage` returns.
-constexpr int STEPS_UNDER_WAY = PROMOTE == 0 || MADE > 1 ? 1 : 0;
+constexpr int STEPS_UNDER_WAY = PROMOTE == 0 || PARTIAL_BUFFERS > 1 ? 1 : 0;
 
 // The scales that a consumer's products are multiplied by, step after step, from `step` of `steps` on: those of terms, or of float8
 // factors by blocks. Of PARTS times 64 rows from element (row, col) of matrix `matrix` on.
@@ -48,7 +48,7 @@ template <int PARTS, typename Operand>
 __device__ __forceinline__ auto step_scales(const Operand& a, const Operand& b, const Scales& of_factors, const Sizes& sizes,
                                             int matrix, int steps, int step, int row, int col) {
     if constexpr (FACTOR_SCALES == 2) {
-        return BlockScales<PARTS>::template begin<(MADE > 1)>(of_factors, sizes.m, sizes.n, row, col, step, steps);
+        return BlockScales<PARTS>::template begin<(PARTIAL_BUFFERS > 1)>(of_factors, sizes.m, sizes.n, row, col, step, steps);
     } else {
         return TermScales{scale_at(a.scales, matrix * sizes.step_a, steps, step, sizes.m, row),
                           scale_at(b.scales, matrix * sizes.step_b, steps, step, sizes.n, col)};
@@ -57,10 +57,10 @@ __device__ __forceinline__ auto step_scales(const Operand& a, const Operand& b, 
 
 // sums += what tensor cores have made of a step, all of whose products have been waited for, times its scales.
 template <int COUNT, typename Scale>
-__device__ __forceinline__ void promote(float (&sums)[COUNT], const float (&made)[COUNT], const Scale& scale, float share = 1) {
+__device__ __forceinline__ void promote(float (&sums)[COUNT], const float (&partial)[COUNT], const Scale& scale, float share = 1) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        sums[i] += SCALED || FACTOR_SCALES == 2 ? share * scale.of(i) * made[i] : made[i];
+        sums[i] += SCALED || FACTOR_SCALES == 2 ? share * scale.of(i) * partial[i] : partial[i];
     }
 }
 
@@ -84,17 +84,17 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
     } else {
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
-            float made[COUNT];
+            float partial[COUNT];
             const auto scale = scales.template of_part<COUNT>(i);
             const auto start = [&](int of_a, int of_b, int k, bool adds) {
-                multiply_async<A, B, FACTOR, FACTOR_B>(made, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
+                multiply_async<A, B, FACTOR, FACTOR_B>(partial, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
             };
             const auto add = [&](float share) {
                 commit_products();
-                wait_products<0>(made);
-                promote(sums[i], made, scale, share);
+                wait_products<0>(partial);
+                promote(sums[i], partial, scale, share);
             };
-            fence_sums(made);
+            fence_sums(partial);
 #pragma unroll
             for (int order = TERMS - 1; order > 0; --order) {
 #pragma unroll
@@ -105,7 +105,7 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
             }
             if constexpr (TERMS > 1) {
                 add(1 / TERM_STEP);
-                fence_sums(made);
+                fence_sums(partial);
             }
 #pragma unroll
             for (int k = 0; k < STEPS; ++k) start(0, 0, k, k > 0);
@@ -114,54 +114,54 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
     }
 }
 
-// What tensor cores make of one step, where MADE is 2.
+// Partial sums of one step, where PARTIAL_BUFFERS is 2.
 template <int COUNT>
-using Made = float[MADE > 1 ? COUNT : 1];
+using Partial = float[PARTIAL_BUFFERS > 1 ? COUNT : 1];
 
 // sums += what was made of the step before, while the product of 64 rows of `stage.A`, from `first` on, and of `stage.B` is made.
 // scales: of the step before.
 template <typename Stage, int COUNT, typename StepScales>
-__device__ __forceinline__ void multiply_ahead(const Stage& stage, int first, float (&sums)[COUNT], float (&made)[COUNT],
-                                               float (&made_before)[COUNT], const StepScales& scales) {
-    fence_sums(made);
+__device__ __forceinline__ void multiply_ahead(const Stage& stage, int first, float (&sums)[COUNT], float (&partial)[COUNT],
+                                               float (&partial_before)[COUNT], const StepScales& scales) {
+    fence_sums(partial);
 #pragma unroll
     for (int k = 0; k < LINE_BYTES / STEP_BYTES; ++k) {
-        multiply_async<Stage::MAJOR_A, Stage::MAJOR_B, FACTOR, FACTOR_B>(made, stage.A[0].at(first, k), stage.B[0].at(0, k), k > 0);
+        multiply_async<Stage::MAJOR_A, Stage::MAJOR_B, FACTOR, FACTOR_B>(partial, stage.A[0].at(first, k), stage.B[0].at(0, k), k > 0);
     }
     commit_products();
-    wait_products<1>(made_before);
-    promote(sums, made_before, scales.template of_part<COUNT>(0));
+    wait_products<1>(partial_before);
+    promote(sums, partial_before, scales.template of_part<COUNT>(0));
     pin(sums);  // nothing is added later, when tensor cores have these registers again
 }
 
 // Ends with the last step.
 template <int PARTS, int COUNT, typename StepScales>
-__device__ __forceinline__ void finish_products(float (&sums)[PARTS][COUNT], Made<COUNT>& made, const StepScales& scales) {
-    if constexpr (MADE > 1) {
-        wait_products<0>(made);
-        promote(sums[0], made, scales.template of_part<COUNT>(0));
+__device__ __forceinline__ void finish_products(float (&sums)[PARTS][COUNT], Partial<COUNT>& partial, const StepScales& scales) {
+    if constexpr (PARTIAL_BUFFERS > 1) {
+        wait_products<0>(partial);
+        promote(sums[0], partial, scales.template of_part<COUNT>(0));
     } else {
         wait_products<0>(sums);
     }
 }
 
-// Calls multiply(step, made, made of the step before) for each of some steps, and finish(made of the last). ptxas sees which registers are
-// the tensor cores' if each of two is always used by name.
+// Calls multiply(step, partial, partial of the step before) for each of some steps, and finish(partial of the last). ptxas sees which
+// registers are the tensor cores' if each of two is always used by name.
 template <int COUNT, typename Multiply, typename Finish>
 __device__ __forceinline__ void multiply_steps(int steps, const Multiply& multiply, const Finish& finish) {
-    if constexpr (MADE == 1) {
-        Made<COUNT> none;
+    if constexpr (PARTIAL_BUFFERS == 1) {
+        Partial<COUNT> none;
         for (int step = 0; step < steps; ++step) multiply(step, none, none);
         finish(none);
     } else {
-        Made<COUNT> odd = {};  // before the first step, 0
+        Partial<COUNT> odd = {};  // before the first step, 0
         for (int step = 1; step < steps; step += 2) {
-            Made<COUNT> even;
+            Partial<COUNT> even;
             multiply(step - 1, even, odd);
             multiply(step, odd, even);
         }
         if (steps % 2 == 0) return finish(odd);
-        Made<COUNT> even;
+        Partial<COUNT> even;
         multiply(steps - 1, even, odd);
         finish(even);
     }

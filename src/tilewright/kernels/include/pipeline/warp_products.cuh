@@ -78,12 +78,12 @@ __device__ __forceinline__ void multiply_step(const StepTiles& from, int row, in
             multiply_fragments<FACTOR, FACTOR_B>(sums, a, b[0]);
         }
     } else {
-        float made[ROWS][4 * COLS];
+        float partial[ROWS][4 * COLS];
         const auto begin = [&]() {
 #pragma unroll
             for (int i = 0; i < ROWS; ++i) {
 #pragma unroll
-                for (int j = 0; j < 4 * COLS; ++j) made[i][j] = 0.0f;
+                for (int j = 0; j < 4 * COLS; ++j) partial[i][j] = 0.0f;
             }
         };
         const auto promote = [&](float share) {
@@ -91,7 +91,7 @@ __device__ __forceinline__ void multiply_step(const StepTiles& from, int row, in
             for (int i = 0; i < ROWS; ++i) {
 #pragma unroll
                 for (int j = 0; j < 4 * COLS; ++j) {
-                    sums[i][j] += SCALED || FACTOR_SCALES == 2 ? share * scales.of(i, j) * made[i][j] : made[i][j];
+                    sums[i][j] += SCALED || FACTOR_SCALES == 2 ? share * scales.of(i, j) * partial[i][j] : partial[i][j];
                 }
             }
         };
@@ -105,7 +105,7 @@ __device__ __forceinline__ void multiply_step(const StepTiles& from, int row, in
                 for (int term = TERMS - 1; term >= 0; --term) {
                     from.A[term].load_rows(a, row, k);
 #pragma unroll
-                    for (int other = TERMS - 1 - term; other >= (term == 0); --other) multiply_fragments<FACTOR>(made, a, b[other]);
+                    for (int other = TERMS - 1 - term; other >= (term == 0); --other) multiply_fragments<FACTOR>(partial, a, b[other]);
                 }
             }
             promote(1 / TERM_STEP);
@@ -117,7 +117,7 @@ __device__ __forceinline__ void multiply_step(const StepTiles& from, int row, in
             for (int k = first; k < first + PROMOTE; k += STEP) {
                 from.A[0].load_rows(a, row, k);
                 from.B[0].load_columns(b[0], col, k);
-                multiply_fragments<FACTOR, FACTOR_B>(made, a, b[0]);
+                multiply_fragments<FACTOR, FACTOR_B>(partial, a, b[0]);
             }
             promote(1);
         }
