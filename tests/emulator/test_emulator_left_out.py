@@ -107,10 +107,10 @@ ORDERED = [
         "float16",
     ),
     Ordered("gemm_sm90", "pipeline/cluster_sums.cuh", SM90["splits"], (51, 45, 205), FLIGHT),
-    Ordered("gemm_tf32_nn", "pipeline/held_factor.cuh", SM90["one consumer"], (36, 76, 104), SM90_ORDERS["held"]),
+    Ordered("gemm_tf32_nn", "pipeline/register_operand.cuh", SM90["one consumer"], (36, 76, 104), SM90_ORDERS["held"]),
     Ordered(
         "gemm_fp8_nn",
-        "pipeline/held_factor.cuh",
+        "pipeline/register_operand.cuh",
         {**SM90["one consumer"], "BM": 128, "BN": 64},
         (67, 140, 390),
         SM90_ORDERS["held in parts"],

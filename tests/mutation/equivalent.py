@@ -138,7 +138,7 @@ REASONS = {
     ("pipeline/stage_products.cuh", "comparison", UNDER_WAY): FOR_SPEED,
     ("pipeline/stage_products.cuh", "no fence", "fence_sums(partial);"): ONLY_READ,
     ("pipeline/stage_products.cuh", "comparison", "using Partial = float[PARTIAL_BUFFERS > 1 ? COUNT : 1];"): FOR_SPEED,
-    ("pipeline/held_factor.cuh", "comparison", "} else if constexpr (PROMOTE > 0) {"): MORE_OFTEN,
+    ("pipeline/register_operand.cuh", "comparison", "} else if constexpr (PROMOTE > 0) {"): MORE_OFTEN,
     ("float32_parts/tile_sums.cuh", "comparison", LOOKS): FOR_SPEED,
     ("float32_parts/tile_sums.cuh", "guard", LOOKS): FOR_SPEED,
     ("float32_parts/thin_lost.cuh", "comparison", OF_A_WARPGROUP): EQUAL,

@@ -38,7 +38,7 @@ HEADERS = {
     "pipeline/stage_turn.cuh": ("pingpong",),
     "pipeline/consumers.cuh": ("gemm_sm90",),
     "pipeline/swizzled_tile.cuh": ("gemm_sm90",),
-    "pipeline/held_factor.cuh": ("gemm_tf32_nn", "gemm_fp8_nn"),
+    "pipeline/register_operand.cuh": ("gemm_tf32_nn", "gemm_fp8_nn"),
     "epilogue/stored_tiles.cuh": ("gemm_sm90",),
     "epilogue/result.cuh": ("gemm_wmma", "gemm_mma", "split_k"),
     "epilogue/activations.cuh": ("gemm_wmma",),

@@ -103,7 +103,7 @@ class Warpgroups(_Family):
         several, a cluster computes one tile.
     run: neighbours in a row of D that one store instruction of a warp writes, where rows are aligned.
     realigns: whether it writes as many where 16-bit rows are not aligned, but for the ends of a tile's rows.
-    held: whether threads hand the tensor cores A in registers.
+    in_registers: whether threads hand the tensor cores A in registers.
     """
 
     copies: Literal["registers", "tensor maps"] = "tensor maps"
@@ -116,7 +116,7 @@ class Warpgroups(_Family):
     splits: Count = lambda config: 1
     run: Count = lambda config: 8
     realigns: bool = False
-    held: bool = False
+    in_registers: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

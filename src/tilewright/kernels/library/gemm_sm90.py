@@ -77,7 +77,7 @@ class WgmmaForm(forms.KernelForm):
     D^T = B^T A^T, and parameters are those of this product."""
 
     @cached_property
-    def held(self) -> bool:
+    def in_registers(self) -> bool:
         """Whether threads hand the tensor cores their first factor in registers."""
         return self.across_k is not None
 
@@ -106,7 +106,7 @@ class WgmmaForm(forms.KernelForm):
     @cached_property
     def in_stages(self) -> str | None:
         """The orders of tiles in shared memory; None: those of memory."""
-        return "TT" if self.held else "NT" if self.along_k else None
+        return "TT" if self.in_registers else "NT" if self.along_k else None
 
     @cached_property
     def stores(self) -> bool:
@@ -283,12 +283,12 @@ def _schedule(form: WgmmaForm, problem: Problem, config: Config, multiprocessors
 
 
 def registers(form: WgmmaForm, config: Config) -> int:
-    """Registers of a thread for its sums, and for those that tensor cores begin anew, or for A, if held."""
+    """Registers of a thread for its sums, and for those that tensor cores begin anew, or for A, if in registers."""
     rows = config.BM // together(config)
     sums = rows * config.BN // warpgroups.THREADS
     if form.promotes:
         return sums + warpgroups.ROWS * config.BN // warpgroups.THREADS
-    return sums + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if form.held else 0)
+    return sums + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if form.in_registers else 0)
 
 
 def _partial_buffers(form: WgmmaForm, config: Config) -> int:
@@ -296,7 +296,7 @@ def _partial_buffers(form: WgmmaForm, config: Config) -> int:
     while tensor cores make the other."""
     begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
     alone = warpgroups.ROWS * together(config) == config.BM  # an instruction has all rows of a consumer
-    promotes = form.promotes and form.float8 and not form.held
+    promotes = form.promotes and form.float8 and not form.in_registers
     return 2 if promotes and alone and 3 * begun <= SUMS[_consumers(config)] else 1
 
 
@@ -347,7 +347,7 @@ _OF_SCALED_TERMS: Constraints = {
 
 def sums_fit(form: WgmmaForm, limits: str = str(SUMS[_CONSUMERS])) -> Constraints:
     """A thread's registers hold its sums; limits: how many they are, in words."""
-    more = " and BN/2 together" if form.promotes else " and BM/4, of A, together" if form.held else ""
+    more = " and BN/2 together" if form.promotes else " and BM/4, of A, together" if form.in_registers else ""
     sentence = f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums"
     return {sentence: lambda c: registers(form, c) <= SUMS.get(_consumers(c), 0)}
 
@@ -397,7 +397,11 @@ def _parameters(form: WgmmaForm) -> tuple[Parameter, ...]:
 def _constants(form: WgmmaForm) -> dict[str, int]:
     """Macros of a form, whatever the config."""
     stored, consumers = {} if form.stores else {"TMA_STORE_STAGES": 0}, {"CONSUMERS": _CONSUMERS} if form.split else {}
-    ways = {"HOLDS_A": int(form.held), "EXCHANGED": int(form.exchanged), "PROMOTE": form.line if form.promotes else 0}
+    ways = {
+        "A_IN_REGISTERS": int(form.in_registers),
+        "EXCHANGED": int(form.exchanged),
+        "PROMOTE": form.line if form.promotes else 0,
+    }
     return {**form.constants, **ways, **stored, **consumers}
 
 
@@ -411,8 +415,8 @@ def _cost(form: WgmmaForm) -> Warpgroups:
         alternates=lambda config: bool(config.PINGPONG),
         splits=lambda config: config.SPLITS,
         run=lambda config: 32,
-        realigns=not form.held,
-        held=form.held,
+        realigns=not form.in_registers,
+        in_registers=form.in_registers,
     )
 
 

@@ -1,6 +1,7 @@
 // gemm_sm90_precisions: gemm_sm90 (see there) for what is not of 16 bits: float32 matrices that are first split into TERMS parts of 16 bits
 // each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and float8 matrices with scales (FACTOR_SCALES).
-// HOLDS_A: A lies across k, and threads read it to registers (held_factor.cuh). EXCHANGED: swap-AB, the product is D^T = B^T A^T.
+// A_IN_REGISTERS: A lies across k, and threads read it to registers (register_operand.cuh). EXCHANGED: swap-AB, the product is D^T = B^T
+// A^T.
 //
 //   shared memory: | stored_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
 //     A and B: TERMS tiles each. Instead of stages: what splits A and B, before; SPLITS' sums and tiles in float32, after
@@ -18,7 +19,7 @@
 #include "pipeline/cluster_sums.cuh"
 #include "pipeline/consumers.cuh"
 #include "pipeline/factor_scales.cuh"
-#include "pipeline/held_factor.cuh"
+#include "pipeline/register_operand.cuh"
 #include "pipeline/stage_barriers.cuh"
 #include "pipeline/tile_order.cuh"
 #include "ptx/dependent_launch.cuh"
@@ -99,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
     if constexpr (CONSUMERS > 1) take_registers<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
-    HeldFactor<SUBTILES> held{sizes.batch};
+    RegisterOperand<SUBTILES> a_registers{sizes.batch};
     for (int number = 0; terms_hold && more; ++number) {
         const Order here = tile;
         const auto go_on = [&] { more = (tile = tiles_from(sizes, number + 1)).next(); };
@@ -110,14 +111,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
         const int row = here.row + first, col = here.col + rank * COLS;
         const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
-        const SumScales<SUBTILES, COLS, 64, held.APART> sum_scales{
-            scales_of_factors, sizes.m, sizes.n, row + held.row(), col, depth > 0 && here.exists(sizes)};
+        const SumScales<SUBTILES, COLS, 64, a_registers.APART> sum_scales{
+            scales_of_factors, sizes.m, sizes.n, row + a_registers.row(), col, depth > 0 && here.exists(sizes)};
         shared->consumers.wait_turn(number, warpgroup);
         float sums[SUBTILES][BN / 2] = {};
         auto scales = step_scales<SUBTILES>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps, first_step, row, here.col);
         const auto multiply = [&](int step, Partial<BN / 2>& partial, Partial<BN / 2>& partial_before) {
             shared->barriers.wait_full(turn);
-            multiply_stage(shared->stages[turn.stage], first, sums, partial, partial_before, scales, held);
+            multiply_stage(shared->stages[turn.stage], first, sums, partial, partial_before, scales, a_registers);
             scales.next(sizes.m, sizes.n);
             if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
             turn.next();
@@ -140,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             if constexpr (Shared::by_tma<RESULT>) {
                 shared->store(result, &D, here.matrix, i, row + 64 * i, col, own_sums[i], biases);
             } else {
-                store_product(result, row + 64 * i, col, held.row(), own_sums[i], biases);
+                store_product(result, row + 64 * i, col, a_registers.row(), own_sums[i], biases);
             }
         }
     }

@@ -1,16 +1,17 @@
-// A warpgroup's sums, from registers to memory. Where HOLDS_A, a thread's two rows are neighbours (held_factor.cuh): of D, or where
-// EXCHANGED of D^T. Then they are columns of D, and a warp stores 32 bytes in a row twice, of each of 4 rows of D, of 32-bit elements.
+// A warpgroup's sums, from registers to memory. Where A_IN_REGISTERS, a thread's two rows are neighbours (register_operand.cuh): of D, or
+// where EXCHANGED of D^T. Then they are columns of D, and a warp stores 32 bytes in a row twice, of each of 4 rows of D, of 32-bit
+// elements.
 #pragma once
 
 #include "epilogue/warpgroup.cuh"
 #include "ptx/keep.cuh"
 
-// 64 rows of the sums, with element (row, col) of the product at their corner. own: where HOLDS_A, this thread's first row.
+// 64 rows of the sums, with element (row, col) of the product at their corner. own: where A_IN_REGISTERS, this thread's first row.
 // biases: of the columns of D (warp_biases.cuh).
 template <typename T, int COUNT, typename Biases>
 __device__ __forceinline__ void store_product(const Result<T>& result, int row, int col, int own, const float (&sums)[COUNT],
                                               const Biases& biases) {
-    if constexpr (!HOLDS_A) {
+    if constexpr (!A_IN_REGISTERS) {
         store_warpgroup(result, row, col, sums, biases);
     } else if constexpr (!EXCHANGED) {
         row += own;

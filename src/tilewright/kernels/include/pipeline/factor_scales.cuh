@@ -43,7 +43,7 @@ __device__ __forceinline__ float scaled(const Scales& scales, const Sizes& sizes
 //
 // The lanes of a warp have the scales of 32 columns, one each, and get those of their sums' columns from each other: so a thread
 // holds few of them, and all are loaded at once.
-template <int PARTS, int COLS, int HIGH = 64, int APART = 8, bool EXIST = FACTOR_SCALES == 1, bool HELD = PARTS * COLS / 2 <= 128>
+template <int PARTS, int COLS, int HIGH = 64, int APART = 8, bool EXIST = FACTOR_SCALES == 1, bool IN_REGISTERS = PARTS * COLS / 2 <= 128>
 struct SumScales {
     // Of sums of an m x n result, the thread's first in row `row`, the part's in column `col`. multiplied: whether anything has been;
     // else scales are 1.
@@ -86,8 +86,8 @@ struct SumScales<PARTS, COLS, HIGH, APART, true, false> {
         if (multiplied) SumScales<1, COLS, HIGH, APART, true, true>(scales, m, n, row + HIGH * part, col, true).scale(0, sums);
     }
 };
-template <int PARTS, int COLS, int HIGH, int APART, bool HELD>
-struct SumScales<PARTS, COLS, HIGH, APART, false, HELD> {
+template <int PARTS, int COLS, int HIGH, int APART, bool IN_REGISTERS>
+struct SumScales<PARTS, COLS, HIGH, APART, false, IN_REGISTERS> {
     __device__ __forceinline__ SumScales(const Scales&, int, int, int, int, bool) {}
     __device__ __forceinline__ void scale(int, float (&)[COLS / 2]) const {}
 };

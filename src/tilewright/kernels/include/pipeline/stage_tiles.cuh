@@ -1,5 +1,5 @@
 // What a step along k loads into a stage: a tile of A and one of B, of factors made of terms one of each term. EXCHANGED: A and B are
-// those of D^T = B^T A^T. HOLDS_A: threads read A, which lies across k (held_factor.cuh).
+// those of D^T = B^T A^T. A_IN_REGISTERS: threads read A, which lies across k (register_operand.cuh).
 #pragma once
 
 #include "elements.cuh"
@@ -12,7 +12,7 @@ template <int ROWS, int COLS, int COUNT, int SHARING>
 struct StageTiles {
     static constexpr int DEPTH = LINE_BYTES / sizeof(FACTOR);  // of k
     // Where k is 0, nothing says in which order TF32 or float8 lies.
-    static constexpr Major MAJOR_A = HOLDS_A || (TRANSPOSED_A && MAY_CROSS_K<FACTOR>) ? Major::across_k : Major::along_k;
+    static constexpr Major MAJOR_A = A_IN_REGISTERS || (TRANSPOSED_A && MAY_CROSS_K<FACTOR>) ? Major::across_k : Major::along_k;
     static constexpr Major MAJOR_B = TRANSPOSED_B || !MAY_CROSS_K<FACTOR> ? Major::along_k : Major::across_k;
     static constexpr int LOADED = MAJOR_B == Major::along_k ? (COLS + 8 * SHARING - 1) / (8 * SHARING) * 8 * SHARING : COLS;
 

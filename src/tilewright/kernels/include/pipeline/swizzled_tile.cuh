@@ -4,7 +4,7 @@
 //   Along k: SIDE lines of 128 bytes, each a line of k of one row (or column).
 //   Across k: blocks of a line for each k, each 128 bytes of rows (or columns) at this k; or 64 bytes where that divides SIDE and
 //   128 does not: tiles then begin within lines of the L2 cache. Where neither does, the last block is loaded whole and read in
-//   part. wgmma reads those of 16 bits, threads the others (held_factor.cuh).
+//   part. wgmma reads those of 16 bits, threads the others (register_operand.cuh).
 #pragma once
 
 #include "pipeline/cluster_grid.cuh"

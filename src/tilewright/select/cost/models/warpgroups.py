@@ -53,7 +53,7 @@ _ROWS = 64
 """Rows of A in one instruction."""
 _DEPTH_BYTES = 32
 """Bytes along k in one instruction."""
-_HELD = 20.0
+_A_IN_REGISTERS = 20.0
 """Cycles between two instructions of float8 whose A is in registers: fitted to 512x4096x4096 and 4096 on an H100."""
 _WAITS = 1.13
 """How many times longer a step takes than the longest part of it: instructions and barriers wait for each other."""
@@ -110,8 +110,8 @@ def footprint(asked: Asked, family: Warpgroups) -> Footprint:
     rows, cols = (tile.n, tile.m) if kernel.exchanged else (tile.m, tile.n)
     instructions = products * rows / _ROWS * tile.k * item / _DEPTH_BYTES
     tensor = products * tile.m * tile.n * tile.k / rates[item]
-    if family.held and item == 1:
-        tensor += instructions * _HELD
+    if family.in_registers and item == 1:
+        tensor += instructions * _A_IN_REGISTERS
     reads = instructions * _DEPTH_BYTES * (_ROWS + cols) / _BANKS_BYTES
     by_threads = family.copies == "registers"
     a, b = lines(kernel, config, variant.layout, item, starts)

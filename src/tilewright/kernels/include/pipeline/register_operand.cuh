@@ -43,8 +43,8 @@
 #include "pipeline/stage_tiles.cuh"
 
 // PARTS times 64 rows of A. Nothing where wgmma reads A from shared memory.
-template <int PARTS, bool EXISTS = HOLDS_A>
-struct HeldFactor {
+template <int PARTS, bool EXISTS = A_IN_REGISTERS>
+struct RegisterOperand {
     static constexpr int STEPS = LINE_BYTES / STEP_BYTES;
     static constexpr int STEP_LINES = STEP_BYTES / sizeof(FACTOR);  // k of an instruction
     static constexpr bool BYTES = sizeof(FACTOR) == 1;
@@ -103,7 +103,7 @@ struct HeldFactor {
     }
 };
 template <int PARTS>
-struct HeldFactor<PARTS, false> {
+struct RegisterOperand<PARTS, false> {
     static constexpr int APART = 8;
     const int exists;
 
@@ -113,17 +113,17 @@ struct HeldFactor<PARTS, false> {
 // The products of a stage that begin anew, of one part of A after the other.
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
 __device__ __forceinline__ void multiply_parts(const Stage& stage, int first, float (&sums)[PARTS][COUNT], const StepScales& scales,
-                                               HeldFactor<PARTS>& held) {
+                                               RegisterOperand<PARTS>& a_registers) {
     float partial[COUNT];
-    held.load_all(stage.A[0], first);
+    a_registers.load_all(stage.A[0], first);
 #pragma unroll
     for (int i = 0; i < PARTS; ++i) {
-        fence_sums(partial, held.elements);
+        fence_sums(partial, a_registers.elements);
 #pragma unroll
-        for (int k = 0; k < HeldFactor<PARTS>::STEPS; ++k) held.multiply(partial, k, 0, stage.B[0].at(0, k), k > 0);
+        for (int k = 0; k < RegisterOperand<PARTS>::STEPS; ++k) a_registers.multiply(partial, k, 0, stage.B[0].at(0, k), k > 0);
         commit_products();
         wait_products<0>(partial);
-        if (i + 1 < PARTS) held.load_all(stage.A[0], first + 64 * (i + 1));
+        if (i + 1 < PARTS) a_registers.load_all(stage.A[0], first + 64 * (i + 1));
         promote(sums[i], partial, scales.template of_part<COUNT>(i));
     }
 }
@@ -131,25 +131,25 @@ __device__ __forceinline__ void multiply_parts(const Stage& stage, int first, fl
 // multiply_stage (stage_products.cuh), with what a thread holds of A.
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
 __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], Partial<COUNT>& partial,
-                                               Partial<COUNT>& partial_before, const StepScales& scales, HeldFactor<PARTS>& held) {
+                                               Partial<COUNT>& partial_before, const StepScales& scales, RegisterOperand<PARTS>& a_registers) {
     if constexpr (PARTIAL_BUFFERS > 1) {
         multiply_ahead(stage, first, sums[0], partial, partial_before, scales);
-    } else if constexpr (!HOLDS_A) {
+    } else if constexpr (!A_IN_REGISTERS) {
         multiply_stage(stage, first, sums, scales);
     } else if constexpr (PROMOTE > 0) {
-        multiply_parts(stage, first, sums, scales, held);
+        multiply_parts(stage, first, sums, scales, a_registers);
     } else {
-        constexpr int STEPS = HeldFactor<PARTS>::STEPS;
+        constexpr int STEPS = RegisterOperand<PARTS>::STEPS;
 #pragma unroll
         for (int k = 0; k < STEPS; ++k) {
             wait_products<STEPS - 1>(sums);  // those of this step of the stage before have been made
 #pragma unroll
-            for (int i = 0; i < PARTS; ++i) held.load(stage.A[0], first + 64 * i, k, i);
-            fence_sums(sums, held.elements[k]);
+            for (int i = 0; i < PARTS; ++i) a_registers.load(stage.A[0], first + 64 * i, k, i);
+            fence_sums(sums, a_registers.elements[k]);
 #pragma unroll
-            for (int i = 0; i < PARTS; ++i) held.multiply(sums[i], k, i, stage.B[0].at(0, k));
+            for (int i = 0; i < PARTS; ++i) a_registers.multiply(sums[i], k, i, stage.B[0].at(0, k));
             commit_products();
         }
     }
-    if (HOLDS_A) __syncwarp();  // all lanes have read A, and one of them says so
+    if (A_IN_REGISTERS) __syncwarp();  // all lanes have read A, and one of them says so
 }
