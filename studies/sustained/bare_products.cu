@@ -9,7 +9,7 @@
 #include "ptx/half.cuh"
 
 // What the headers of gemm_sm90 take as macros.
-[[maybe_unused]] constexpr bool A_IN_REGISTERS = OF_A > 0, EXCHANGED = false, TRANSPOSED_A = false, TRANSPOSED_B = true;
+[[maybe_unused]] constexpr bool A_IN_REGISTERS = OF_A > 0, SWAP_AB = false, TRANSPOSED_A = false, TRANSPOSED_B = true;
 [[maybe_unused]] constexpr int PROMOTE = 0, PARTIAL_BUFFERS = 1, TERMS = 1, SCALED = 0, FACTOR_SCALES = 0, EDGES = 0;
 using FACTOR_B = FACTOR;
 

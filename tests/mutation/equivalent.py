@@ -4,7 +4,7 @@ NOBODY_READS = "rewrites the buffer that nobody reads any more"
 NO_STEPS = "without steps, arrives at a barrier that nobody waits at any more"
 EQUAL = "both are the same number where they are equal"
 ONE_BY_ONE = "elements that could move together are moved one by one"
-EXCHANGED = "the two warpgroups exchange their tiles, and with them all of their turns"
+TURNS_SWAPPED = "the two warpgroups exchange their tiles, and with them all of their turns"
 SLOTS = "the two slots of each worker exchange their uses, for all who store and load there"
 ONE_GROUP = "one group is left, to which nothing is added"
 FOR_SPEED = "the same results, in another time"
@@ -32,13 +32,13 @@ SMALL = "small |= inside && !(fabsf(sums[i]) >= least);"
 FIRST_LISTED = "static constexpr unsigned FIRST = 0x7f800000;  // bits, without the sign"
 HOLD = "const bool terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);"
 WIDE = "if (TERMS > 1 && (!terms.hold || (stores_anew && output.beta != 0.0f))) return compute_wide();  // D may be C"
-EXCHANGED_SCALES = (
+SWAPPED_SCALES = (
     "return {scales.b, scales.a, scales.step_b, scales.step_k_b, scales.cols, "
     "scales.step_a, scales.step_k_a, scales.rows};"
 )
 PLACE = (
     "static __device__ __forceinline__ int place(int line, int piece) "
-    "{ return piece ^ line / (8 / EXCHANGED) % EXCHANGED; }"
+    "{ return piece ^ line / (8 / SWIZZLED) % SWIZZLED; }"
 )
 PART = "constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits"
 GROUP = "constexpr int GROUP = THREADS_WIDE > 32 ? THREADS_WIDE : 32;"
@@ -84,7 +84,7 @@ REASONS = {
     ("epilogue/stored_tiles.cuh", "comparison", BY_ENGINE): THREADS_STORE,
     ("epilogue/stored_tiles.cuh", "NaN and infinity", "if (result.beta == 0.0f) {"): FOR_SPEED,
     ("epilogue/warpgroup.cuh", "NaN and infinity", PLAIN): FOR_SPEED,
-    ("operands.cuh", "lines and steps", EXCHANGED_SCALES): NO_BLOCKS,
+    ("operands.cuh", "lines and steps", SWAPPED_SCALES): NO_BLOCKS,
     ("gemm_sm90_precisions.cu", "NaN and infinity", HOLD): FOR_SPEED,
     ("gemm_mma.cu", "NaN and infinity", WIDE): FOR_SPEED,
     ("pipeline/fragment_tile.cuh", "swizzle width", PLACE): BANKS,
@@ -96,8 +96,8 @@ REASONS = {
     ("clusters.cu", "comparison", LAST_RELEASE): NO_STEPS,
     ("pingpong.cu", "comparison", LAST_RELEASE): NO_STEPS,
     ("tma_store.cu", "comparison", LAST_RELEASE): NO_STEPS,
-    ("pingpong.cu", "comparison", OWN_TILE): EXCHANGED,
-    ("tma_store.cu", "comparison", OWN_TILE): EXCHANGED,
+    ("pingpong.cu", "comparison", OWN_TILE): TURNS_SWAPPED,
+    ("tma_store.cu", "comparison", OWN_TILE): TURNS_SWAPPED,
     ("promoted.cu", "comparison", PART): EQUAL,
     ("interleaved.cu", "comparison", PART): EQUAL,
     ("skinny.cu", "comparison", GROUP): EQUAL,
@@ -129,7 +129,7 @@ REASONS = {
     ): ONE_VALUE,
     ("pipeline/schedule.cuh", "comparison", "if (threadIdx.x == 0) *ticket = 0;"): ONE_VALUE,
     ("tma_store.cu", "comparison", ODD_OF_A_PAIR): WHOLE_PIECES,
-    ("pipeline/consumers.cuh", "comparison", OWN): EXCHANGED,
+    ("pipeline/consumers.cuh", "comparison", OWN): TURNS_SWAPPED,
     (
         "float32_parts/thin_stages.cuh",
         "comparison",

@@ -109,7 +109,7 @@ OPERATORS = (
     _operator("swizzle width", r"\bswizzled\((?=\w+, )", "swizzled<LINE_BYTES / 2>("),
     _operator("swizzle width", r"(?<=[\w)] )% \(BYTES / 16\)", "% (BYTES / 32)"),
     _operator("swizzle width", r"(?<=\^ )\(?(\w+) / (4|PIECE)\b(?!\))", r"(\1 / (2 * \2)"),
-    _operator("swizzle width", r"(?<=% )EXCHANGED\b", "(EXCHANGED / 2)"),
+    _operator("swizzle width", r"(?<=% )SWIZZLED\b", "(SWIZZLED / 2)"),
     _operator("swizzle width", r">> 3 & \(BK / 4 - 1\)", ">> 3 & (BK / 8 - 1)"),
     _operator("off by one", r"\b(barrier_init\(&[^,]+, )1\)", r"\g<1>2)"),
     _operator("off by one", r"\b(barrier_init\(&[^,]+, )(?!1\))([^;]+)\);", r"\1\2 - 1);"),

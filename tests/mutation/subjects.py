@@ -43,7 +43,7 @@ HEADERS = {
     "epilogue/result.cuh": ("gemm_wmma", "gemm_mma", "split_k"),
     "epilogue/activations.cuh": ("gemm_wmma",),
     "epilogue/warpgroup.cuh": ("gemm_mma",),
-    "epilogue/exchanged.cuh": ("gemm_tf32_nn", "gemm_tf32_tt"),
+    "epilogue/swap_ab.cuh": ("gemm_tf32_nn", "gemm_tf32_tt"),
     "epilogue/warp_biases.cuh": ("gemm_mma",),
     "epilogue/tile.cuh": ("split_k",),
     "epilogue/fragments.cuh": ("gemm_wmma",),

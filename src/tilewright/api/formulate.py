@@ -182,7 +182,7 @@ def formulate(
     swapped = of_d.order == "column"
     if swapped:
         m, n, bias = n, m, _OTHER_SIDE[bias]
-        arithmetic, scaling = arithmetic.exchanged, scaling.exchanged
+        arithmetic, scaling = arithmetic.swapped, scaling.swapped
         layouts = layouts.of_transposed
     elif count > 1 and bias != "column" and (tall := _tall(layouts, m, n, k)):
         layouts, m, count = tall, m * count, 1

@@ -104,7 +104,7 @@ class Arithmetic:
         return self.of_b or self.factors
 
     @property
-    def exchanged(self) -> "Arithmetic":
+    def swapped(self) -> "Arithmetic":
         """This arithmetic with A and B in each other's places."""
         return replace(self, factors=self.of_b, of_b=self.factors) if self.of_b else self
 
@@ -261,7 +261,7 @@ class Scaling(NamedTuple):
         return "blocks" if self.of_blocks else "lines" if any(one and one.kind == "line" for one in self) else "tensor"
 
     @property
-    def exchanged(self) -> "Scaling":
+    def swapped(self) -> "Scaling":
         """These scales with A and B in each other's places."""
         return Scaling(self.b, self.a)
 

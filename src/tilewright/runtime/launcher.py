@@ -118,7 +118,7 @@ class Launcher(Protocol):
                 and columns, but for a bias: called as plan(m, n, k, lda, ldb, ldc, ldd), with 0 for a c or an out that
                 there is not. `call` asks it where it finds no plan, and keeps what it returns; it misses where that is
                 None, or an error. It is not asked in a capture, nor of calls with scales.
-            scale_a, scale_b: scales of a and b, None for none: the plan's are exchanged where it is swapped.
+            scale_a, scale_b: scales of a and b, None for none: the plan's are swapped where it is.
 
         Returns:
             whether the plan was kept; False where `call` would not find it, as for arrays of other libraries.

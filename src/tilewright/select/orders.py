@@ -2,7 +2,7 @@
 
 A row has the same bits whatever m is where all configs that may be picked have one `Sums.order`. Which that is
 follows from element types, precision and GPU alone. It is one that some kernel keeps for every problem: in all orders
-of A and B, batches, with any epilogue and alignment. So it does not matter either whether factors are exchanged, copied
+of A and B, batches, with any epilogue and alignment. So it does not matter either whether factors are swapped, copied
 or prepared, or whether a batch is one tall product.
 
 Products of terms have none: whether terms hold the factors depends on all of their rows. Nor have blocks that share the

@@ -58,7 +58,7 @@ FAULTS = (
         "ordinary launches use memory that belongs to a graph",
     ),
     Fault(
-        "leading dimensions of other sizes not exchanged",
+        "leading dimensions of other sizes not swapped",
         "            m, n, lda, ldb = n, m, ldb, lda\n",
         "            m, n = n, m\n",
         "wrong results of column-major products of new sizes",

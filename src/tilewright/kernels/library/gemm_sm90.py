@@ -82,7 +82,7 @@ class WgmmaForm(forms.KernelForm):
         return self.across_k is not None
 
     @cached_property
-    def exchanged(self) -> bool:
+    def swap_ab(self) -> bool:
         """Whether it computes D^T."""
         return self.across_k == "B"
 
@@ -101,7 +101,7 @@ class WgmmaForm(forms.KernelForm):
         """The orders in which it reads A and B."""
         if not self.along_k:
             return None, None
-        return "column" if self.across_k == "A" else "row", "row" if self.exchanged else "column"
+        return "column" if self.across_k == "A" else "row", "row" if self.swap_ab else "column"
 
     @cached_property
     def in_stages(self) -> str | None:
@@ -111,7 +111,7 @@ class WgmmaForm(forms.KernelForm):
     @cached_property
     def stores(self) -> bool:
         """Whether the copy engine stores results, where a config says so."""
-        return self.factors != ("float32",) and not self.exchanged
+        return self.factors != ("float32",) and not self.swap_ab
 
 
 _OF_TERMS = partial(forms.idea_of_terms, where="Hopper's tensor cores")
@@ -217,10 +217,10 @@ def _boxes(form: WgmmaForm, config: Config, layout: str, sides: tuple[int, int])
             of_tile = min(of_tile, _in_parts(of_factor, 1))
         return TensorBox(_in_parts(of_tile, sharing) // sharing, line, warpgroups.LINE_BYTES)
 
-    m, n = reversed(sides) if form.exchanged else sides
+    m, n = reversed(sides) if form.swap_ab else sides
     first = box(config.BM, m, layout[0] == "N", config.CLUSTER_N)
     second = box(config.BN, n, layout[1] == "T", config.CLUSTER_M)
-    return (second, first) if form.exchanged else (first, second)
+    return (second, first) if form.swap_ab else (first, second)
 
 
 def _consumers(config: Config) -> int:
@@ -273,7 +273,7 @@ def _schedule(form: WgmmaForm, problem: Problem, config: Config, multiprocessors
     """A block a multiprocessor, whose registers hold no second, in whole clusters; or one for each part of k of a
     tile."""
     batch, m, n = problem.batch, problem.m, problem.n
-    if form.exchanged:
+    if form.swap_ab:
         m, n = n, m
     if config.SPLITS > 1:
         return Schedule(batch * ceil_div(m, config.BM) * ceil_div(n, config.BN) * config.SPLITS)
@@ -399,14 +399,14 @@ def _constants(form: WgmmaForm) -> dict[str, int]:
     stored, consumers = {} if form.stores else {"TMA_STORE_STAGES": 0}, {"CONSUMERS": _CONSUMERS} if form.split else {}
     ways = {
         "A_IN_REGISTERS": int(form.in_registers),
-        "EXCHANGED": int(form.exchanged),
+        "SWAP_AB": int(form.swap_ab),
         "PROMOTE": form.line if form.promotes else 0,
     }
     return {**form.constants, **ways, **stored, **consumers}
 
 
 def _cost(form: WgmmaForm) -> Warpgroups:
-    below, next_to = ("CLUSTER_N", "CLUSTER_M") if form.exchanged else ("CLUSTER_M", "CLUSTER_N")
+    below, next_to = ("CLUSTER_N", "CLUSTER_M") if form.swap_ab else ("CLUSTER_M", "CLUSTER_N")
     return replace(
         warpgroups.PERSISTENT,
         group_m=lambda config: config.GROUP_M,
@@ -432,7 +432,7 @@ def _kernel(form: WgmmaForm) -> Kernel:
         constants=lambda config: {**constants, "PARTIAL_BUFFERS": _partial_buffers(form, config)},
         presets=form.presets,
         support=replace(form.support, least_capability=(9, 0), architectures=("sm_90a",)),
-        tile=(lambda c: Tile(c.BN, c.BM, line)) if form.exchanged else (lambda c: Tile(c.BM, c.BN, line)),
+        tile=(lambda c: Tile(c.BN, c.BM, line)) if form.swap_ab else (lambda c: Tile(c.BM, c.BN, line)),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         shared_bytes=partial(_shared_bytes, form),
         cluster=lambda config: config.CLUSTER_M * config.CLUSTER_N * config.SPLITS,
@@ -441,7 +441,7 @@ def _kernel(form: WgmmaForm) -> Kernel:
         arguments=("sizes", "A_map", "B_map", "output", *more_arguments, "D_map"),
         relayouts=lambda config: form.orders,
         split=form.split,
-        exchanged=form.exchanged,
+        swap_ab=form.swap_ab,
         tensor_maps=partial(_boxes, form),
         stored_box=_stored_box if form.stores else None,
         cost=_cost(form),

@@ -1,6 +1,6 @@
 // gemm_sm90_precisions: gemm_sm90 (see there) for what is not of 16 bits: float32 matrices that are first split into TERMS parts of 16 bits
 // each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and float8 matrices with scales (FACTOR_SCALES).
-// A_IN_REGISTERS: A lies across k, and threads read it to registers (register_operand.cuh). EXCHANGED: swap-AB, the product is D^T = B^T
+// A_IN_REGISTERS: A lies across k, and threads read it to registers (register_operand.cuh). SWAP_AB: swap-AB, the product is D^T = B^T
 // A^T.
 //
 //   shared memory: | stored_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
@@ -12,7 +12,7 @@
 //
 //   promote (PROMOTE): tensor cores begin anew with each stage, and threads add what they made (stage_products.cuh).
 //   copy and multiply float32: only tiles that parts cannot represent (float32_warpgroups.cuh).
-#include "epilogue/exchanged.cuh"
+#include "epilogue/swap_ab.cuh"
 #include "epilogue/stored_tiles.cuh"
 #include "float32_parts/terms_of_block.cuh"
 #include "pipeline/cluster_grid.cuh"
@@ -55,8 +55,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
                          Scales scales_of_d, SplitCounters* counters, const __grid_constant__ TensorMap D) {
     DYNAMIC_SHARED(Shared, shared);
     Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
-    const Sizes sizes = either<EXCHANGED>(exchanged(of_d), of_d);
-    const Scales scales_of_factors = either<EXCHANGED>(exchanged(scales_of_d), scales_of_d);
+    const Sizes sizes = either<SWAP_AB>(swapped(of_d), of_d);
+    const Scales scales_of_factors = either<SWAP_AB>(swapped(scales_of_d), scales_of_d);
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / Tiles::DEPTH + (depth % Tiles::DEPTH != 0);
     const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k

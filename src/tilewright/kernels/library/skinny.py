@@ -100,7 +100,7 @@ KERNEL = Kernel(
         "DEPTH must be a multiple of 4: k is loaded as float4s": lambda c: c.DEPTH % 4 == 0,
         "AHEAD must be 0 or 1": lambda c: c.AHEAD <= 1,
         "TM*TN+DEPTH*(min(TM,2)+(1+AHEAD)*TN)+16 must be at most 65536/(MIN_BLOCKS*threads) and 255, a thread's "
-        "registers; TM for min(TM,2) if THREADS_N is 1 and AHEAD 0; TM and TN exchanged if THREADS_M is not "
+        "registers; TM for min(TM,2) if THREADS_N is 1 and AHEAD 0; TM and TN swapped if THREADS_M is not "
         "1": lambda c: _registers(c) <= min(_REGISTERS // (c.MIN_BLOCKS * _threads(c)), _REGISTERS_PER_THREAD),
     },
     tile=_tile,

@@ -107,9 +107,9 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
             f"take it"
         )
     signature, words, maps, roles = launch.signature, launch.words, launch.map_words, launch.roles
-    known, exchanged = launch.known, words.get("C") == "column"
+    known, swap_ab = launch.known, words.get("C") == "column"
     values, (grid, block, shared, cluster) = lru_cache(known), launch.geometry
-    support = _support(launch, words.get("layout", "NN"), exchanged)
+    support = _support(launch, words.get("layout", "NN"), swap_ab)
     code = reached(text, signature.name)
     precision = _precision(file, words.get("precision", ""), code, support.factors[0])
     support = replace(support, precision=precision)
@@ -122,7 +122,7 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
         raise ConfigError(f"tile must have three numbers, got {words['tile']}")
 
     def extents(problem: Problem, config: Config) -> tuple[int, int, int]:
-        m, n = (problem.n, problem.m) if exchanged else (problem.m, problem.n)
+        m, n = (problem.n, problem.m) if swap_ab else (problem.m, problem.n)
         return grid({**values(config), "M": m, "N": n, "K": problem.k})
 
     @lru_cache
@@ -143,7 +143,7 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
         else:
             by_grid = tile_by_grid(config)
             found = by_grid if isinstance(by_grid, Tile) else Tile(1, math.prod(block(values(config))), _STEP)
-        return found._replace(m=found.n, n=found.m) if exchanged else found
+        return found._replace(m=found.n, n=found.m) if swap_ab else found
 
     def box(name: str, config: Config) -> TensorBox | None:
         of = boxes.get(f"{name}_map")
@@ -178,7 +178,7 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
         template=signature.template,
         entry_point=lambda config: launch.entry_with(values(config)),
         origin=origin,
-        exchanged=exchanged,
+        swap_ab=swap_ab,
     )
 
 
@@ -214,10 +214,10 @@ def _arguments(roles: Mapping[str, Argument]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _support(launch: SourceLaunch, layout: str, exchanged: bool) -> Support:
+def _support(launch: SourceLaunch, layout: str, swap_ab: bool) -> Support:
     if layout not in LAYOUTS:
         raise ConfigError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
-    if exchanged:  # the transposes of B and A
+    if swap_ab:  # the transposes of B and A
         layout = layout[::-1].translate(str.maketrans("NT", "TN"))
     subject, roles, maps = launch.signature.name, launch.roles, launch.map_words
     said = {name: _element(launch, name) for name in "ABD"}

@@ -36,7 +36,7 @@ _MAP = "_map"
 """The ending of roles of tensor maps."""
 _NULL = "0"
 """The role of a parameter that is given 0, or no address: one for debugging, say."""
-_EXCHANGED = {"A": "B", "B": "A", "M": "N", "N": "M", "lda": "ldb", "ldb": "lda"}
+_SWAPPED = {"A": "B", "B": "A", "M": "N", "N": "M", "lda": "ldb", "ldb": "lda"}
 """Roles in a problem, by those in a source whose C is column-major."""
 _USUAL = {role.lower(): role for role in _ROLES} | {"d": "C", "out": "C", "result": "C", "ldd": "ldc"}
 """Roles by the names that parameters usually have."""
@@ -132,12 +132,12 @@ def _check_type(file: Path, subject: str, argument: Argument, role: str) -> None
         raise ConfigError(f"{file.name}: {subject} must be an integer, got {argument.type}")
 
 
-def _named(role: str, argument: Argument, exchanged: bool) -> str:
+def _named(role: str, argument: Argument, swap_ab: bool) -> str:
     """The name in `runtime.arguments` of a parameter with a role, or with that of a tensor map."""
     matrix = role.removesuffix(_MAP)
     if matrix not in _ROLES:  # one of zeros
         return role
-    name = _ROLES[_EXCHANGED.get(matrix, matrix) if exchanged else matrix]
+    name = _ROLES[_SWAPPED.get(matrix, matrix) if swap_ab else matrix]
     if matrix != role:
         return name.replace("_data", _MAP)
     return f"{name}64" if argument.type in _WIDE and not argument.pointer else name

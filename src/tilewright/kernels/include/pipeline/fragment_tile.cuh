@@ -23,10 +23,10 @@ struct FragmentTile {
     static constexpr int PIECE = 16 / sizeof(T);  // elements
     static constexpr int LINES = ALONG_K ? EXTENT : BK;
     static constexpr int PIECES = (ALONG_K ? BK : EXTENT) / PIECE;
-    static constexpr int EXCHANGED = PIECES < 8 ? PIECES : 8;
+    static constexpr int SWIZZLED = PIECES < 8 ? PIECES : 8;
     uint4 pieces[LINES][PIECES];
 
-    static __device__ __forceinline__ int place(int line, int piece) { return piece ^ line / (8 / EXCHANGED) % EXCHANGED; }
+    static __device__ __forceinline__ int place(int line, int piece) { return piece ^ line / (8 / SWIZZLED) % SWIZZLED; }
 
     // Loads four matrices of 8 sides and 16 bytes of k: of 16 sides from `side` on and of k from `k` on. SIDES_FIRST: those of 16
     // sides are neighbours.

@@ -1,7 +1,7 @@
 // A factor of floats or of 8 bits that lies across k, of which wgmma takes no descriptor: a warpgroup's threads load A to registers.
 //
 // Which row of A's tile is which row of wgmma is free where the result agrees on it. Here rows r and r + 8 of a warp are neighbours
-// in memory, so a thread loads both at once, and stores both at once where they are columns of D (epilogue/exchanged.cuh).
+// in memory, so a thread loads both at once, and stores both at once where they are columns of D (epilogue/swap_ab.cuh).
 //
 // Of floats lanes 0-15 and then 16-31 load at the same time: at each of 4 k, whose pieces of 16 bytes are exchanged
 // (swizzled_tile.cuh), two pieces that are 4 apart, which are all 8 pieces of a line then:
@@ -89,7 +89,7 @@ struct RegisterOperand {
     // Starts the product of 64 rows of A, loaded so, and of B.
     template <int COUNT>
     __device__ __forceinline__ void multiply(float (&sums)[COUNT], int step, int part, MatrixDescriptor b, bool adds = true) const {
-        if constexpr (EXCHANGED) {
+        if constexpr (SWAP_AB) {
             multiply_async<FACTOR_B, FACTOR>(sums, elements[step][part], b, adds);
         } else {
             multiply_async<FACTOR, FACTOR_B>(sums, elements[step][part], b, adds);

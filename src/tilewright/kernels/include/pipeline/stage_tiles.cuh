@@ -1,4 +1,4 @@
-// What a step along k loads into a stage: a tile of A and one of B, of factors made of terms one of each term. EXCHANGED: A and B are
+// What a step along k loads into a stage: a tile of A and one of B, of factors made of terms one of each term. SWAP_AB: A and B are
 // those of D^T = B^T A^T. A_IN_REGISTERS: threads read A, which lies across k (register_operand.cuh).
 #pragma once
 
@@ -33,8 +33,8 @@ struct StageTiles {
                                          int matrix_a, int matrix_b, Barrier* full) {
 #pragma unroll 1
         for (int term = 0; term < COUNT; ++term) {
-            A[term].load_shared(grid.of_row(), EXCHANGED ? map_b : map_a, row, k, matrix_a + term, full);
-            B[term].load_shared(grid.of_column(), EXCHANGED ? map_a : map_b, col, k, matrix_b + term, full);
+            A[term].load_shared(grid.of_row(), SWAP_AB ? map_b : map_a, row, k, matrix_a + term, full);
+            B[term].load_shared(grid.of_column(), SWAP_AB ? map_a : map_b, col, k, matrix_b + term, full);
         }
     }
 };

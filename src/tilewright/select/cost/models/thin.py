@@ -33,7 +33,7 @@ _START = 11000.0
 """Cycles of a block before its first step and after its last one."""
 _STORED = 0.2
 """Cycles of a multiprocessor to store a result through shared memory."""
-_EXCHANGED = 0.2
+_SWAPPED = 0.2
 """Cycles of a multiprocessor to move a sum from one block of a cluster to another."""
 
 
@@ -54,7 +54,7 @@ def footprint(asked: Asked, family: Thin) -> Footprint:
     elements = tile.m * tile.n
     store = elements * _STORED
     if family.splits(config) > 1:
-        store = store / family.splits(config) + elements * _EXCHANGED
+        store = store / family.splits(config) + elements * _SWAPPED
     return Footprint(
         tile=tile,
         occupancy=room,

@@ -79,7 +79,7 @@ _ENDS = 7
 counted: no such store has been timed."""
 _STORED_ASIDE = 1.38
 """How many times longer one warpgroup takes to store a tile than both together."""
-_EXCHANGED = 0.525
+_SWAPPED = 0.525
 """Cycles of a multiprocessor for each of its sums that blocks exchange."""
 _MISPLACED = 0.92
 """Share of a line's time that it takes longer where it begins within a sector of 32 bytes."""
@@ -107,7 +107,7 @@ def footprint(asked: Asked, family: Warpgroups) -> Footprint:
     terms = kernel.terms
     products = terms * (terms + 1) // 2
     rates = {1: sm.float8_products, 2: sm.half_products, 4: sm.tf32_products}
-    rows, cols = (tile.n, tile.m) if kernel.exchanged else (tile.m, tile.n)
+    rows, cols = (tile.n, tile.m) if kernel.swap_ab else (tile.m, tile.n)
     instructions = products * rows / _ROWS * tile.k * item / _DEPTH_BYTES
     tensor = products * tile.m * tile.n * tile.k / rates[item]
     if family.in_registers and item == 1:
@@ -131,7 +131,7 @@ def footprint(asked: Asked, family: Warpgroups) -> Footprint:
     if cluster * across * splits > 1:
         start += _CLUSTER_START
     if splits > 1:
-        store = store / splits + elements * _EXCHANGED
+        store = store / splits + elements * _SWAPPED
     # One block computes tile after tile, except where a cluster computes one.
     persistent = family.persistent and splits == 1
     aside = _STORED_ASIDE * store if family.alternates(config) else 0.0

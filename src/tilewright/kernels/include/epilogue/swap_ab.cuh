@@ -1,5 +1,5 @@
 // A warpgroup's sums, from registers to memory. Where A_IN_REGISTERS, a thread's two rows are neighbours (register_operand.cuh): of D, or
-// where EXCHANGED of D^T. Then they are columns of D, and a warp stores 32 bytes in a row twice, of each of 4 rows of D, of 32-bit
+// where SWAP_AB of D^T. Then they are columns of D, and a warp stores 32 bytes in a row twice, of each of 4 rows of D, of 32-bit
 // elements.
 #pragma once
 
@@ -13,7 +13,7 @@ __device__ __forceinline__ void store_product(const Result<T>& result, int row, 
                                               const Biases& biases) {
     if constexpr (!A_IN_REGISTERS) {
         store_warpgroup(result, row, col, sums, biases);
-    } else if constexpr (!EXCHANGED) {
+    } else if constexpr (!SWAP_AB) {
         row += own;
         const float of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 1)};
         store_pairs<1>(result, row, col, sums, of_rows, biases);
