@@ -137,10 +137,10 @@ def test_the_selector_counts_on_it(gpu):
     gpu.device_name = "NVIDIA H200"
     for m, n, k in ((128, 4096, 14336), (256, 4096, 4096)):
         names = [select(Problem(m, n, k), (9, 0), "NVIDIA H200", kept=kept)[0].name for kept in (None, "B")]
-        assert names == ["thin_bf16x6", "gemm_bf16x6"]
+        assert names == ["small_m_bf16x6", "gemm_bf16x6"]
     a, b = (tensor(np.broadcast_to(np.float32(1), shape).copy()) for shape in ((256, 4096), (4096, 4096)))
     plans = [tilewright.plan(a, one) for one in (b, tilewright.prepare(b))]
-    assert [plan.describe().splitlines()[0].split()[3] for plan in plans] == ["thin_bf16x6", "gemm_bf16x6"]
+    assert [plan.describe().splitlines()[0].split()[3] for plan in plans] == ["small_m_bf16x6", "gemm_bf16x6"]
 
 
 def test_a_kept_copy_of_unaligned_halves_counts_too():

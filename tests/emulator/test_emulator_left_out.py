@@ -115,8 +115,8 @@ ORDERED = [
         (67, 140, 390),
         SM90_ORDERS["held in parts"],
     ),
-    Ordered("thin_bf16x6", "thin_terms.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 66, 156), CLUSTERED),
-    Ordered("thin_bf16x6", "thin_terms.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 66, 156), ALONE),
+    Ordered("small_m_bf16x6", "small_m.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 66, 156), CLUSTERED),
+    Ordered("small_m_bf16x6", "small_m.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 66, 156), ALONE),
 ]
 """Files of which the mutation record (tests/mutation, run by hand) has not all of these lines, and of the others one
 with each way to order accesses: barriers, copies, tickets, warpgroups, phases, clusters. Of other rungs and headers the

@@ -64,7 +64,7 @@ def test_what_is_picked_errs_no_more_than_cublas(torch, name, k):
 
 @pytest.mark.parametrize("k", [1, 30, 64, 1000, 4096])
 @pytest.mark.parametrize("name", ORDINARY)
-@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6", "thin_bf16x6"])
+@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6", "small_m_bf16x6"])
 def test_six_products_hardly_err_more_than_cublas(torch, kernel, name, k):
     """Also where they are not picked."""
     a, b = drawn(torch, ORDINARY[name], 1024, 1024, k)
@@ -76,7 +76,7 @@ def test_six_products_hardly_err_more_than_cublas(torch, kernel, name, k):
 
 @pytest.mark.parametrize("k", [1, 64, 1000, 4096])
 @pytest.mark.parametrize("name", ORDINARY)
-@pytest.mark.parametrize("kernel", ["gemm_fp16x3", "gemm_mma_fp16x3", "thin_fp16x3"])
+@pytest.mark.parametrize("kernel", ["gemm_fp16x3", "gemm_mma_fp16x3", "small_m_fp16x3"])
 def test_three_products_of_scaled_terms_keep_21_bits(torch, kernel, name, k):
     """And round once; but in sums that float32 itself does not add up so exactly: long ones of one sign, and those in
     which a few products are most. Factors of which terms lose too much are multiplied in float32."""
@@ -88,7 +88,7 @@ def test_three_products_of_scaled_terms_keep_21_bits(torch, kernel, name, k):
 
 @pytest.mark.parametrize("k", [5, 64, 500])
 @pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "thin_bf16x6"])
+@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "small_m_bf16x6"])
 def test_what_float32_computes_exactly_is_exact(torch, kernel, name, k):
     a, b = drawn(torch, EXACT[name], 300, 300, k)
     assert torch.equal(tilewright.matmul(a, b, kernel=kernel).double(), a.double() @ b.double())
@@ -96,7 +96,7 @@ def test_what_float32_computes_exactly_is_exact(torch, kernel, name, k):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("value", NON_FINITE)
-@pytest.mark.parametrize("kernel", [None, "thin_bf16x6", "thin_fp16x3"])
+@pytest.mark.parametrize("kernel", [None, "small_m_bf16x6", "small_m_fp16x3"])
 def test_nan_and_infinity_are_where_float32_has_them(torch, kernel, layout, value):
     """Wherever in the factors they are, by whatever is picked."""
     a, b = drawn(torch, ORDINARY["normal"], 1024, 1024, 1024)
@@ -161,7 +161,7 @@ def test_a_list_that_is_full_is_no_fault(torch, name, count):
         assert result[rows:].isfinite().all()
 
 
-@pytest.mark.parametrize("name", ["gemm_bf16x6", "thin_bf16x6"])
+@pytest.mark.parametrize("name", ["gemm_bf16x6", "small_m_bf16x6"])
 def test_probabilities_of_which_most_are_tiny(torch, name):
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
     a = torch.softmax(30 * a, dim=1)

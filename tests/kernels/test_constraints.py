@@ -277,7 +277,7 @@ VIOLATIONS["gemm_mma_fp8"] = [
     ({"WN": 64}, "WM*WN/32 must be at most 64"),
     ({"STAGES": 8}, "STAGES*1 tiles of A and of B must take at most"),
 ]
-VIOLATIONS["thin_bf16x6"] = [
+VIOLATIONS["small_m_bf16x6"] = [
     ({"BM": 96}, "BM must be 128, or a multiple of 8 up to 64"),
     ({"BN": 96}, "BN must be 64, 128 or 192"),
     ({"BK": 64}, "BK must be 32, 64 or 128, at most 4096/BM"),
@@ -287,8 +287,8 @@ VIOLATIONS["thin_bf16x6"] = [
     ({"BM": 64, "BN": 64, "MIN_BLOCKS": 2}, "MIN_BLOCKS must be 1, or with one warpgroup that multiplies"),
     ({"STAGES": 6}, "STAGES tiles of A and of B must fit into a multiprocessor's shared memory"),
 ]
-VIOLATIONS["thin_fp16x3"] = [
-    *VIOLATIONS["thin_bf16x6"][:-1],
+VIOLATIONS["small_m_fp16x3"] = [
+    *VIOLATIONS["small_m_bf16x6"][:-1],
     ({"STAGES": 8}, "STAGES tiles of A and of B must fit into a multiprocessor's shared memory"),
 ]
 VIOLATIONS["conflict_free"] = [

@@ -44,8 +44,8 @@ ALIKE = (
     "gemm_fp8_blocks",
     "gemm_tf32_nn",
     "gemm_tf32_tt",
-    "thin_bf16x6",
-    "thin_fp16x3",
+    "small_m_bf16x6",
+    "small_m_fp16x3",
 )
 """Kernels that differ from another in little: they are sampled as presets are."""
 

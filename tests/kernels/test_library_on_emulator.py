@@ -38,13 +38,13 @@ CONFIGS = {
         {"BM": 64, "BN": 128, "STAGES": 3, "PINGPONG": 1, "TMA_STORE_STAGES": 1, "GROUP_M": 2},
         {"BM": 256, "BN": 64, "STAGES": 2, "TMA_STORE_STAGES": 2, "CLUSTER_M": 4, "CLUSTER_N": 2},
     ],
-    "thin_bf16x6": [
+    "small_m_bf16x6": [
         {"BM": 8, "BN": 64, "STAGES": 3, "MIN_BLOCKS": 2},
         {"BM": 16, "BN": 192, "BK": 64, "STAGES": 2, "SPLITS": 8},
         {"BM": 128, "BN": 64, "K_SLICES": 2, "STAGES": 3, "SPLITS": 2},
         {"BM": 64, "BN": 128, "STAGES": 3},
     ],
-    "thin_fp16x3": [
+    "small_m_fp16x3": [
         {"BM": 8, "BN": 64, "BK": 64, "STAGES": 3, "SPLITS": 2},
         {"BM": 128, "BN": 64, "K_SLICES": 2, "STAGES": 3},
     ],
@@ -246,7 +246,8 @@ CHECKED = [
     (kernel, overrides, ("NT", "NN", "TN", "TT")[form % 4], list(WAYS)[(form + 2) % 3])
     for kernel in KERNELS
     for form, overrides in enumerate(CONFIGS[kernel.name])
-    if kernel.name != "thin_bf16x6" or form == 1  # others of its source are in test_emulator_left_out and test_thin
+    if kernel.name != "small_m_bf16x6"
+    or form == 1  # others of its source are in test_emulator_left_out and test_small_m
 ]
 
 

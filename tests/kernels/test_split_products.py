@@ -24,7 +24,7 @@ FORMS = [
 LEFT = {
     name: left
     for precision, left in (("bf16x6", 0.0), ("bf16x3", 2.0**-15), ("fp16x3", 2.0**-21))
-    for name in (f"gemm_{precision}", f"gemm_mma_{precision}", f"thin_{precision}")
+    for name in (f"gemm_{precision}", f"gemm_mma_{precision}", f"small_m_{precision}")
 }
 """Largest error of products of 16-bit parts, as a share of a product, besides float32's own rounding."""
 
@@ -35,7 +35,7 @@ forms = pytest.mark.parametrize(("name", "overrides"), FORMS, ids=str)
 DRAWN = [
     ("gemm_mma_bf16x6", {"BM": 64, "BN": 64, "WM": 32, "GROUP_M": 2}),
     ("gemm_mma_bf16x3", {"BM": 128, "BN": 64, "STAGES": 2}),
-    ("thin_fp16x3", {"BM": 16, "BN": 64, "BK": 64, "STAGES": 2, "SPLITS": 2}),
+    ("small_m_fp16x3", {"BM": 16, "BN": 64, "BK": 64, "STAGES": 2, "SPLITS": 2}),
 ]
 
 
@@ -72,13 +72,13 @@ def product(a, b, name="gemm_bf16x6"):
     return tilewright.matmul(a, b, kernel=name, engine=ENGINE).astype(np.float64)
 
 
-SIX = pytest.mark.parametrize("kernel", ["gemm_bf16x6", "thin_bf16x6"])
-THREE = pytest.mark.parametrize("kernel", ["gemm_fp16x3", "thin_fp16x3"])
+SIX = pytest.mark.parametrize("kernel", ["gemm_bf16x6", "small_m_bf16x6"])
+THREE = pytest.mark.parametrize("kernel", ["gemm_fp16x3", "small_m_fp16x3"])
 
 
-def inputs_of(kernel, thin):
+def inputs_of(kernel, small_m):
     """Kernels and inputs: all of the one, every second of the other, which adds the same terms in the same order."""
-    return [*((kernel, name) for name in ORDINARY), *((thin, name) for name in [*ORDINARY][::2])]
+    return [*((kernel, name) for name in ORDINARY), *((small_m, name) for name in [*ORDINARY][::2])]
 
 
 def in_turns(cases, *lengths):
@@ -109,7 +109,7 @@ def one_after_the_other(a, b):
 
 
 @pytest.mark.one_of_each("kernel")
-@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_bf16x6", "thin_bf16x6"), 64, 1024))
+@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_bf16x6", "small_m_bf16x6"), 64, 1024))
 def test_six_products_err_no_more_than_sums_in_float32(kernel, name, k):
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
     of_elements, of_all = errors(product(a, b, kernel), a, b)
@@ -131,7 +131,7 @@ def test_the_tensor_cores_of_ampere_keep_what_is_promised(name):
 
 
 @pytest.mark.one_of_each("kernel", "name")
-@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_bf16x6", "thin_bf16x6"), 4, 28))
+@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_bf16x6", "small_m_bf16x6"), 4, 28))
 def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
     """Sums of float32 err by less there, one by no more than one unit: they round, tensor cores truncate."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
@@ -139,7 +139,7 @@ def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
 
 
 @pytest.mark.further
-@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_fp16x3", "thin_fp16x3"), 4, 64, 1024))
+@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_fp16x3", "small_m_fp16x3"), 4, 64, 1024))
 def test_three_products_of_scaled_terms_keep_21_bits(kernel, name, k):
     """And round once; but in sums that float32 itself does not add up so exactly: long ones of one sign, and those in
     which a few products are most. Sums of one sign that are promoted only once or twice keep 20 bits. Factors of which
@@ -161,7 +161,7 @@ def test_scales_hold_what_float16_does_not(kernel, powers):
 @pytest.mark.one_of_each("kernel", "name")
 @pytest.mark.parametrize("k", [8, 132])
 @pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6", "thin_bf16x6"])
+@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6", "small_m_bf16x6"])
 def test_six_products_are_exact_where_float32_is(kernel, name, k):
     a, b = EXACT[name](np.random.default_rng(k), 48, 40, k)
     np.testing.assert_array_equal(product(a, b, kernel), a.astype(np.float64) @ b.astype(np.float64))

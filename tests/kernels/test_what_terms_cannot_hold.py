@@ -165,8 +165,8 @@ LIMITS = {
     ],
 }
 
-LIMITS["thin_bf16x6"] = LIMITS["gemm_bf16x6"]
-LIMITS["thin_fp16x3"] = LIMITS["gemm_fp16x3"]
+LIMITS["small_m_bf16x6"] = LIMITS["gemm_bf16x6"]
+LIMITS["small_m_fp16x3"] = LIMITS["gemm_fp16x3"]
 
 
 @pytest.mark.one_of_each("name")
@@ -201,12 +201,12 @@ POWERS = (-27, -29, -60, -120, -180)
             for number, form in enumerate(
                 (
                     ("gemm_mma_bf16x6", {}, "NN"),
-                    ("thin_bf16x6", {}, "NN"),
+                    ("small_m_bf16x6", {}, "NN"),
                     ("gemm_fp16x3", {}, "NN"),
                     ("gemm_fp16x3", {"SPLITS": 2}, "TT"),
                     (*FORMS[3], "NN"),
-                    ("thin_fp16x3", {}, "NN"),
-                    ("thin_fp16x3", {"BM": 64, "BN": 64, "BK": 64, "STAGES": 2, "SPLITS": 2}, "NT"),
+                    ("small_m_fp16x3", {}, "NN"),
+                    ("small_m_fp16x3", {"BM": 64, "BN": 64, "BK": 64, "STAGES": 2, "SPLITS": 2}, "NT"),
                 )
             )
             for more in (0, 2)
@@ -234,12 +234,12 @@ def test_an_element_too_small_for_its_square_counts_where_a_sum_is_as_small(form
     exact = operands.a[0, 65].astype(np.float64) @ operands.b[0, :, 77].astype(np.float64)
     assert abs(found[0, 65, 77] - exact) <= 2.0**-21 * abs(exact)
     in_float32 = replace(operands, a=operands.a.copy())
-    in_float32.a[0, 64 if name == "thin_fp16x3" and config.BM == 64 else 0] = MOST  # in the same tile
+    in_float32.a[0, 64 if name == "small_m_fp16x3" and config.BM == 64 else 0] = MOST  # in the same tile
     by_float32 = multiply(ENGINE, kernel, config, case, in_float32)
     assert np.array_equal(bits(found[0, 65]), bits(by_float32[0, 65])) == lost
 
 
-@pytest.mark.parametrize("name", ["gemm_fp16x3", "thin_fp16x3"])
+@pytest.mark.parametrize("name", ["gemm_fp16x3", "small_m_fp16x3"])
 def test_a_lost_element_outside_of_the_result_is_not_looked_for(name):
     """Sums of rows and columns that tiles have and the matrix has not are 0."""
     kernel = find(name)

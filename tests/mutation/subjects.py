@@ -56,10 +56,10 @@ HEADERS = {
     "pipeline/tile_order.cuh": ("gemm_sm90",),
     "pipeline/grouped_order.cuh": ("grouped_sm90",),
     "pipeline/stage_tiles.cuh": ("gemm_sm90",),
-    "float32_parts/thin_stages.cuh": ("thin_bf16x6",),
-    "float32_parts/thin_lost.cuh": ("thin_fp16x3",),
+    "float32_parts/small_m_stages.cuh": ("small_m_bf16x6",),
+    "float32_parts/small_m_fallback.cuh": ("small_m_fp16x3",),
     "float32_parts/non_finite.cuh": ("gemm_bf16x6", "gemm_mma_fp16x3"),
-    "float32_parts/tile_sums.cuh": ("thin_bf16x6", "thin_fp16x3"),
+    "float32_parts/tile_sums.cuh": ("small_m_bf16x6", "small_m_fp16x3"),
 }
 """Headers that are mutated, and the kernels that are checked with each mutant: what one of them shows is found."""
 

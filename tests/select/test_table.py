@@ -226,8 +226,8 @@ def test_the_fastest_of_a_precision_takes_no_place_of_what_keeps_a_stricter_one(
 
 def test_what_splits_factors_first_is_kept_since_it_need_not_where_b_is_prepared():
     others = [
-        entry(900, kernel="thin_fp16x3", config=dict(find("thin_fp16x3").config())),
-        entry(800, kernel="thin_bf16x6", config=dict(find("thin_bf16x6").config())),
+        entry(900, kernel="small_m_fp16x3", config=dict(find("small_m_fp16x3").config())),
+        entry(800, kernel="small_m_bf16x6", config=dict(find("small_m_bf16x6").config())),
     ]
     splits = [
         entry(gflops, kernel=f"gemm_{precision}", config=dict(find(f"gemm_{precision}").config()))

@@ -120,7 +120,7 @@ class Warpgroups(_Family):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thin(Warpgroups):
+class SmallM(Warpgroups):
     """Warpgroups multiply terms of float32 factors: of the large one, B, they split what they read of shared memory in
     registers, while others split the other, of few rows.
 

@@ -17,9 +17,9 @@ KINDS = [
     ("promoted", {"BN": 64, "PROMOTE": 128}),
     ("interleaved", {"BN": 64}),
     ("gemm_bf16x6", {}),
-    ("thin_bf16x6", {}),
+    ("small_m_bf16x6", {}),
     ("gemm_fp16x3", {}),
-    ("thin_fp16x3", {}),
+    ("small_m_fp16x3", {}),
     ("gemm_bf16x3", {}),
 ]
 

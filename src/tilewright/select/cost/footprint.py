@@ -5,16 +5,16 @@ from typing import Any
 
 from tilewright.core.gpus import Gpu
 from tilewright.kernels.config import Config
-from tilewright.kernels.cost_family import Copying, Staging, Streaming, Thin, Warpgroups, Warps
+from tilewright.kernels.cost_family import Copying, SmallM, Staging, Streaming, Warpgroups, Warps
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Variant
 from tilewright.runtime.executable import CompileReport
-from tilewright.select.cost.models import copying, staging, streaming, thin, warpgroups, warps
+from tilewright.select.cost.models import copying, small_m, staging, streaming, warpgroups, warps
 from tilewright.select.cost.models.block import Asked, Demand, Footprint, Usage
 from tilewright.select.cost.occupancy import occupancy
 
 _MODELS: Mapping[type, Any] = {
-    Staging: staging, Copying: copying, Streaming: streaming, Thin: thin, Warpgroups: warpgroups, Warps: warps,
+    Staging: staging, Copying: copying, Streaming: streaming, SmallM: small_m, Warpgroups: warpgroups, Warps: warps,
 }  # fmt: skip
 """By family, the module with its `needs` and its `footprint`."""
 

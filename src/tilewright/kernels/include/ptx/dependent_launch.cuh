@@ -4,7 +4,7 @@
 // grids run one after the other, and there is nothing to say.
 //
 // Blocks wait before they touch memory, so a launch depends on whatever ran before it, of this package or not, as any launch does. Only
-// kernels whose blocks need a multiprocessor for themselves (gemm_sm90, grouped_sm90, thin_terms), and relayout, let the next launch
+// kernels whose blocks need a multiprocessor for themselves (gemm_sm90, grouped_sm90, small_m), and relayout, let the next launch
 // start at once: where other kernels did, its blocks collected on the multiprocessors that were free first, and small products took
 // longer. For the same reason a launch of a kernel with relayouts asks for enough shared memory a block that no multiprocessor holds
 // more than its part of the grid, where all blocks run at once.

@@ -1,6 +1,6 @@
-"""Kernels of thin_terms.cu: float32 products of few rows, whose large factor is read once and split in registers.
+"""Kernels of small_m.cu: float32 products of few rows, whose large factor is read once and split in registers.
 
-Of `thin_fp16x3` each 16 columns of B, and each 16 rows of A, have a scale of their own for each 32 of k.
+Of `small_m_fp16x3` each 16 columns of B, and each 16 rows of A, have a scale of their own for each 32 of k.
 
 gemm_bf16x6 reads 4 bytes of each element of B, writes 6 of parts, waits for the grid and reads them: for a product that
 uses each m times, that is most of its time. Here B is read once, with no pass before, no copy, and no wait across the
@@ -19,7 +19,7 @@ from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.cost_family import Thin
+from tilewright.kernels.cost_family import SmallM
 from tilewright.kernels.kernel import Constraints, Kernel, Parameter, Schedule, Sums
 from tilewright.kernels.library import splitting
 from tilewright.kernels.library.forms import KernelForm
@@ -118,12 +118,12 @@ _PRESETS = {
 
 FORMS = (
     KernelForm(
-        name="thin_bf16x6",
+        name="small_m_bf16x6",
         idea="few rows of float32: the large factor is read once and split in registers, six products on tensor cores",
         precision="bf16x6",
     ),
     KernelForm(
-        name="thin_fp16x3",
+        name="small_m_fp16x3",
         idea="few rows of float32: the large factor is read once, scaled and split in registers, "
         "three products on tensor cores",
         precision="fp16x3",
@@ -154,7 +154,7 @@ def _kernel(form: KernelForm) -> Kernel:
         arguments=("sizes", "A", "B_map", "B", "output"),
         relayouts=lambda config: ("row", None),
         tensor_maps=_boxes,
-        cost=Thin(
+        cost=SmallM(
             splits=lambda config: config.SPLITS,
             group_m=lambda config: _GROUP_M,
             min_blocks=lambda config: config.MIN_BLOCKS,

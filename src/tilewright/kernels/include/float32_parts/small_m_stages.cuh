@@ -1,4 +1,4 @@
-// The stages of thin_terms, filled by one warpgroup or two: the first thread has the copy engine load tiles of B as float32, and all
+// The stages of small_m, filled by one warpgroup or two: the first thread has the copy engine load tiles of B as float32, and all
 // load A, split it, and store its terms. A stage is full when both have come.
 //
 //     first thread   | wait for empty, announce bytes, load B | ...

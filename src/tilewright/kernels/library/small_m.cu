@@ -1,4 +1,4 @@
-// thin_bf16x6, thin_fp16x3: float32 products of few rows by Hopper's warpgroups, as products of terms (sm_90a alone).
+// small_m_bf16x6, small_m_fp16x3: float32 products of few rows by Hopper's warpgroups, as products of terms (sm_90a alone).
 //
 // Where m is small, B is most of what is read. It is read once, as float32, and split in registers: D^T = B^T A^T, where B^T is
 // what wgmma takes from there (wide_tile.cuh), and A's rows, the tokens, are the columns of its product (token_tile.cuh).
@@ -18,8 +18,8 @@
 //
 // What terms cannot hold (term_range.cuh) the blocks of a tile see while they split, or by its sums. They compute this tile anew in
 // float32.
-#include "float32_parts/thin_lost.cuh"
-#include "float32_parts/thin_stages.cuh"
+#include "float32_parts/small_m_fallback.cuh"
+#include "float32_parts/small_m_stages.cuh"
 #include "float32_parts/token_products.cuh"
 #include "pipeline/tile_order.cuh"
 #include "ptx/cluster.cuh"
@@ -52,7 +52,7 @@ struct Shared {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims__(SPLITS, 1, 1)
-    thin_terms(Sizes sizes, Factor<float> A, const __grid_constant__ TensorMap B_map, Factor<float> B, Output<RESULT> output) {
+    small_m(Sizes sizes, Factor<float> A, const __grid_constant__ TensorMap B_map, Factor<float> B, Output<RESULT> output) {
     DYNAMIC_SHARED(Shared, shared);
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / BK + (depth % BK != 0);

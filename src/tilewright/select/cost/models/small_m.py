@@ -6,11 +6,11 @@ up what tensor cores have made; and, in the cost model, what comes from memory. 
 while it gives the tensor cores registers to multiply, so that it takes several to keep both busy. A block computes one
 tile, or a part of its k.
 
-The constants are fitted to runs of both kernels on an H100 and an H200, of 16 to 256 rows (table_thin_terms.json of
+The constants are fitted to runs of both kernels on an H100 and an H200, of 16 to 256 rows (table_small_m.json of
 each).
 """
 
-from tilewright.kernels.cost_family import Thin
+from tilewright.kernels.cost_family import SmallM
 from tilewright.select.cost.models.block import Asked, Footprint, join
 from tilewright.select.cost.models.warpgroups import needs
 
@@ -37,7 +37,7 @@ _SWAPPED = 0.2
 """Cycles of a multiprocessor to move a sum from one block of a cluster to another."""
 
 
-def footprint(asked: Asked, family: Thin) -> Footprint:
+def footprint(asked: Asked, family: SmallM) -> Footprint:
     """Footprint of a block of this family."""
     kernel, config, sm, _, room, *_ = asked
     tile, consumers = kernel.tile(config), family.consumers(config)

@@ -1,4 +1,5 @@
-"""thin_bf16x6 and thin_fp16x3 on the emulator: what tiles decide of their own, and what holds registers together."""
+"""small_m_bf16x6 and small_m_fp16x3 on the emulator: what tiles decide of their own, and what holds registers
+together."""
 
 import contextlib
 
@@ -19,8 +20,8 @@ from tilewright.kernels import find
 from tilewright.tools.bench import checking
 from tilewright.tools.bench.case import UNFIT
 
-KERNEL = find("thin_bf16x6")
-KERNELS = KERNEL, find("thin_fp16x3")
+KERNEL = find("small_m_bf16x6")
+KERNELS = KERNEL, find("small_m_fp16x3")
 INCLUDE = KERNEL.source.parents[1] / "include"
 FORMS = [
     {"BM": 8, "BN": 64, "STAGES": 3},
@@ -74,7 +75,7 @@ MEETINGS = "meet();  // all have read the last parts", "meet_warps(&shared.consu
 def test_check_runs_what_follows_where_terms_do_not_hold(number, tmp_path, monkeypatch):
     """A fault there is found by the cases with such an element, and by no other of what is compiled for them."""
     monkeypatch.setenv(VARIABLE, str(number))
-    kernel, name = KERNELS[1], "float32_parts/thin_lost.cuh"
+    kernel, name = KERNELS[1], "float32_parts/small_m_fallback.cuh"
     faulty = copied(kernel, tmp_path)
     (tmp_path / name).write_text(switchable((INCLUDE / name).read_text(), MEETINGS))
     config = kernel.config({"BM": 16, "BN": 64, "STAGES": 3})

@@ -1,4 +1,4 @@
-// What thin_terms does about factors that terms cannot hold (term_range.cuh): the blocks of a tile tell each other what they have
+// What small_m does about factors that terms cannot hold (term_range.cuh): the blocks of a tile tell each other what they have
 // seen while they split, and look for sums that may have lost too much. They compute a tile that has been lost in float32.
 #pragma once
 
