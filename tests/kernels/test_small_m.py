@@ -110,7 +110,7 @@ FLIGHT = (
 def test_no_fence_nor_wait_can_be_left_out_unnoticed(number, tmp_path, monkeypatch):
     """With the number 0 none is."""
     monkeypatch.setenv(VARIABLE, str(number))
-    name = "float32_parts/token_products.cuh"
+    name = "float32_parts/row_products.cuh"
     kernel = copied(KERNEL, tmp_path)
     (tmp_path / name).write_text(switchable((INCLUDE / name).read_text(), FLIGHT))
     config = KERNEL.config({"BM": 64, "BN": 64, "STAGES": 2})

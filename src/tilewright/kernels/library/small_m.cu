@@ -1,7 +1,7 @@
 // small_m_bf16x6, small_m_fp16x3: float32 products of few rows by Hopper's warpgroups, as products of terms (sm_90a alone).
 //
 // Where m is small, B is most of what is read. It is read once, as float32, and split in registers: D^T = B^T A^T, where B^T is
-// what wgmma takes from there (wide_tile.cuh), and A's rows, the tokens, are the columns of its product (token_tile.cuh).
+// what wgmma takes from there (column_tile.cuh), and A's rows are the columns of its product (row_tile.cuh).
 //
 //   shared memory of a block:
 //     | B of stage 0 | B of stage 1 | ... | A of stage 0 | A of stage 1 | ... | full[STAGES] | empty[STAGES] | ...
@@ -11,7 +11,7 @@
 //   copy engine    | B 0 | B 1 | B 2 | ...                          as the first thread of the producers asks
 //   producers      | A 0: wait for empty, split, store | A 1 ...    1 warpgroup, or 2; then arrive at full, as the bytes of B do
 //   consumers      | wait for full, split B 0 | multiply 0, arrive at empty, split B 1 | ...
-//                                                                   a warpgroup for 64 columns (token_products.cuh)
+//                                                                   a warpgroup for 64 columns (row_products.cuh)
 //
 //   K_SLICES n: n consumers have the same columns, and each multiplies one step of n.
 //   SPLITS n: n blocks of a cluster share the k of a tile (tile_sums.cuh).
@@ -20,7 +20,7 @@
 // float32.
 #include "float32_parts/small_m_fallback.cuh"
 #include "float32_parts/small_m_stages.cuh"
-#include "float32_parts/token_products.cuh"
+#include "float32_parts/row_products.cuh"
 #include "pipeline/tile_order.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/dependent_launch.cuh"
@@ -31,14 +31,14 @@ constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREA
 constexpr bool MOVES = PRODUCERS + CONSUMERS > 2;                 // registers, of 512 for a thread of each warpgroup together
 constexpr int GIVEN = PRODUCERS == 1 || CONSUMERS == 1 ? 104 : TERMS == 2 ? 72 : 64;  // what one that loads keeps
 constexpr int TAKEN = (512 - PRODUCERS * GIVEN) / CONSUMERS / 8 * 8;
-using Order = WideOrder<TRANSPOSED_B>;
+using Order = ColumnOrder<TRANSPOSED_B>;
 using Sums = TileSums<BM, BN, K_SLICES, SPLITS>;
 
 struct Shared {
     union {
         struct {
-            WideTile<TRANSPOSED_B, BN> wide[STAGES][TILES];
-            TokenTile<BM> tokens[STAGES][TILES];
+            ColumnTile<TRANSPOSED_B, BN> columns_of_b[STAGES][TILES];
+            RowTile<BM> rows_of_a[STAGES][TILES];
         };
         Sums sums;
         typename LostPart::Shared lost[SIDE_BY_SIDE];
@@ -47,7 +47,7 @@ struct Shared {
     Barrier full[STAGES], empty[STAGES];
     Barrier all_met, consumers_met, met[SIDE_BY_SIDE];
     TermCheck check;  // of what this block has split; copied at once, 8 bytes at a multiple of 8
-    TokenScales<BM> token_scales[STAGES][TILES];
+    RowScales<BM> row_scales[STAGES][TILES];
     unsigned smaller;  // whether a sum is smaller than one may be
 };
 
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
 
     if constexpr (MOVES) take_registers<(TAKEN < 200 ? TAKEN : 200)>();
     const int slice = warpgroup / SIDE_BY_SIDE, thread = threadIdx.x % (128 * SIDE_BY_SIDE);
-    TokenProducts<TRANSPOSED_B, BN, BM> products(thread, sizes.batch);
+    RowProducts<TRANSPOSED_B, BN, BM> products(thread, sizes.batch);
     StageTurn<STAGES> turn;
     if (slice < steps) {
         // Goes past other slices' steps. A phase is known by its parity alone: where slices share stages, all are waited for.
@@ -101,22 +101,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
                 if (STAGES % K_SLICES != 0) barrier_wait(&shared->full[turn.stage], turn.parity);
             }
             barrier_wait(&shared->full[turn.stage], turn.parity);
-            return shared->wide[turn.stage][0];
+            return shared->columns_of_b[turn.stage][0];
         };
         products.begin(come(slice));
         for (int step = slice; step < steps; step += K_SLICES) {
             const int stage = turn.stage;
-            const auto& scales = shared->token_scales[stage];
+            const auto& scales = shared->row_scales[stage];
             turn.next();
 #pragma unroll
             for (int i = 0; i < TILES - 1; ++i) {
-                products.multiply<true>(shared->tokens[stage][i], scales[i], i == 0, false, shared->wide[stage][i + 1]);
+                products.multiply<true>(shared->rows_of_a[stage][i], scales[i], i == 0, false, shared->columns_of_b[stage][i + 1]);
             }
-            const auto& last = shared->tokens[stage][TILES - 1];
+            const auto& last = shared->rows_of_a[stage][TILES - 1];
             if (step + K_SLICES < steps) {
                 products.multiply<true>(last, scales[TILES - 1], TILES == 1, true, come(K_SLICES - 1));
             } else {
-                products.multiply<false>(last, scales[TILES - 1], TILES == 1, true, shared->wide[stage][0]);
+                products.multiply<false>(last, scales[TILES - 1], TILES == 1, true, shared->columns_of_b[stage][0]);
             }
             __syncwarp();
             if (lane == 0) barrier_arrive(&shared->empty[stage]);

@@ -5,38 +5,38 @@
 //     all            |                                        | store terms of A, loaded before; load what comes next | ...
 #pragma once
 
-#include "float32_parts/token_tile.cuh"
-#include "float32_parts/wide_tile.cuh"
+#include "float32_parts/row_tile.cuh"
+#include "float32_parts/column_tile.cuh"
 #include "pipeline/stage_turn.cuh"
 
-constexpr int TILES = BK / WIDE_K;  // of a step
+constexpr int TILES = BK / TILE_K;  // of a step
 constexpr int LOADING = 128 * PRODUCERS;  // threads
 
-// Wide: the WideOrder of B. steps: from first_step on. thread: of LOADING.
-template <typename Wide, typename Shared, typename Tile>
+// Order: the ColumnOrder of B. steps: from first_step on. thread: of LOADING.
+template <typename Order, typename Shared, typename Tile>
 __device__ __forceinline__ void fill_stages(Shared& shared, const Factor<float>& A, const TensorMap& B_map, const Sizes& sizes,
                                             const Tile& tile, int first_step, int steps, int thread) {
     const auto load = [&](int step, int stage) {
         if (thread != 0 || step >= steps) return;
-        barrier_expect_bytes(&shared.full[stage], sizeof(shared.wide[0]));
+        barrier_expect_bytes(&shared.full[stage], sizeof(shared.columns_of_b[0]));
 #pragma unroll 1
         for (int i = 0; i < TILES; ++i) {
-            const int k = (first_step + step) * BK + i * WIDE_K;
-            shared.wide[stage][i].load(&B_map, tile.col, k, tile.matrix * sizes.step_b, &shared.full[stage]);
+            const int k = (first_step + step) * BK + i * TILE_K;
+            shared.columns_of_b[stage][i].load(&B_map, tile.col, k, tile.matrix * sizes.step_b, &shared.full[stage]);
         }
     };
     for (int step = 0; step < STAGES; ++step) load(step, step);
-    TokenSplitter<Wide, BM, TILES, LOADING> tokens(A, sizes, tile.matrix, tile.row, first_step * BK, thread);
+    RowSplitter<Order, BM, TILES, LOADING> rows_of_a(A, sizes, tile.matrix, tile.row, first_step * BK, thread);
     StageTurn<STAGES> turn;
     for (int step = 0; step < steps; ++step, turn.next()) {
         if (step >= STAGES) {
             barrier_wait(&shared.empty[turn.stage], turn.parity ^ 1);
             load(step, turn.stage);
         }
-        tokens.store(shared.tokens[turn.stage], shared.token_scales[turn.stage], step);
+        rows_of_a.store(shared.rows_of_a[turn.stage], shared.row_scales[turn.stage], step);
         fence_async_shared();
         __syncwarp();
         if (threadIdx.x % 32 == 0) barrier_arrive(&shared.full[turn.stage]);
     }
-    tokens.watch.add_to(shared.of_a);
+    rows_of_a.watch.add_to(shared.of_a);
 }

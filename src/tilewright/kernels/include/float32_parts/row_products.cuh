@@ -1,17 +1,17 @@
-// Products of a tile of B, split in registers, and of the tokens' terms in shared memory (token_tile.cuh): D^T = B^T A^T, of 64
+// Products of a tile of B, split in registers, and of the terms of A's rows in shared memory (row_tile.cuh): D^T = B^T A^T, of 64
 // columns of B by a warpgroup.
 //
 // Products of terms (stage_products.cuh): six of three, three of two. Tensor cores cut off what does not fit into a sum, so their sums
 // begin anew, and threads add them up: the largest product of each tile, and apart all others, which are small. A warp waits for
 // room among the products that tensor cores have to make, so it splits the next tile after those that it starts:
 //
-//   tensor cores   | largest | other | other | other | ...    up to 64 tokens: sums of both kinds, those of others over a step,
+//   tensor cores   | largest | other | other | other | ...    up to 64 rows:  sums of both kinds, those of others over a step,
 //   threads        | load, split all of the next tile | add largest | ... add others              or where SCALED is 1 over a tile
 //
-//   tensor cores   | other | other | other | ... |            | largest |          128 tokens: registers for one kind at a time;
+//   tensor cores   | other | other | other | ... |            | largest |          128 rows:   registers for one kind at a time;
 //   threads        | load, split all of the next | add others |         | add      another warpgroup multiplies meanwhile
 //
-// Where SCALED is 1, the 16 columns of a warp have a scale in common, and so do 16 tokens: threads multiply by both as they add.
+// Where SCALED is 1, the 16 columns of a warp have a scale in common, and so do 16 rows of A: threads multiply by both as they add.
 //
 // The tensor cores read the registers of B's terms until the wait, but ptxas gives them to others as soon as the products have
 // started (found on an H200). So what comes next goes to registers of its own, and takes their place by a choice that depends on
@@ -19,24 +19,24 @@
 #pragma once
 
 #include "float32_parts/term_pairs.cuh"
-#include "float32_parts/token_tile.cuh"
-#include "float32_parts/wide_tile.cuh"
+#include "float32_parts/row_tile.cuh"
+#include "float32_parts/column_tile.cuh"
 #include "ptx/wgmma.cuh"
 
 template <bool ALONG_K, int COLS, int ROWS>
-class TokenProducts {
-    using Tile = WideTile<ALONG_K, COLS>;
+class RowProducts {
+    using Tile = ColumnTile<ALONG_K, COLS>;
 
     static constexpr int COUNT = ROWS / 2;        // sums of a thread
     static constexpr bool APART = ROWS <= 64;     // whether there are registers for sums of both kinds
     static constexpr unsigned NEVER = 0x7fa5a5a5;  // a NaN that no tensor core makes
-    using Scales = TokenScales<ROWS>;
+    using Scales = RowScales<ROWS>;
 
   public:
     TermWatch watch;
 
     // thread: of those that have the columns of a tile of B, 64 each warpgroup.
-    __device__ __forceinline__ TokenProducts(int thread, int exists) : thread(thread), exists(exists), places(thread) {}
+    __device__ __forceinline__ RowProducts(int thread, int exists) : thread(thread), exists(exists), places(thread) {}
 
     // Splits the first tile of B, which comes to be multiplied.
     __device__ __forceinline__ void begin(const Tile& tile) {
@@ -47,13 +47,13 @@ class TokenProducts {
     // Adds the products of the tile that was taken last, the `first` or the `last` of a step. Meanwhile splits `then`, which comes
     // next, and takes it, if there is MORE.
     template <bool MORE>
-    __device__ __forceinline__ void multiply(const TokenTile<ROWS>& tokens, const Scales& scales, bool first, bool last, const Tile& then) {
+    __device__ __forceinline__ void multiply(const RowTile<ROWS>& rows_of_a, const Scales& scales, bool first, bool last, const Tile& then) {
         if constexpr (APART) {
             float largest[COUNT];
             fence_sums(largest, now);
-            start<0, 0>(largest, tokens, false);
+            start<0, 0>(largest, rows_of_a, false);
             fence_sums(others);
-            start<TERMS - 1, 1>(others, tokens, !SCALED && !first);
+            start<TERMS - 1, 1>(others, rows_of_a, !SCALED && !first);
             if (MORE && exists) split(then);
             wait_products<1>(largest);
             add(largest, scales, 1.0f);
@@ -63,30 +63,30 @@ class TokenProducts {
         } else {
             float partial[COUNT];
             fence_sums(partial, now);
-            start<TERMS - 1, 1>(partial, tokens, false);
+            start<TERMS - 1, 1>(partial, rows_of_a, false);
             if (MORE && exists) split(then);
             wait_products<0>(partial);
             add(partial, scales, 1.0f / TERM_STEP);
             fence_sums(partial);
-            start<0, 0>(partial, tokens, false);
+            start<0, 0>(partial, rows_of_a, false);
             wait_products<0>(partial, now);
             add(partial, scales, 1.0f);
             if (MORE) take(__float_as_uint(partial[0]) != NEVER);
         }
     }
 
-    // Stores the sums, those of a token in a line of shared memory.
+    // Stores the sums, those of a row of A in a line of shared memory.
     template <int PITCH>
     __device__ __forceinline__ void store(float (&to)[ROWS][PITCH]) const {
-        const int lane = thread % 32, col = WideOrder<ALONG_K>::column_of(thread);
+        const int lane = thread % 32, col = ColumnOrder<ALONG_K>::column_of(thread);
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) to[i / 4 * 8 + lane % 4 * 2 + i % 2][col + i / 2 % 2 * WideOrder<ALONG_K>::SECOND] = sums[i];
+        for (int i = 0; i < COUNT; ++i) to[i / 4 * 8 + lane % 4 * 2 + i % 2][col + i / 2 % 2 * ColumnOrder<ALONG_K>::SECOND] = sums[i];
     }
 
   private:
     // Starts products of terms whose numbers add up to MOST, then to less, until LEAST.
     template <int MOST, int LEAST>
-    __device__ __forceinline__ void start(float (&partial)[COUNT], const TokenTile<ROWS>& tokens, bool adds) {
+    __device__ __forceinline__ void start(float (&partial)[COUNT], const RowTile<ROWS>& rows_of_a, bool adds) {
         int started = 0;
 #pragma unroll
         for (int order = MOST; order >= LEAST; --order) {
@@ -94,7 +94,7 @@ class TokenProducts {
             for (int term = 0; term <= order; ++term) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i, ++started) {
-                    multiply_async<Pair::Term>(partial, now[i][term], tokens.at(order - term, i), adds || started > 0);
+                    multiply_async<Pair::Term>(partial, now[i][term], rows_of_a.at(order - term, i), adds || started > 0);
                 }
             }
         }
@@ -139,7 +139,7 @@ class TokenProducts {
     }
 
     const int thread, exists;
-    const WidePlaces<ALONG_K> places;
+    const ColumnOffsets<ALONG_K> places;
     float sums[COUNT] = {}, others[APART ? COUNT : 1];  // the latter made by tensor cores over a step
     unsigned now[2][TERMS][4], next[2][TERMS][4];  // of B, of 16 k each: what is multiplied, and what comes next
     float now_scale, next_scale;                   // of these

@@ -1,4 +1,4 @@
-// A tile of B in shared memory, as TMA loads it, float32: COLS columns and WIDE_K of k. Warpgroups read it as the rows of B^T that
+// A tile of B in shared memory, as TMA loads it, float32: COLS columns and TILE_K of k. Warpgroups read it as the rows of B^T that
 // wgmma multiplies from registers: each has 64 columns, of which a lane reads its elements.
 //
 //   B row-major       COLS / 32 boxes of 32 lines, each 32 columns at one k
@@ -18,10 +18,10 @@
 #include "ptx/tensor_map.cuh"
 #include "ptx/wgmma.cuh"
 
-constexpr int WIDE_K = 32;  // floats of a line
+constexpr int TILE_K = 32;  // floats of a line
 
 template <bool ALONG_K>
-struct WideOrder {
+struct ColumnOrder {
     // Which of 16 columns has the first of a lane's two rows, and how far from it the second is.
     static __device__ __forceinline__ int column(int lane) { return ALONG_K ? lane / 8 + lane / 4 % 2 * 4 : lane / 4 * 2; }
     static constexpr int SECOND = ALONG_K ? 8 : 1;
@@ -35,28 +35,28 @@ struct WideOrder {
 // Where a thread's elements lie in a tile, in bytes: of both halves of 32 k, or where columns are neighbours of the first k and the
 // next one. thread: of the block, of which each 128 have 64 columns.
 template <bool ALONG_K>
-struct WidePlaces {
+struct ColumnOffsets {
     unsigned at[2];
 
-    __device__ __forceinline__ WidePlaces(int thread) {
-        const int lane = thread % 32, col = WideOrder<ALONG_K>::column_of(thread);
+    __device__ __forceinline__ ColumnOffsets(int thread) {
+        const int lane = thread % 32, col = ColumnOrder<ALONG_K>::column_of(thread);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const unsigned in_box = ALONG_K ? swizzled(col, 4 * i + lane % 4)
-                                            : swizzled(2 * (lane % 4) + i, col % WIDE_K / 4) + col % 4 * sizeof(float);
-            at[i] = in_box + (ALONG_K ? 0 : col / WIDE_K * WIDE_K * LINE_BYTES);
+                                            : swizzled(2 * (lane % 4) + i, col % TILE_K / 4) + col % 4 * sizeof(float);
+            at[i] = in_box + (ALONG_K ? 0 : col / TILE_K * TILE_K * LINE_BYTES);
         }
         pin(at);  // so that they are not computed anew for each tile
     }
 };
 
 template <bool ALONG_K, int COLS>
-struct WideTile {
-    static constexpr int BOX_COLS = ALONG_K ? COLS : WIDE_K;
-    static constexpr int BOX_BYTES = (ALONG_K ? COLS : WIDE_K) * LINE_BYTES;
+struct ColumnTile {
+    static constexpr int BOX_COLS = ALONG_K ? COLS : TILE_K;
+    static constexpr int BOX_BYTES = (ALONG_K ? COLS : TILE_K) * LINE_BYTES;
     unsigned char lines[COLS * LINE_BYTES];
 
-    // Starts to load columns from `col` on and k from `k` on: sizeof(WideTile) bytes.
+    // Starts to load columns from `col` on and k from `k` on: sizeof(ColumnTile) bytes.
     __device__ __forceinline__ void load(const TensorMap* map, int col, int k, int matrix, Barrier* full) {
 #pragma unroll 1  // the registers of a thread that loads are few
         for (int box = 0; box < COLS / BOX_COLS; ++box) {
@@ -66,7 +66,7 @@ struct WideTile {
     }
 
     // A thread's 8 elements of 16 k from 16 * step on, as wgmma has them in registers: register r is elements 2r and 2r + 1.
-    __device__ __forceinline__ void read(float* x, const WidePlaces<ALONG_K>& places, int step) const {
+    __device__ __forceinline__ void read(float* x, const ColumnOffsets<ALONG_K>& places, int step) const {
         if constexpr (ALONG_K) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {  // of the columns
