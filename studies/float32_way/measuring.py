@@ -1,8 +1,8 @@
-"""Float32 products of which terms cannot hold all.
+"""Float32 products of which parts cannot represent all.
 
-A kernel of terms puts the infinities and NaN of its factors on a list, looks at sums where elements are so small that
-terms lose bits of them, and computes in float32 what is left, in the same launch. It takes turns with the kernel for
-precision="ieee", and with itself on factors that terms hold.
+A kernel of parts puts the infinities and NaN of its factors on a list, looks at sums where elements are so small that
+parts lose bits of them, and computes in float32 what is left, in the same launch. It takes turns with the kernel for
+precision="ieee", and with itself on factors that parts represent.
 """
 
 from argparse import Namespace
@@ -23,7 +23,7 @@ from tilewright.tools.bench.verify import Operands
 SIZES = (1024, 2048, 4095, 4096, 8192)
 LAYOUTS = ("NN", "NT")
 SAMPLES = 7
-IEEE, TERMS = "ieee", "terms"
+IEEE, SPLIT_PARTS = "ieee", "parts"
 
 Change = Callable[[NDArray[np.float32], NDArray[np.float32]], None]
 """Function that changes a and b, in place."""
@@ -69,7 +69,7 @@ _ROWS = 64
 
 
 def measure(
-    engine: Engine, size: int, layout: str, terms: Choice, ieee: Choice, samples: int = SAMPLES
+    engine: Engine, size: int, layout: str, parts: Choice, ieee: Choice, samples: int = SAMPLES
 ) -> list[Measurement]:
     """Time one product in each way, on operands that rotate through twice the last-level cache.
 
@@ -77,7 +77,7 @@ def measure(
         engine: where.
         size: m, n and k.
         layout: the orders of a and b, as in 'NT'.
-        terms: a kernel of terms, and its config.
+        parts: a kernel of parts, and its config.
         ieee: the one for precision="ieee".
         samples: of each.
     """
@@ -95,9 +95,9 @@ def measure(
         sets = operand_sets(engine, operands)
         return work_on(engine, engine.plan(*choice, operands.problem), sets), operands, sets
 
-    ways = {name: work(terms, None, change) for name, change in CASES.items()}
-    ways |= {IEEE: work(ieee, "ieee"), TERMS: work(terms, None)}
-    times = engine.time([start for start, *_ in ways.values()], samples, rotation=len(ways[TERMS][2]))
+    ways = {name: work(parts, None, change) for name, change in CASES.items()}
+    ways |= {IEEE: work(ieee, "ieee"), SPLIT_PARTS: work(parts, None)}
+    times = engine.time([start for start, *_ in ways.values()], samples, rotation=len(ways[SPLIT_PARTS][2]))
     errors: dict[str, float] = {}
     for name in CASES:
         start, operands, sets = ways[name]
@@ -122,5 +122,5 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
     """Every case of every product."""
     for size in SIZES:
         for layout in LAYOUTS:
-            terms, ieee = (pick(engine, _problem(size, layout, precision)) for precision in (None, "ieee"))
-            yield from measure(engine, size, layout, terms, ieee)
+            parts, ieee = (pick(engine, _problem(size, layout, precision)) for precision in (None, "ieee"))
+            yield from measure(engine, size, layout, parts, ieee)

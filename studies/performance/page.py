@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 from studies import published
 from studies.counters import nearness, validation
 from studies.pages import redraw
-from studies.performance import changes, picks, term_products
+from studies.performance import changes, part_products, picks
 from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.precisions import tables as precisions
 from studies.profiles import tables as profiles
@@ -71,7 +71,7 @@ def write() -> None:
     write_whole(TENSOR_CORE_PLOT, tensor_core_ladder(squares).encode())
     drawn = Measurements.load(path("precisions"))
     precisions.draw(drawn)
-    products = term_products.load()
+    products = part_products.load()
     sections = {
         "chart": chart(picked[best], drawn),
         "device": block(_TEMPLATE, "device", run=picked[best]),
@@ -93,11 +93,11 @@ def write() -> None:
         "profiles": profiles.section(Measurements.load(path("profiles"))),
         "requests": profiles.of_library(Measurements.load(path("profiles of the library"))),
         "guards": guards(records),
-        "reading": term_products.reading(products),
+        "reading": part_products.reading(products),
         "changes": changes.section(),
         "prepared": prepared(runs("prepared")),
         **{study: section(study) for study in ("clients", "first_calls", "float32_way", "grouped", "sustained")},
-        **term_products.sections(products),
+        **part_products.sections(products),
         **precisions.sections(drawn),
     }
     for page in PAGES:

@@ -132,4 +132,4 @@ EXTREME = {
     "near overflow": _both(_scaled(2.0**58)),
     "near underflow": _pair(_scaled(2.0**-60), _scaled(2.0**-45)),
 }
-"""Inputs near the ends of float32's range, which 16-bit terms do not hold; their products are in range."""
+"""Inputs near the ends of float32's range, which 16-bit parts do not represent; their products are in range."""

@@ -1,4 +1,4 @@
-"""Triton's ways to compute a float32 product: `tl.dot` with terms of TF32 or bfloat16, in a plain tiled kernel."""
+"""Triton's ways to compute a float32 product: `tl.dot` with parts of TF32 or bfloat16, in a plain tiled kernel."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -25,7 +25,7 @@ _CONFIGS = [
 
 
 def ways() -> Iterator[Way]:
-    """Three products of TF32 terms, and six of bfloat16 terms."""
+    """Three products of TF32 parts, and six of bfloat16 parts."""
     for precision in ("tf32x3", "bf16x6"):
         yield of_products(f"Triton {precision}", _NAME, partial(_multiply, precision=precision))
 

@@ -10,7 +10,7 @@
 
 // What the headers of gemm_sm90 take as macros.
 [[maybe_unused]] constexpr bool A_IN_REGISTERS = OF_A > 0, SWAP_AB = false, TRANSPOSED_A = false, TRANSPOSED_B = true;
-[[maybe_unused]] constexpr int PROMOTE = 0, PARTIAL_BUFFERS = 1, TERMS = 1, SCALED = 0, FACTOR_SCALES = 0, EDGES = 0;
+[[maybe_unused]] constexpr int PROMOTE = 0, PARTIAL_BUFFERS = 1, SPLIT_PARTS = 1, SCALED = 0, FACTOR_SCALES = 0, EDGES = 0;
 using FACTOR_B = FACTOR;
 
 #include "pipeline/register_operand.cuh"
@@ -41,7 +41,7 @@ __device__ __forceinline__ void multiply(const Stage& stage, int first, float (&
             wait_products<1>(sums);
         } else {
             Partial<COUNT> none;
-            multiply_stage(stage, first, sums, none, none, TermScales{}, held);
+            multiply_stage(stage, first, sums, none, none, PartScales{}, held);
         }
     }
     wait_products<0>(sums);

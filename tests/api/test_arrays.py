@@ -493,7 +493,7 @@ def test_sums_and_copies_lie_in_memory_that_pytorch_lends(gpus, monkeypatch):
     assert (len(lent), gpus[0].started[-1].scratch) == (3, 0), "a graph's memory is its own"
 
 
-def test_where_there_is_no_room_for_terms_a_kernel_for_ieee_is_taken(gpus, monkeypatch):
+def test_where_there_is_no_room_for_parts_a_kernel_for_ieee_is_taken(gpus, monkeypatch):
     gpus[0].device_name = "NVIDIA H200"
     a, b = draw(1024, 512), draw(512, 1024)
     gpus[0].needs = lambda kernel: Needs(relayout_bytes=2**24 if kernel.splits else 0)

@@ -133,7 +133,7 @@ def test_what_is_kept_is_freed_with_it(gpu):
 
 
 def test_the_selector_counts_on_it(gpu):
-    """A product too small to write the terms of a large b takes them where they are written already."""
+    """A product too small to write the parts of a large b takes them where they are written already."""
     gpu.device_name = "NVIDIA H200"
     for m, n, k in ((128, 4096, 14336), (256, 4096, 4096)):
         names = [select(Problem(m, n, k), (9, 0), "NVIDIA H200", kept=kept)[0].name for kept in (None, "B")]

@@ -238,7 +238,7 @@ def test_an_unknown_product_is_refused_with_the_nearest():
         gpu_named("")
 
 
-def test_products_of_terms_are_made_of_several():
+def test_products_of_parts_are_made_of_several():
     gpu = gpu_named("H200")
     assert gpu.peak_tflops("fp16x3") == pytest.approx(gpu.peak_tflops("float16") / 3, rel=0.01)
     assert gpu.peak_tflops("bf16x6") == pytest.approx(gpu.peak_tflops("bfloat16") / 6, rel=0.01)

@@ -385,7 +385,7 @@ def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
     assert checked.findings == []
 
 
-# Those that take batches are checked below, those of terms in tests/kernels/test_split_products.py, but for one.
+# Those that take batches are checked below, those of parts in tests/kernels/test_split_products.py, but for one.
 @pytest.mark.one_of_each("kernel.arguments", "kernel.support.factors", "kernel.support.precision", "beta")
 @pytest.mark.parametrize(
     ("kernel", "shape", "beta"),

@@ -174,7 +174,7 @@ OVERLAPPING = {
     for one in (*(Ordered(kernel.name, kernel.source.name) for kernel in KERNELS[::-1]), *ORDERED[::-1])
     if (kernel := find(one.name)).overlaps and one.source == kernel.source
 }
-"""One for each source, with terms and without: where there is one, a form that is compiled above."""
+"""One for each source, with parts and without: where there is one, a form that is compiled above."""
 
 
 @pytest.mark.first(1)

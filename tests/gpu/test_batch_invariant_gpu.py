@@ -166,7 +166,7 @@ def test_a_captured_graph_and_inductor_have_the_same_bits(invariant):
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 4096, 4096), (64, 512, 8192), (1000, 1000, 1000), (300, 200, 65536)])
 def test_a_product_has_the_same_bits_from_run_to_run_in_every_mode(torch, options, m, n, k):
     a, b = torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")
-    b[0, 0] = 1e-38  # what terms do not hold, in some tiles
+    b[0, 0] = 1e-38  # what parts do not represent, in some tiles
     first = bits(torch, tilewright.matmul(a, b, **options))
     for _ in range(5):
         assert torch.equal(bits(torch, tilewright.matmul(a, b, **options)), first)

@@ -10,7 +10,7 @@ from this_gpu import CAPABILITY
 from tilewright import LaunchError
 
 hopper = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
-TERMS = ("gemm_bf16x6", "gemm_bf16x3", "gemm_fp16x3")
+SPLIT_PARTS = ("gemm_bf16x6", "gemm_bf16x3", "gemm_fp16x3")
 M, N, K = 264, 200, 392
 
 
@@ -28,7 +28,7 @@ def same(torch, one, other):
 
 @hopper
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", SPLIT_PARTS)
 def test_the_bits_are_those_of_the_product_that_splits_both(torch, name, transposed):
     b = torch.randn(N, K, device="cuda").T if transposed else torch.randn(K, N, device="cuda")
     for value in (1.0, np.inf):

@@ -193,24 +193,24 @@ VIOLATIONS["tma_store"] = [
     *VIOLATIONS["pingpong"][:-1],
     ({"STAGES": 7}, "STAGES tiles of A and of B, results and barriers must take at most 232448 bytes"),
 ]
-OF_TERMS = "STAGES tiles of A and of B of three terms, and their barriers, must take at most 232448 bytes"
+OF_PARTS = "STAGES tiles of A and of B of three parts, and their barriers, must take at most 232448 bytes"
 VIOLATIONS["split"] = [
     *WARPGROUPS,
     ({"STAGES": 1}, "STAGES must be at least 2"),
-    ({"STAGES": 4}, OF_TERMS),
+    ({"STAGES": 4}, OF_PARTS),
 ]
 VIOLATIONS["promoted"] = [
     *WARPGROUPS,
     ({"BM": 128, "STAGES": 2}, "BM*BN must be at most 12288"),
     ({"STAGES": 1}, "STAGES must be at least 2"),
-    ({"STAGES": 4}, OF_TERMS),
+    ({"STAGES": 4}, OF_PARTS),
     ({"PROMOTE": 48}, "PROMOTE must be 16, 32 or a multiple of 64"),
 ]
 VIOLATIONS["interleaved"] = [
     ({"BM": 64}, "BM must be 128"),
     *WARPGROUPS[1:],
     ({"STAGES": 1}, "STAGES must be at least 2"),
-    ({"STAGES": 3}, OF_TERMS),
+    ({"STAGES": 3}, OF_PARTS),
     ({"PROMOTE": 96}, "PROMOTE must be 16, 32 or a multiple of 64"),
 ]
 SUMS_OF_16_BITS = "BM*BN/128 over the consumers of a tile must be at most 192 (with CONSUMERS=3 100)"

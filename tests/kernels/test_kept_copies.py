@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
+from test_out_of_range import UNFIT, bits, make_unfit
 from test_split_products import FORMS, LEFT, USUAL
-from test_what_terms_cannot_hold import UNFIT, bits, make_unfit
 
 import tilewright
 from library_cases import Operands, cases, findings, multiply
@@ -26,7 +26,7 @@ UNTIDY = [*UNFIT, 2.0**-140, 2.0**-60, 0.0, 1.0]
 )
 @given(data=st.data())
 @drawing(8)
-def test_a_product_of_terms_has_the_same_bits(name, overrides, factor, data):
+def test_a_product_of_parts_has_the_same_bits(name, overrides, factor, data):
     """In batches, with any element anywhere. Forms keep A and B in turns, since a kernel that finds a
     copy of one is compiled for that."""
     kernel, config = find(name), find(name).config(overrides)
@@ -61,7 +61,7 @@ FIT, UNFIT_AS_A_WHOLE = (lambda operands: None, "A"), (make_unfit, "B")
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_the_checker_finds_nothing(name, overrides, change, kept):
-    """With no copy kept, these forms are checked with both kinds of values in test_what_terms_cannot_hold.py."""
+    """With no copy kept, these forms are checked with both kinds of values in test_out_of_range.py."""
     kernel = find(name)
     config, (extra, gap) = kernel.config(overrides), WAYS["unaligned rows"]
     tile = kernel.tile(config)

@@ -20,7 +20,7 @@ CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9,
 
 
 PRODUCTS = {"wgmma_tma": 2 * 4, "specialised": 4, "tma_store": 2 * 4, "interleaved": 6 * 4}
-"""Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k, and each product of terms."""
+"""Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k, and each product of parts."""
 
 CASES = [
     (kernel, dtype, arch)

@@ -1,4 +1,4 @@
-"""The kernel `relayout`, run by the emulator: copies of matrices, transposed or not, split into terms or not."""
+"""The kernel `relayout`, run by the emulator: copies of matrices, transposed or not, split into parts or not."""
 
 import ctypes
 import itertools
@@ -44,15 +44,15 @@ def aligned(elements, dtype):
 
 
 def relaid(views, config, result=None):
-    """Copies of one view or two, each of matrices, lines and elements; terms of another type, if one is given, are one
+    """Copies of one view or two, each of matrices, lines and elements; parts of another type, if one is given, are one
     more dimension, the second."""
     targets, copies = [], []
     for view in views:
         matrices, lines, length = view.shape
         ld = -(-length // 16) * 16
-        terms = (config.TERMS,) if result else ()
-        target = aligned(matrices * config.TERMS * lines * ld, result or view.dtype).reshape(
-            matrices, *terms, lines, ld
+        parts = (config.SPLIT_PARTS,) if result else ()
+        target = aligned(matrices * config.SPLIT_PARTS * lines * ld, result or view.dtype).reshape(
+            matrices, *parts, lines, ld
         )
         matrix_stride, line_stride, element_stride = (stride // view.itemsize for stride in view.strides)
         across = element_stride != 1
@@ -119,18 +119,18 @@ def test_bits_stay_as_they_are():
 
 
 @pytest.mark.first(1)
-@pytest.mark.parametrize(("result", "terms", "bits"), [("bfloat16", 3, 24), ("bfloat16", 2, 16), ("float16", 2, 22)])
+@pytest.mark.parametrize(("result", "parts", "bits"), [("bfloat16", 3, 24), ("bfloat16", 2, 16), ("float16", 2, 22)])
 @given(data=st.data())
 @settings(max_examples=25, deadline=None, derandomize=True)
-def test_terms_are_what_is_left_of_an_element_rounded(result, terms, bits, data):
+def test_parts_are_what_is_left_of_an_element_rounded(result, parts, bits, data):
     (view,) = data.draw(st.lists(views("float32"), min_size=1, max_size=1))
     seed = data.draw(st.integers(0, 100))
     view[...] = np.random.default_rng(seed).uniform(-4, 4, view.shape)
-    (copy,) = relaid([view], KERNEL.config({"TERMS": terms}), result)
+    (copy,) = relaid([view], KERNEL.config({"SPLIT_PARTS": parts}), result)
     left = view.astype(np.float64)
-    for term in copy.swapaxes(0, 1):
-        np.testing.assert_array_equal(term, left.astype(np.float32).astype(result))
-        left = left - term.astype(np.float64)
+    for part in copy.swapaxes(0, 1):
+        np.testing.assert_array_equal(part, left.astype(np.float32).astype(result))
+        left = left - part.astype(np.float64)
     assert (abs(left) <= 2.0 ** -(bits - 1) * abs(view.astype(np.float64)) + 2.0**-25).all()
     if bits == 24:
-        assert (left == 0).all(), "three terms have all bits"
+        assert (left == 0).all(), "three parts have all bits"

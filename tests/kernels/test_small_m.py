@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_library_compiles import SHIPPED, config_of, sample, turn_of
 from test_library_on_emulator import ENGINE, of_size
-from test_what_terms_cannot_hold import MOST, bits, check_float32
+from test_out_of_range import MOST, bits, check_float32
 
 from all_stages import own_cases
 from left_out import VARIABLE, copied, switchable
@@ -42,7 +42,7 @@ FORMS = [
     ],
     ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_what_terms_cannot_hold_is_computed_in_float32_tile_by_tile(kernel, overrides, gap, layout):
+def test_what_parts_cannot_hold_is_computed_in_float32_tile_by_tile(kernel, overrides, gap, layout):
     """All blocks of a tile, whichever of them sees it; and no other tile."""
     config = kernel.config(overrides)
     case = of_size(kernel, layout, 3 * config.BM, 2 * config.BN, 5 * config.BK + 4, gap)
@@ -72,7 +72,7 @@ MEETINGS = "meet();  // all have read the last parts", "meet_warps(&shared.consu
 
 @pytest.mark.further
 @pytest.mark.parametrize("number", range(1, len(MEETINGS) + 1))
-def test_check_runs_what_follows_where_terms_do_not_hold(number, tmp_path, monkeypatch):
+def test_check_runs_what_follows_where_parts_do_not_hold(number, tmp_path, monkeypatch):
     """A fault there is found by the cases with such an element, and by no other of what is compiled for them."""
     monkeypatch.setenv(VARIABLE, str(number))
     kernel, name = KERNELS[1], "float32_parts/small_m_fallback.cuh"

@@ -1,4 +1,4 @@
-"""Float32 products made of products of 16-bit terms, on the emulator, which adds as tensor cores do."""
+"""Float32 products made of products of 16-bit parts, on the emulator, which adds as tensor cores do."""
 
 from itertools import cycle
 
@@ -77,7 +77,7 @@ THREE = pytest.mark.parametrize("kernel", ["gemm_fp16x3", "small_m_fp16x3"])
 
 
 def inputs_of(kernel, small_m):
-    """Kernels and inputs: all of the one, every second of the other, which adds the same terms in the same order."""
+    """Kernels and inputs: all of the one, every second of the other, which adds the same parts in the same order."""
     return [*((kernel, name) for name in ORDINARY), *((small_m, name) for name in [*ORDINARY][::2])]
 
 
@@ -96,7 +96,7 @@ def errors(result, a, b):
 
 ONE_PRODUCT = {"log-normal, wide", "outliers of 2^20", "outliers of 2^50"}
 """Inputs of which one product makes up most of an element: its rounding is all the error that float32 shows, and tensor
-cores truncate it once for each sum of its terms."""
+cores truncate it once for each sum of its parts."""
 UNIT = 2.0**-24
 
 
@@ -140,10 +140,10 @@ def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
 
 @pytest.mark.further
 @pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_fp16x3", "small_m_fp16x3"), 4, 64, 1024))
-def test_three_products_of_scaled_terms_keep_21_bits(kernel, name, k):
+def test_three_products_of_scaled_parts_keep_21_bits(kernel, name, k):
     """And round once; but in sums that float32 itself does not add up so exactly: long ones of one sign, and those in
     which a few products are most. Sums of one sign that are promoted only once or twice keep 20 bits. Factors of which
-    terms lose too much are multiplied in float32."""
+    parts lose too much are multiplied in float32."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
     usual, _ = errors(one_after_the_other(a, b), a, b)
     assert errors(product(a, b, kernel), a, b)[0] <= max(2.0**-20 if 32 < k < 128 else 2.0**-21 + UNIT, 1.1 * usual)
@@ -179,7 +179,7 @@ def test_errors_do_not_grow_with_k_as_those_of_tensor_cores(kernel):
 
 
 @pytest.mark.further
-def test_three_products_leave_what_two_terms_do_not_hold():
+def test_three_products_leave_what_two_parts_do_not_hold():
     a, b = ORDINARY["normal"](np.random.default_rng(0), 64, 64, 300)
     _, of_three = errors(product(a, b, "gemm_bf16x3"), a, b)
     _, of_six = errors(product(a, b), a, b)
@@ -191,6 +191,6 @@ def test_three_products_leave_what_two_terms_do_not_hold():
 @pytest.mark.parametrize("sizes", [(9, 17, 136), (1, 67, 50)], ids=str)
 def test_the_checker_finds_nothing_where_rows_are_few(sizes):
     """Lines of a tile that are not loaded hold what the splitters left there, or a part of it. Of larger ones, and each
-    form, see test_what_terms_cannot_hold.py."""
+    form, see test_out_of_range.py."""
     kernel, config = find(FORMS[1][0]), find(FORMS[1][0]).config(FORMS[1][1])
     assert findings(kernel, config, of_size(kernel, "NN", *sizes), left=LEFT[kernel.name]) == []

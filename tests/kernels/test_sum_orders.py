@@ -126,7 +126,7 @@ def test_the_orders_of_a_and_b_and_the_guards_change_no_bit(order):
     np.testing.assert_array_equal(*found)
 
 
-def test_the_check_of_rows_finds_blocks_that_share_tiles_and_terms_that_do_not_hold():
+def test_the_check_of_rows_finds_blocks_that_share_tiles_and_parts_that_do_not_hold():
     random = np.random.default_rng(0)
 
     def found(name, overrides, m, n, k):
@@ -143,7 +143,7 @@ def test_the_check_of_rows_finds_blocks_that_share_tiles_and_terms_that_do_not_h
 def test_what_depends_on_other_rows_promises_no_order(kernel):
     for config in own(kernel):
         shares = config.get("WORKERS", 0) or config.get("SPLITS", 1) > 1
-        if kernel.support.multiplies_terms or shares or kernel.name == "skinny":
+        if kernel.support.multiplies_parts or shares or kernel.name == "skinny":
             assert kernel.sums(config).order is None
 
 

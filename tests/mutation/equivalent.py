@@ -30,8 +30,13 @@ BY_ENGINE = "static constexpr bool by_tma = SLOTS > 0 && ALIGNED && sizeof(T) ==
 PLAIN = "if (ALIGNED && COMPUTES_NOTHING<ACTIVATION> && result.beta == 0.0f && result.n % 8 == 0) {"
 SMALL = "small |= inside && !(fabsf(sums[i]) >= least);"
 FIRST_LISTED = "static constexpr unsigned FIRST = 0x7f800000;  // bits, without the sign"
-HOLD = "const bool terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);"
-WIDE = "if (TERMS > 1 && (!terms.hold || (stores_anew && output.beta != 0.0f))) return compute_wide();  // D may be C"
+HOLD = (
+    "const bool parts_in_range = shared->parts.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_parts);"
+)
+WIDE = (
+    "if (SPLIT_PARTS > 1 && (!parts.hold || (stores_anew && output.beta != 0.0f))) return compute_wide();  // D may "
+    "be C"
+)
 SWAPPED_SCALES = (
     "return {scales.b, scales.a, scales.step_b, scales.step_k_b, scales.cols, "
     "scales.step_a, scales.step_k_a, scales.rows};"
@@ -88,8 +93,8 @@ REASONS = {
     ("gemm_sm90_precisions.cu", "NaN and infinity", HOLD): FOR_SPEED,
     ("gemm_mma.cu", "NaN and infinity", WIDE): FOR_SPEED,
     ("pipeline/fragment_tile.cuh", "swizzle width", PLACE): BANKS,
-    ("float32_parts/term_range.cuh", "NaN and infinity", FIRST_LISTED): OUT_OF_RANGE,
-    ("float32_parts/term_range.cuh", "NaN and infinity", SMALL): LISTED,
+    ("float32_parts/part_range.cuh", "NaN and infinity", FIRST_LISTED): OUT_OF_RANGE,
+    ("float32_parts/part_range.cuh", "NaN and infinity", SMALL): LISTED,
     ("float32_parts/tile_sums.cuh", "NaN and infinity", LOOKS): LISTED,
     ("double_buffered.cu", "comparison", "if (k0 < K) put(next, As[buffer ^ 1], Bs[buffer ^ 1]);"): NOBODY_READS,
     ("persistent.cu", "comparison", LAST_RELEASE): NO_STEPS,

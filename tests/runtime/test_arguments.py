@@ -217,7 +217,7 @@ def test_a_scaled_copy_says_where_its_scales_go():
         Copy("B", "relayout", 256, split, 5, 7, 1, False, 9, 0, 64, False, 8192),
     )
     job = copying(PROBLEM, copies)
-    assert (job.config.TERMS, job.config.SCALED, job.variant.result) == (2, 1, "float16")
+    assert (job.config.SPLIT_PARTS, job.config.SCALED, job.variant.result) == (2, 1, "float16")
     bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, UNDIVIDED, numbers(job.copies))
     assert [COPY.from_buffer_copy(bytes_, offset).along_k for offset in (0, SECOND)] == [1, 0]
     assert Slot(16, "pointer", "relayout", 4096) in slots
@@ -226,10 +226,10 @@ def test_a_scaled_copy_says_where_its_scales_go():
     assert [copy.scale_bytes for copy in copies] == [4 * 2 * runs[0], 4 * runs[1]]
 
 
-def product_of_terms(kept=None):
+def product_of_parts(kept=None):
     """Copies that a product of parts is given, by bytes and by slots."""
     kernel = find("gemm_mma_fp16x3")
-    (job,) = jobs(kernel, kernel.config(), PROBLEM_OF_TERMS, Addresses(), kept).jobs
+    (job,) = jobs(kernel, kernel.config(), PROBLEM_OF_PARTS, Addresses(), kept).jobs
     bytes_, slots = pack(kernel, job.problem, job.sources, {}, UNDIVIDED, numbers(job.copies))
     whole = struct(**FORMS[kernel.arguments])
     copies = [getattr(whole.from_buffer_copy(bytes_), name) for name in ("copy_a", "copy_b")]
@@ -237,12 +237,12 @@ def product_of_terms(kept=None):
     return copies, given
 
 
-PROBLEM_OF_TERMS = Problem(70, 90, 130, batch=2, a=Layout("column", ld=77), b=Layout(ld=100, batch_stride=0))
+PROBLEM_OF_PARTS = Problem(70, 90, 130, batch=2, a=Layout("column", ld=77), b=Layout(ld=100, batch_stride=0))
 OF_B = SECOND // 8
 
 
-def test_a_product_of_terms_is_told_of_the_copies_that_it_makes():
-    (a, b), given = product_of_terms()
+def test_a_product_of_parts_is_told_of_the_copies_that_it_makes():
+    (a, b), given = product_of_parts()
     assert (a.lines, a.length, a.matrices, a.across, a.ld_from, a.matrix_stride) == (70, 130, 2, 1, 77, 77 * 130)
     assert (b.lines, b.length, b.matrices, b.across, b.ld_from, b.matrix_stride) == (90, 130, 1, 1, 100, 0)
     assert (given[0].source, given[OF_B].source) == ("A", "B")
@@ -254,8 +254,8 @@ def test_a_product_of_terms_is_told_of_the_copies_that_it_makes():
 
 
 def test_a_copy_that_is_kept_is_none_to_make_and_all_else_is_as_it_was():
-    (a, b), made = product_of_terms()
-    (same, kept), given = product_of_terms("B")
+    (a, b), made = product_of_parts()
+    (same, kept), given = product_of_parts("B")
     assert bytes(same) == bytes(a)
     b.matrices = 0
     assert bytes(kept) == bytes(b)

@@ -75,12 +75,12 @@ def test_entries_without_a_baseline_say_nothing(expected):
 def test_the_shipped_table_expects_gains_of_large_float32_products(layout):
     """By tensor cores; and by CUDA cores where nothing else may be."""
     a, b = orders(layout)
-    by_terms, alone = (
+    by_parts, alone = (
         expected_gain(Problem(4096, 4096, 4096, Arithmetic(precision=one), a=a, b=b), *H200) for one in (None, "ieee")
     )
     assert 1.0 <= alone.ratio < 1.3
-    assert 1.8 <= by_terms.ratio < 2.8
-    assert expected_gain(Problem(4096, 4096, 4096, a=Layout(a.order, 5000), b=b), *H200).ratio == by_terms.ratio
+    assert 1.8 <= by_parts.ratio < 2.8
+    assert expected_gain(Problem(4096, 4096, 4096, a=Layout(a.order, 5000), b=b), *H200).ratio == by_parts.ratio
 
 
 def test_another_gpu_of_the_same_capability_takes_the_table_that_ships():
@@ -89,7 +89,7 @@ def test_another_gpu_of_the_same_capability_takes_the_table_that_ships():
 
 
 def test_only_what_keeps_the_precision_counts(expected):
-    terms = entry(256, 4000.0, 1000.0, kernel="gemm_fp16x3", config=dict(find("gemm_fp16x3").config()))
-    gain = expected(entry(256, 1500.0, 1000.0), terms)
+    parts = entry(256, 4000.0, 1000.0, kernel="gemm_fp16x3", config=dict(find("gemm_fp16x3").config()))
+    gain = expected(entry(256, 1500.0, 1000.0), parts)
     assert gain(Problem(256, 256, 256)).ratio == pytest.approx(1.5)
     assert gain(Problem(256, 256, 256, Arithmetic(precision="fp16x3"))).ratio == pytest.approx(4.0)

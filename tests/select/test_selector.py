@@ -313,7 +313,7 @@ def regrets_of(case, monkeypatch, promise=None):
 def test_its_expectations_meet_what_was_measured(monkeypatch, promise, measured_picks, mean):
     """Left out of the table, a problem still gets a config that is nearly the fastest of those measured on it.
 
-    Of kernels of terms two configs were measured on each problem, so that more of the picks were not, and as three
+    Of kernels of parts two configs were measured on each problem, so that more of the picks were not, and as three
     launches; and of those for less than float32's promise, fewer problems.
     """
     problems, regrets, _ = regrets_of(NN, monkeypatch, promise)
@@ -482,7 +482,7 @@ def test_the_librarys_kernel_of_warpgroups_is_picked_on_a_hopper_alone(layout, d
             assert selector.select(problem, capability)[0] is not sm90
 
 
-TERMS = {"fp16x3": "gemm_fp16x3", "bf16x3": "gemm_bf16x3"}
+SPLIT_PARTS = {"fp16x3": "gemm_fp16x3", "bf16x3": "gemm_bf16x3"}
 BF16X6 = {
     "NVIDIA H200": ("gemm_bf16x6", {"1012", "4096", "8193x2501x5008"}),
     "NVIDIA A100-SXM4-80GB": ("gemm_mma_bf16x6", {"1012", "4096", "8193x2501x5008"}),
@@ -490,13 +490,13 @@ BF16X6 = {
 """By GPU, the kernel of six products, and what it is picked for."""
 
 
-@pytest.mark.parametrize("precision", TERMS)
-def test_terms_are_picked_where_they_are_expected_to_be_faster(precision):
+@pytest.mark.parametrize("precision", SPLIT_PARTS)
+def test_parts_are_picked_where_they_are_expected_to_be_faster(precision):
     def picked(shape, capability=(9, 0), device="NVIDIA H200"):
         return select(Problem.parse(shape, arithmetic=Arithmetic(precision=precision)), capability, device)[0].name
 
-    assert picked("4096") == picked("8193x2501x5008") == TERMS[precision]  # of the first, float32 is in the table
-    assert picked("4096", device="") == TERMS[precision]
+    assert picked("4096") == picked("8193x2501x5008") == SPLIT_PARTS[precision]  # of the first, float32 is in the table
+    assert picked("4096", device="") == SPLIT_PARTS[precision]
     for other in (picked("64"), picked("1x4096x4096"), picked("64", (8, 0), ""), picked("4096", (12, 0), "")):
         assert find(other).support.precision is None
     assert find(picked("4096x4096x0")).support.precision is None
@@ -512,8 +512,8 @@ def test_terms_are_picked_where_they_are_expected_to_be_faster(precision):
         ("NVIDIA GeForce RTX 5090", (12, 0), None),
     ],
 )
-@pytest.mark.parametrize("precision", [None, *TERMS])
-def test_large_products_are_made_of_terms_where_tensor_cores_are_so_much_faster(
+@pytest.mark.parametrize("precision", [None, *SPLIT_PARTS])
+def test_large_products_are_made_of_parts_where_tensor_cores_are_so_much_faster(
     precision, device, capability, expected
 ):
     problem = Problem(4096, 4096, 4096, Arithmetic(precision=precision))
@@ -559,7 +559,7 @@ def test_ieee_is_float32_on_cuda_cores_alone(device, capability, shape):
         assert plain == alone
 
 
-def test_measured_terms_are_taken_by_the_precisions_that_they_keep(monkeypatch):
+def test_measured_parts_are_taken_by_the_precisions_that_they_keep(monkeypatch):
     speeds = {"vectorized": 300.0, "gemm_bf16x6": 400.0, "gemm_fp16x3": 500.0, "gemm_bf16x3": 600.0}
     configs = {name: dict(find(name).config()) for name in speeds}
     entries = [
@@ -581,7 +581,7 @@ def test_measured_terms_are_taken_by_the_precisions_that_they_keep(monkeypatch):
             assert select(problem, (9, 0), "NVIDIA X")[0].name == name
 
 
-@pytest.mark.parametrize("precision", [None, *TERMS])
+@pytest.mark.parametrize("precision", [None, *SPLIT_PARTS])
 def test_the_emulator_s_pick_keeps_the_precision(precision):
     for shape in ("4", "128", "100x100x0"):
         kernel, _ = select(Problem.parse(shape, arithmetic=Arithmetic(precision=precision)), None)

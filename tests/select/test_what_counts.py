@@ -65,12 +65,12 @@ def test_a_kernel_that_has_no_other_times_counts_next_to_those_that_have():
 
 @pytest.mark.parametrize(("promise", "counts"), [(None, "exact"), ("ieee", None), ("fp16x3", "weaker")])
 def test_a_table_without_kernels_of_a_weaker_precision_does_not_hide_another_s(promise, counts):
-    of_terms = {
+    of_parts = {
         name: replace(
             entry("float16", True, gflops), kernel=kernel, config=dict(find(kernel).config()), case="NN float32"
         )
         for name, kernel, gflops in (("exact", "gemm_bf16x6", 1.0), ("weaker", "gemm_fp16x3", 2.0))
     }
-    tables = [Table.of(H100, (9, 0), [of_terms["exact"]]), Table.of(H200, (9, 0), [of_terms["weaker"]])]
+    tables = [Table.of(H100, (9, 0), [of_parts["exact"]]), Table.of(H200, (9, 0), [of_parts["weaker"]])]
     found = that_count(tables, Case.parse("NN float32"), promise)
-    assert (found and found.gflops.tolist()) == (counts and [of_terms[counts].gflops])
+    assert (found and found.gflops.tolist()) == (counts and [of_parts[counts].gflops])

@@ -155,9 +155,9 @@ def test_a_table_replaces_nothing_else(tmp_path, run, capsys):
 
 
 def test_precisions_share_a_case_and_the_fastest_of_each_promise_is_kept(tmp_path, run):
-    terms = {"kernel": "gemm_fp16x3", "rung": 0, "config": dict(find("gemm_fp16x3").config()), "precision": "fp16x3"}
+    parts = {"kernel": "gemm_fp16x3", "rung": 0, "config": dict(find("gemm_fp16x3").config()), "precision": "fp16x3"}
     tf32 = {"kernel": "wmma_tf32", "rung": 13, "config": dict(find("wmma_tf32").config()), "precision": "tf32"}
-    files = [run(), run("terms.json", promise="fp16x3", gflops=900.0, **terms), run("tf32.json", gflops=800.0, **tf32)]
+    files = [run(), run("parts.json", promise="fp16x3", gflops=900.0, **parts), run("tf32.json", gflops=800.0, **tf32)]
     _, table = merge.merge(files, tmp_path / "table.json")
     assert [(entry.kernel, entry.case) for entry in table.entries] == [
         ("gemm_fp16x3", "NN float32"),

@@ -88,7 +88,7 @@ def explained():
         if row.what["shape"] in ("256x256x256", "1024x1024x1024", "4096x4096x4096"):
             kernel = find(row.way)
             folder = kernel.source.parent.name
-            if folder == "ladder" or not kernel.split:  # the library's of terms take five seconds to compile
+            if folder == "ladder" or not kernel.split:  # the library's of parts take five seconds to compile
                 among.setdefault((type(kernel.cost), folder, bool(kernel.split)), []).append(row)
     rows = [of[number % len(of)] for number, of in enumerate(among.values())]
     assert len(rows) > 5

@@ -6,7 +6,7 @@ import pytest
 
 from studies import templates
 from studies.performance import page as performance
-from studies.performance import picks, term_products
+from studies.performance import part_products, picks
 from studies.results import paths, runs
 from studies.worklog import sources
 from studies.worklog.facts import Facts
@@ -20,14 +20,14 @@ def facts():
     return Facts(Facts.load_runs(), {})
 
 
-def terms():
-    return term_products.sections(term_products.load())["terms"]
+def parts():
+    return part_products.sections(part_products.load())["parts"]
 
 
 TABLES = {
     "best": lambda: picks.every(Run.load(paths("picks")[0])),
     "cases": lambda: picks.chosen({path: Run.load(path) for path in paths("cases")[:2]}),
-    "terms": terms,
+    "parts": parts,
     "end to end": lambda: performance.by_gpu(performance.each_call, runs("end_to_end")),
     "prepared": lambda: performance.prepared(runs("prepared")),
     "worklog: orders": lambda: sources.orders_of_factors(facts()),

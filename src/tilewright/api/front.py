@@ -108,7 +108,7 @@ def matmul(
             is free.
         batch_invariant: whether a row of the result has the same bits whatever m is, whatever the other rows hold,
             wherever it is among them, and however many matrices a batch has: the order in which products along k are
-            added then follows from n, k and the element types, on one kind of GPU. Products of terms of float32 factors
+            added then follows from n, k and the element types, on one kind of GPU. Products of parts of float32 factors
             are left out, as are kernels whose blocks share the k of a tile where that depends on m, so it may take
             longer. In every mode a product has the same bits from run to run.
 
@@ -270,7 +270,7 @@ def multiply_groups(request: Request, library: Library, arrays: Mapping[str, Any
 def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
     """A factor to pass to `matmul` and `plan` for b, many times: what kernels want of it first is then made once.
 
-    Float32 products on tensor cores multiply 16-bit terms, into which each call splits both factors; other kernels copy
+    Float32 products on tensor cores multiply 16-bit parts, into which each call splits both factors; other kernels copy
     factors whose rows are not aligned. Of a prepared b that copy is made by the first product, or the first `plan`,
     that needs it, and kept in memory of its own. Which copy that is follows from the kernel, and so from a as well: so
     nothing is copied here, and products of several shapes share a copy where their kernels want the same one. Where a

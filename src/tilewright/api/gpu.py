@@ -28,14 +28,14 @@ miss: object = None
 _plans: dict[tuple[Any, ...], Bound] = {}
 
 
-def bound_of(call: Call, *, without_terms: bool = False) -> Bound:
-    """The plan of a call, made once for arrays of a kind; without terms, it is one of CUDA cores (precision "ieee")."""
-    key = (call.engine, call.signature, without_terms)
+def bound_of(call: Call, *, without_parts: bool = False) -> Bound:
+    """The plan of a call, made once for arrays of a kind; without parts, it is one of CUDA cores (precision "ieee")."""
+    key = (call.engine, call.signature, without_parts)
     found = _plans.get(key)
     if found is None:
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
-        found = _plans[key] = bind(call, without_terms)
+        found = _plans[key] = bind(call, without_parts)
     return found
 
 
@@ -75,14 +75,14 @@ def multiply(
     bound = bound or checked_bound(call)
     if launches and (launched := _remember(call, bound, arrays, key, other_sizes)) is not None:
         return launched
-    # Where the GPU has no room for the terms of the factors, a plan without them is launched, unless the caller named
+    # Where the GPU has no room for the parts of the factors, a plan without them is launched, unless the caller named
     # the kernel.
     try:
         return _multiply(call, bound)
     except MemoryError:
         if call.request.rung is not None or not bound.plan.kernel.splits:
             raise
-        return _multiply(call, bound_of(call, without_terms=True))
+        return _multiply(call, bound_of(call, without_parts=True))
 
 
 def _remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hashable | None, other_sizes: bool) -> Any:

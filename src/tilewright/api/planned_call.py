@@ -102,8 +102,8 @@ def _promised(problem: Problem, kernel: Kernel) -> str:
 def _products(kernel: Kernel) -> str:
     """How a kernel multiplies float32 factors, in words."""
     if kernel.split:
-        return f"products of {kernel.split.terms} {kernel.split.dtype} parts of each factor on tensor cores"
-    if kernel.support.multiplies_terms:
+        return f"products of {kernel.split.parts} {kernel.split.dtype} parts of each factor on tensor cores"
+    if kernel.support.multiplies_parts:
         return f"products of parts of each factor, split as they are read ({kernel.support.precision}), on tensor cores"
     if kernel.support.precision:
         return f"products of factors rounded to {kernel.support.precision} on tensor cores"
@@ -115,8 +115,8 @@ def lends(plan: Plan) -> bool:
     return plan.needs.scratch_bytes >= LENT_BYTES
 
 
-def bind(call: Call, without_terms: bool) -> Bound:
-    """The plan of a call; without terms, it is one of CUDA cores (precision "ieee")."""
+def bind(call: Call, without_parts: bool) -> Bound:
+    """The plan of a call; without parts, it is one of CUDA cores (precision "ieee")."""
     engine, rung = call.engine, call.request.rung
     assert engine is not None
     a, b, out, c = call.a, call.b, call.out, call.c
@@ -138,7 +138,7 @@ def bind(call: Call, without_terms: bool) -> Bound:
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(form, a, b, out, c)
     kept = None
-    if without_terms:
+    if without_parts:
         problem = problem.promising("ieee")
     elif call.prepared is not None and "b" not in form.copied:
         kept = "A" if form.swapped else "B"

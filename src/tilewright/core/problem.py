@@ -45,9 +45,9 @@ class Arithmetic:
     result: element type of D, C and the bias.
     precision: what a product of float32 factors promises. None, or 'float32', which becomes None: what float32 does, on
         every input, by tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3':
-        three products of two scaled float16 terms, an error of each element of at most 2^-21 of (|A| @ |B|) and a
+        three products of two scaled float16 parts, an error of each element of at most 2^-21 of (|A| @ |B|) and a
         rounding to float32 (where k is 33 to 127, 2^-20), or about float32's own where that is more: in long sums, and
-        where a few products are most of one. 'bf16x3': three products of two bfloat16 terms, an error of about 2^-16 of
+        where a few products are most of one. 'bf16x3': three products of two bfloat16 parts, an error of about 2^-16 of
         it. 'tf32': factors rounded to TF32's 10 bits of mantissa, an error of about 2^-10 of it.
         Of float8 factors: None for sums that threads add up in float32 every 128 of k; 'fast' for sums of tensor cores
         alone, which keep 13 bits of mantissa and drift toward zero.

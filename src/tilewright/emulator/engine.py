@@ -352,10 +352,10 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
         if name in copied:
             continue
         source, shift = launch.job.sources.get(name, (name, 0))
-        terms = 1 if source == name else kernel.terms
+        parts = 1 if source == name else kernel.parts
         found += [
             Array(name, matrix, written)
-            for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, terms)
+            for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, parts)
         ]
     if problem.grouped:
         ends = Matrix(addresses["offsets"], 1, problem.batch, problem.batch, "int32")
@@ -378,29 +378,29 @@ def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
         Array(copy.name, matrix)
         for matrix in _matrices(addresses[copy.name], lying, count, length, batch, copy.dtype, 1)
     ]
-    where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.terms * copy.lines
+    where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.parts * copy.lines
     unit = together(copy.split.dtype)
     written = round_up(copy.length, unit)
-    terms = Matrix(where, lines, written, copy.ld, copy.split.dtype)
-    found.append(Array(f"copy of {copy.name}", terms, not copy.made))
+    parts = Matrix(where, lines, written, copy.ld, copy.split.dtype)
+    found.append(Array(f"copy of {copy.name}", parts, not copy.made))
     if scales := copy.scale_bytes // 4:
         matrix = Matrix(addresses[copy.memory] + copy.scales, 1, scales, scales, "float32")
         # Tiles read those of rows (or columns) past the matrix, which nobody writes.
         found.append(Array(f"scales of {copy.name}", matrix))
-    if copy.split.terms > 1:
+    if copy.split.parts > 1:
         at = addresses[copy.memory] + copy.non_finite
         words = Matrix(at, NON_FINITE, NON_FINITE_WORDS, NON_FINITE_WORDS, "uint32")
         found.append(Array(f"elements of {copy.name} that are not finite", words, not copy.made))
     return found
 
 
-def _matrices(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dtype: str, terms: int) -> list[Matrix]:
+def _matrices(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dtype: str, parts: int) -> list[Matrix]:
     """The matrices of a batch as they lie in memory; as one where each is right behind the one before.
 
-    terms: matrices, right behind each other, that each of them is the sum of.
+    parts: matrices, right behind each other, that each of them is the sum of.
     """
     count, length = layout.lines(rows, cols)
-    count *= terms
+    count *= parts
     stride = layout.batch_stride or 0
     if stride == count * layout.ld:
         return [Matrix(pointer, batch * count, length, layout.ld, dtype)]

@@ -121,15 +121,15 @@ class Warpgroups(_Family):
 
 @dataclass(frozen=True, kw_only=True)
 class SmallM(Warpgroups):
-    """Warpgroups multiply terms of float32 factors: of the large one, B, they split what they read of shared memory in
+    """Warpgroups multiply parts of float32 factors: of the large one, B, they split what they read of shared memory in
     registers, while others split the other, of few rows.
 
-    terms: of each element.
+    parts: of each element.
     consumers: warpgroups that multiply.
     slices: of these, those that have the same columns of B, and multiply steps in turns.
     """
 
-    terms: int
+    parts: int
     consumers: Count
     slices: Count
 

@@ -144,7 +144,7 @@ class Sums(NamedTuple):
     """k after which threads add what tensor cores have made to sums of their own, from which the error follows
     (`tools/explain/accuracy.py`); None where the kernel does not say."""
     apart: bool = False
-    """Whether products of first terms have sums of their own; else they come after the others in the same ones."""
+    """Whether products of first parts have sums of their own; else they come after the others in the same ones."""
 
 
 _NO_SUMS = Sums()
@@ -213,7 +213,7 @@ class Kernel:
     16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not. None instead of
     the pair: nothing is copied."""
     split: Split | None = None
-    """Terms that A and B are split into, by its own launch (`splits`) or before it by the kernel `relayout`; None: it
+    """Parts that A and B are split into, by its own launch (`splits`) or before it by the kernel `relayout`; None: it
     reads them as they are."""
     swap_ab: bool = False
     """Whether what its source calls A is a problem's B, transposed, and the other way round: it computes D^T."""
@@ -315,9 +315,9 @@ class Kernel:
         return self.presets[name]
 
     @cached_property
-    def terms(self) -> int:
+    def parts(self) -> int:
         """Matrices that it reads for each factor, right behind each other."""
-        return self.split.terms if self.split else 1
+        return self.split.parts if self.split else 1
 
     def threads(self, config: Config) -> int:
         """Threads in a block."""
@@ -326,20 +326,20 @@ class Kernel:
 
     @cached_property
     def splits(self) -> bool:
-        """Whether its own launch splits A and B, and multiplies them in float32 where terms cannot hold them."""
+        """Whether its own launch splits A and B, and multiplies them in float32 where parts cannot represent them."""
         return self.split is not None and "copy_a" in self.arguments
 
     @cached_property
     def notices(self) -> bool:
-        """Whether its own launch multiplies in float32 where terms cannot hold its factors."""
-        return self.support.multiplies_terms and (self.split is None or self.splits)
+        """Whether its own launch multiplies in float32 where parts cannot represent its factors."""
+        return self.support.multiplies_parts and (self.split is None or self.splits)
 
     def keeps(self, promise: str | None) -> bool:
         """Whether its products keep a promise: `Arithmetic.precision` of a problem.
 
-        Those of terms do where it notices what the terms cannot hold.
+        Those of parts do where it notices what the parts cannot represent.
         """
-        return self.support.makes(promise) and (self.notices or not self.support.multiplies_terms)
+        return self.support.makes(promise) and (self.notices or not self.support.multiplies_parts)
 
     def why_not(
         self, problem: Problem, gpu: tuple[int, int] | None = None, addresses: Addresses = Addresses()
@@ -355,7 +355,7 @@ class Kernel:
         """
         promise = problem.arithmetic.precision
         if promise is not None and not self.keeps(promise):
-            makes = "products of" if self.support.multiplies_terms else "products of factors rounded to"
+            makes = "products of" if self.support.multiplies_parts else "products of factors rounded to"
             if self.support.precision == FAST:
                 makes = "sums that are"
             return DtypeError(f"{self.name} makes {makes} {self.support.precision}, got precision {promise!r}")

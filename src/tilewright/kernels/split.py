@@ -9,7 +9,7 @@ SCALED_K = 64
 
 
 def scale_run(sides: int) -> int:
-    """Scales from one `SCALED_K` to the next, of this many rows or columns, as `term_scales.cuh` has them."""
+    """Scales from one `SCALED_K` to the next, of this many rows or columns, as `part_scales.cuh` has them."""
     return (ceil_div(sides, SCALED_K) + 256 // SCALED_K + 3) // 4 * 4
 
 
@@ -19,7 +19,7 @@ def scale_count(sides: int, k: int) -> int:
 
 
 RANGE_WORDS = 4
-"""Words of what is seen of one factor's elements: `Range` in term_range.cuh."""
+"""Words of what is seen of one factor's elements: `Range` in part_range.cuh."""
 
 NON_FINITE = 4096
 """Room on the list of a factor's elements that are infinite or NaN: `NonFinite::MOST`."""
@@ -32,12 +32,12 @@ SPLIT_COUNTERS = 2 * RANGE_WORDS + 3
 
 
 class Split(NamedTuple):
-    """The terms that a kernel wants each of its factors split into: the sum of matrices of narrower elements."""
+    """The parts that a kernel wants each of its factors split into: the sum of matrices of narrower elements."""
 
     dtype: str
     """Their element type."""
-    terms: int
+    parts: int
     """Number of matrices."""
     scaled: bool = False
     """Whether elements are scaled before, so that the type's range holds them: by a power of two for each square of
-    `SCALED_K` rows of A, or columns of B, and as many k. The second term is scaled once more, by 2^11."""
+    `SCALED_K` rows of A, or columns of B, and as many k. The second part is scaled once more, by 2^11."""

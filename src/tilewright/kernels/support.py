@@ -23,8 +23,8 @@ _KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
 """By what a product promises, the precisions of the kernels that keep it: each promise is kept by what keeps the one
 before."""
 
-TERM_PRECISIONS = frozenset(("bf16x6", "fp16x3", "bf16x3"))
-"""The precisions of kernels that multiply terms of float32 factors: those of `Kernel.split`, or made in registers."""
+PART_PRECISIONS = frozenset(("bf16x6", "fp16x3", "bf16x3"))
+"""The precisions of kernels that multiply parts of float32 factors: those of `Kernel.split`, or made in registers."""
 
 PROMISES = tuple(_KEPT_BY)
 """Promises that problems may make, from the strictest to the weakest."""
@@ -103,9 +103,9 @@ class Support:
     architectures: tuple[str, ...] = ()
 
     @cached_property
-    def multiplies_terms(self) -> bool:
-        """Whether products are made of terms of the factors, which no library rounds them to."""
-        return self.precision in TERM_PRECISIONS
+    def multiplies_parts(self) -> bool:
+        """Whether products are made of parts of the factors, which no library rounds them to."""
+        return self.precision in PART_PRECISIONS
 
     def makes(self, promise: str | None) -> bool:
         """Whether the precision is one that keeps a promise: see `Kernel.keeps`."""

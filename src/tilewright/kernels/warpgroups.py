@@ -13,7 +13,7 @@ from tilewright.kernels.tensor_box import TensorBox
 BFLOAT16 = Support(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
 """Support of the rungs for bfloat16."""
 SPLIT_FLOAT32 = Support(precision="bf16x6", least_capability=(9, 0), architectures=("sm_90a",))
-"""Support of the rungs whose factors are split into terms."""
+"""Support of the rungs whose factors are split into parts."""
 
 ITEM_BYTES = 2
 THREADS = 128

@@ -49,7 +49,7 @@ class Copy(NamedTuple):
     shift: int
     """Where the copy begins in that memory, in bytes: a multiple of 16."""
     split: Split
-    """Element type of the copy, and how many terms a matrix becomes: 1 where it is copied as it is."""
+    """Element type of the copy, and how many parts a matrix becomes: 1 where it is copied as it is."""
     lines: int
     """Rows of the copy, or columns where those are its lines of neighbours."""
     length: int
@@ -60,7 +60,7 @@ class Copy(NamedTuple):
     """Elements from one line in memory to the next."""
     matrix_stride: int
     ld: int
-    """Elements from one line of the copy to the next. Its matrices are right behind each other, as are terms of one."""
+    """Elements from one line of the copy to the next. Its matrices are right behind each other, as are parts of one."""
     along_k: bool
     """Whether its lines run along k."""
     scales: int
@@ -71,12 +71,12 @@ class Copy(NamedTuple):
     @property
     def dtype(self) -> str:
         """Element type of what is copied: what is split is float32."""
-        return "float32" if self.split.terms > 1 else self.split.dtype
+        return "float32" if self.split.parts > 1 else self.split.dtype
 
     @property
     def matrix(self) -> int:
         """Elements of the copy that one matrix becomes."""
-        return self.split.terms * self.lines * self.ld
+        return self.split.parts * self.lines * self.ld
 
     @property
     def scale_bytes(self) -> int:
@@ -94,7 +94,7 @@ class Copy(NamedTuple):
     @property
     def end(self) -> int:
         """Where the copy ends in that memory, with its scales, and where it is split, its list."""
-        lists = 4 * NON_FINITE * NON_FINITE_WORDS if self.split.terms > 1 else 0
+        lists = 4 * NON_FINITE * NON_FINITE_WORDS if self.split.parts > 1 else 0
         return self.scales + self.scale_bytes + lists
 
     @property
@@ -216,11 +216,11 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     split = first.split
     sources: dict[str, AddressSource] = {}
     for x, copy in (("a", first), ("b", second)):
-        _add_addresses(sources, copy, x, looks=split.terms > 1 and first.memory == "kept")
+        _add_addresses(sources, copy, x, looks=split.parts > 1 and first.memory == "kept")
     factors = first.dtype
-    result = split.dtype if split.terms > 1 else factors
+    result = split.dtype if split.parts > 1 else factors
     variant = Variant(edges=True, aligned=False, factors=factors, result=result)
-    config = _config(split.terms, split.scaled, ITEM_BYTES[factors])
+    config = _config(split.parts, split.scaled, ITEM_BYTES[factors])
     blocks = sum(relayout.squares(config, copy.lines, copy.length, copy.matrices) for copy in copies)
     return Job(_KERNEL, config, problem, variant, sources, (first, second), blocks)
 
@@ -248,11 +248,11 @@ _arithmetic = lru_cache(Arithmetic)
 
 
 @lru_cache
-def _config(terms: int, scaled: bool, item_bytes: int) -> Config:
+def _config(parts: int, scaled: bool, item_bytes: int) -> Config:
     """Config with which `relayout` splits, or copies elements of this size."""
     if scaled:
-        return _KERNEL.config({"TERMS": terms, "SCALED": 1, "SIDE": SCALED_K})
-    return _KERNEL.config({"TERMS": terms, "SIDE": 128} if item_bytes == 1 else {"TERMS": terms})
+        return _KERNEL.config({"SPLIT_PARTS": parts, "SCALED": 1, "SIDE": SCALED_K})
+    return _KERNEL.config({"SPLIT_PARTS": parts, "SIDE": 128} if item_bytes == 1 else {"SPLIT_PARTS": parts})
 
 
 def numbers(copies: Sequence[Copy]) -> list[CopyNumbers]:
@@ -273,12 +273,12 @@ def _copy(problem: Problem, name: str, order: Order, memory: str, shift: int, sp
     """The copy of an operand in this order, its rows (or columns) as long as keeps the next one aligned."""
     layout, rows, cols = (problem.a, problem.m, problem.k) if name == "A" else (problem.b, problem.k, problem.n)
     lines, length = Layout(order).lines(rows, cols)
-    unit = (VECTOR_BYTES if split.terms == 1 else _LINE_BYTES) // ITEM_BYTES[split.dtype]
+    unit = (VECTOR_BYTES if split.parts == 1 else _LINE_BYTES) // ITEM_BYTES[split.dtype]
     ld = round_up(max(length, 1), unit)
     matrices = problem.batch if layout.batch_stride else 1
     across = layout.order != order
     along_k = (order == "row") == (name == "A")
-    scales = shift + ITEM_BYTES[split.dtype] * matrices * split.terms * lines * ld
+    scales = shift + ITEM_BYTES[split.dtype] * matrices * split.parts * lines * ld
     stride = layout.batch_stride or 0
     return Copy(name, memory, shift, split, lines, length, matrices, across, layout.ld, stride, ld, along_k, scales)
 

@@ -97,11 +97,11 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
         m, n = problem.m, problem.n
         sides = m if m < BOX_SIDE else BOX_SIDE, n if n < BOX_SIDE else BOX_SIDE
         box_a, box_b = _boxes(kernel, config, problem.layout, sides, ITEM_BYTES[problem.dtype])
-        dtype, terms, rounds = problem.dtype, kernel.terms, kernel.maps_round
+        dtype, parts, rounds = problem.dtype, kernel.parts, kernel.maps_round
         if box_a is not None:
-            found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
+            found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, parts, rounds)
         if box_b is not None:
-            found["B"] = _layout(problem, problem.dtype_b, problem.b, problem.k, problem.n, box_b, terms, rounds)
+            found["B"] = _layout(problem, problem.dtype_b, problem.b, problem.k, problem.n, box_b, parts, rounds)
     if kernel.stored_box is not None and aligned:
         item_bytes = ITEM_BYTES[problem.result]
         box = kernel.stored_box(config, item_bytes)
@@ -131,7 +131,7 @@ def _layout(
     rows: int,
     cols: int,
     box: TensorBox,
-    terms: int = 1,
+    parts: int = 1,
     rounds: bool = False,
 ) -> TensorLayout:
     item = ITEM_BYTES[dtype]
@@ -142,8 +142,8 @@ def _layout(
     if box.panel or box.outer != (1,):
         return of_array(_ADDRESS, (count, length), stride, dtype, box)._replace(rounds=rounds)
     matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, stride)
-    if terms > 1:  # the lines of terms are right behind each other, those of all matrices
-        matrices, matrix_stride = terms * matrices, count * stride
+    if parts > 1:  # the lines of parts are right behind each other, those of all matrices
+        matrices, matrix_stride = parts * matrices, count * stride
     if matrices == 1:  # of no use either
         matrix_stride = stride
     return TensorLayout(_ADDRESS, (length, count, matrices), (stride, matrix_stride), dtype, box, rounds)

@@ -5,8 +5,8 @@ follows from element types, precision and GPU alone. It is one that some kernel 
 of A and B, batches, with any epilogue and alignment. So it does not matter either whether factors are swapped, copied
 or prepared, or whether a batch is one tall product.
 
-Products of terms have none: whether terms hold the factors depends on all of their rows. Nor have blocks that share the
-k of a tile, where their number depends on how many tiles there are.
+Products of parts have none: whether parts represent the factors depends on all of their rows. Nor have blocks that
+share the k of a tile, where their number depends on how many tiles there are.
 """
 
 from collections.abc import Iterator

@@ -73,7 +73,7 @@ class Exchange:
         self._memories, self._signals, self._before, self._calls = memories, signals, 0, 0
         self._half = len(memories[0]) // 2
 
-    def prepare(self, key, of, arrays, precision, without_terms):
+    def prepare(self, key, of, arrays, precision, without_parts):
         assert of.memory_bytes <= self._half
         assert {rank for rank, _ in of.sources} <= set(range(self.size)) - {self.rank}
         made = self.works[key] = Work(of.steps, of.signals, of.scratch_bytes, False, (*arrays, "scratch"))

@@ -52,9 +52,9 @@ class Engine:
         return Memory(tickets=0x70000 + stream)
 
 
-def started(sequence, engine, dtype="bfloat16", without_terms=False, **aligned):
+def started(sequence, engine, dtype="bfloat16", without_parts=False, **aligned):
     like = torch.empty(1, dtype=getattr(torch, dtype))
-    kind = CallKind(like, dtype, engine, 0, aligned, None, without_terms)
+    kind = CallKind(like, dtype, engine, 0, aligned, None, without_parts)
     return planned(sequence, kind, CHECK, {MAIN: 1, LANE: 2})
 
 
@@ -112,7 +112,7 @@ def test_float32_products_split_unless_there_is_no_memory():
     sequence = all_gather(0, 2, tight("A", 0, 4096, 4096), [tight("B0", 0, 4096, 4096)], 4, False)
     assert started(sequence, Engine(), "float32").splits
     without = Engine()
-    assert not started(sequence, without, "float32", without_terms=True).splits
+    assert not started(sequence, without, "float32", without_parts=True).splits
     assert {problem.arithmetic.precision for problem, _ in without.problems} == {"ieee"}
 
 
@@ -262,8 +262,8 @@ class Prepares:
     def __init__(self, splits):
         self.works, self.splits, self.started = {}, splits, []
 
-    def prepare(self, key, of, arrays, precision, without_terms):
-        size = 64 if without_terms else 1 << 62
+    def prepare(self, key, of, arrays, precision, without_parts):
+        size = 64 if without_parts else 1 << 62
         made = exchange.ReadyCall(print, of.signals, of.memory_bytes, size, of.sources, self.splits, 1)
         self.works[key] = made
         return made
@@ -284,7 +284,7 @@ def full(monkeypatch):
     monkeypatch.setattr(overlapped, "_scratch", scratch)
 
 
-def test_without_memory_for_terms_products_do_without(full):
+def test_without_memory_for_parts_products_do_without(full):
     A, B = torch.empty(64, 32), torch.empty(32, 16)
     moving = Prepares(splits=True)
     for _ in range(2):

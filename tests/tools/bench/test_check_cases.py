@@ -94,7 +94,7 @@ def test_every_value_that_a_copy_is_made_with_is_run():
         tuple(config.items()) for one in CHECKED for kernel, config in launches(one.name) if kernel is relayout.KERNEL
     }
     sides = {("SIDE", side) for side in (32, SCALED_K, 128)}
-    assert {item for config in run for item in config} >= sides | {("TERMS", terms) for terms in (1, 2, 3)} | {
+    assert {item for config in run for item in config} >= sides | {("SPLIT_PARTS", parts) for parts in (1, 2, 3)} | {
         ("SCALED", 1)
     }
 
@@ -128,7 +128,7 @@ def test_everything_that_a_kernel_takes_is_run(kernel):
         kinds = {side and side.kind for problem in problems for side in problem.scaling}
         assert kinds >= ({"1x128", "128x128", "tensor"} if support.block_scales else {None, "tensor", "line"})
     values = {case.values for case in cases(kernel.name)} - {""}
-    assert values >= ({"infinity", "NaN"} if kernel.notices or not kernel.support.multiplies_terms else set())
+    assert values >= ({"infinity", "NaN"} if kernel.notices or not kernel.support.multiplies_parts else set())
     assert "tiny" in values or not {"float32", "bfloat16"} & set(support.factors) or "float32" not in support.results
     assert values <= set(VALUES)
 

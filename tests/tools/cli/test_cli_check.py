@@ -91,7 +91,7 @@ def test_rows_are_checked_where_that_is_asked_for():
 
 
 @pytest.mark.further
-def test_terms_are_checked_as_they_are_made(monkeypatch, tmp_path):
+def test_parts_are_checked_as_they_are_made(monkeypatch, tmp_path):
     """By blocks of the launch that multiplies them: here it does not wait for them."""
     kernel = find("gemm_bf16x6")
     hasty, splitting = copied(kernel, tmp_path), tmp_path / "float32_parts/split_factors.cuh"

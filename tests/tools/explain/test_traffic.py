@@ -170,12 +170,12 @@ def test_a_row_major_factor_of_float8_is_loaded_once_and_read_on_distinct_banks(
 
 @pytest.mark.further
 def test_factors_that_are_split_in_registers_are_moved_on_distinct_banks():
-    """Elements of the large one, terms of the other, also where a step has several tiles."""
+    """Elements of the large one, parts of the other, also where a step has several tiles."""
     a, b = orders("NT")
     found = counted("small_m_bf16x6", Problem(64, 64, 256, a=a, b=b), {"BM": 64, "BN": 64, "BK": 64, "STAGES": 3})
     assert found.groups["shared_load"].bank_conflicts == 0
-    terms = max((line.group for line in found.lines if line.pipe == "shared_store"), key=lambda group: group.bytes)
-    assert terms.wavefronts * 128 == terms.bytes == 3 * 2 * 64 * 256
+    parts = max((line.group for line in found.lines if line.pipe == "shared_store"), key=lambda group: group.bytes)
+    assert parts.wavefronts * 128 == parts.bytes == 3 * 2 * 64 * 256
 
 
 @pytest.mark.further

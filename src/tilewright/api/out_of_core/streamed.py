@@ -50,7 +50,7 @@ class Matrices(NamedTuple):
 
     @property
     def scratch(self) -> int:
-        """Bytes that products need for each element of a factor: terms of float32, or a copy in another order."""
+        """Bytes that products need for each element of a factor: parts of float32, or a copy in another order."""
         engine = self.call.engine
         return 0 if engine is None or engine.capability is None else 6 if self.a.dtype == np.float32 else 2
 

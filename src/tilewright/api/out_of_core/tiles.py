@@ -56,7 +56,7 @@ class Sizes(NamedTuple):
     """Bytes of an element of the result."""
     reads_c: bool = False
     scratch: int = 0
-    """Bytes that a product needs besides for each element of its factors, as for terms that these are split into."""
+    """Bytes that a product needs besides for each element of its factors, as for parts that these are split into."""
 
 
 class Load(NamedTuple):

@@ -20,19 +20,19 @@
 #include "ptx/tensor_map.cuh"
 #include "ptx/wgmma.cuh"
 
-using Term = __nv_bfloat16;
+using PartType = __nv_bfloat16;
 
 constexpr int CONSUMERS = 2;
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int ROWS = BM / CONSUMERS;  // of a consumer: those that one instruction multiplies
-constexpr int TERMS = 3;
+constexpr int SPLIT_PARTS = 3;
 constexpr int BK = LINE;
 constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits
-constexpr int BLOCK_BYTES = BK * LINE_BYTES;       // of 64 columns of a term of B
+constexpr int BLOCK_BYTES = BK * LINE_BYTES;       // of 64 columns of a part of B
 
 struct Tiles {
-    unsigned char A[TERMS][BM * LINE_BYTES];
-    unsigned char B[TERMS][BN / 64 * BLOCK_BYTES];
+    unsigned char A[SPLIT_PARTS][BM * LINE_BYTES];
+    unsigned char B[SPLIT_PARTS][BN / 64 * BLOCK_BYTES];
 };
 
 struct Shared {
@@ -71,11 +71,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 Barrier* const full = &shared->full[turn.stage];
                 barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);  // returns at once in the first STAGES steps
                 barrier_expect_bytes(full, sizeof(Tiles));
-                for (int term = 0; term < TERMS; ++term) {
-                    load_tile(into.A[term], &A, step * BK, tile_row, term, full);
+                for (int part = 0; part < SPLIT_PARTS; ++part) {
+                    load_tile(into.A[part], &A, step * BK, tile_row, part, full);
 #pragma unroll
                     for (int block = 0; block < BN / 64; ++block) {
-                        load_tile(into.B[term] + block * BLOCK_BYTES, &B, tile_col + block * 64, step * BK, term, full);
+                        load_tile(into.B[part] + block * BLOCK_BYTES, &B, tile_col + block * 64, step * BK, part, full);
                     }
                 }
             }
@@ -94,15 +94,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 bool adds = (step * BK + first) % PROMOTE != 0;
                 fence_sums(partial);
 #pragma unroll
-                for (int order = TERMS - 1; order >= 0; --order) {  // the least products first
+                for (int order = SPLIT_PARTS - 1; order >= 0; --order) {  // the least products first
 #pragma unroll
-                    for (int term = 0; term <= order; ++term) {
+                    for (int part = 0; part <= order; ++part) {
 #pragma unroll
                         for (int k = first; k < first + PART; k += 16) {
                             const int first_row = warpgroup * ROWS;
-                            const MatrixDescriptor a = matrix_descriptor(from.A[term]) + (first_row * LINE_BYTES + k * 2);
-                            const MatrixDescriptor b = matrix_descriptor(from.B[order - term], BLOCK_BYTES) + k * LINE_BYTES;
-                            multiply_async<Major::along_k, Major::across_k, Term>(partial, a, b, adds);
+                            const MatrixDescriptor a = matrix_descriptor(from.A[part]) + (first_row * LINE_BYTES + k * 2);
+                            const MatrixDescriptor b = matrix_descriptor(from.B[order - part], BLOCK_BYTES) + k * LINE_BYTES;
+                            multiply_async<Major::along_k, Major::across_k, PartType>(partial, a, b, adds);
                             adds = true;
                         }
                     }

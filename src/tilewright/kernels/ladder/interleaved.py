@@ -25,7 +25,7 @@ KERNEL: Kernel = replace(
     parameters=(
         Parameter("BM", 128, (128,), "rows of C that a block computes, half of them each consumer"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),
-        Parameter("STAGES", 2, (2, 3), "tiles of A and of B in shared memory or on their way, of each term"),
+        Parameter("STAGES", 2, (2, 3), "tiles of A and of B in shared memory or on their way, of each part"),
         promoted.PROMOTE,
     ),
     constraints={
@@ -34,7 +34,7 @@ KERNEL: Kernel = replace(
         **warpgroups.WHOLE_COLUMNS,
         **warpgroups.TWO_STAGES,
         **warpgroups.shared_memory_fits(
-            _shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"
+            _shared_bytes, "STAGES tiles of A and of B of three parts, and their barriers,"
         ),
         **promoted.IN_STEPS,
     },

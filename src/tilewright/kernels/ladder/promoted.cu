@@ -2,7 +2,7 @@
 //
 // Over rung 27 the tensor cores begin a new sum every PROMOTE of k, and threads add what they have made to sums of their own
 // (promotion), in float32, which rounds. What is cut off is then in proportion to a sum over PROMOTE of k, not to one over all
-// of it, and errors of rounding cancel one another. In each sum the largest products, those of first terms, come last, so that
+// of it, and errors of rounding cancel one another. In each sum the largest products, those of first parts, come last, so that
 // few additions cut off in proportion to them. What should move: the error; and instructions, by an addition for each sum that
 // is taken over, for which the tensor cores wait.
 //
@@ -18,17 +18,17 @@
 #include "ptx/tensor_map.cuh"
 #include "ptx/wgmma.cuh"
 
-using Term = __nv_bfloat16;
+using PartType = __nv_bfloat16;
 
 constexpr int THREADS = 128;
-constexpr int TERMS = 3;
+constexpr int SPLIT_PARTS = 3;
 constexpr int BK = LINE;
 constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits
-constexpr int BLOCK_BYTES = BK * LINE_BYTES;       // of 64 columns of a term of B
+constexpr int BLOCK_BYTES = BK * LINE_BYTES;       // of 64 columns of a part of B
 
 struct Tiles {
-    unsigned char A[TERMS][BM * LINE_BYTES];
-    unsigned char B[TERMS][BN / 64 * BLOCK_BYTES];
+    unsigned char A[SPLIT_PARTS][BM * LINE_BYTES];
+    unsigned char B[SPLIT_PARTS][BN / 64 * BLOCK_BYTES];
 };
 
 struct Shared {
@@ -50,11 +50,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         Tiles& tiles = shared->stages[step % STAGES];
         Barrier* const full = &shared->full[step % STAGES];
         barrier_expect_bytes(full, sizeof(Tiles));
-        for (int term = 0; term < TERMS; ++term) {
-            load_tile(tiles.A[term], &A, step * BK, tile_row, term, full);
+        for (int part = 0; part < SPLIT_PARTS; ++part) {
+            load_tile(tiles.A[part], &A, step * BK, tile_row, part, full);
 #pragma unroll
             for (int block = 0; block < BN / 64; ++block) {
-                load_tile(tiles.B[term] + block * BLOCK_BYTES, &B, tile_col + block * 64, step * BK, term, full);
+                load_tile(tiles.B[part] + block * BLOCK_BYTES, &B, tile_col + block * 64, step * BK, part, full);
             }
         }
     };
@@ -74,16 +74,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             bool adds = (step * BK + first) % PROMOTE != 0;
             fence_sums(partial);
 #pragma unroll
-            for (int order = TERMS - 1; order >= 0; --order) {  // the least products first
+            for (int order = SPLIT_PARTS - 1; order >= 0; --order) {  // the least products first
 #pragma unroll
-                for (int term = 0; term <= order; ++term) {
+                for (int part = 0; part <= order; ++part) {
 #pragma unroll
                     for (int k = first; k < first + PART; k += 16) {
-                        const MatrixDescriptor b = matrix_descriptor(tiles.B[order - term], BLOCK_BYTES) + k * LINE_BYTES;
+                        const MatrixDescriptor b = matrix_descriptor(tiles.B[order - part], BLOCK_BYTES) + k * LINE_BYTES;
 #pragma unroll
                         for (int i = 0; i < BM / 64; ++i) {
-                            const MatrixDescriptor a = matrix_descriptor(tiles.A[term]) + (i * 64 * LINE_BYTES + k * 2);
-                            multiply_async<Major::along_k, Major::across_k, Term>(partial[i], a, b, adds);
+                            const MatrixDescriptor a = matrix_descriptor(tiles.A[part]) + (i * 64 * LINE_BYTES + k * 2);
+                            multiply_async<Major::along_k, Major::across_k, PartType>(partial[i], a, b, adds);
                         }
                         adds = true;
                     }

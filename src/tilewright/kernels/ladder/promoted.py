@@ -1,4 +1,4 @@
-"""Rung 28, promoted: threads take over the sums that tensor cores make of terms, every PROMOTE of k.
+"""Rung 28, promoted: threads take over the sums that tensor cores make of parts, every PROMOTE of k.
 
 Source: "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance",
 Ootomo and Yokota, 2022.

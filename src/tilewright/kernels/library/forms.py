@@ -1,7 +1,7 @@
 """KernelForm: one of several kernels that are compiled from one source, each for factors of its own.
 
 Sources: "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", Henry, Tang and
-Heinecke, 2019, for terms of bfloat16; "Recovering single precision accuracy from Tensor Cores while surpassing the FP32
+Heinecke, 2019, for parts of bfloat16; "Recovering single precision accuracy from Tensor Cores while surpassing the FP32
 theoretical peak performance", Ootomo and Yokota, 2022, for those of float16, and for sums that threads take over.
 """
 
@@ -17,17 +17,17 @@ from tilewright.kernels.support import EVERYTHING, Support
 FLOAT16S = ("float16", "bfloat16")
 
 _SPLITS = {"bf16x6": Split("bfloat16", 3), "bf16x3": Split("bfloat16", 2), "fp16x3": Split("float16", 2, scaled=True)}
-"""Terms of float32 factors, by the precision of their products. Two terms of bfloat16 hold 16 bits: half the products
+"""Parts of float32 factors, by the precision of their products. Two parts of bfloat16 hold 16 bits: half the products
 of three, and 2**-17 of each is left."""
 
 
 def idea_of_terms(precision: str, where: str) -> str:
-    """The idea of a kernel whose products are made of terms of this precision."""
-    dtype, terms, scaled = _SPLITS[precision]
+    """The idea of a kernel whose products are made of parts of this precision."""
+    dtype, parts, scaled = _SPLITS[precision]
     words = {2: "two", 3: "three", 6: "six"}
-    products = words[terms * (terms + 1) // 2]
+    products = words[parts * (parts + 1) // 2]
     kind = f"scaled {dtype}" if scaled else dtype
-    return f"float32 factors as {words[terms]} {kind} terms each: {products} products on {where}"
+    return f"float32 factors as {words[parts]} {kind} parts each: {products} products on {where}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +45,13 @@ class KernelForm:
 
     @cached_property
     def split(self) -> Split | None:
-        """The terms that float32 factors are split into, if they are."""
+        """The parts that float32 factors are split into, if they are."""
         return _SPLITS.get(self.precision or "")
 
     @cached_property
-    def terms(self) -> int:
+    def parts(self) -> int:
         """Matrices that each factor is split into; 1: it is multiplied as it is, or rounded to TF32."""
-        return self.split.terms if self.split else 1
+        return self.split.parts if self.split else 1
 
     @cached_property
     def item_bytes(self) -> int:
@@ -65,7 +65,7 @@ class KernelForm:
 
     @cached_property
     def promotes(self) -> bool:
-        """Whether sums of tensor cores begin anew, and threads add them up in float32: of terms, and of float8 factors,
+        """Whether sums of tensor cores begin anew, and threads add them up in float32: of parts, and of float8 factors,
         for which tensor cores keep 13 bits of a sum's mantissa."""
         return self.split is not None or (self.float8 and self.precision != FAST)
 
@@ -74,7 +74,7 @@ class KernelForm:
         """Macros that say which form a source is compiled as."""
         scales = 0 if not self.float8 else 2 if self.block_scales else 1
         return {
-            "TERMS": self.terms,
+            "SPLIT_PARTS": self.parts,
             "SCALED": int(self.split is not None and self.split.scaled),
             "FACTOR_SCALES": scales,
         }

@@ -1,6 +1,6 @@
 """Kernels of gemm_mma.cu: products by tensor cores through mma.sync, where there is no wgmma.
 
-They multiply 16-bit factors; float32 factors, rounded to TF32 or as 16-bit terms; float8 factors with scales. They are
+They multiply 16-bit factors; float32 factors, rounded to TF32 or as 16-bit parts; float8 factors with scales. They are
 what `gemm_sm90` and its kin are on Hopper, from compute capability 8.0 on, float8 from 8.9.
 
     gemm_mma                     float16, bfloat16, in either order: ldmatrix transposes what lies across k
@@ -58,8 +58,8 @@ class MmaForm(forms.KernelForm):
     wn: int = 64
     stages: int = 3
     promote: int = SCALED_BLOCK
-    """k after which threads take over sums that begin anew; of terms PROMOTE by default. Two additions of Ampere's
-    tensor cores are 16 k, of Hopper's 32: a sum of terms has so much there for the same error."""
+    """k after which threads take over sums that begin anew; of parts PROMOTE by default. Two additions of Ampere's
+    tensor cores are 16 k, of Hopper's 32: a sum of parts has so much there for the same error."""
 
     @property
     def memory_orders(self) -> bool:
@@ -142,7 +142,7 @@ def _shared_bytes(form: MmaForm, config: Config) -> int:
     groups = max(threads_of_warps(config) // splitting.GROUP, 1)
     wide = splitting.float32_block_bytes(config.BM, config.BN)
     not_finite = splitting.non_finite_bytes(config.BM, config.BN)
-    return max(form.terms * stages, splitting.splitter_bytes(groups), wide, not_finite)
+    return max(form.parts * stages, splitting.splitter_bytes(groups), wide, not_finite)
 
 
 def _sums(form: MmaForm, config: Config) -> Sums:
@@ -167,7 +167,7 @@ _OF_MEMORY_ORDERS: Constraints = {
 
 
 def _constraints(form: MmaForm) -> Constraints:
-    item, terms, depths = form.item_bytes, form.terms, form.depths
+    item, parts, depths = form.item_bytes, form.parts, form.depths
     sums = _SUMS // 2 if form.promotes else _SUMS
     depths_in_words = " or ".join(filter(None, (", ".join(map(str, depths[:-1])), str(depths[-1]))))
     return {
@@ -185,7 +185,7 @@ def _constraints(form: MmaForm) -> Constraints:
         "STAGES must be at least 2: one is copied while another is multiplied": lambda c: c.STAGES >= 2,
         **(_TERMS_ARE_SPLIT if form.split else {}),
         **(_OF_MEMORY_ORDERS if form.memory_orders else {}),
-        f"STAGES*{terms} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory": lambda c: (
+        f"STAGES*{parts} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory": lambda c: (
             _shared_bytes(form, c) <= _SHARED_BYTES
         ),
     }

@@ -1,6 +1,6 @@
-"""Kernels of gemm_sm90.cu: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, TF32, float8.
+"""Kernels of gemm_sm90.cu: products by Hopper's warpgroups, of 16-bit factors in either order, of parts, TF32, float8.
 
-Terms are those of float32 factors, see `forms`. TF32 has 10 bits of mantissa: the copy engine rounds elements to the
+Parts are those of float32 factors, see `forms`. TF32 has 10 bits of mantissa: the copy engine rounds elements to the
 nearest as it loads them. Infinity and NaN stay as they are; numbers from 2^128 - 2^116 on become infinite.
 
 wgmma multiplies TF32 and float8 from shared memory along k alone, and its A from registers too. So `gemm_tf32` and
@@ -240,7 +240,7 @@ def _tiles_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
     columns = (
         _in_parts(config.BN, config.CLUSTER_M) if layout[1] == "T" else warpgroups.in_blocks(config.BN, item_bytes)
     )
-    return form.terms * config.STAGES * warpgroups.LINE_BYTES * (rows + columns)
+    return form.parts * config.STAGES * warpgroups.LINE_BYTES * (rows + columns)
 
 
 def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
@@ -302,7 +302,8 @@ def _partial_buffers(form: WgmmaForm, config: Config) -> int:
 
 def _sums(form: WgmmaForm, config: Config) -> Sums:
     """One chain of instructions over all of k, for whatever tile, unless blocks share k: they are as many as there is
-    room for. Whether terms hold the factors is decided for all of them together, and float8 has a kernel for each way
+    room for. Whether parts represent the factors is decided for all of them together, and float8 has a kernel for each
+    way
     of its sums, and of its scales: none has an order for all."""
     if form.split:
         return Sums(promote=form.line, apart=True)

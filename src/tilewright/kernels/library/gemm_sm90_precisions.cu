@@ -1,12 +1,12 @@
-// gemm_sm90_precisions: gemm_sm90 (see there) for what is not of 16 bits: float32 matrices that are first split into TERMS parts of 16 bits
-// each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and float8 matrices with scales (FACTOR_SCALES).
+// gemm_sm90_precisions: gemm_sm90 (see there) for what is not of 16 bits: float32 matrices that are first split into SPLIT_PARTS parts of
+// 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and float8 matrices with scales (FACTOR_SCALES).
 // A_IN_REGISTERS: A lies across k, and threads read it to registers (register_operand.cuh). SWAP_AB: swap-AB, the product is D^T = B^T
 // A^T.
 //
-//   shared memory: | stored_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
-//     A and B: TERMS tiles each. Instead of stages: what splits A and B, before; SPLITS' sums and tiles in float32, after
+//   shared memory: | stored_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | parts |
+//     A and B: SPLIT_PARTS tiles each. Instead of stages: what splits A and B, before; SPLITS' sums and tiles in float32, after
 //
-//   TERMS > 1: all     | split A and B, wait for all blocks |                                             | __syncthreads |
+//   SPLIT_PARTS > 1: all     | split A and B, wait for all blocks |                                             | __syncthreads |
 //   producer                                                | wait for empty[s], load all parts to s | ... |               | copy float32
 //   consumers                                               | wait for full[s], multiply, promote, arrive at empty | ...   | multiply it
 //
@@ -14,7 +14,7 @@
 //   copy and multiply float32: only tiles that parts cannot represent (float32_warpgroups.cuh).
 #include "epilogue/swap_ab.cuh"
 #include "epilogue/stored_tiles.cuh"
-#include "float32_parts/terms_of_block.cuh"
+#include "float32_parts/parts_of_block.cuh"
 #include "pipeline/cluster_grid.cuh"
 #include "pipeline/cluster_sums.cuh"
 #include "pipeline/consumers.cuh"
@@ -33,28 +33,28 @@ constexpr int BLOCKS = Grid::BLOCKS * SPLITS;  // of a cluster
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int SUBTILES = Multiplying::ROWS / 64;  // rows of a consumer's tile, by 64: what one wgmma multiplies
 using Order = TileOrder<BM, BN, GROUP_M, CLUSTER_M, CLUSTER_N>;
-using Tiles = StageTiles<BM, BN, TERMS, CLUSTER_M>;
+using Tiles = StageTiles<BM, BN, SPLIT_PARTS, CLUSTER_M>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
-using Terms = TermsOfBlock<BM, (TERMS > 1 ? COLS : 64), (TERMS > 1 ? CONSUMERS : 2)>;  // where TERMS is 1, it does nothing
+using Parts = PartsOfBlock<BM, (SPLIT_PARTS > 1 ? COLS : 64), (SPLIT_PARTS > 1 ? CONSUMERS : 2)>;  // where SPLIT_PARTS is 1, it does nothing
 
 struct Shared : StoredTiles<4 * CONSUMERS, TMA_STORE_STAGES> {
     union {
         Tiles stages[STAGES];
         float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
-        unsigned char of_terms[TERMS > 1 ? sizeof(Terms::Memory) : 1];  // before stages are loaded, and when all have been read
+        unsigned char of_parts[SPLIT_PARTS > 1 ? sizeof(Parts::Memory) : 1];  // before stages are loaded, and when all have been read
     };
     StageBarriers<STAGES, 4 * Multiplying::TOGETHER, Grid> barriers;
     Multiplying consumers;
-    Terms terms;
+    Parts parts;
 };
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90_precisions(Sizes of_d, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
-                         const __grid_constant__ Terms::Operand split_a, const __grid_constant__ Terms::Operand split_b,
+                         const __grid_constant__ Parts::Operand split_a, const __grid_constant__ Parts::Operand split_b,
                          Scales scales_of_d, SplitCounters* counters, const __grid_constant__ TensorMap D) {
     DYNAMIC_SHARED(Shared, shared);
-    Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
+    Parts::Memory& of_parts = *reinterpret_cast<Parts::Memory*>(shared->of_parts);
     const Sizes sizes = either<SWAP_AB>(swapped(of_d), of_d);
     const Scales scales_of_factors = either<SWAP_AB>(swapped(scales_of_d), scales_of_d);
     const int depth = depth_of(sizes, output);
@@ -71,37 +71,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         prefetch_map(&B);
         shared->barriers.init();
         shared->consumers.init();
-        shared->terms.init();
+        shared->parts.init();
         fence_barrier_init();
     }
     BLOCKS == 1 ? __syncthreads() : cluster_meet();
     wait_for_grid_before();
-    const bool terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);
+    const bool parts_in_range = shared->parts.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_parts);
     // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
-    if constexpr (TERMS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_meet();
+    if constexpr (SPLIT_PARTS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_meet();
 
     const Grid grid;
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         const unsigned bytes = Tiles::bytes(grid, sizes.m, sizes.n);
         if constexpr (CONSUMERS > 1) give_registers<40>();  // else all threads have enough
-        for (; warp % 4 == 0 && terms_hold && more; more = tile.next()) {
-            const int of_a = tile.matrix * sizes.step_a * TERMS, of_b = tile.matrix * sizes.step_b * TERMS;
+        for (; warp % 4 == 0 && parts_in_range && more; more = tile.next()) {
+            const int of_a = tile.matrix * sizes.step_a * SPLIT_PARTS, of_b = tile.matrix * sizes.step_b * SPLIT_PARTS;
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
                 shared->barriers.fill(turn, bytes, [&](Barrier* full) {
                     shared->stages[turn.stage].load(grid, &A, &B, tile.row, tile.col, step * Tiles::DEPTH, of_a, of_b, full);
                 });
             }
         }
-        if (SPLITS > 1 && terms_hold) Totals::attend();
+        if (SPLITS > 1 && parts_in_range) Totals::attend();
         if (Grid::BLOCKS > 1 && warp % 4 == 0) shared->barriers.wait_read(turn);
-        shared->terms.compute_lost<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
+        shared->parts.compute_lost<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_parts);
         return;
     }
     if constexpr (CONSUMERS > 1) take_registers<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
     RegisterOperand<SUBTILES> a_registers{sizes.batch};
-    for (int number = 0; terms_hold && more; ++number) {
+    for (int number = 0; parts_in_range && more; ++number) {
         const Order here = tile;
         const auto go_on = [&] { more = (tile = tiles_from(sizes, number + 1)).next(); };
         if (!Multiplying::own(number, warpgroup)) {
@@ -136,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], own_sums[0]);
 #pragma unroll
         for (int i = 0; i < SUBTILES; ++i) {
-            shared->terms.look(own_sums[i], sizes.m - row - 64 * i, sizes.n - col);
+            shared->parts.look(own_sums[i], sizes.m - row - 64 * i, sizes.n - col);
             sum_scales.scale(i, own_sums[i]);
             if constexpr (Shared::by_tma<RESULT>) {
                 shared->store(result, &D, here.matrix, i, row + 64 * i, col, own_sums[i], biases);
@@ -146,5 +146,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
     }
     shared->wait_stored();
-    shared->terms.compute_lost<false>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
+    shared->parts.compute_lost<false>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_parts);
 }

@@ -35,7 +35,7 @@ constexpr int BLOCKS = Grid::BLOCKS;
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int PARTS = Multiplying::ROWS / 64;  // of a consumer's rows
 using Order = GroupedOrder<BM, BN, GROUP_M, CLUSTER_M, CLUSTER_N>;
-using Tiles = StageTiles<BM, BN, TERMS, CLUSTER_M>;
+using Tiles = StageTiles<BM, BN, SPLIT_PARTS, CLUSTER_M>;
 
 struct Shared {
     Tiles stages[STAGES];
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         float sums[PARTS][BN / 2] = {};
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
-            multiply_stage(shared->stages[turn.stage], first, sums, TermScales{});
+            multiply_stage(shared->stages[turn.stage], first, sums, PartScales{});
             if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
         }
         shared->consumers.pass_turn(warpgroup, lane);

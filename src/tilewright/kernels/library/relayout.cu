@@ -16,7 +16,7 @@ using Mover = MoverOf<sizeof(FACTOR)>::type;
 // What is not finite goes on a list, where elements are split.
 template <typename Square>
 __device__ __forceinline__ void list_non_finite(Square& mover, const Copy<FACTOR, RESULT>& copy, int number) {
-    if constexpr (TERMS > 1) mover.list_non_finite(copy, number, threadIdx.x);
+    if constexpr (SPLIT_PARTS > 1) mover.list_non_finite(copy, number, threadIdx.x);
 }
 
 // One copy or two: the squares of `first` have the first numbers. A copy of no lines has none. A multiprocessor is to be full of
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREAD
     const bool of_second = blockIdx.x >= squares_of_first;
     const Copy<FACTOR, RESULT> copy = of_second ? second : first;
     Range known = {};
-    const bool looks = TERMS > 1 && copy.range != nullptr;
+    const bool looks = SPLIT_PARTS > 1 && copy.range != nullptr;
     if (looks) known = known_of(copy.range);  // along with the elements
     const int square = blockIdx.x - (of_second ? squares_of_first : 0);
     Mover mover;

@@ -14,11 +14,11 @@ def squares(config: Config, lines: int, length: int, matrices: int) -> int:
 
 KERNEL = Kernel(
     name="relayout",
-    idea="copies of matrices with aligned rows or columns, transposed or not, split into terms or not",
+    idea="copies of matrices with aligned rows or columns, transposed or not, split into parts or not",
     parameters=(
         Parameter("SIDE", 32, (32, 64, 128), "side of the squares that a block moves; 128 of bytes alone"),
         Parameter("THREADS", 256, (128, 256), "threads in a block"),
-        Parameter("TERMS", 1, (1, 2, 3), "matrices that a matrix is split into; 1: it is copied as it is"),
+        Parameter("SPLIT_PARTS", 1, (1, 2, 3), "matrices that a matrix is split into; 1: it is copied as it is"),
         Parameter("SCALED", 0, (0, 1), "whether elements are scaled before", least=0),
     ),
     constraints={

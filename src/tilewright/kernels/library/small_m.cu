@@ -1,11 +1,11 @@
-// small_m_bf16x6, small_m_fp16x3: float32 products of few rows by Hopper's warpgroups, as products of terms (sm_90a alone).
+// small_m_bf16x6, small_m_fp16x3: float32 products of few rows by Hopper's warpgroups, as products of parts (sm_90a alone).
 //
 // Where m is small, B is most of what is read. It is read once, as float32, and split in registers: D^T = B^T A^T, where B^T is
 // what wgmma takes from there (column_tile.cuh), and A's rows are the columns of its product (row_tile.cuh).
 //
 //   shared memory of a block:
 //     | B of stage 0 | B of stage 1 | ... | A of stage 0 | A of stage 1 | ... | full[STAGES] | empty[STAGES] | ...
-//       float32, BN x BK                    terms, BM x BK
+//       float32, BN x BK                    parts, BM x BK
 //     in place of the stages, when all have been read: sums, or what multiplies in float32
 //
 //   copy engine    | B 0 | B 1 | B 2 | ...                          as the first thread of the producers asks
@@ -16,8 +16,8 @@
 //   K_SLICES n: n consumers have the same columns, and each multiplies one step of n.
 //   SPLITS n: n blocks of a cluster share the k of a tile (tile_sums.cuh).
 //
-// What terms cannot hold (term_range.cuh) the blocks of a tile see while they split, or by its sums. They compute this tile anew in
-// float32.
+// What is out of the parts' range (part_range.cuh) the blocks of a tile see while they split, or by its sums. They compute this tile anew
+// in float32.
 #include "float32_parts/small_m_fallback.cuh"
 #include "float32_parts/small_m_stages.cuh"
 #include "float32_parts/row_products.cuh"
@@ -29,7 +29,7 @@
 
 constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = LOADING + 128 * CONSUMERS;
 constexpr bool MOVES = PRODUCERS + CONSUMERS > 2;                 // registers, of 512 for a thread of each warpgroup together
-constexpr int GIVEN = PRODUCERS == 1 || CONSUMERS == 1 ? 104 : TERMS == 2 ? 72 : 64;  // what one that loads keeps
+constexpr int GIVEN = PRODUCERS == 1 || CONSUMERS == 1 ? 104 : SPLIT_PARTS == 2 ? 72 : 64;  // what one that loads keeps
 constexpr int TAKEN = (512 - PRODUCERS * GIVEN) / CONSUMERS / 8 * 8;
 using Order = ColumnOrder<TRANSPOSED_B>;
 using Sums = TileSums<BM, BN, K_SLICES, SPLITS>;
@@ -46,7 +46,7 @@ struct Shared {
     Range of_a, of_b;  // set at once, 16 bytes at a multiple of 16
     Barrier full[STAGES], empty[STAGES];
     Barrier all_met, consumers_met, met[SIDE_BY_SIDE];
-    TermCheck check;  // of what this block has split; copied at once, 8 bytes at a multiple of 8
+    RangeCheck check;  // of what this block has split; copied at once, 8 bytes at a multiple of 8
     RowScales<BM> row_scales[STAGES][TILES];
     unsigned smaller;  // whether a sum is smaller than one may be
 };
@@ -124,9 +124,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         products.watch.add_to(shared->of_b);
     }
     meet_warps(&shared->all_met, 0);  // all stages have been read, and split
-    const TermCheck found(shared->of_a, shared->of_b, depth, false);
+    const RangeCheck found(shared->of_a, shared->of_b, depth, false);
     products.store(shared->sums.parts[slice]);
-    const bool held = terms_hold<CONSUMERS>(*shared, found, sizes.m - tile.row, sizes.n - tile.col);
+    const bool held = parts_in_range<CONSUMERS>(*shared, found, sizes.m - tile.row, sizes.n - tile.col);
     const Result<RESULT> result(output, sizes, tile.matrix);
     if (held) {
         shared->sums.store(result, tile.row, tile.col, rank, threadIdx.x, 128 * CONSUMERS);

@@ -7,7 +7,7 @@ uses each m times, that is most of its time. Here B is read once, with no pass b
 grid. With 128 rows the issue of instructions limits it, most of them for splitting: each block splits A again, and each
 64 rows B. Two warpgroups load where one would have no registers to load the next rows ahead.
 
-Sources: as of `forms` for the terms; "FlashAttention-3: Fast and Accurate Attention with Asynchrony and
+Sources: as of `forms` for the parts; "FlashAttention-3: Fast and Accurate Attention with Asynchrony and
 Low-precision", Shah et al., 2024, for a factor of wgmma that is made in registers while others are multiplied.
 """
 
@@ -62,7 +62,7 @@ def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[None, T
 def _shared_bytes(form: KernelForm, config: Config) -> int:
     """Bytes of a block: its stages, or sums, or what multiplies in float32 in their place; barriers, scales, what is
     seen."""
-    stages = config.STAGES * config.BK * (4 * config.BN + form.terms * form.item_bytes * config.BM)
+    stages = config.STAGES * config.BK * (4 * config.BN + form.parts * form.item_bytes * config.BM)
     sums = 4 * config.K_SLICES * config.BM * (config.BN + _PADDING)
     lost = splitting.float32_block_bytes(min(config.BM, 64), max(_COLUMNS // config.SPLITS, 16))
     side_by_side = config.BN // _COLUMNS
@@ -132,7 +132,7 @@ FORMS = (
 
 
 def _kernel(form: KernelForm) -> Kernel:
-    constants = {"TERMS": form.terms, "SCALED": form.constants["SCALED"], "GROUP_M": _GROUP_M}
+    constants = {"SPLIT_PARTS": form.parts, "SCALED": form.constants["SCALED"], "GROUP_M": _GROUP_M}
     fits = "STAGES tiles of A and of B must fit into a multiprocessor's shared memory MIN_BLOCKS times"
     return Kernel(
         name=form.name,
@@ -158,7 +158,7 @@ def _kernel(form: KernelForm) -> Kernel:
             splits=lambda config: config.SPLITS,
             group_m=lambda config: _GROUP_M,
             min_blocks=lambda config: config.MIN_BLOCKS,
-            terms=form.terms,
+            parts=form.parts,
             consumers=_consumers,
             slices=lambda config: config.K_SLICES,
         ),

@@ -1,5 +1,5 @@
-"""Shared memory of what splits factors into terms, and of what multiplies them in float32 where terms do not hold them:
-include/split_factors.cuh, include/float32_block.cuh, include/float32_warpgroups.cuh and include/non_finite.cuh.
+"""Shared memory of what splits factors into parts, and of what multiplies them in float32 where parts do not represent
+them: include/split_factors.cuh, include/float32_block.cuh, include/float32_warpgroups.cuh and include/non_finite.cuh.
 """
 
 from tilewright.core.hardware import round_up

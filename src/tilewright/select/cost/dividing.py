@@ -190,7 +190,7 @@ def parts_of(rows: int, cols: int, k: int, item: int) -> list[tuple[slice, slice
     """Rows and columns of the parts of a sum that move by themselves: equal ones along the longer dimension.
 
     Two, or four where the link takes more than half as long as the product, and that is long. So what all parts read
-    is little: products of float32 split it into terms each time. Cuts are at multiples of UNIT. They follow from the
+    is little: products of float32 split it into parts each time. Cuts are at multiples of UNIT. They follow from the
     sizes alone: all ranks have to agree, whatever their GPUs.
 
     Args:

@@ -1,4 +1,4 @@
-// `CostModel.terms` of cost.py for several models at a time: the selector asks for some in every first call of a shape.
+// `CostModel.parts` of cost.py for several models at a time: the selector asks for some in every first call of a shape.
 //
 // The formulas, and the order of the operations, are those of cost.py, which says what they mean; a test compares them
 // on all tabled problems. A model whose room is not known, and one of the family Streaming, gets NaN: Python predicts it.

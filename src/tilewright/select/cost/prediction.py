@@ -9,7 +9,7 @@ with a tile of their own still run; where operands are copied into another layou
 The model ranks configs, picks kernels, and says in an explanation what a launch takes: there with what was counted of
 it (`demand`). On an H200's squares its mean error is 8% (`report.nearness`); on the problems of the tuned table, with
 the configs that are fast there, 4 to 7% for rungs 12, 15, 16 and 18, 23% for rung 17, 7% for gemm_sm90
-(`models.warpgroups`), 15 to 23% for products of terms. What it does not know of a kernel is for a calibration by
+(`models.warpgroups`), 15 to 23% for products of parts. What it does not know of a kernel is for a calibration by
 measured times.
 """
 
@@ -244,7 +244,7 @@ class CostModel:
         self._shares = self._workers > 0 or self._splits or self._bundle > 1
         self._split, self._item_bytes = split, ITEM_BYTES[split.dtype] if split else 0
         # Bytes that blocks read for each byte of the factors.
-        self._read = kernel.terms * self._item_bytes / ITEM_BYTES["float32"] if split else 1.0
+        self._read = kernel.parts * self._item_bytes / ITEM_BYTES["float32"] if split else 1.0
         self._level_us = _LEVEL_US + _LEVEL_US_PER_RESULT * self._tile.m * self._tile.n
 
     @property
@@ -410,10 +410,10 @@ class CostModel:
         family, tile, line = self._kernel.cost, self._tile, _LINE_BYTES // item_bytes
         if isinstance(family, Warpgroups):
             side_bytes = warpgroups.side_bytes(self._kernel, family, self._config, layout, item_bytes, starts)
-            return self._kernel.terms * side_bytes
+            return self._kernel.parts * side_bytes
         rows = tile.m if layout[0] == "N" else max(tile.m, line)
         cols = tile.n if layout[1] == "T" else max(tile.n, line)
-        return self._kernel.terms * item_bytes * (rows + cols)
+        return self._kernel.parts * item_bytes * (rows + cols)
 
     def _from_dram(self, sizes: Dims, held: int, tiles: int, across: int, parts: float, through_l2: int) -> float:
         """Bytes of A and B that come from DRAM where they do not fit into the L2 cache.

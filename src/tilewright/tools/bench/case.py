@@ -33,8 +33,8 @@ UNFIT = {
     NEAR_OVERFLOW: "an element near overflow",
     FAR_ABOVE: "an element far above all others",
 }
-"""By exponent. Kernels of terms put the first on a list. No term holds the second: they multiply in float32. Next to
-the last, scaled terms lose bits of all others, so that they look for small sums and find them."""
+"""By exponent. Kernels of parts put the first on a list. No part represents the second: they multiply in float32. Next
+to the last, scaled parts lose bits of all others, so that they look for small sums and find them."""
 
 
 class CheckCase(NamedTuple):
@@ -48,7 +48,7 @@ class CheckCase(NamedTuple):
     sampled: bool = False
     """Whether some of the blocks run, on matrices that no memory holds (`check_sample`)."""
     unfit: int | None = None
-    """The exponent of an element that terms may not hold, one of `UNFIT`."""
+    """The exponent of an element that parts may not represent, one of `UNFIT`."""
     kept: str | None = None
     """The operand, A or B, whose copy is made by a launch of its own."""
     values: str = ""

@@ -55,8 +55,8 @@ def stages(
     2. of a source file rows that are aligned though their width is no multiple of 4, and odd sizes with other configs.
        Of our own kernels a step of one tile, a tile and a half with the other scalars, a deep tile, lines far apart
        (`vast_cases`), where the address space has room for them, a batch, alpha = 0 with factors that are not read, two
-       tiles that all blocks share, where blocks share tiles, elements that terms may not hold (`UNFIT`), where it
-       multiplies terms, many tiles, where warpgroups take turns at them, and k = 0;
+       tiles that all blocks share, where blocks share tiles, elements that parts may not represent (`UNFIT`), where it
+       multiplies parts, many tiles, where warpgroups take turns at them, and k = 0;
     3. of our own kernels every feature, and every value of a parameter that ships (`feature_cases`).
 
     Args:

@@ -133,7 +133,7 @@ class CublasBaseline:
                 sums that stay in tensor cores.
 
         Returns:
-            works by name; none where the product has no elements or no terms, or cuBLAS has no such types.
+            works by name; none where the product has no elements or no k, or cuBLAS has no such types.
         """
         float8 = problem.dtype in FLOAT8
         results = RESULTS if float8 else ("float32", problem.dtype)

@@ -50,8 +50,8 @@ def feature_cases(
         "config": _few(configs),
         "factors": _factors(factors),
         "result": kernel.support.results[::-1],
-        # Finite ones alone where terms hold no others and nothing looks for them.
-        "values": ["", *VALUES] if kernel.notices or not kernel.support.multiplies_terms else ["", TINY],
+        # Finite ones alone where parts represent no others and nothing looks for them.
+        "values": ["", *VALUES] if kernel.notices or not kernel.support.multiplies_parts else ["", TINY],
         "lines": _lines(kernel),
         "layout": [layout for layout in layouts if layout in kernel.support.layouts],
         "scaling": _scalings(kernel),
@@ -160,7 +160,7 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
         fits &= row.get("lines") != _DIVIDED
     if row.get("values"):
         fits &= result not in FLOAT8
-        if kernel.support.multiplies_terms:  # the way of float32 takes long
+        if kernel.support.multiplies_parts:  # the way of float32 takes long
             fits &= row.get("batch", _BATCHES[0]) == _BATCHES[0]
     if row.get("values") == TINY:
         fits &= factors in (None, "float32", "bfloat16") and result in (None, "float32")
@@ -177,7 +177,7 @@ def _combined(kernel: Kernel, row: Combination) -> Problem:
     config, lines, batch, result = row["config"], row["lines"], row["batch"], row["result"]
     factors, of_b = row["factors"]
     tile, steps = kernel.tile(config), steps_in_flight(kernel, config) + 1
-    rows = 3 * tile.m if kernel.schedule and batch == _BATCHES[0] and not kernel.support.multiplies_terms else tile.m
+    rows = 3 * tile.m if kernel.schedule and batch == _BATCHES[0] and not kernel.support.multiplies_parts else tile.m
     beyond = VECTOR_BYTES if lines == _WHOLE else 5
     columns = tile.n if batch == _BATCHES[0] or kernel.cluster(config) > 1 else 0
     m, n = rows + tile.m // 2 + 3, columns + round_up(ceil_div(tile.n, 2), VECTOR_BYTES) + beyond

@@ -184,7 +184,7 @@ def series(engine: Engine, works: int) -> int:
 def _rounding(kernel: Kernel) -> str | None:
     """Type to which the baseline rounds factors: the kernel's. No library has products of bfloat16 or float16 parts: a
     kernel of these is compared with the product of the factors as they are."""
-    return None if kernel.support.multiplies_terms else kernel.support.precision
+    return None if kernel.support.multiplies_parts else kernel.support.precision
 
 
 def _baseline(

@@ -12,7 +12,7 @@ from tilewright.core.files import FileKind, faults, json_kind, save_json
 from tilewright.core.gpus import Gpu, capability_of, find_gpu
 from tilewright.core.old_words import keys_today
 from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scaling, Shaped, Side, orders
-from tilewright.kernels.support import TERM_PRECISIONS
+from tilewright.kernels.support import PART_PRECISIONS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -288,8 +288,8 @@ class Record(Result, Timed):
 
     @property
     def baseline_arithmetic(self) -> str:
-        """The arithmetic of the baseline: it rounds factors as the kernel does, but makes no products of terms."""
-        return self.dtype if self.precision in TERM_PRECISIONS else self.arithmetic
+        """The arithmetic of the baseline: it rounds factors as the kernel does, but makes no products of parts."""
+        return self.dtype if self.precision in PART_PRECISIONS else self.arithmetic
 
 
 class Run(RunFile):

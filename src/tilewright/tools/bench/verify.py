@@ -228,12 +228,12 @@ def limit(problem: Problem, precision: str | None = None) -> float:
       2**-10 / sqrt(12) * x; over all of [-1, 1) that is 2**-11 / sqrt(7) of an element, in the root mean square. Errors
       of two factors are independent, so a product errs by sqrt(2) times that, and a sum by as much, however long it is:
       2.6e-4. Twice that is allowed. Operands that are cut off, and not rounded, err by more.
-    - bf16x6: three terms have all bits of an element: float16's limit. Where threads add what tensor cores make, far
+    - bf16x6: three parts have all bits of an element: float16's limit. Where threads add what tensor cores make, far
       less is reached; six products in one sum (rung 27) come to 0.8 of it.
-    - bf16x3: the second term is 2**-8 / sqrt(7) of an element in the root mean square, by the same reasoning as for
+    - bf16x3: the second part is 2**-8 / sqrt(7) of an element in the root mean square, by the same reasoning as for
       TF32, and so is what it leaves of itself. So the square of that is left of each factor, and as much is the product
-      of both second terms, which is not made: 3.8e-6 together. Twice that is allowed.
-    - fp16x3: the same with three bits more in each term, so 2**-6 of that.
+      of both second parts, which is not made: 3.8e-6 together. Twice that is allowed.
+    - fp16x3: the same with three bits more in each part, so 2**-6 of that.
     - float8: an addition of 32 products keeps 13 bits behind the point of the largest, and cuts off the rest: a unit of
       2**-13 of a sum of 128 of k, in the root mean square. Where threads add up such sums, errors are independent, and
       a long sum errs as a short one does. Where they do not, by a unit for each three additions, as above. Twice the

@@ -51,7 +51,7 @@ def predicted_error(kernel: Kernel, config: Config, k: int) -> float | None:
     if promote is None or k == 0:
         return None
     begun_anew = min(promote, k)
-    less = kernel.terms * (kernel.terms + 1) // 2 - 1  # products of an element besides the largest
+    less = kernel.parts * (kernel.parts + 1) // 2 - 1  # products of an element besides the largest
     step = kernel.tile(config).k
     depth = _TF32_DEPTH if kernel.support.precision == "tf32" else _DEPTH
     squares = _cuts(_additions(begun_anew, step, depth, 0 if apart else less))

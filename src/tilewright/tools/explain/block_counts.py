@@ -127,9 +127,9 @@ class BlockCounts:
 
     def run(self, problem: Problem, blocks: Sequence[int] | None, c: Matrix | None = None) -> Counts:
         """Counts of the blocks of these numbers, or all, of a launch for another problem of the same kind."""
-        terms = self.kernel.terms
-        a = _zeros(problem.m, problem.k, problem.a, problem.dtype, terms)
-        b = _zeros(problem.k, problem.n, problem.b, problem.dtype, terms)
+        parts = self.kernel.parts
+        a = _zeros(problem.m, problem.k, problem.a, problem.dtype, parts)
+        b = _zeros(problem.k, problem.n, problem.b, problem.dtype, parts)
         operands = LaunchOperands(a, b, c or self._result(problem), self.scalars)
         memory = self._counter.memory(problem, operands, blocks)
         self.fragments = self.fragments or memory.fragments > 0
@@ -215,9 +215,9 @@ def _placed(sites: Sequence[Site]) -> Iterator[tuple[Site, SourceLine | None, So
             yield site, inner, outer
 
 
-def _zeros(rows: int, cols: int, layout: Layout, dtype: str, terms: int = 1) -> Matrix:
-    """A matrix of zeros, or as many behind each other as there are terms; memory that nobody touches costs none."""
-    lines, ld = terms * layout.lines(rows, cols)[0], max(layout.ld, 1)
+def _zeros(rows: int, cols: int, layout: Layout, dtype: str, parts: int = 1) -> Matrix:
+    """A matrix of zeros, or as many behind each other as there are parts; memory that nobody touches costs none."""
+    lines, ld = parts * layout.lines(rows, cols)[0], max(layout.ld, 1)
     item = np.dtype(dtype).itemsize
     try:
         memory = np.zeros(lines * ld * item + _ALIGNMENT, dtype=np.uint8)

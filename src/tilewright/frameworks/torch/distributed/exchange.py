@@ -225,7 +225,7 @@ class Exchange:
         ]
 
     def prepare(
-        self, key: Hashable, of: RankCall, arrays: Mapping[str, Any], precision: str | None, without_terms: bool
+        self, key: Hashable, of: RankCall, arrays: Mapping[str, Any], precision: str | None, without_parts: bool
     ) -> ReadyCall:
         """Plan and compile a call's products, and make its steps ready for all calls of its kind.
 
@@ -234,7 +234,7 @@ class Exchange:
             of: the call as data.
             arrays: its tensors, by the bases that the steps name: `start` is given such, and then the scratch.
             precision: as `matmul` takes it.
-            without_terms: whether products of float32 are not to split their factors.
+            without_parts: whether products of float32 are not to split their factors.
 
         Raises:
             ProblemError, CompileError, LaunchError: as `matmul` raises them; nothing has been launched.
@@ -242,7 +242,7 @@ class Exchange:
         like, own = arrays["A"], {number: one.cuda_stream for number, one in self._own.items()}
         aligned = {name: one.data_ptr() % VECTOR_BYTES for name, one in arrays.items()}
         current = self._stream(self.device.index)
-        kind = CallKind(like, numpy_name(like.dtype), self._engine, current, aligned, precision, without_terms)
+        kind = CallKind(like, numpy_name(like.dtype), self._engine, current, aligned, precision, without_parts)
         # Nobody else's launches take tickets of these streams; those of the call's own may be any stream's.
         found = planned(of, kind, self._check, {MAIN: own[SIDE], LANE: own[LANE]})
         while len(self._between) < of.events:

@@ -78,11 +78,11 @@ def _start(
         precision: as `matmul` takes it.
     """
 
-    def known(without_terms: bool) -> ReadyCall:
-        found = exchange.works.get((kind, without_terms))
+    def known(without_parts: bool) -> ReadyCall:
+        found = exchange.works.get((kind, without_parts))
         if found is None:
             steps = call(exchange.rank, exchange.size, arrays["A"].element_size())
-            found = exchange.prepare((kind, without_terms), steps, arrays, precision, without_terms)
+            found = exchange.prepare((kind, without_parts), steps, arrays, precision, without_parts)
         return found
 
     work = known(False)

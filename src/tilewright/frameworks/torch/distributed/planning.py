@@ -28,7 +28,7 @@ class CallKind(NamedTuple):
     aligned: Mapping[str, int]
     """Remainders of bases' addresses, divided by 16, where they are not 0."""
     precision: str | None
-    without_terms: bool
+    without_parts: bool
     """Whether products of float32 are not to split their factors, for which there is no memory."""
 
 
@@ -38,7 +38,7 @@ class Planned(NamedTuple):
     steps: tuple[Started, ...]
     scratch_bytes: int
     splits: bool
-    """Whether it would need less memory without terms."""
+    """Whether it would need less memory without parts."""
 
 
 def planned(sequence: RankCall, kind: CallKind, check: PlanLaunch, tickets_of: Mapping[int, int]) -> Planned:
@@ -90,7 +90,7 @@ def _bound(product: Multiply, kind: CallKind) -> Bound:
     scalars = Scalars(product.alpha, float(c is not None))
     library = library_of("a", kind.like)
     call = Call(request, library, kind.engine, kind.stream, a, b, c, out, None, scalars)
-    bound = bound_of(call, without_terms=kind.without_terms)
+    bound = bound_of(call, without_parts=kind.without_parts)
     if bound.c_in_place or bound.form.copied:
         raise LaunchError(
             f"{bound.plan.kernel.name}, which a table names for {bound.plan.problem.shape}, updates C in place: "

@@ -1,4 +1,4 @@
-// A tile of a product of float32 factors on CUDA cores, for factors whose terms tensor cores cannot multiply (term_range.cuh), from
+// A tile of a product of float32 factors on CUDA cores, for factors whose parts tensor cores cannot multiply (part_range.cuh), from
 // parts of A and of B in shared memory (part_copies.cuh). Sums begin anew every 256 of k, so that errors of long ones stay small.
 //
 // A thread has runs of rows and of columns, quads where there are as many, and fragments of two k: those of the next are loaded

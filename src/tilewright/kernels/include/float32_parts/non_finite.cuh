@@ -1,4 +1,4 @@
-// Infinities and NaN among elements that are split into terms. Terms cannot hold them, and a sum with one is infinite or NaN whatever
+// Infinities and NaN among elements that are split into parts. Parts cannot represent them, and a sum with one is infinite or NaN whatever
 // else is added. So who splits a factor puts up to MOST of them on a list, and 0 in their place. When a tile of D has been
 // stored, its elements that such a product is part of are stored again: as the sum of these products alone.
 //
@@ -12,7 +12,7 @@
 #pragma once
 
 #include "epilogue/result.cuh"
-#include "float32_parts/term_range.cuh"
+#include "float32_parts/part_range.cuh"
 
 // Of a tile of ROWS x COLS by THREADS threads, of which this is number `thread`.
 template <int ROWS, int COLS, int THREADS>

@@ -25,8 +25,8 @@ struct InPlace {
     int sides;      // rows (or columns)
     PartWay way;
 
-    template <typename Term>
-    __device__ __forceinline__ InPlace(const Copy<float, Term>& copy, int matrix, int first)
+    template <typename PartType>
+    __device__ __forceinline__ InPlace(const Copy<float, PartType>& copy, int matrix, int first)
         : ld(copy.ld_from), way(way_of(copy)) {
         const bool along_k = copy.along_k != copy.across;
         data = copy.from + matrix * copy.matrix_stride + first * (along_k ? static_cast<long long>(ld) : 1);
@@ -42,8 +42,8 @@ struct InPlace {
     }
 
     // The same for all tiles.
-    template <typename Term>
-    static __device__ __forceinline__ PartWay way_of(const Copy<float, Term>& copy) {
+    template <typename PartType>
+    static __device__ __forceinline__ PartWay way_of(const Copy<float, PartType>& copy) {
         const long long apart = reinterpret_cast<long long>(copy.from) / static_cast<long long>(sizeof(float)) | copy.ld_from |
                                 copy.matrix_stride;
         return way_of(copy.along_k != copy.across, apart % 4 == 0);

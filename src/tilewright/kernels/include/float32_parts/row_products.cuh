@@ -1,7 +1,7 @@
-// Products of a tile of B, split in registers, and of the terms of A's rows in shared memory (row_tile.cuh): D^T = B^T A^T, of 64
+// Products of a tile of B, split in registers, and of the parts of A's rows in shared memory (row_tile.cuh): D^T = B^T A^T, of 64
 // columns of B by a warpgroup.
 //
-// Products of terms (stage_products.cuh): six of three, three of two. Tensor cores cut off what does not fit into a sum, so their sums
+// Products of parts (stage_products.cuh): six of three, three of two. Tensor cores cut off what does not fit into a sum, so their sums
 // begin anew, and threads add them up: the largest product of each tile, and apart all others, which are small. A warp waits for
 // room among the products that tensor cores have to make, so it splits the next tile after those that it starts:
 //
@@ -13,12 +13,12 @@
 //
 // Where SCALED is 1, the 16 columns of a warp have a scale in common, and so do 16 rows of A: threads multiply by both as they add.
 //
-// The tensor cores read the registers of B's terms until the wait, but ptxas gives them to others as soon as the products have
+// The tensor cores read the registers of B's parts until the wait, but ptxas gives them to others as soon as the products have
 // started (found on an H200). So what comes next goes to registers of its own, and takes their place by a choice that depends on
 // a sum, so that it cannot come before the wait, and that seems to need them.
 #pragma once
 
-#include "float32_parts/term_pairs.cuh"
+#include "float32_parts/part_pairs.cuh"
 #include "float32_parts/row_tile.cuh"
 #include "float32_parts/column_tile.cuh"
 #include "ptx/wgmma.cuh"
@@ -33,7 +33,7 @@ class RowProducts {
     using Scales = RowScales<ROWS>;
 
   public:
-    TermWatch watch;
+    SeenRange watch;
 
     // thread: of those that have the columns of a tile of B, 64 each warpgroup.
     __device__ __forceinline__ RowProducts(int thread, int exists) : thread(thread), exists(exists), places(thread) {}
@@ -53,20 +53,20 @@ class RowProducts {
             fence_sums(largest, now);
             start<0, 0>(largest, rows_of_a, false);
             fence_sums(others);
-            start<TERMS - 1, 1>(others, rows_of_a, !SCALED && !first);
+            start<SPLIT_PARTS - 1, 1>(others, rows_of_a, !SCALED && !first);
             if (MORE && exists) split(then);
             wait_products<1>(largest);
             add(largest, scales, 1.0f);
             wait_products<0>(others, now);
-            if (SCALED || last) add(others, scales, 1.0f / TERM_STEP);
+            if (SCALED || last) add(others, scales, 1.0f / PART_STEP);
             if (MORE) take(__float_as_uint(others[0]) != NEVER);
         } else {
             float partial[COUNT];
             fence_sums(partial, now);
-            start<TERMS - 1, 1>(partial, rows_of_a, false);
+            start<SPLIT_PARTS - 1, 1>(partial, rows_of_a, false);
             if (MORE && exists) split(then);
             wait_products<0>(partial);
-            add(partial, scales, 1.0f / TERM_STEP);
+            add(partial, scales, 1.0f / PART_STEP);
             fence_sums(partial);
             start<0, 0>(partial, rows_of_a, false);
             wait_products<0>(partial, now);
@@ -84,17 +84,17 @@ class RowProducts {
     }
 
   private:
-    // Starts products of terms whose numbers add up to MOST, then to less, until LEAST.
+    // Starts products of parts whose numbers add up to MOST, then to less, until LEAST.
     template <int MOST, int LEAST>
     __device__ __forceinline__ void start(float (&partial)[COUNT], const RowTile<ROWS>& rows_of_a, bool adds) {
         int started = 0;
 #pragma unroll
         for (int order = MOST; order >= LEAST; --order) {
 #pragma unroll
-            for (int term = 0; term <= order; ++term) {
+            for (int part = 0; part <= order; ++part) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i, ++started) {
-                    multiply_async<Pair::Term>(partial, now[i][term], rows_of_a.at(order - term, i), adds || started > 0);
+                    multiply_async<Pair::PartType>(partial, now[i][part], rows_of_a.at(order - part, i), adds || started > 0);
                 }
             }
         }
@@ -109,19 +109,19 @@ class RowProducts {
         next_scale = watch.see(elements);
 #pragma unroll
         for (int pair = 0; pair < 8; ++pair) {
-            unsigned terms[TERMS];
-            split_pair(elements[2 * pair], elements[2 * pair + 1], terms);
+            unsigned parts[SPLIT_PARTS];
+            split_pair(elements[2 * pair], elements[2 * pair + 1], parts);
 #pragma unroll
-            for (int t = 0; t < TERMS; ++t) next[pair / 4][t][pair % 4] = terms[t];
+            for (int t = 0; t < SPLIT_PARTS; ++t) next[pair / 4][t][pair % 4] = parts[t];
         }
     }
 
     // What was split comes to be multiplied.
     __device__ __forceinline__ void take(bool certainly) {
 #pragma unroll
-        for (int i = 0; i < 2 * TERMS * 4; ++i) {
-            unsigned& term = now[i / (TERMS * 4)][i / 4 % TERMS][i % 4];
-            term = certainly ? next[i / (TERMS * 4)][i / 4 % TERMS][i % 4] : term;
+        for (int i = 0; i < 2 * SPLIT_PARTS * 4; ++i) {
+            unsigned& part = now[i / (SPLIT_PARTS * 4)][i / 4 % SPLIT_PARTS][i % 4];
+            part = certainly ? next[i / (SPLIT_PARTS * 4)][i / 4 % SPLIT_PARTS][i % 4] : part;
         }
         now_scale = next_scale;
     }
@@ -141,6 +141,6 @@ class RowProducts {
     const int thread, exists;
     const ColumnOffsets<ALONG_K> places;
     float sums[COUNT] = {}, others[APART ? COUNT : 1];  // the latter made by tensor cores over a step
-    unsigned now[2][TERMS][4], next[2][TERMS][4];  // of B, of 16 k each: what is multiplied, and what comes next
+    unsigned now[2][SPLIT_PARTS][4], next[2][SPLIT_PARTS][4];  // of B, of 16 k each: what is multiplied, and what comes next
     float now_scale, next_scale;                   // of these
 };

@@ -1,13 +1,13 @@
-// A tile of A in shared memory as terms (term_pairs.cuh) of ROWS rows, TILE_K of k: what wgmma reads as its B. Warpgroups load the
-// float32 elements from memory, split them, and store their terms:
+// A tile of A in shared memory as parts (part_pairs.cuh) of ROWS rows, TILE_K of k: what wgmma reads as its B. Warpgroups load the
+// float32 elements from memory, split them, and store their parts:
 //
-//   memory, by lines of k   -->  registers, one or two steps ahead: 16 k of a row  -->  terms: ROWS lines of 64 bytes each
+//   memory, by lines of k   -->  registers, one or two steps ahead: 16 k of a row  -->  parts: ROWS lines of 64 bytes each
 //
 // The order of k within 16 is that in which the other factor is read (column_tile.cuh). Pieces of a line are exchanged with a swizzle
 // of 64 bytes (matrix_descriptor.cuh). Where SCALED is 1, 16 rows have a scale in common: a warp loads these.
 #pragma once
 
-#include "float32_parts/term_pairs.cuh"
+#include "float32_parts/part_pairs.cuh"
 #include "float32_parts/column_tile.cuh"
 #include "operands.cuh"
 #include "ptx/matrix_descriptor.cuh"
@@ -15,12 +15,12 @@
 
 template <int ROWS>
 struct RowTile {
-    static constexpr int BYTES = TILE_K * sizeof(Pair::Term);  // of a line
-    unsigned char terms[TERMS][ROWS * BYTES];
+    static constexpr int BYTES = TILE_K * sizeof(Pair::PartType);  // of a line
+    unsigned char parts[SPLIT_PARTS][ROWS * BYTES];
 
     // Of 16 k from 16 * step on.
-    __device__ __forceinline__ MatrixDescriptor at(int term, int step) const {
-        return matrix_descriptor<BYTES>(terms[term]) + step * STEP_BYTES;
+    __device__ __forceinline__ MatrixDescriptor at(int part, int step) const {
+        return matrix_descriptor<BYTES>(parts[part]) + step * STEP_BYTES;
     }
 };
 
@@ -40,7 +40,7 @@ class RowSplitter {
     static constexpr int LANES = ROWS < 16 ? 2 * ROWS : 32;      // of a warp, that load from one tile
 
   public:
-    TermWatch watch;
+    SeenRange watch;
 
     // Rows from `row` on; k from `k` on.
     __device__ __forceinline__ RowSplitter(const Factor<float>& factor, const Sizes& sizes, int matrix, int row, int k,
@@ -78,17 +78,17 @@ class RowSplitter {
             if (SCALED && thread % LANES == 0) scales[tile].of_runs[row_of(i) / RowScales<ROWS>::RUN] = scale;
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                uint4 piece[TERMS];
+                uint4 piece[SPLIT_PARTS];
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
                     const float* const pair = &elements[BUFFER][i][2 * Order::pair(half, j)];
-                    unsigned terms[TERMS];
-                    split_pair(pair[0], pair[1], terms);
+                    unsigned parts[SPLIT_PARTS];
+                    split_pair(pair[0], pair[1], parts);
 #pragma unroll
-                    for (int t = 0; t < TERMS; ++t) reinterpret_cast<unsigned*>(&piece[t])[j] = terms[t];
+                    for (int t = 0; t < SPLIT_PARTS; ++t) reinterpret_cast<unsigned*>(&piece[t])[j] = parts[t];
                 }
 #pragma unroll
-                for (int t = 0; t < TERMS; ++t) *reinterpret_cast<uint4*>(&to[tile].terms[t][places[i][half]]) = piece[t];
+                for (int t = 0; t < SPLIT_PARTS; ++t) *reinterpret_cast<uint4*>(&to[tile].parts[t][places[i][half]]) = piece[t];
             }
         }
         load(BUFFER);

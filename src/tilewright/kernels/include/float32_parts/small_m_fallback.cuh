@@ -1,4 +1,4 @@
-// What small_m does about factors that terms cannot hold (term_range.cuh): the blocks of a tile tell each other what they have
+// What small_m does about factors that parts cannot represent (part_range.cuh): the blocks of a tile tell each other what they have
 // seen while they split, and look for sums that may have lost too much. They compute a tile that has been lost in float32.
 #pragma once
 
@@ -9,11 +9,11 @@
 constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // that a warpgroup computes at a time
 using LostPart = Float32Block<LOST_ROWS, LOST_COLS, 128>;
 
-// By the warpgroups that multiply, which have stored their sums: whether terms hold the tile, of which the result has `rows` and
+// By the warpgroups that multiply, which have stored their sums: whether parts represent the tile, of which the result has `rows` and
 // `cols`. found: what is known of what this block has split.
 template <int CONSUMERS, typename Shared>
-__device__ __forceinline__ bool terms_hold(Shared& shared, const TermCheck& found, int rows, int cols) {
-    TermCheck check = found;
+__device__ __forceinline__ bool parts_in_range(Shared& shared, const RangeCheck& found, int rows, int cols) {
+    RangeCheck check = found;
     if (SPLITS > 1) {
         if (threadIdx.x == 0) shared.check = found;
         cluster_sync();

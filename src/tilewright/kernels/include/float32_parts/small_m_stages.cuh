@@ -1,8 +1,8 @@
 // The stages of small_m, filled by one warpgroup or two: the first thread has the copy engine load tiles of B as float32, and all
-// load A, split it, and store its terms. A stage is full when both have come.
+// load A, split it, and store its parts. A stage is full when both have come.
 //
 //     first thread   | wait for empty, announce bytes, load B | ...
-//     all            |                                        | store terms of A, loaded before; load what comes next | ...
+//     all            |                                        | store parts of A, loaded before; load what comes next | ...
 #pragma once
 
 #include "float32_parts/row_tile.cuh"

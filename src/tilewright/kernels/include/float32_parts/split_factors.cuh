@@ -1,9 +1,9 @@
-// Float32 factors split into terms (relayout_square.cuh) by the blocks of a product themselves, before they multiply. In one launch:
+// Float32 factors split into parts (relayout_square.cuh) by the blocks of a product themselves, before they multiply. In one launch:
 //
-//     every block     takes squares of A and of B by tickets and splits them, until none is left, or one is seen that terms do not hold
+//     every block     takes squares of A and of B by tickets and splits them, until none is left, or one is seen that parts do not represent
 //                     splits those anew in which an element is not finite, which goes on a list
 //                     waits until all squares are done: by blocks that run, whatever runs with them
-//                     looks at what was seen of A and B: terms hold them, or all blocks compute in float32
+//                     looks at what was seen of A and B: parts represent them, or all blocks compute in float32
 //
 // A block loads the next squares while it splits those that have come.
 //
@@ -30,9 +30,9 @@ struct SplitCounters {
     unsigned blocks;  // that have read all this
 };
 
-// What is known of factors that have been split: what terms hold of them, and how many elements are on the lists.
+// What is known of factors that have been split: what parts represent of them, and how many elements are on the lists.
 struct SplitFactors {
-    TermCheck terms;
+    RangeCheck parts;
     unsigned listed_of_a = 0, listed_of_b = 0;
 };
 
@@ -42,16 +42,16 @@ struct BlockMeeting {
 };
 
 // Of THREADS threads, in groups that split a square each. A ticket is a square for each group, all of one factor. TURNS: whether
-// a factor's lines may be across those of its terms.
-template <typename Term, int THREADS, bool TURNS>
+// a factor's lines may be across those of its parts.
+template <typename PartType, int THREADS, bool TURNS>
 class FactorSplitter {
   public:
-    using Operand = Copy<float, Term>;
+    using Operand = Copy<float, PartType>;
 
     static constexpr int GROUP = THREADS < 128 ? THREADS : 128;
     static constexpr int GROUPS = THREADS / GROUP;
-    static constexpr int MARKS = 256;  // of a block; where two tickets would share one, terms do not hold the factor
-    using Mover = SquareMover<float, Term, SCALED_SIDES, GROUP, TURNS>;
+    static constexpr int MARKS = 256;  // of a block; where two tickets would share one, parts do not represent the factor
+    using Mover = SquareMover<float, PartType, SCALED_SIDES, GROUP, TURNS>;
 
     struct Shared {
         typename Mover::Shared squares[GROUPS];
@@ -60,7 +60,7 @@ class FactorSplitter {
     };
 
     // Called by all threads of every block. Returns what is known of factors whose products are summed along `depth` > 0.
-    // adds_c: see TermCheck. show(): shows what this thread has written to what reads the terms, and back.
+    // adds_c: see RangeCheck. show(): shows what this thread has written to what reads the parts, and back.
     template <typename Show>
     static __device__ __forceinline__ SplitFactors split(const Operand& a, const Operand& b, SplitCounters* counters, int depth,
                                                          bool adds_c, Shared& shared, const Show& show) {
@@ -144,13 +144,13 @@ class FactorSplitter {
         const Range seen_of_a = known_of(a.range), seen_of_b = known_of(b.range);
         __syncthreads();
         if (threadIdx.x == 0 && atomicInc(&counters->blocks, gridDim.x - 1) == gridDim.x - 1) *counters = {};
-        return {TermCheck(seen_of_a, seen_of_b, depth, adds_c), seen_of_a.listed, seen_of_b.listed};
+        return {RangeCheck(seen_of_a, seen_of_b, depth, adds_c), seen_of_a.listed, seen_of_b.listed};
     }
 
   private:
     static constexpr unsigned NO_MORE = 0xffffffff;  // no number of a square
 
-    // By a warp: that terms do not hold a factor is known before all of it has been seen.
+    // By a warp: that parts do not represent a factor is known before all of it has been seen.
     static __device__ __forceinline__ void show_unfit(const Range& seen, Range* range) {
         Range all = seen.of_warp();
         all.lost = 0;  // counted at the end

@@ -1,16 +1,16 @@
 // The products of one step along k: of the tiles in a stage, onto sums in registers.
 //
-// A factor of float32 is the sum of TERMS matrices of 16-bit elements, each of which has the bits that those before it leave:
-// x = x0 + x1 + x2. Products of terms whose numbers add up to less than TERMS are made, the least first:
+// A factor of float32 is the sum of SPLIT_PARTS matrices of 16-bit elements, each of which has the bits that those before it leave:
+// x = x0 + x1 + x2. Products of parts whose numbers add up to less than SPLIT_PARTS are made, the least first:
 //
-//     TERMS = 3     a0 b2   a1 b1   a2 b0  |  a0 b1   a1 b0  |  a0 b0
+//     SPLIT_PARTS = 3     a0 b2   a1 b1   a2 b0  |  a0 b1   a1 b0  |  a0 b0
 //     size of a b   2^-16                  |  2^-8           |  1
 //
 // Tensor cores cut off what does not fit into a sum, so that errors of long sums all point one way. Where PROMOTE is not 0 they
 // begin anew with every step, and threads add what they made to sums that round: first all products but the largest, then
 // these. Where SCALED is 1 or FACTOR_SCALES 2, they multiply it by the scales of this step on the way.
 //
-// PARTIAL_BUFFERS 2: registers hold partial sums of tensor cores twice (of factors of one term in shared memory, 64 rows a warpgroup):
+// PARTIAL_BUFFERS 2: registers hold partial sums of tensor cores twice (of factors of one part in shared memory, 64 rows a warpgroup):
 //
 //     tensor cores   | step 0: partial[0] | step 1: partial[1] | step 2: partial[0] | ...
 //     threads                          | add partial[0]     | add partial[1]     | ...
@@ -30,19 +30,19 @@
 // Sums begin again with every step, 64 of k, and threads add them up, the smaller products first. More often is slower, and
 // less exact where k is large, since each addition by threads rounds.
 //
-// Tests: tests/kernels/test_split_products.py has inputs of many kinds, test_what_terms_cannot_hold.py values that the parts
+// Tests: tests/kernels/test_split_products.py has inputs of many kinds, test_out_of_range.py values that the parts
 // cannot represent.
 #pragma once
 
 #include "elements.cuh"
-#include "float32_parts/term_scales.cuh"
+#include "float32_parts/part_scales.cuh"
 #include "pipeline/factor_scales.cuh"
 #include "ptx/wgmma.cuh"
 
 // Steps whose products may still be under way when `multiply_stage` returns.
 constexpr int STEPS_UNDER_WAY = PROMOTE == 0 || PARTIAL_BUFFERS > 1 ? 1 : 0;
 
-// The scales that a consumer's products are multiplied by, step after step, from `step` of `steps` on: those of terms, or of float8
+// The scales that a consumer's products are multiplied by, step after step, from `step` of `steps` on: those of parts, or of float8
 // factors by blocks. Of PARTS times 64 rows from element (row, col) of matrix `matrix` on.
 template <int PARTS, typename Operand>
 __device__ __forceinline__ auto step_scales(const Operand& a, const Operand& b, const Scales& of_factors, const Sizes& sizes,
@@ -50,7 +50,7 @@ __device__ __forceinline__ auto step_scales(const Operand& a, const Operand& b, 
     if constexpr (FACTOR_SCALES == 2) {
         return BlockScales<PARTS>::template begin<(PARTIAL_BUFFERS > 1)>(of_factors, sizes.m, sizes.n, row, col, step, steps);
     } else {
-        return TermScales{scale_at(a.scales, matrix * sizes.step_a, steps, step, sizes.m, row),
+        return PartScales{scale_at(a.scales, matrix * sizes.step_a, steps, step, sizes.m, row),
                           scale_at(b.scales, matrix * sizes.step_b, steps, step, sizes.n, col)};
     }
 }
@@ -96,15 +96,15 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
             };
             fence_sums(partial);
 #pragma unroll
-            for (int order = TERMS - 1; order > 0; --order) {
+            for (int order = SPLIT_PARTS - 1; order > 0; --order) {
 #pragma unroll
-                for (int term = 0; term <= order; ++term) {
+                for (int part = 0; part <= order; ++part) {
 #pragma unroll
-                    for (int k = 0; k < STEPS; ++k) start(term, order - term, k, order < TERMS - 1 || term > 0 || k > 0);
+                    for (int k = 0; k < STEPS; ++k) start(part, order - part, k, order < SPLIT_PARTS - 1 || part > 0 || k > 0);
                 }
             }
-            if constexpr (TERMS > 1) {
-                add(1 / TERM_STEP);
+            if constexpr (SPLIT_PARTS > 1) {
+                add(1 / PART_STEP);
                 fence_sums(partial);
             }
 #pragma unroll

@@ -1,4 +1,4 @@
-// What a step along k loads into a stage: a tile of A and one of B, of factors made of terms one of each term. SWAP_AB: A and B are
+// What a step along k loads into a stage: a tile of A and one of B, of factors made of parts one of each part. SWAP_AB: A and B are
 // those of D^T = B^T A^T. A_IN_REGISTERS: threads read A, which lies across k (register_operand.cuh).
 #pragma once
 
@@ -6,7 +6,7 @@
 #include "pipeline/cluster_grid.cuh"
 #include "pipeline/swizzled_tile.cuh"
 
-// ROWS x COLS: the tile of D. COUNT: terms of each factor. SHARING: blocks that load B for each other. Along k each loads as many lines,
+// ROWS x COLS: the tile of D. COUNT: parts of each factor. SHARING: blocks that load B for each other. Along k each loads as many lines,
 // in eights, which may be more than B has.
 template <int ROWS, int COLS, int COUNT, int SHARING>
 struct StageTiles {
@@ -27,14 +27,14 @@ struct StageTiles {
     }
 
     // Starts to load from row `row` of A, column `col` of B and from `k` on, in a grid of blocks that load parts for each other.
-    // matrix_a, matrix_b: in the tensor maps' batches, whose matrices are terms: the first of them. map_a, map_b: of the factors of D.
+    // matrix_a, matrix_b: in the tensor maps' batches, whose matrices are parts: the first of them. map_a, map_b: of the factors of D.
     template <typename Grid>
     __device__ __forceinline__ void load(const Grid& grid, const TensorMap* map_a, const TensorMap* map_b, int row, int col, int k,
                                          int matrix_a, int matrix_b, Barrier* full) {
 #pragma unroll 1
-        for (int term = 0; term < COUNT; ++term) {
-            A[term].load_shared(grid.of_row(), SWAP_AB ? map_b : map_a, row, k, matrix_a + term, full);
-            B[term].load_shared(grid.of_column(), SWAP_AB ? map_a : map_b, col, k, matrix_b + term, full);
+        for (int part = 0; part < COUNT; ++part) {
+            A[part].load_shared(grid.of_row(), SWAP_AB ? map_b : map_a, row, k, matrix_a + part, full);
+            B[part].load_shared(grid.of_column(), SWAP_AB ? map_a : map_b, col, k, matrix_b + part, full);
         }
     }
 };

@@ -1,32 +1,32 @@
 // The products of one step along k by a warp (mma.cuh), of its WM x WN part of a tile, onto sums in registers.
 //
-// Which products of terms are made, and why sums of tensor cores begin anew, says stage_products.cuh. Here all products but the
+// Which products of parts are made, and why sums of tensor cores begin anew, says stage_products.cuh. Here all products but the
 // largest are made fragment of A by fragment of A, so that each is loaded once: what they add is so small that their order does
 // not matter.
 #pragma once
 
-#include "float32_parts/term_scales.cuh"
+#include "float32_parts/part_scales.cuh"
 #include "pipeline/factor_scales.cuh"
 #include "pipeline/fragment_tile.cuh"
 
 constexpr int ROWS = WM / 16, COLS = WN / 8;               // fragments of a warp
 constexpr int STEP = 32 / static_cast<int>(sizeof(FACTOR));  // of k, of an instruction
-// ldmatrix transposes elements of 16 bits; others, and terms, lie along k. (Where k is 0, nothing says in which order.)
-constexpr bool A_ALONG_K = !TRANSPOSED_A || TERMS > 1 || sizeof(FACTOR) != 2;
-constexpr bool B_ALONG_K = TRANSPOSED_B || TERMS > 1 || sizeof(FACTOR) != 2;
+// ldmatrix transposes elements of 16 bits; others, and parts, lie along k. (Where k is 0, nothing says in which order.)
+constexpr bool A_ALONG_K = !TRANSPOSED_A || SPLIT_PARTS > 1 || sizeof(FACTOR) != 2;
+constexpr bool B_ALONG_K = TRANSPOSED_B || SPLIT_PARTS > 1 || sizeof(FACTOR) != 2;
 
 struct StepTiles {
-    FragmentTile<FACTOR, A_ALONG_K, BM> A[TERMS];
-    FragmentTile<FACTOR_B, B_ALONG_K, BN> B[TERMS];
+    FragmentTile<FACTOR, A_ALONG_K, BM> A[SPLIT_PARTS];
+    FragmentTile<FACTOR_B, B_ALONG_K, BN> B[SPLIT_PARTS];
 };
 
-// What all of a warp's products of terms are multiplied by in step `step` of a matrix that has `depth` of k. 1 where SCALED is 0.
-struct WarpTermScales {
+// What all of a warp's products of parts are multiplied by in step `step` of a matrix that has `depth` of k. 1 where SCALED is 0.
+struct WarpPartScales {
     const float *a, *b;
     long long run_a, run_b;
     int step = 0;
 
-    __device__ __forceinline__ WarpTermScales(const float* of_a, const float* of_b, const Sizes& sizes, int matrix, int depth, int row,
+    __device__ __forceinline__ WarpPartScales(const float* of_a, const float* of_b, const Sizes& sizes, int matrix, int depth, int row,
                                               int col)
         : run_a(scale_run(sizes.m)), run_b(scale_run(sizes.n)) {
         const int runs = depth / SCALED_SIDES + (depth % SCALED_SIDES != 0);  // of a matrix
@@ -69,7 +69,7 @@ struct WarpBlockScales {
 template <typename Scales_>
 __device__ __forceinline__ void multiply_step(const StepTiles& from, int row, int col, const Scales_& scales,
                                               float (&sums)[ROWS][4 * COLS]) {
-    unsigned a[ROWS][4], b[TERMS][COLS][2];
+    unsigned a[ROWS][4], b[SPLIT_PARTS][COLS][2];
     if constexpr (PROMOTE == 0) {
 #pragma unroll
         for (int k = 0; k < BK; k += STEP) {
@@ -95,20 +95,20 @@ __device__ __forceinline__ void multiply_step(const StepTiles& from, int row, in
                 }
             }
         };
-        if constexpr (TERMS > 1) {
+        if constexpr (SPLIT_PARTS > 1) {
             begin();
 #pragma unroll 1  // unrolled, the next fragments come earlier than the registers have room for them
             for (int k = 0; k < BK; k += STEP) {
 #pragma unroll
-                for (int term = 0; term < TERMS; ++term) from.B[term].load_columns(b[term], col, k);
+                for (int part = 0; part < SPLIT_PARTS; ++part) from.B[part].load_columns(b[part], col, k);
 #pragma unroll
-                for (int term = TERMS - 1; term >= 0; --term) {
-                    from.A[term].load_rows(a, row, k);
+                for (int part = SPLIT_PARTS - 1; part >= 0; --part) {
+                    from.A[part].load_rows(a, row, k);
 #pragma unroll
-                    for (int other = TERMS - 1 - term; other >= (term == 0); --other) multiply_fragments<FACTOR>(partial, a, b[other]);
+                    for (int other = SPLIT_PARTS - 1 - part; other >= (part == 0); --other) multiply_fragments<FACTOR>(partial, a, b[other]);
                 }
             }
-            promote(1 / TERM_STEP);
+            promote(1 / PART_STEP);
         }
 #pragma unroll 1
         for (int first = 0; first < BK; first += PROMOTE) {

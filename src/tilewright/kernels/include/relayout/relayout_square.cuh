@@ -1,8 +1,8 @@
 // Copies of matrices as a kernel wants them: lines of neighbours, each from a multiple of 16 bytes on, transposed or not.
 //
-// With TERMS above 1 an element x is copied as terms of another type, a matrix each: x0 is x rounded, x1 what is left of x rounded,
-// and so on. The matrices of a batch lie in the copy behind each other, each with its terms behind each other. Where SCALED is 1,
-// elements are scaled before (term_scales.cuh). What a product has to know of them is seen on the way (term_range.cuh).
+// With SPLIT_PARTS above 1 an element x is copied as parts of another type, a matrix each: x0 is x rounded, x1 what is left of x rounded,
+// and so on. The matrices of a batch lie in the copy behind each other, each with its parts behind each other. Where SCALED is 1,
+// elements are scaled before (part_scales.cuh). What a product has to know of them is seen on the way (part_range.cuh).
 //
 // MOVERS threads move a square of one matrix, each of them quads: four neighbours in memory, by one load where all lines there are
 // aligned, and then four in the copy, whose lines have room for whole quads. A square of a transposed copy goes through shared
@@ -15,8 +15,8 @@
 #pragma once
 
 #include "elements.cuh"
-#include "float32_parts/term_range.cuh"
-#include "float32_parts/term_scales.cuh"
+#include "float32_parts/part_range.cuh"
+#include "float32_parts/part_scales.cuh"
 
 // Matrices to be copied, one or a batch.
 template <typename From, typename To>
@@ -92,9 +92,9 @@ class SquareMover {
         const int row = turned ? element : line, col = turned ? line : element;  // in memory
         rows = exists ? (turned ? copy.length : copy.lines) - row : 0;
         cols = exists ? (turned ? copy.lines : copy.length) - col : 0;
-        to = copy.to + (static_cast<long long>(matrix) * TERMS * copy.lines + line) * copy.ld + element;
+        to = copy.to + (static_cast<long long>(matrix) * SPLIT_PARTS * copy.lines + line) * copy.ld + element;
         ld = copy.ld;
-        term = static_cast<long long>(copy.lines) * copy.ld;
+        part = static_cast<long long>(copy.lines) * copy.ld;
         if constexpr (SCALED) {
             const int k = copy.along_k ? element : line, side = copy.along_k ? line : element;
             const long long scales_before = static_cast<long long>(matrix) * (copy.along_k ? along : down) + k / SQUARE;
@@ -118,7 +118,7 @@ class SquareMover {
     }
 
     // Before the square, which is number `number` of the copy, is stored: puts the thread's elements that are not finite on the list, and 0
-    // in their place. Where there is no room for one, no terms hold the factor.
+    // in their place. Where there is no room for one, no parts represent the factor.
     __device__ __forceinline__ void list_non_finite(const Copy<From, To>& copy, int number, int thread) {
         unsigned found = 0;  // a bit each
         static_assert(4 * TIMES <= 32, "a word has a bit for each of a thread's elements");
@@ -148,7 +148,7 @@ class SquareMover {
         Range range = {};
         if constexpr (SCALED) {
             scale_elements(thread, shared.largest, sync, range);
-        } else if constexpr (TERMS > 1) {
+        } else if constexpr (SPLIT_PARTS > 1) {
 #pragma unroll
             for (int i = 0; i < TIMES; ++i) {
 #pragma unroll
@@ -214,24 +214,24 @@ class SquareMover {
 
     // Stores four neighbours of a line of the copy.
     __device__ __forceinline__ void store_quad(To* at, const Element (&quad)[4]) const {
-        if constexpr (TERMS == 1) {
+        if constexpr (SPLIT_PARTS == 1) {
             *reinterpret_cast<Quad*>(at) = *reinterpret_cast<const Quad*>(quad);
         } else {
             float left[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) left[i] = to_float(reinterpret_cast<const From*>(quad)[i]);
 #pragma unroll
-            for (int t = 0; t < TERMS; ++t, at += term) {
+            for (int t = 0; t < SPLIT_PARTS; ++t, at += part) {
                 store_run<4>(at, left);
 #pragma unroll
-                for (int i = 0; i < 4; ++i) left[i] = (left[i] - to_float(from_float<To>(left[i]))) * TERM_STEP;
+                for (int i = 0; i < 4; ++i) left[i] = (left[i] - to_float(from_float<To>(left[i]))) * PART_STEP;
             }
         }
     }
 
     __align__(16) Element moved[TIMES][4];
     To* to;          // the square's first element in the copy
-    long long term;  // elements from one term to the next there
+    long long part;  // elements from one part to the next there
     float* scale;    // that products of the square are multiplied by
     int ld;
     int rows, cols;  // in memory, that there are from the square's first element on

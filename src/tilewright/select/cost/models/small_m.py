@@ -1,4 +1,4 @@
-"""Kernels whose warpgroups split the large factor in registers, and multiply its terms by those of a factor of few
+"""Kernels whose warpgroups split the large factor in registers, and multiply its parts by those of a factor of few
 rows.
 
 A step takes the longest of what overlaps: the tensor cores' products; the instructions that split both factors and add
@@ -41,7 +41,7 @@ def footprint(asked: Asked, family: SmallM) -> Footprint:
     """Footprint of a block of this family."""
     kernel, config, sm, _, room, *_ = asked
     tile, consumers = kernel.tile(config), family.consumers(config)
-    products = family.terms * (family.terms + 1) // 2
+    products = family.parts * (family.parts + 1) // 2
     tensor = products * max(tile.m, _LEAST_COLUMNS) * tile.n * tile.k / sm.half_products
     promote = kernel.sums(config).promote
     times = tile.k / (promote or tile.k)

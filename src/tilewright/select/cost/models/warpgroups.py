@@ -104,8 +104,8 @@ def footprint(asked: Asked, family: Warpgroups) -> Footprint:
     kernel, config, sm, variant, room, _, starts, _ = asked
     tile, item = kernel.tile(config), ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]
     cluster, across, splits = family.cluster(config), family.across(config), family.splits(config)
-    terms = kernel.terms
-    products = terms * (terms + 1) // 2
+    parts = kernel.parts
+    products = parts * (parts + 1) // 2
     rates = {1: sm.float8_products, 2: sm.half_products, 4: sm.tf32_products}
     rows, cols = (tile.n, tile.m) if kernel.swap_ab else (tile.m, tile.n)
     instructions = products * rows / _ROWS * tile.k * item / _DEPTH_BYTES
@@ -116,7 +116,7 @@ def footprint(asked: Asked, family: Warpgroups) -> Footprint:
     by_threads = family.copies == "registers"
     a, b = lines(kernel, config, variant.layout, item, starts)
     requested = (a.once + a.again) / across + (b.once + b.again) / cluster
-    loaded = terms * max(a.once + b.once, requested) * tile.k * item / _PORT_BYTES
+    loaded = parts * max(a.once + b.once, requested) * tile.k * item / _PORT_BYTES
     busy = _WAITS * join(max(tensor, reads), loaded)
     if by_threads:
         loads = item * tile.k * (tile.m + tile.n) / VECTOR_BYTES / kernel.threads(config)

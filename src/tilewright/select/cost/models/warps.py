@@ -42,17 +42,17 @@ def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, lay
 def footprint(asked: Asked, family: Warps) -> Footprint:
     """Footprint of a block of this family."""
     kernel, config, sm, variant, room, *_ = asked
-    tile, terms = kernel.tile(config), kernel.terms
+    tile, parts = kernel.tile(config), kernel.parts
     item = ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]
     elements = tile.m * tile.n
     rate = {1: sm.float8_products, 2: sm.half_products, 4: sm.tf32_products}[item]
-    tensor = terms * (terms + 1) / 2 * elements * tile.k / min(rate, _PRODUCTS[item])
-    # Fragments of all terms are loaded once, and those of the first for the largest products again.
-    loaded = terms + 1 if terms > 1 else 1
+    tensor = parts * (parts + 1) / 2 * elements * tile.k / min(rate, _PRODUCTS[item])
+    # Fragments of all parts are loaded once, and those of the first for the largest products again.
+    loaded = parts + 1 if parts > 1 else 1
     reads = room.warps_per_block * loaded * sum(family.part(config)) * tile.k * item / _BANKS_BYTES
     promotions = 0.0
     if family.anew:
-        promotions = 1.0 if terms == 1 else 1 + tile.k / config.PROMOTE
+        promotions = 1.0 if parts == 1 else 1 + tile.k / config.PROMOTE
     added = promotions * elements / sm.lanes
     return Footprint(
         tile=tile,

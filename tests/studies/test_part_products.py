@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from studies.performance import term_products
-from studies.performance.term_products import Found
+from studies.performance import part_products
+from studies.performance.part_products import Found
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import find_gpu
 from tilewright.tools.bench.records import Baseline, Times
@@ -40,22 +40,22 @@ def found(record):
 
 
 def test_each_cell_has_the_baseline_of_its_own_run(found):
-    heads, _, row = term_products.sections(found)["terms"].splitlines()
+    heads, _, row = part_products.sections(found)["parts"].splitlines()
     assert heads == "| m x n x k | float32: GFLOP/s / cuBLAS's | error | fp16x3: GFLOP/s / cuBLAS's | error |"
     assert row == "| 4096x4096x4096 | 115,672 / 51,235 = 2.26 | 0.25 | 187,783 / 51,400 = 3.65 | 0.25 |"
 
 
 def test_picks_that_are_no_longer_todays_are_marked(found):
     stale = found._replace(stale=frozenset({("fp16x3", "4096x4096x4096"), ("float32", "128x4096x14336")}))
-    text = term_products.sections(stale)["terms"]
+    text = part_products.sections(stale)["parts"]
     row, _, words = text.splitlines()[2:]
     assert row == "| 4096x4096x4096 | 115,672 / 51,235 = 2.26 | 0.25 | 187,783 / 51,400 = 3.65 † | 0.25 |"
     assert words == "†: today `matmul` picks another kernel or config."
-    assert "†" not in term_products.sections(found)["terms"]
+    assert "†" not in part_products.sections(found)["parts"]
 
 
 def test_products_on_cuda_cores_have_a_star_and_what_was_not_measured_a_gap(found):
-    rows = term_products.sections(found)["results"].splitlines()
+    rows = part_products.sections(found)["results"].splitlines()
     assert rows[2] == "| 256x256x256 | 11,072 / 5,021 = 2.21* | 0.25 |  |  |"
     assert rows[3] == "| 1024x1024x1024 |  |  |  |  |"
 
@@ -63,26 +63,26 @@ def test_products_on_cuda_cores_have_a_star_and_what_was_not_measured_a_gap(foun
 def test_a_ratio_of_another_run_is_refused(record):
     mixed = record(4096, 4096, 4096, 115672.0, 51235.0, precision="fp16x3").model_copy(update={"ratio": 2.4})
     with pytest.raises(RecordsError, match="must come from one run"):
-        term_products.sections(Found({"fp16x3": {mixed.shape: mixed}}, H200))
+        part_products.sections(Found({"fp16x3": {mixed.shape: mixed}}, H200))
 
 
 def test_reading_the_large_factor_is_a_share_of_the_time(found):
     sentence = "Reading b of 128x4096x14336 takes 49 us at the 4,800 GB/s of the memory of an H200, 17% of"
-    assert term_products.reading(found).startswith(sentence)
+    assert part_products.reading(found).startswith(sentence)
 
 
 def claim(found, *records, fast=()):
     """Claim from these records of float32, and of fp16x3."""
     by_shape = {name: {one.shape: one for one in of} for name, of in (("float32", records), ("fp16x3", fast)) if of}
-    return term_products.claim(found._replace(records=by_shape))
+    return part_products.claim(found._replace(records=by_shape))
 
 
 def test_the_claim_is_the_range_of_large_products(found):
-    text = term_products.claim(found)
+    text = part_products.claim(found)
     assert "float32 products with results of 2048 x 2048 or larger and k of 2048 to 4096 are 2.10 to 2.26 times" in text
     assert "as fast as cuBLAS's, with 0.25 times its error on random inputs. Shorter k was not measured." in text
     assert 'With `precision="fp16x3"` and k of 4096 they are 3.65 times as fast, with 0.25 times cuBLAS' in text
-    assert "fp16x3" not in term_products.claim(found._replace(records={"float32": found.records["float32"]}))
+    assert "fp16x3" not in part_products.claim(found._replace(records={"float32": found.records["float32"]}))
 
 
 def test_the_claim_begins_at_the_k_from_which_on_all_products_are_twice_as_fast(found, record):
@@ -112,8 +112,8 @@ def test_where_the_largest_k_is_slow_the_claim_is_about_all(found, record):
 
 
 def test_the_committed_runs_are_of_one_gpu():
-    found = term_products.load()
-    assert list(found.records) == list(term_products.PRECISIONS)
+    found = part_products.load()
+    assert list(found.records) == list(part_products.PRECISIONS)
     assert found.gpu.name == "H100"
     assert all("4096x4096x4096" in of for of in found.records.values())
 

@@ -1,5 +1,5 @@
-"""Float32 products on the emulator by kernels of terms, of factors that terms cannot hold: the same launch multiplies
-them in float32, or stores anew what is infinite or NaN.
+"""Float32 products on the emulator by kernels of parts, of factors that parts cannot represent: the same launch
+multiplies them in float32, or stores anew what is infinite or NaN.
 """
 
 import re
@@ -23,7 +23,7 @@ from tilewright.runtime.nvrtc import INCLUDE
 from tilewright.runtime.plan import Pointers
 
 MOST = float(np.finfo(np.float32).max)
-"""Too large for terms, which round it to infinity."""
+"""Too large for parts, which round it to infinity."""
 
 
 def bits(array):
@@ -31,15 +31,15 @@ def bits(array):
 
 
 def computed_by(kernel, config, case, operands):
-    """'terms' or 'float32': by which the rows of D behind the first are computed.
+    """'parts' or 'float32': by which the rows of D behind the first are computed.
 
     In float32 a row of D has the same bits whatever other rows of A hold: those that it has where an element of the
-    first row is too large for terms.
+    first row is too large for parts.
     """
     known = replace(operands, a=operands.a.copy())
     known.a[:, 0] = MOST
     found, in_float32 = (bits(multiply(ENGINE, kernel, config, case, one))[:, 1:] for one in (operands, known))
-    return "float32" if np.array_equal(found, in_float32) else "terms"
+    return "float32" if np.array_equal(found, in_float32) else "parts"
 
 
 def check_float32(case, operands, result, left=0.0):
@@ -68,7 +68,7 @@ def usual(k=64, layout="NN", m=70, n=90):
     return Case(Problem(m, n, k, a=a, b=b, d=d))
 
 
-# What no term holds, anywhere.
+# What no part represents, anywhere.
 
 LARGE = [MOST, 2.0**127]
 UNFIT = [np.nan, np.inf, -np.inf, *LARGE, -MOST, 2.0**-149, -(2.0**-127), 1.5 * 2.0**-130]
@@ -78,7 +78,7 @@ UNFIT = [np.nan, np.inf, -np.inf, *LARGE, -MOST, 2.0**-149, -(2.0**-127), 1.5 * 
 @forms
 @given(data=st.data())
 @drawing(8)
-def test_one_element_that_terms_cannot_hold_is_enough(name, overrides, data):
+def test_one_element_that_parts_cannot_hold_is_enough(name, overrides, data):
     """In any place of A or B, with what an epilogue adds, in batches, with alpha and beta of any kind."""
     kernel, config = find(name), find(name).config(overrides)
     case = data.draw(cases(kernel, config, [USUAL]))
@@ -96,9 +96,9 @@ def test_one_element_that_terms_cannot_hold_is_enough(name, overrides, data):
 
 @pytest.mark.first(2)
 @forms
-def test_what_terms_hold_is_theirs(name, overrides):
+def test_what_parts_hold_is_theirs(name, overrides):
     kernel, case = find(name), usual(132)
-    assert computed_by(kernel, kernel.config(overrides), case, Operands.draw(case)) == "terms"
+    assert computed_by(kernel, kernel.config(overrides), case, Operands.draw(case)) == "parts"
 
 
 @pytest.mark.further
@@ -119,7 +119,7 @@ def test_every_order(name, overrides, gap, layout):
 
 @pytest.mark.further
 def test_elements_that_lie_far_apart():
-    """Offsets of float32 elements in place may pass 2^31 though those of the terms do not."""
+    """Offsets of float32 elements in place may pass 2^31 though those of the parts do not."""
     kernel, far = find("gemm_bf16x6"), 2**31 // 69 // 4 * 4 + 4
     case = Case(Problem(70, 8, 16, a=Layout("row", far)))
     a = np.lib.stride_tricks.as_strided  # memory that nobody touches costs none
@@ -135,11 +135,11 @@ def test_elements_that_lie_far_apart():
     check_float32(case, operands, ENGINE.download(d))
 
 
-# Limits: exponents of A's elements, of B's, and of one element of A; k; and whether terms hold them.
+# Limits: exponents of A's elements, of B's, and of one element of A; k; and whether parts represent them.
 
 LIMITS = {
     "gemm_bf16x6": [
-        (-50, 0, -110, 64, True),  # a product underflows, and terms cut off an element, in sums that are large
+        (-50, 0, -110, 64, True),  # a product underflows, and parts cut off an element, in sums that are large
         (-50, 20, -149, 64, True),
         (-60, -40, -61, 64, True),
         (-62, -42, -62, 64, False),  # and in sums that are not
@@ -172,7 +172,7 @@ LIMITS["small_m_fp16x3"] = LIMITS["gemm_fp16x3"]
 @pytest.mark.one_of_each("name")
 @pytest.mark.parametrize("factor", "ab")
 @pytest.mark.parametrize(("name", "limit"), [(name, one) for name, of in LIMITS.items() for one in of], ids=str)
-def test_what_is_just_inside_is_of_the_terms_and_what_is_just_outside_is_not(name, limit, factor):
+def test_what_is_just_inside_is_of_the_parts_and_what_is_just_outside_is_not(name, limit, factor):
     kernel = find(name)
     of_a, of_b, of_one, k, held = limit
     case = usual(k)
@@ -182,10 +182,10 @@ def test_what_is_just_inside_is_of_the_terms_and_what_is_just_outside_is_not(nam
     for values, exponent in ((one, of_a), (other, of_b)):  # of one sign, so that no sum is small
         values[:] = np.ldexp(random.uniform(1, 1.999, values.shape), exponent)
     one[0, one.shape[1] // 2, one.shape[2] // 3] = np.ldexp(1.25, of_one)
-    assert computed_by(kernel, kernel.config(), case, operands) == ("terms" if held else "float32")
+    assert computed_by(kernel, kernel.config(), case, operands) == ("parts" if held else "float32")
 
 
-# What scales lose, and terms of small elements.
+# What scales lose, and parts of small elements.
 
 
 POWERS = (-27, -29, -60, -120, -180)
@@ -248,7 +248,7 @@ def test_a_lost_element_outside_of_the_result_is_not_looked_for(name):
     for values in (operands.a, operands.b):
         values[:] = np.random.default_rng(0).uniform(1, 2, values.shape)
     operands.a[0, 3, 5] = 2.0**-50
-    assert computed_by(kernel, kernel.config(), case, operands) == "terms"
+    assert computed_by(kernel, kernel.config(), case, operands) == "parts"
 
 
 # Plans.
@@ -290,7 +290,7 @@ def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overri
     ids=["first", "last", "fit"],
 )
 @pytest.mark.parametrize(("name", "overrides"), [("gemm_bf16x6", {"BN": 64}), FORMS[4]], ids=str)
-def test_squares_are_split_until_one_shows_that_terms_do_not_hold(name, overrides, factor, place, least, most):
+def test_squares_are_split_until_one_shows_that_parts_do_not_hold(name, overrides, factor, place, least, most):
     """By one block: others may have taken squares before they know."""
     kernel = find(name)
     config, case = kernel.config(overrides), usual(64 * 60, m=64, n=64)
@@ -299,12 +299,12 @@ def test_squares_are_split_until_one_shows_that_terms_do_not_hold(name, override
         getattr(operands, factor)[0][place] = MOST
     plan, pointers, (*_, d) = planned(kernel, config, case, operands)
     (step,) = plan.steps
-    terms = np.full(plan.needs.relayout_bytes // 8 + 1, 0xA5A5A5A5A5A5A5A5, np.uint64)
-    ENGINE.launch(step, pointers, relayout=terms.ctypes.data)
+    parts = np.full(plan.needs.relayout_bytes // 8 + 1, 0xA5A5A5A5A5A5A5A5, np.uint64)
+    ENGINE.launch(step, pointers, relayout=parts.ctypes.data)
     if place:
         check_float32(case, operands, ENGINE.download(d))
     lists = 2 * NON_FINITE * NON_FINITE_WORDS // 2
-    split = (terms[:-1] != terms[-1]).sum() / (len(terms) - 1 - lists)
+    split = (parts[:-1] != parts[-1]).sum() / (len(parts) - 1 - lists)
     assert least <= split <= most  # between matrices there are gaps
 
 
@@ -347,7 +347,7 @@ def test_alpha_may_be_0_in_a_plan_made_for_another():
         assert not ENGINE.download(d).any()
 
 
-def test_rungs_take_terms_to_hold_their_factors_and_keep_no_promise():
+def test_rungs_take_parts_to_hold_their_factors_and_keep_no_promise():
     for name in ("split", "promoted", "interleaved"):
         kernel = find(name)
         assert not kernel.splits
@@ -398,7 +398,7 @@ FAULTS = {
         r"writes the 11 elements from tickets\[0\] on .*nothing orders the two",
     ),
     "the largest of a block takes the place of a larger one": (
-        "float32_parts/term_range.cuh",
+        "float32_parts/part_range.cuh",
         "atomicMax(word, to);",
         "*word = to;",
         r"writes tickets\[\d\] .*nothing orders the two",
@@ -565,8 +565,8 @@ def test_where_c_is_added_all_is_computed_in_float32(name, overrides):
     check_float32(case, operands, multiply(ENGINE, kernel, config, case, operands), LEFT[name])
 
 
-def test_probabilities_of_which_most_are_tiny_are_multiplied_as_terms():
-    """As of attention: no sum is as small as what terms cut off."""
+def test_probabilities_of_which_most_are_tiny_are_multiplied_as_parts():
+    """As of attention: no sum is as small as what parts cut off."""
     kernel, case = find("gemm_bf16x6"), usual(132)
     operands = Operands.draw(case)
     scores = np.random.default_rng(0).normal(0, 40, operands.a.shape).astype(np.float32)
@@ -574,7 +574,7 @@ def test_probabilities_of_which_most_are_tiny_are_multiplied_as_terms():
     operands.a[:] = weights / weights.sum(axis=-1, keepdims=True)
     operands.b[:] = abs(operands.b)
     assert ((operands.a > 0) & (operands.a < 2.0**-126)).any()
-    assert computed_by(kernel, kernel.config(), case, operands) == "terms"
+    assert computed_by(kernel, kernel.config(), case, operands) == "parts"
     check_float32(case, operands, multiply(ENGINE, kernel, kernel.config(), case, operands))
 
 

@@ -76,7 +76,7 @@ def sections(found: Found) -> dict[str, str]:
     return {
         "claim": claim(found),
         "results": _table(found, RESULTS, [name for name in measured if name != "bf16x3"]),
-        "terms": _table(found, every, list(measured)),
+        "parts": _table(found, every, list(measured)),
     }
 
 

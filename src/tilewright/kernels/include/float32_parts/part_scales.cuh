@@ -1,11 +1,11 @@
-// Scales of float32 factors that are split into terms of a type with a short range: a power of two for each 64 rows of A and
+// Scales of float32 factors that are split into parts of a type with a short range: a power of two for each 64 rows of A and
 // each 64 columns of B, and each 64 k, by which the largest of these elements comes to lie between 2^14 and 2^15.
 //
 // Each matrix of a batch has its own, 64 k after 64 k, and of these a number for each 64 rows (or columns), in runs of
 // `scale_run`.
 #pragma once
 
-constexpr float TERM_STEP = SCALED ? 2048.0f : 1.0f;  // by which each term's elements are larger than they count
+constexpr float PART_STEP = SCALED ? 2048.0f : 1.0f;  // by which each part's elements are larger than they count
 constexpr int SCALED_SIDES = 64;
 
 // Numbers from one 64 k to the next: tiles may reach past the last row (or column), by less than 256.
@@ -19,7 +19,7 @@ __device__ __forceinline__ const float* scale_at(const float* scales, int matrix
 }
 
 // What a product is multiplied by: the inverse of what elements were. Null where SCALED is 0.
-struct TermScales {
+struct PartScales {
     const float *a, *b;
 
     // Goes on to the next 64 k of an m x n product.

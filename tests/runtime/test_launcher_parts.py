@@ -1,4 +1,4 @@
-"""Products of terms by the compiled launcher: one launch, with counters and memory for copies of its stream's."""
+"""Products of parts by the compiled launcher: one launch, with counters and memory for copies of its stream's."""
 
 import struct
 

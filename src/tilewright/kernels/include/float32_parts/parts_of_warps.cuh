@@ -1,5 +1,5 @@
-// What a block whose warps multiply terms (warp_products.cuh) does with them besides: it splits the factors first, computes its tile in
-// float32 where terms do not hold them, or stores those sums anew that are not finite. Of one term, it does nothing.
+// What a block whose warps multiply parts (warp_products.cuh) does with them besides: it splits the factors first, computes its tile in
+// float32 where parts do not represent them, or stores those sums anew that are not finite. Of one part, it does nothing.
 #pragma once
 
 #include "float32_parts/float32_block.cuh"
@@ -7,8 +7,8 @@
 #include "float32_parts/split_factors.cuh"
 
 // Of a block of THREADS that computes a tile of ROWS x COLS.
-template <int ROWS, int COLS, int THREADS, bool SPLIT = (TERMS > 1)>
-class TermsOfWarps {
+template <int ROWS, int COLS, int THREADS, bool SPLIT = (SPLIT_PARTS > 1)>
+class PartsOfWarps {
     using Splitter = FactorSplitter<FACTOR, THREADS, true>;
     using Wide = Float32Block<ROWS, COLS, THREADS>;
     using NotFinite = NonFiniteSums<ROWS, COLS, THREADS>;
@@ -48,7 +48,7 @@ class TermsOfWarps {
 };
 
 template <int ROWS, int COLS, int THREADS>
-class TermsOfWarps<ROWS, COLS, THREADS, false> {
+class PartsOfWarps<ROWS, COLS, THREADS, false> {
   public:
     using Operand = Copy<float, FACTOR>;
     struct Memory {};

@@ -1,18 +1,18 @@
-// Float32 elements split in registers, two at a time, into the terms that tensor cores take; and what is seen of them on the way
-// (term_range.cuh).
+// Float32 elements split in registers, two at a time, into the parts that tensor cores take; and what is seen of them on the way
+// (part_range.cuh).
 //
 //     x = x0 + x1 + x2      x0: x rounded      x1: what is left of x, rounded      x2: what is left then
 //
-// Three bfloat16 terms, or where SCALED is 1 two float16 terms of scaled elements, the second 2^11 times as large as it counts.
+// Three bfloat16 parts, or where SCALED is 1 two float16 parts of scaled elements, the second 2^11 times as large as it counts.
 #pragma once
 
 #include "elements.cuh"
-#include "float32_parts/term_range.cuh"
+#include "float32_parts/part_range.cuh"
 
 // Bits of x in the lower half, those of y in the upper one; and back.
 template <bool OF_FLOAT16>
-struct TermPair {
-    using Term = __nv_bfloat16;
+struct PartPair {
+    using PartType = __nv_bfloat16;
     static __device__ __forceinline__ unsigned rounded(float x, float y) {
         const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
         return *reinterpret_cast<const unsigned*>(&pair);
@@ -21,8 +21,8 @@ struct TermPair {
     static __device__ __forceinline__ float second(unsigned pair) { return __uint_as_float(pair & 0xffff0000u); }
 };
 template <>
-struct TermPair<true> {
-    using Term = __half;
+struct PartPair<true> {
+    using PartType = __half;
     static __device__ __forceinline__ unsigned rounded(float x, float y) {
         const __half2 pair = __floats2half2_rn(x, y);
         return *reinterpret_cast<const unsigned*>(&pair);
@@ -30,20 +30,20 @@ struct TermPair<true> {
     static __device__ __forceinline__ float first(unsigned pair) { return __low2float(*reinterpret_cast<const __half2*>(&pair)); }
     static __device__ __forceinline__ float second(unsigned pair) { return __high2float(*reinterpret_cast<const __half2*>(&pair)); }
 };
-using Pair = TermPair<SCALED>;
+using Pair = PartPair<SCALED>;
 
-// terms[t]: term t of x in the lower half, that of y in the upper one.
-__device__ __forceinline__ void split_pair(float x, float y, unsigned (&terms)[TERMS]) {
+// parts[t]: part t of x in the lower half, that of y in the upper one.
+__device__ __forceinline__ void split_pair(float x, float y, unsigned (&parts)[SPLIT_PARTS]) {
 #pragma unroll
-    for (int t = 0; t < TERMS; ++t) {
-        terms[t] = Pair::rounded(x, y);
-        x = (x - Pair::first(terms[t])) * TERM_STEP;
-        y = (y - Pair::second(terms[t])) * TERM_STEP;
+    for (int t = 0; t < SPLIT_PARTS; ++t) {
+        parts[t] = Pair::rounded(x, y);
+        x = (x - Pair::first(parts[t])) * PART_STEP;
+        y = (y - Pair::second(parts[t])) * PART_STEP;
     }
 }
 
 // Of the elements that a thread splits. Bits are shifted up by one, so that they have no sign.
-class TermWatch {
+class SeenRange {
     unsigned largest = 0, smallest = 0;  // the latter negated, so that 0 is smaller than any
     unsigned lost = 0;
 

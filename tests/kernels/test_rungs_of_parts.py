@@ -1,4 +1,4 @@
-"""How much rungs 27 to 29 err, float32 products of bfloat16 terms: on the emulator, which adds as tensor cores do."""
+"""How much rungs 27 to 29 err, float32 products of bfloat16 parts: on the emulator, which adds as tensor cores do."""
 
 from itertools import cycle
 
@@ -66,7 +66,7 @@ def test_promoted_sums_err_no_more_than_those_of_float32(name, overrides, inputs
 @pytest.mark.parametrize("k", [5, 64, 130])
 @pytest.mark.parametrize("inputs", EXACT)
 @pytest.mark.parametrize("name", ["split", "promoted", "interleaved"])
-def test_terms_are_exact_where_float32_is(name, inputs, k):
+def test_parts_are_exact_where_float32_is(name, inputs, k):
     a, b = EXACT[inputs](np.random.default_rng(k), 48, 40, k)
     np.testing.assert_array_equal(product(a, b, name, {"BN": 64}), a.astype(np.float64) @ b.astype(np.float64))
 

@@ -1,16 +1,16 @@
-// What terms cannot hold (stage_products.cuh), noticed on the device, with no wait on the host: who splits the factors sees every
-// element, and adds to what is known of A and of B. The product looks at it, and computes in float32 where terms do not hold them.
+// What is out of the parts' range (stage_products.cuh), noticed on the device, with no wait on the host: who splits the factors sees every
+// element, and adds to what is known of A and of B. The product looks at it, and computes in float32 where parts do not represent them.
 //
-// Terms hold an element that the last of them reaches to its last bit, and that does not round to infinity; and products must not
-// overflow where those of float32 do not. Elements far below the largest of their square where terms are scaled, others so small that
-// the last term ends above their last bit, and products so small that they underflow lose bits: that shows in sums that are as
+// Parts represent an element that the last of them reaches to its last bit, and that does not round to infinity; and products must not
+// overflow where those of float32 do not. Elements far below the largest of their square where parts are scaled, others so small that
+// the last part ends above their last bit, and products so small that they underflow lose bits: that shows in sums that are as
 // small, and only these are looked at. Infinities and NaN are put on a list (non_finite.cuh).
 //
 // Where elements lost bits, finished sums are compared with the least that the loss can have harmed, and a block with a smaller sum computes
 // its tiles in float32 at the end; where no sum can be that large, or beta is not 0 (C may be D), from the start.
 #pragma once
 
-#include "float32_parts/term_scales.cuh"
+#include "float32_parts/part_scales.cuh"
 #include "ptx/relaxed_load.cuh"
 
 // An infinite element or a NaN of a factor: of which of its matrices, of which row of A or column of B, and where along k.
@@ -35,9 +35,9 @@ struct Range {
     unsigned listed;    // how many are on the list of those that are not finite
 
     static constexpr unsigned NONE = 0x7fffffff;
-    // The least exponents: of an element, whose last term's last bit is 2^-133 or more, or whose scale is no less than 2^-126; of a
+    // The least exponents: of an element, whose last part's last bit is 2^-133 or more, or whose scale is no less than 2^-126; of a
     // product, of which no part is to be less than 2^-126, nor its scales.
-    static constexpr int FIRST = SCALED ? -126 : 8 * TERMS - 134, FIRST_PRODUCT = SCALED ? -87 : -100;
+    static constexpr int FIRST = SCALED ? -126 : 8 * SPLIT_PARTS - 134, FIRST_PRODUCT = SCALED ? -87 : -100;
 
     __device__ __forceinline__ void see(unsigned bits) {
         bits &= NONE;
@@ -95,16 +95,16 @@ __device__ __forceinline__ Range extent_of(const Range* all) {
 }
 
 // What is known of factors before they are multiplied.
-struct TermCheck {
-    bool hold = true;     // whether terms hold the factors, for all that is known before products are summed
+struct RangeCheck {
+    bool hold = true;     // whether parts represent the factors, for all that is known before products are summed
     float least = 0.0f;  // sums smaller than this may have lost too much: 2^-22 of themselves. 0 where none may
 
-    TermCheck() = default;
+    RangeCheck() = default;
 
     // Of sums of k products. What an element loses that is too small is 2^-50 of its square's largest, or without scales 2^-134; six
     // parts of a product that underflow, less than 2^-123. adds_c: whether C is read, where results may go: sums that lose too
     // much, or are not finite, would be found when it is no longer there, so there may be none.
-    __device__ __forceinline__ TermCheck(const Range& a, const Range& b, int k, bool adds_c) {
+    __device__ __forceinline__ RangeCheck(const Range& a, const Range& b, int k, bool adds_c) {
         const bool sums_fit = a.most() + b.most() + 2 + (32 - __clz(k)) < 127;
         const bool underflows = a.least() + b.least() < Range::FIRST_PRODUCT;
         const float most_of_a = __uint_as_float(a.largest), most_of_b = __uint_as_float(b.largest);
@@ -122,7 +122,7 @@ struct TermCheck {
     }
 
     // Of sums that are made of these and of others.
-    __device__ __forceinline__ void add(const TermCheck& others) {
+    __device__ __forceinline__ void add(const RangeCheck& others) {
         hold &= others.hold;
         least += others.least;
     }
@@ -131,7 +131,7 @@ struct TermCheck {
 // Whether one of a lane's sums (mma.cuh) is smaller than `least`, as they lie from an element of D on that has `rows` and `cols` up
 // to the last.
 template <int COUNT>
-__device__ __forceinline__ bool terms_lose(const float (&sums)[COUNT], float least, int lane, int rows, int cols) {
+__device__ __forceinline__ bool sums_too_small(const float (&sums)[COUNT], float least, int lane, int rows, int cols) {
     if (least == 0.0f) return false;
     const int row = lane / 4, col = lane % 4 * 2;
     bool small = false;

@@ -1,4 +1,5 @@
-"""Float32 products of 16-bit terms on a real GPU: what they promise on hostile inputs, and what terms cannot hold."""
+"""Float32 products of 16-bit parts on a real GPU: what they promise on hostile inputs, and what is out of the parts'
+range."""
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from tilewright.kernels.split import NON_FINITE as NON_FINITE_MOST
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 
-TERMS = ("gemm_bf16x6", "gemm_bf16x3", "gemm_fp16x3")
-ALL_TERMS = (*TERMS, "gemm_mma_bf16x6", "gemm_mma_bf16x3", "gemm_mma_fp16x3")
+SPLIT_PARTS = ("gemm_bf16x6", "gemm_bf16x3", "gemm_fp16x3")
+ALL_PARTS = (*SPLIT_PARTS, "gemm_mma_bf16x6", "gemm_mma_bf16x3", "gemm_mma_fp16x3")
 """With those for GPUs that lack wgmma, which run here too where they are named."""
 ONE_PRODUCT = {"log-normal, wide", "outliers of 2^20", "outliers of 2^50"}
 """Inputs of which one product makes up most of an element, whose rounding is all that a float32 sum errs."""
@@ -77,9 +78,9 @@ def test_six_products_hardly_err_more_than_cublas(torch, kernel, name, k):
 @pytest.mark.parametrize("k", [1, 64, 1000, 4096])
 @pytest.mark.parametrize("name", ORDINARY)
 @pytest.mark.parametrize("kernel", ["gemm_fp16x3", "gemm_mma_fp16x3", "small_m_fp16x3"])
-def test_three_products_of_scaled_terms_keep_21_bits(torch, kernel, name, k):
+def test_three_products_of_scaled_parts_keep_21_bits(torch, kernel, name, k):
     """And round once; but in sums that float32 itself does not add up so exactly: long ones of one sign, and those in
-    which a few products are most. Factors of which terms lose too much are multiplied in float32."""
+    which a few products are most. Factors of which parts lose too much are multiplied in float32."""
     a, b = drawn(torch, ORDINARY[name], 1024, 1024, k)
     usual, _ = errors(torch, a @ b, a, b)
     of_elements, _ = errors(torch, tilewright.matmul(a, b, kernel=kernel), a, b)
@@ -115,7 +116,8 @@ def test_nan_and_infinity_are_where_float32_has_them(torch, kernel, layout, valu
 
 
 def in_float32(torch, a, b, name):
-    """Whether terms did not hold the factors: in float32, a row has the same bits whatever other rows of A hold."""
+    """Whether parts did not represent the factors: in float32, a row has the same bits whatever other rows of A
+    hold."""
     known = a.clone()
     known[0] = LARGE[1]
     results = (tilewright.matmul(x, b, kernel=name)[1:] for x in (a, known))
@@ -123,8 +125,8 @@ def in_float32(torch, a, b, name):
 
 
 @pytest.mark.parametrize("value", LARGE)
-@pytest.mark.parametrize("name", ALL_TERMS)
-def test_what_terms_cannot_hold_is_multiplied_in_float32(torch, name, value):
+@pytest.mark.parametrize("name", ALL_PARTS)
+def test_what_parts_cannot_hold_is_multiplied_in_float32(torch, name, value):
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
     for factor, place in ((a, (1, 0)), (b, (K - 1, N - 1)), (a, (M - 1, 3))):
         before = factor[place].clone()
@@ -134,7 +136,7 @@ def test_what_terms_cannot_hold_is_multiplied_in_float32(torch, name, value):
 
 
 @pytest.mark.parametrize("value", NON_FINITE)
-@pytest.mark.parametrize("name", ALL_TERMS)
+@pytest.mark.parametrize("name", ALL_PARTS)
 def test_what_is_not_finite_changes_its_row_and_column_alone(torch, name, value):
     """In them it is what float32 makes of it; all else has the bits that it has with 0 in its place."""
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
@@ -150,7 +152,7 @@ def test_what_is_not_finite_changes_its_row_and_column_alone(torch, name, value)
 
 
 @pytest.mark.parametrize("count", [NON_FINITE_MOST, NON_FINITE_MOST + 1])
-@pytest.mark.parametrize("name", ALL_TERMS)
+@pytest.mark.parametrize("name", ALL_PARTS)
 def test_a_list_that_is_full_is_no_fault(torch, name, count):
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
     a.view(-1)[:count] = np.inf
@@ -173,7 +175,7 @@ def test_probabilities_of_which_most_are_tiny(torch, name):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ALL_TERMS)
+@pytest.mark.parametrize("name", ALL_PARTS)
 def test_float32_reads_factors_as_they_lie(torch, name, layout):
     """In either order, in batches, with rows that start anywhere, and with C in D's place."""
     shapes = [(3, M, K + 3), (3, K, N + 1)]
@@ -188,8 +190,8 @@ def test_float32_reads_factors_as_they_lie(torch, name, layout):
     torch.testing.assert_close(d, right, rtol=1e-5, atol=1e-3, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ALL_TERMS)
-def test_what_terms_hold_is_not(torch, name):
+@pytest.mark.parametrize("name", ALL_PARTS)
+def test_what_parts_hold_is_not(torch, name):
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
     assert not in_float32(torch, a, b, name)
     b[3, 3] = 2.0**-40  # that scales lose where the sums do not show it
@@ -209,7 +211,7 @@ def test_an_element_too_small_for_its_square_counts_where_a_sum_is_as_small(torc
 # Again and again, at the same time, and in graphs.
 
 
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", SPLIT_PARTS)
 @pytest.mark.parametrize("sizes", [(M, N, K), (1024, 1152, 4096), (128, 64, 8192)])
 def test_the_bits_are_the_same_from_run_to_run(torch, name, sizes):
     a, b = drawn(torch, ORDINARY["normal"], *sizes)
@@ -219,8 +221,8 @@ def test_the_bits_are_the_same_from_run_to_run(torch, name, sizes):
 
 
 def kinds(torch, name):
-    """Factors that terms hold, one that is not finite, and one too large; each with its result, made without what else
-    is under test."""
+    """Factors that parts represent, one that is not finite, and one too large; each with its result, made without what
+    else is under test."""
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
     factors = [a, a.clone(), a.clone()]
     factors[1][M // 2, 1] = np.inf
@@ -230,14 +232,14 @@ def kinds(torch, name):
     return factors, b, expected
 
 
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", SPLIT_PARTS)
 def test_inputs_of_any_kind_in_turns(torch, name):
     factors, b, expected = kinds(torch, name)
     results = [tilewright.matmul(factors[turn % 3], b, kernel=name) for turn in range(60)]
     assert all(same(torch, result, expected[turn % 3]) for turn, result in enumerate(results))
 
 
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", SPLIT_PARTS)
 def test_streams_at_once(torch, name):
     """One for each kind of factors: each has counters of its own, and lists."""
     factors, b, expected = kinds(torch, name)
@@ -251,7 +253,7 @@ def test_streams_at_once(torch, name):
         assert all(same(torch, result, right) for result in of_stream)
 
 
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", SPLIT_PARTS)
 def test_a_graph_serves_whatever_its_arrays_hold(torch, name):
     factors, b, expected = kinds(torch, name)
     a, graph = factors[0].clone(), torch.cuda.CUDAGraph()
@@ -267,7 +269,7 @@ def test_a_graph_serves_whatever_its_arrays_hold(torch, name):
     assert same(torch, same_again, expected[0]), "after the graph, on the stream"
 
 
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", SPLIT_PARTS)
 def test_batches_scalars_and_bias(torch, name):
     a, b = torch.randn(3, M, K, device="cuda"), torch.randn(3, K, N, device="cuda")
     c, bias = torch.randn(3, M, N, device="cuda"), torch.randn(N, device="cuda")

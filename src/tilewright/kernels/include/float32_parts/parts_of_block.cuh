@@ -16,7 +16,7 @@
 
 // Of a block with tiles of ROWS x COLS: one warpgroup loads, the first WARPGROUPS multiply.
 template <int ROWS, int COLS, int WARPGROUPS>
-class TermsOfBlock {
+class PartsOfBlock {
     using Splitter = FactorSplitter<FACTOR, 128 * (1 + WARPGROUPS), false>;
     using Wide = Float32Warpgroups<ROWS, COLS, WARPGROUPS>;
     using NotFinite = NonFiniteSums<ROWS, COLS, 128 * WARPGROUPS>;
@@ -33,39 +33,39 @@ class TermsOfBlock {
     // By one thread, before the block meets.
     __device__ __forceinline__ void init() { wide.init(); }
 
-    // By all threads: splits the factors, and returns whether terms hold them, as far as is known. The block meets before it goes on.
+    // By all threads: splits the factors, and returns whether parts represent them, as far as is known. The block meets before it goes on.
     __device__ __forceinline__ bool split(const Operand& a, const Operand& b, SplitCounters* counters, int depth, bool adds_c,
                                           Memory& memory) {
-        if constexpr (TERMS == 1) {
+        if constexpr (SPLIT_PARTS == 1) {
             return true;
         } else {
             SplitFactors found;
             if (depth > 0) found = Splitter::split(a, b, counters, depth, adds_c, memory.splitter, fence_async);
             if (threadIdx.x == 0) {
-                least = found.terms.least;
-                lost = !found.terms.hold;
+                least = found.parts.least;
+                lost = !found.parts.hold;
                 listed_of_a = found.listed_of_a;
                 listed_of_b = found.listed_of_b;
             }
-            return found.terms.hold;
+            return found.parts.hold;
         }
     }
 
     // By a warpgroup that multiplies: looks at its sums of 64 rows, from an element of D on that has `rows` and `cols` up to the last.
     template <int COUNT>
     __device__ __forceinline__ void look(const float (&sums)[COUNT], int rows, int cols) {
-        if (TERMS == 1) return;
+        if (SPLIT_PARTS == 1) return;
         const int thread = thread_index();
-        if (terms_lose(sums, least, thread % 32, rows - thread % 128 / 32 * 16, cols)) atomicMax(&lost, 1);
+        if (sums_too_small(sums, least, thread % 32, rows - thread % 128 / 32 * 16, cols)) atomicMax(&lost, 1);
     }
 
-    // By all threads, when all stages have been read and all sums stored: computes the block's tiles in float32 where terms do not hold
-    // them, those that load by copying; or what of them is not finite. tiles_from(sizes, i): these tiles from number i on; first_col: where
-    // the block's part of one begins.
+    // By all threads, when all stages have been read and all sums stored: computes the block's tiles in float32 where parts do not
+    // represent them, those that load by copying; or what of them is not finite. tiles_from(sizes, i): these tiles from number i on;
+    // first_col: where the block's part of one begins.
     template <bool LOADS, typename TilesFrom, typename Result_>
     __device__ __forceinline__ void compute_lost(const TilesFrom& tiles_from, int first_col, const Operand& a, const Operand& b,
                                                  const Sizes& sizes, const Output<Result_>& output, Memory& memory) {
-        if constexpr (TERMS > 1) {
+        if constexpr (SPLIT_PARTS > 1) {
             __syncthreads();
             if constexpr (LOADS) {
                 if (lost) wide.copy(tiles_from, first_col, a, b, sizes, memory.wide);
@@ -88,6 +88,6 @@ class TermsOfBlock {
   private:
     Wide wide;
     unsigned lost;                      // whether the block's tiles are to be computed in float32
-    float least;                        // see TermCheck
+    float least;                        // see RangeCheck
     unsigned listed_of_a, listed_of_b;  // elements that are not finite
 };
