@@ -1,4 +1,4 @@
-"""The checker: of all that orders accesses in a kernel nothing can be left out unnoticed."""
+"""The checker: of all that orders accesses in a kernel nothing can be left out undetected."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -158,7 +158,7 @@ def changed(tmp_path_factory):
     ("ordered", "number"),
     [pytest.param(one, line, id=f"{one.name}-{one.file}-{line}") for one in ORDERED for line in (0, *one.lines)],
 )
-def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(ordered, number, changed, monkeypatch):
+def test_no_barrier_fence_or_wait_can_be_left_out_undetected(ordered, number, changed, monkeypatch):
     """With the number 0 none is."""
     monkeypatch.setenv(VARIABLE, str(number))
     kernel = changed(ordered)
@@ -179,7 +179,7 @@ OVERLAPPING = {
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("ordered", OVERLAPPING.values(), ids=lambda one: one.name)
-def test_no_wait_for_the_launch_before_can_be_left_out_unnoticed(ordered, changed, monkeypatch):
+def test_no_wait_for_the_launch_before_can_be_left_out_undetected(ordered, changed, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(HASTY))
     assert WAIT in ordered.source.read_text()
     kernel = changed(ordered)

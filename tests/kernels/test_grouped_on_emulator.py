@@ -179,7 +179,7 @@ def test_the_checker_finds_nothing_in_float8(config):
     assert found(config, kind, Groups((5, 0, 70, 1, 129), 3, 72, 272), kernel=FP8) == []
 
 
-def test_the_wait_for_the_launch_before_cannot_be_left_out_unnoticed(tmp_path):
+def test_the_wait_for_the_launch_before_cannot_be_left_out_undetected(tmp_path):
     text = KERNEL.source.read_text()
     (tmp_path / KERNEL.source.name).write_text(text.replace("wait_for_grid_before();", ";"))
     hasty = replace(KERNEL, source=tmp_path / KERNEL.source.name)
@@ -197,7 +197,7 @@ NEEDED = (
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("text", NEEDED)
-def test_nothing_that_orders_can_be_left_out_unnoticed(text, tmp_path):
+def test_nothing_that_orders_can_be_left_out_undetected(text, tmp_path):
     source = KERNEL.source.read_text()
     assert source.count(text) == 1
     kept = "multiply_stage" if text.endswith("multiply_stage") else ""

@@ -311,7 +311,7 @@ def test_squares_are_split_until_one_shows_that_parts_do_not_hold(name, override
 @pytest.mark.further
 @pytest.mark.parametrize("kept", [None, "A"])
 @pytest.mark.parametrize(("name", "overrides"), [FORMS[1]], ids=str)
-def test_counters_that_are_not_set_back_are_noticed(name, overrides, kept, tmp_path):
+def test_counters_that_are_not_set_back_are_detected(name, overrides, kept, tmp_path):
     """The emulator looks at them behind each launch of every test here."""
     kernel = find(name)
     faulty, case = copied(kernel, tmp_path), usual(70)
@@ -587,7 +587,7 @@ NON_FINITE_MEETINGS = (
 
 @pytest.mark.further
 @pytest.mark.parametrize("number", range(1, len(NON_FINITE_MEETINGS) + 1))
-def test_no_meeting_around_the_lists_can_be_left_out_unnoticed(number, tmp_path, monkeypatch):
+def test_no_meeting_around_the_lists_can_be_left_out_undetected(number, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(number))
     kernel, name = find("gemm_mma_fp16x3"), "float32_parts/non_finite.cuh"
     faulty = copied(kernel, tmp_path)

@@ -107,7 +107,7 @@ FLIGHT = (
 
 @pytest.mark.first(2)
 @pytest.mark.parametrize("number", range(len(FLIGHT) + 1))
-def test_no_fence_nor_wait_can_be_left_out_unnoticed(number, tmp_path, monkeypatch):
+def test_no_fence_nor_wait_can_be_left_out_undetected(number, tmp_path, monkeypatch):
     """With the number 0 none is."""
     monkeypatch.setenv(VARIABLE, str(number))
     name = "float32_parts/row_products.cuh"

@@ -34,7 +34,8 @@ HOLD = (
     "const bool parts_in_range = shared->parts.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_parts);"
 )
 WIDE = (
-    "if (SPLIT_PARTS > 1 && (!parts.hold || (stores_anew && output.beta != 0.0f))) return compute_wide();  // D may "
+    "if (SPLIT_PARTS > 1 && (!parts.in_range || (stores_anew && output.beta != 0.0f))) return compute_fallback();  // "
+    "D may "
     "be C"
 )
 SWAPPED_SCALES = (
@@ -75,12 +76,12 @@ LOOKS = (
     "for (int j = 0; j < 4; ++j) smaller |= row_of(i) < rows && col_of(i) + j < cols && !(fabsf(total[j]) >= least);"
 )
 OF_A_WARPGROUP = (
-    "constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  "
+    "constexpr int FALLBACK_ROWS = BM < 64 ? BM : 64, FALLBACK_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  "
     "// that a warpgroup computes at a time"
 )
-LOOKED_FOR = "if (check.hold && check.least > 0) {"
-NO_PART = "if (rank * LOST_COLS >= 64) return;"
-LOST = "for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += LOST_ROWS) {"
+LOOKED_FOR = "if (check.in_range && check.least > 0) {"
+NO_PART = "if (rank * FALLBACK_COLS >= 64) return;"
+LOST = "for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += FALLBACK_ROWS) {"
 OWN_TILE = "if (number % CONSUMERS != warpgroup) {"
 
 REASONS = {

@@ -75,7 +75,7 @@ class Bound(NamedTuple):
             lines.append(f"b is prepared: {kept.bytes} bytes of it are kept as the kernel wants them, and made once")
         elif self.prepared:
             lines.append("b is prepared, and used as it is: the kernel wants no copy of it that can be kept")
-        if kernel.notices and problem.k:
+        if kernel.has_fallback and problem.k:
             lines.append(
                 "fallback: values of a and b that the parts cannot represent are detected on the GPU, and the same "
                 "launch computes them in float32 on CUDA cores"

@@ -146,7 +146,7 @@ def _build_options(compiler: Compiler, build: Build) -> list[str]:
     """Options that a build adds to the compiler's."""
     options = [*build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
     if build.observable and compiler.gcc >= 11:
-        options.append("--param=tsan-distinguish-volatile=1")  # waits are noticed by it
+        options.append("--param=tsan-distinguish-volatile=1")  # waits are detected by it
     if build.bounded and compiler.gcc >= 11:
         options.append("-fsanitize=bounds,integer-divide-by-zero")
     if build.overflows:

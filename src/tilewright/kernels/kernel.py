@@ -330,16 +330,16 @@ class Kernel:
         return self.split is not None and "copy_a" in self.arguments
 
     @cached_property
-    def notices(self) -> bool:
+    def has_fallback(self) -> bool:
         """Whether its own launch multiplies in float32 where parts cannot represent its factors."""
         return self.support.multiplies_parts and (self.split is None or self.splits)
 
     def keeps(self, promise: str | None) -> bool:
         """Whether its products keep a promise: `Arithmetic.precision` of a problem.
 
-        Those of parts do where it notices what the parts cannot represent.
+        Those of parts do where it detects what the parts cannot represent.
         """
-        return self.support.makes(promise) and (self.notices or not self.support.multiplies_parts)
+        return self.support.makes(promise) and (self.has_fallback or not self.support.multiplies_parts)
 
     def why_not(
         self, problem: Problem, gpu: tuple[int, int] | None = None, addresses: Addresses = Addresses()

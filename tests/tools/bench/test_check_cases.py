@@ -128,7 +128,7 @@ def test_everything_that_a_kernel_takes_is_run(kernel):
         kinds = {side and side.kind for problem in problems for side in problem.scaling}
         assert kinds >= ({"1x128", "128x128", "tensor"} if support.block_scales else {None, "tensor", "line"})
     values = {case.values for case in cases(kernel.name)} - {""}
-    assert values >= ({"infinity", "NaN"} if kernel.notices or not kernel.support.multiplies_parts else set())
+    assert values >= ({"infinity", "NaN"} if kernel.has_fallback or not kernel.support.multiplies_parts else set())
     assert "tiny" in values or not {"float32", "bfloat16"} & set(support.factors) or "float32" not in support.results
     assert values <= set(VALUES)
 

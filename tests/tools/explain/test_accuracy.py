@@ -51,6 +51,6 @@ def test_the_error_of_sums_in_order_is_as_predicted(k):
 
 def test_kernels_of_parts_and_of_tf32_say_how_they_add_and_no_others():
     for kernel in KERNELS:
-        says = kernel.split is not None or kernel.notices or kernel.name.startswith(("gemm_tf32", "gemm_mma_tf32"))
+        says = kernel.split is not None or kernel.has_fallback or kernel.name.startswith(("gemm_tf32", "gemm_mma_tf32"))
         assert (predicted_error(kernel, kernel.config(), 512) is not None) == says
     assert predicted_error(find("split"), find("split").config(), 0) is None

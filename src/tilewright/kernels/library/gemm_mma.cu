@@ -44,12 +44,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int row = tile.row + warp_row, col = tile.col + warp_col;
 
     const Result<RESULT> result(output, sizes, tile.matrix);
-    const auto compute_wide = [&] {
-        Parts::compute_wide(split_a, split_b, tile.matrix, depth, result, tile.row, tile.col, shared->of_parts);
+    const auto compute_fallback = [&] {
+        Parts::compute_fallback(split_a, split_b, tile.matrix, depth, result, tile.row, tile.col, shared->of_parts);
     };
     const RangeCheck& parts = factors.parts;
     const bool stores_anew = factors.listed_of_a + factors.listed_of_b > 0;
-    if (SPLIT_PARTS > 1 && (!parts.hold || (stores_anew && output.beta != 0.0f))) return compute_wide();  // D may be C
+    if (SPLIT_PARTS > 1 && (!parts.in_range || (stores_anew && output.beta != 0.0f))) return compute_fallback();  // D may be C
 
     const int steps = depth / BK + (depth % BK != 0);
     TileCopies<FACTOR, A_ALONG_K, BM, SPLIT_PARTS, THREADS> of_a(A, tile.matrix, sizes.m, tile.row);
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         bool small = false;
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) small |= sums_too_small(sums[i], parts.least, threadIdx.x % 32, sizes.m - row - 16 * i, sizes.n - col);
-        if (parts.least != 0.0f && __syncthreads_or(small)) return compute_wide();
+        if (parts.least != 0.0f && __syncthreads_or(small)) return compute_fallback();
     }
     const WarpBiases<RESULT, 8 * COLS> biases(result.bias, col);
 #pragma unroll

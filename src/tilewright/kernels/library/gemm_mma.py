@@ -140,9 +140,9 @@ def _shared_bytes(form: MmaForm, config: Config) -> int:
     if form.split is None:
         return stages
     groups = max(threads_of_warps(config) // splitting.GROUP, 1)
-    wide = splitting.float32_block_bytes(config.BM, config.BN)
+    fallback = splitting.float32_block_bytes(config.BM, config.BN)
     not_finite = splitting.non_finite_bytes(config.BM, config.BN)
-    return max(form.parts * stages, splitting.splitter_bytes(groups), wide, not_finite)
+    return max(form.parts * stages, splitting.splitter_bytes(groups), fallback, not_finite)
 
 
 def _sums(form: MmaForm, config: Config) -> Sums:

@@ -261,9 +261,9 @@ def _shared_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
     """
     stages, consumers = _tiles_bytes(form, config, form.in_stages or layout), _consumers(config)
     if form.split:
-        wide = splitting.float32_warpgroups_bytes(config.BM, config.BN // config.SPLITS)
+        fallback = splitting.float32_warpgroups_bytes(config.BM, config.BN // config.SPLITS)
         not_finite = splitting.non_finite_bytes(config.BM, config.BN // config.SPLITS)
-        stages = max(stages, splitting.splitter_bytes(1 + consumers), wide, not_finite)
+        stages = max(stages, splitting.splitter_bytes(1 + consumers), fallback, not_finite)
     barriers = 2 * config.STAGES + consumers + splitting.PART_BARRIERS
     stored = config.get("TMA_STORE_STAGES", 0) * consumers * warpgroups.ROWS * warpgroups.LINE_BYTES
     return stored + stages + barriers * warpgroups.BARRIER_BYTES + 16

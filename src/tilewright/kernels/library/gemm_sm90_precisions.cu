@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
         if (SPLITS > 1 && parts_in_range) Totals::attend();
         if (Grid::BLOCKS > 1 && warp % 4 == 0) shared->barriers.wait_read(turn);
-        shared->parts.compute_lost<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_parts);
+        shared->parts.compute_fallback<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_parts);
         return;
     }
     if constexpr (CONSUMERS > 1) take_registers<CONSUMERS == 2 ? 232 : 152>();
@@ -146,5 +146,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
     }
     shared->wait_stored();
-    shared->parts.compute_lost<false>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_parts);
+    shared->parts.compute_fallback<false>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_parts);
 }

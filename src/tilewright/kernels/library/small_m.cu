@@ -41,7 +41,7 @@ struct Shared {
             RowTile<BM> rows_of_a[STAGES][TILES];
         };
         Sums sums;
-        typename LostPart::Shared lost[SIDE_BY_SIDE];
+        typename FallbackTile::Shared fallback[SIDE_BY_SIDE];
     };
     Range of_a, of_b;  // set at once, 16 bytes at a multiple of 16
     Barrier full[STAGES], empty[STAGES];
@@ -126,12 +126,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     meet_warps(&shared->all_met, 0);  // all stages have been read, and split
     const RangeCheck found(shared->of_a, shared->of_b, depth, false);
     products.store(shared->sums.parts[slice]);
-    const bool held = parts_in_range<CONSUMERS>(*shared, found, sizes.m - tile.row, sizes.n - tile.col);
+    const bool in_range = parts_in_range<CONSUMERS>(*shared, found, sizes.m - tile.row, sizes.n - tile.col);
     const Result<RESULT> result(output, sizes, tile.matrix);
-    if (held) {
+    if (in_range) {
         shared->sums.store(result, tile.row, tile.col, rank, threadIdx.x, 128 * CONSUMERS);
     } else if (slice == 0) {
-        compute_lost(*shared, A, B, sizes, depth, result, tile, rank, warpgroup);
+        compute_fallback(*shared, A, B, sizes, depth, result, tile, rank, warpgroup);
     }
     Sums::meet();  // to be sure: others may still read the sums, but their readers are waited for by the threads that load
 }

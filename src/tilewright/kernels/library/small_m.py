@@ -64,12 +64,12 @@ def _shared_bytes(form: KernelForm, config: Config) -> int:
     seen."""
     stages = config.STAGES * config.BK * (4 * config.BN + form.parts * form.item_bytes * config.BM)
     sums = 4 * config.K_SLICES * config.BM * (config.BN + _PADDING)
-    lost = splitting.float32_block_bytes(min(config.BM, 64), max(_COLUMNS // config.SPLITS, 16))
+    fallback = splitting.float32_block_bytes(min(config.BM, 64), max(_COLUMNS // config.SPLITS, 16))
     side_by_side = config.BN // _COLUMNS
     barriers = 2 * config.STAGES + 2 + side_by_side
     scales = config.STAGES * config.BK // _K * (max(config.BM // _SCALED_ROWS, 1) if form.constants["SCALED"] else 1)
     seen = 4 * (scales + 2 * RANGE_WORDS + _CHECK_WORDS)
-    end = max(stages, sums, side_by_side * lost) + barriers * warpgroups.BARRIER_BYTES + seen
+    end = max(stages, sums, side_by_side * fallback) + barriers * warpgroups.BARRIER_BYTES + seen
     return round_up(end, 1024)  # the alignment of what the copy engine writes
 
 

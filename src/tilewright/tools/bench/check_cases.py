@@ -120,7 +120,7 @@ def stages(
         add(second, small, [scalars[-1]._replace(alpha=0)], values=NAN)
     if shares_tiles(kernel, config):
         add(second, shared_sizes(kernel, config), multiprocessors=MANY)
-    if kernel.notices:
+    if kernel.has_fallback:
         add(second, small, scalars[:1], unfit=INFINITE)
         add(second, small, unfit=NEAR_OVERFLOW)
         if kernel.constants(config).get("SCALED"):

@@ -51,7 +51,7 @@ def feature_cases(
         "factors": _factors(factors),
         "result": kernel.support.results[::-1],
         # Finite ones alone where parts represent no others and nothing looks for them.
-        "values": ["", *VALUES] if kernel.notices or not kernel.support.multiplies_parts else ["", TINY],
+        "values": ["", *VALUES] if kernel.has_fallback or not kernel.support.multiplies_parts else ["", TINY],
         "lines": _lines(kernel),
         "layout": [layout for layout in layouts if layout in kernel.support.layouts],
         "scaling": _scalings(kernel),

@@ -1,4 +1,4 @@
-// What is out of the parts' range (stage_products.cuh), noticed on the device, with no wait on the host: who splits the factors sees every
+// What is out of the parts' range (stage_products.cuh), detected on the GPU, with no wait on the host: who splits the factors sees every
 // element, and adds to what is known of A and of B. The product looks at it, and computes in float32 where parts do not represent them.
 //
 // Parts represent an element that the last of them reaches to its last bit, and that does not round to infinity; and products must not
@@ -96,7 +96,7 @@ __device__ __forceinline__ Range extent_of(const Range* all) {
 
 // What is known of factors before they are multiplied.
 struct RangeCheck {
-    bool hold = true;     // whether parts represent the factors, for all that is known before products are summed
+    bool in_range = true;     // whether parts represent the factors, for all that is known before products are summed
     float least = 0.0f;  // sums smaller than this may have lost too much: 2^-22 of themselves. 0 where none may
 
     RangeCheck() = default;
@@ -108,22 +108,22 @@ struct RangeCheck {
         const bool sums_fit = a.most() + b.most() + 2 + (32 - __clz(k)) < 127;
         const bool underflows = a.least() + b.least() < Range::FIRST_PRODUCT;
         const float most_of_a = __uint_as_float(a.largest), most_of_b = __uint_as_float(b.largest);
-        hold = a.fits() && b.fits() && sums_fit;
+        in_range = a.fits() && b.fits() && sums_fit;
         if constexpr (SCALED) {
             const float lost = a.lost + b.lost;
-            hold &= !underflows;
+            in_range &= !underflows;
             least = lost == 0.0f ? 0.0f : lost * 0x1p-28f * most_of_a * most_of_b;
         } else {
             const float lost = (a.least() < Range::FIRST ? most_of_b : 0.0f) + (b.least() < Range::FIRST ? most_of_a : 0.0f);
             least = k * (lost * 0x1p-112f + (underflows ? 0x1p-101f : 0.0f));
         }
-        hold &= k * most_of_a * most_of_b >= least;  // else all sums are too small
-        hold &= !adds_c || (least == 0.0f && a.listed + b.listed == 0);
+        in_range &= k * most_of_a * most_of_b >= least;  // else all sums are too small
+        in_range &= !adds_c || (least == 0.0f && a.listed + b.listed == 0);
     }
 
     // Of sums that are made of these and of others.
     __device__ __forceinline__ void add(const RangeCheck& others) {
-        hold &= others.hold;
+        in_range &= others.in_range;
         least += others.least;
     }
 };

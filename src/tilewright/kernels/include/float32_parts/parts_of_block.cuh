@@ -18,7 +18,7 @@
 template <int ROWS, int COLS, int WARPGROUPS>
 class PartsOfBlock {
     using Splitter = FactorSplitter<FACTOR, 128 * (1 + WARPGROUPS), false>;
-    using Wide = Float32Warpgroups<ROWS, COLS, WARPGROUPS>;
+    using Fallback = Float32Warpgroups<ROWS, COLS, WARPGROUPS>;
     using NotFinite = NonFiniteSums<ROWS, COLS, 128 * WARPGROUPS>;
 
   public:
@@ -26,12 +26,12 @@ class PartsOfBlock {
 
     union Memory {
         typename Splitter::Shared splitter;
-        typename Wide::Memory wide;
+        typename Fallback::Memory fallback;
         typename NotFinite::Shared not_finite;
     };
 
     // By one thread, before the block meets.
-    __device__ __forceinline__ void init() { wide.init(); }
+    __device__ __forceinline__ void init() { fallback.init(); }
 
     // By all threads: splits the factors, and returns whether parts represent them, as far as is known. The block meets before it goes on.
     __device__ __forceinline__ bool split(const Operand& a, const Operand& b, SplitCounters* counters, int depth, bool adds_c,
@@ -43,11 +43,11 @@ class PartsOfBlock {
             if (depth > 0) found = Splitter::split(a, b, counters, depth, adds_c, memory.splitter, fence_async);
             if (threadIdx.x == 0) {
                 least = found.parts.least;
-                lost = !found.parts.hold;
+                falls_back = !found.parts.in_range;
                 listed_of_a = found.listed_of_a;
                 listed_of_b = found.listed_of_b;
             }
-            return found.parts.hold;
+            return found.parts.in_range;
         }
     }
 
@@ -56,24 +56,24 @@ class PartsOfBlock {
     __device__ __forceinline__ void look(const float (&sums)[COUNT], int rows, int cols) {
         if (SPLIT_PARTS == 1) return;
         const int thread = thread_index();
-        if (sums_too_small(sums, least, thread % 32, rows - thread % 128 / 32 * 16, cols)) atomicMax(&lost, 1);
+        if (sums_too_small(sums, least, thread % 32, rows - thread % 128 / 32 * 16, cols)) atomicMax(&falls_back, 1);
     }
 
     // By all threads, when all stages have been read and all sums stored: computes the block's tiles in float32 where parts do not
     // represent them, those that load by copying; or what of them is not finite. tiles_from(sizes, i): these tiles from number i on;
     // first_col: where the block's part of one begins.
     template <bool LOADS, typename TilesFrom, typename Result_>
-    __device__ __forceinline__ void compute_lost(const TilesFrom& tiles_from, int first_col, const Operand& a, const Operand& b,
+    __device__ __forceinline__ void compute_fallback(const TilesFrom& tiles_from, int first_col, const Operand& a, const Operand& b,
                                                  const Sizes& sizes, const Output<Result_>& output, Memory& memory) {
         if constexpr (SPLIT_PARTS > 1) {
             __syncthreads();
             if constexpr (LOADS) {
-                if (lost) wide.copy(tiles_from, first_col, a, b, sizes, memory.wide);
-            } else if (lost) {
-                wide.multiply(tiles_from, first_col, sizes, output, memory.wide);
+                if (falls_back) fallback.copy(tiles_from, first_col, a, b, sizes, memory.fallback);
+            } else if (falls_back) {
+                fallback.multiply(tiles_from, first_col, sizes, output, memory.fallback);
             } else if (listed_of_a + listed_of_b > 0) {
                 unsigned meetings = 0;
-                const auto meet = [&] { wide.meet(meetings++); };
+                const auto meet = [&] { fallback.meet(meetings++); };
                 for (int number = 0;; ++number) {
                     auto tile = tiles_from(sizes, number);
                     if (!tile.next()) return;
@@ -86,8 +86,8 @@ class PartsOfBlock {
     }
 
   private:
-    Wide wide;
-    unsigned lost;                      // whether the block's tiles are to be computed in float32
+    Fallback fallback;
+    unsigned falls_back;                      // whether the block's tiles are to be computed in float32
     float least;                        // see RangeCheck
     unsigned listed_of_a, listed_of_b;  // elements that are not finite
 };

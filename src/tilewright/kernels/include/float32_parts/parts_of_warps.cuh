@@ -10,7 +10,7 @@
 template <int ROWS, int COLS, int THREADS, bool SPLIT = (SPLIT_PARTS > 1)>
 class PartsOfWarps {
     using Splitter = FactorSplitter<FACTOR, THREADS, true>;
-    using Wide = Float32Block<ROWS, COLS, THREADS>;
+    using Fallback = Float32Block<ROWS, COLS, THREADS>;
     using NotFinite = NonFiniteSums<ROWS, COLS, THREADS>;
 
   public:
@@ -18,7 +18,7 @@ class PartsOfWarps {
 
     union Memory {
         typename Splitter::Shared splitter;
-        typename Wide::Shared wide;
+        typename Fallback::Shared fallback;
         typename NotFinite::Shared not_finite;
     };
 
@@ -30,9 +30,9 @@ class PartsOfWarps {
 
     // By all threads: computes the tile at (row, col) of a matrix in float32.
     template <typename T>
-    static __device__ __forceinline__ void compute_wide(const Operand& a, const Operand& b, int matrix, int depth,
+    static __device__ __forceinline__ void compute_fallback(const Operand& a, const Operand& b, int matrix, int depth,
                                                         const Result<T>& result, int row, int col, Memory& memory) {
-        Wide::compute(InPlace(a, matrix, row), InPlace(b, matrix, col), depth, result, row, col, threadIdx.x, memory.wide,
+        Fallback::compute(InPlace(a, matrix, row), InPlace(b, matrix, col), depth, result, row, col, threadIdx.x, memory.fallback,
                       BlockMeeting());
     }
 
@@ -54,7 +54,7 @@ class PartsOfWarps<ROWS, COLS, THREADS, false> {
     struct Memory {};
     static __device__ __forceinline__ SplitFactors split(const Operand&, const Operand&, SplitCounters*, int, Memory&) { return {}; }
     template <typename T>
-    static __device__ __forceinline__ void compute_wide(const Operand&, const Operand&, int, int, const Result<T>&, int, int, Memory&) {}
+    static __device__ __forceinline__ void compute_fallback(const Operand&, const Operand&, int, int, const Result<T>&, int, int, Memory&) {}
     template <typename T>
     static __device__ __forceinline__ void store_not_finite(const Operand&, const Operand&, const SplitFactors&, int, const Result<T>&, int,
                                                             int, Memory&) {}

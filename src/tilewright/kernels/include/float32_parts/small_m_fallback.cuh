@@ -1,13 +1,13 @@
 // What small_m does about factors that parts cannot represent (part_range.cuh): the blocks of a tile tell each other what they have
-// seen while they split, and look for sums that may have lost too much. They compute a tile that has been lost in float32.
+// seen while they split, and look for sums that may have lost too much. They compute such a tile in float32.
 #pragma once
 
 #include "float32_parts/float32_block.cuh"
 #include "float32_parts/tile_sums.cuh"
 #include "float32_parts/warp_meeting.cuh"
 
-constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // that a warpgroup computes at a time
-using LostPart = Float32Block<LOST_ROWS, LOST_COLS, 128>;
+constexpr int FALLBACK_ROWS = BM < 64 ? BM : 64, FALLBACK_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // that a warpgroup computes at a time
+using FallbackTile = Float32Block<FALLBACK_ROWS, FALLBACK_COLS, 128>;
 
 // By the warpgroups that multiply, which have stored their sums: whether parts represent the tile, of which the result has `rows` and
 // `cols`. found: what is known of what this block has split.
@@ -22,27 +22,27 @@ __device__ __forceinline__ bool parts_in_range(Shared& shared, const RangeCheck&
     } else {
         meet_warps(&shared.consumers_met, 0);
     }
-    if (check.hold && check.least > 0) {
+    if (check.in_range && check.least > 0) {
         if (shared.sums.any_below(check.least, rows, cols, threadIdx.x, 128 * CONSUMERS)) atomicMax(&shared.smaller, 1);
         meet_warps(&shared.consumers_met, SPLITS == 1);
-        check.hold &= shared.smaller == 0;
-        if (!check.hold) shared.sums.meet();  // all blocks have read each other's sums, and find the same
+        check.in_range &= shared.smaller == 0;
+        if (!check.in_range) shared.sums.meet();  // all blocks have read each other's sums, and find the same
     }
-    return check.hold;
+    return check.in_range;
 }
 
 // By one warpgroup for each 64 columns: computes this block's part of the tile, that of the block of this rank.
 template <typename Shared, typename T, typename Tile>
-__device__ __forceinline__ void compute_lost(Shared& shared, const Factor<float>& A, const Factor<float>& B, const Sizes& sizes,
+__device__ __forceinline__ void compute_fallback(Shared& shared, const Factor<float>& A, const Factor<float>& B, const Sizes& sizes,
                                              int depth, const Result<T>& result, const Tile& tile, int rank, int warpgroup) {
-    if (rank * LOST_COLS >= 64) return;
+    if (rank * FALLBACK_COLS >= 64) return;
     unsigned meeting = 0;
     const auto meet = [&] { meet_warps(&shared.met[warpgroup], meeting++); };
-    const int col = tile.col + warpgroup * 64 + rank * LOST_COLS;
-    for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += LOST_ROWS) {
+    const int col = tile.col + warpgroup * 64 + rank * FALLBACK_COLS;
+    for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += FALLBACK_ROWS) {
         const InPlace of_rows(A, tile.matrix, row, sizes.m, true);
         const InPlace of_cols(B, tile.matrix, col, sizes.n, TRANSPOSED_B);
-        LostPart::compute(of_rows, of_cols, depth, result, row, col, threadIdx.x % 128, shared.lost[warpgroup], meet);
+        FallbackTile::compute(of_rows, of_cols, depth, result, row, col, threadIdx.x % 128, shared.fallback[warpgroup], meet);
         meet();  // all have read the last parts
     }
 }
