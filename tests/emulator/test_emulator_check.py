@@ -97,13 +97,13 @@ def test_what_an_early_access_misses_is_told():
 def test_registers_that_nobody_gives_are_told():
     (finding,) = findings_of("take_without_give")
     assert str(finding) == (
-        "in block (0, 0, 0) threads wait for others that never come: 256 threads wait at take_registers "
+        "in block (0, 0, 0) threads wait for others that never come: 256 threads wait at setmaxnreg_inc "
         "(take_without_give.cu:12), where their warpgroup waits for 232 registers a thread: it has 168, and 0 more are "
         "free, 128 threads have returned"
     )
     (finding,) = findings_of("give_of_more")
     assert re.fullmatch(
-        r"in block \(0, 0, 0\) thread \(\d+, 0, 0\) calls give_registers \(give_of_more.cu:10\) to have 176 registers "
+        r"in block \(0, 0, 0\) thread \(\d+, 0, 0\) calls setmaxnreg_dec \(give_of_more.cu:10\) to have 176 registers "
         r"a thread, and has only 168",
         str(finding),
     )
@@ -601,9 +601,9 @@ HAZARDS = {
     "registers that no block has": (
         "three",
         "gemm_sm90.cu",
-        {"take_registers<CONSUMERS == 2 ? 232 : 152>": "take_registers<232>"},
+        {"setmaxnreg_inc<CONSUMERS == 2 ? 232 : 152>": "setmaxnreg_inc<232>"},
         "barrier",
-        r"take_registers \(gemm_sm90.cu:\d+\), where their warpgroup waits for 232 registers a thread: it has 128",
+        r"setmaxnreg_inc \(gemm_sm90.cu:\d+\), where their warpgroup waits for 232 registers a thread: it has 128",
     ),
 }
 """Forms of gemm_sm90, a file of its source, changes of it, and the kind and words of what is found then."""
@@ -665,7 +665,7 @@ def test_the_shapes_of_a_check_have_odd_sizes_and_sizes_that_tiles_divide():
 @pytest.mark.parametrize("name", ["specialised", "interleaved", "gemm_sm90"])
 def test_a_producer_must_give_its_registers(name, tmp_path):
     kernel = find(name)
-    (tmp_path / kernel.source.name).write_text(kernel.source.read_text().replace("give_registers<40>();", ""))
+    (tmp_path / kernel.source.name).write_text(kernel.source.read_text().replace("setmaxnreg_dec<40>();", ""))
     thrifty = replace(kernel, source=tmp_path / kernel.source.name)
     checked, _ = run(thrifty, Problem(128, 64, 64, kernel.support.arithmetic()), {"BN": 64})
     words = "waits for 232 registers a thread: it has 168, and 0 more are free"

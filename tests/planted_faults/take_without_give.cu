@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     if (threadIdx.x >= 256) {
         return;
     }
-    take_registers<232>();  // <- barrier
+    setmaxnreg_inc<232>();  // <- barrier
     const int tiles_n = (N + 15) / 16;
     const int row = blockIdx.x / tiles_n * 16 + threadIdx.x / 16, col = blockIdx.x % tiles_n * 16 + threadIdx.x % 16;
     if (row >= M || col >= N) return;

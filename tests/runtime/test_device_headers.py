@@ -115,7 +115,7 @@ USES = {
             "wait_products<0>(sums, a); *out = sums[99] > 1;",
         ],
     ),
-    "ptx/register_budget.cuh": ("sm_90a", ["give_registers<24>();", "take_registers<232>();"]),
+    "ptx/register_budget.cuh": ("sm_90a", ["setmaxnreg_dec<24>();", "setmaxnreg_inc<232>();"]),
     "ptx/named_barrier.cuh": (
         "sm_75",
         ["sync_named<64>(*global % 15 + 1);", "arrive_named<128>(3); sync_named<64>(4);"],
@@ -173,7 +173,7 @@ def test_a_copy_of_a_size_that_cp_async_lacks_does_not_compile(use):
         compile_uses("ptx/async_copy.cuh", [use], "sm_80")
 
 
-@pytest.mark.parametrize("use", ["give_registers<20>();", "take_registers<260>();", "take_registers<100>();"])
+@pytest.mark.parametrize("use", ["setmaxnreg_dec<20>();", "setmaxnreg_inc<260>();", "setmaxnreg_inc<100>();"])
 def test_a_register_count_that_there_is_not_does_not_compile(use):
     with pytest.raises(CompileError, match="a register count is a multiple of 8 from 24 to 256"):
         compile_uses("ptx/register_budget.cuh", [use], "sm_90a")

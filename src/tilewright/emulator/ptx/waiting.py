@@ -107,7 +107,7 @@ def registers(w: Writer) -> str:
     way = w.take("inc", "dec")
     w.ignore("sync", "aligned", "u32")
     w.done(1)
-    name = "take_registers" if way == "inc" else "give_registers"
+    name = "setmaxnreg_inc" if way == "inc" else "setmaxnreg_dec"
     return f"simt_{name}(simt_thread(), {w.call(name)}, {w.value(w.operands[0])});"
 
 

@@ -81,8 +81,8 @@ enum class Operation : int {
     multiply_async,
     commit_products,
     wait_products,
-    give_registers,
-    take_registers,
+    setmaxnreg_dec,
+    setmaxnreg_inc,
     sync_named,
     arrive_named,
     shared_memory,
@@ -285,5 +285,5 @@ SIMT_EXPORT void simt_wait_products(const simt::Thread* self, simt::Call call, u
 SIMT_EXPORT void simt_named_barrier(const simt::Thread* self, simt::Call call, int number, unsigned threads, bool waits);
 
 // What register_budget.cuh's PTX becomes: from now on the thread has `count` registers.
-SIMT_EXPORT void simt_give_registers(const simt::Thread* self, simt::Call call, unsigned count);
-SIMT_EXPORT void simt_take_registers(const simt::Thread* self, simt::Call call, unsigned count);
+SIMT_EXPORT void simt_setmaxnreg_dec(const simt::Thread* self, simt::Call call, unsigned count);
+SIMT_EXPORT void simt_setmaxnreg_inc(const simt::Thread* self, simt::Call call, unsigned count);

@@ -23,7 +23,7 @@ namespace {
 bool is_block_barrier(Operation operation) { return operation <= Operation::grid_sync; }
 
 bool is_of_warpgroup(Operation operation) {
-    return Operation::multiply_async <= operation && operation <= Operation::take_registers;
+    return Operation::multiply_async <= operation && operation <= Operation::setmaxnreg_inc;
 }
 
 bool is_reduction(Operation operation) {
@@ -129,7 +129,7 @@ void BlockRunner::begin(std::uint64_t number, bool chosen) {
     }
     for (Warpgroup& group : warpgroups_) group.begin_block(registers_of_thread(threads_.size()));
     free_registers_ = 0;
-    takers_.clear();
+    increasing_.clear();
     begun_ = 0;
     returned_ = 0;
     passed_ = 0;
@@ -478,7 +478,7 @@ std::string BlockRunner::deadlock() const {
         std::string where = describe(thread.call);
         if (thread.call.operation == Operation::barrier_wait) {
             where += ", where " + thread.barrier->missing();
-        } else if (thread.call.operation == Operation::take_registers) {
+        } else if (thread.call.operation == Operation::setmaxnreg_inc) {
             where += missing_registers(thread);
         } else if (thread.call.operation == Operation::sync_named) {
             where += missing_at_named(thread);

@@ -246,8 +246,8 @@ class BlockRunner {
     void multiply_async(GpuThread* self, const Call& call, const WgmmaArguments& arguments);
     void commit_products(GpuThread* self, const Call& call);
     void wait_products(GpuThread* self, const Call& call, unsigned pending);
-    void give_registers(GpuThread* self, const Call& call, unsigned count);
-    void take_registers(GpuThread* self, const Call& call, unsigned count);
+    void setmaxnreg_dec(GpuThread* self, const Call& call, unsigned count);
+    void setmaxnreg_inc(GpuThread* self, const Call& call, unsigned count);
 
     // Ends the launch where these bytes are not all in shared memory, or begin off such a multiple.
     void check_shared(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
@@ -345,7 +345,7 @@ class BlockRunner {
     std::vector<Warpgroup> warpgroups_;
     TensorFactor of_a_, of_b_;        // of the product that is computed
     unsigned free_registers_ = 0;     // that warpgroups have given: for each thread of one warpgroup
-    std::vector<Warpgroup*> takers_;  // that wait for more than these
+    std::vector<Warpgroup*> increasing_;  // that wait for more than these
     std::size_t begun_ = 0;
     std::size_t returned_ = 0;
     GpuThread* current_ = nullptr;

@@ -19,7 +19,7 @@ inline const char* const OPERATION_NAMES[] = {
     "__match_all_sync", "load_matrix_sync", "mma_sync",
     "store_matrix_sync", "copy_async", "barrier_init", "barrier_arrive", "in_block",
     "barrier_wait",  "wait_for_count", "load_tile",   "load_tile_to", "store_tile_async", "load_matrices", "store_matrices", "multiply_fragments", "multiply_async", "commit_products", "wait_products",
-    "give_registers", "take_registers", "sync_named", "arrive_named", "shared memory", "barrier_inval",
+    "setmaxnreg_dec", "setmaxnreg_inc", "sync_named", "arrive_named", "shared memory", "barrier_inval",
 };
 
 inline std::string place(const char* file, int line) {

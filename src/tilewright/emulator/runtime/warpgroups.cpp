@@ -327,7 +327,7 @@ bool BlockRunner::change_registers(GpuThread* self, const Call& call, unsigned c
     for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
         if (group.threads[t].value != count) fail(call, " with counts that are not the same in all threads of the warpgroup");
     }
-    const bool gives = call.operation == Operation::give_registers;
+    const bool gives = call.operation == Operation::setmaxnreg_dec;
     if (gives ? count > group.registers : count < group.registers) {
         fail(call, " to have " + std::to_string(count) + " registers a thread, and has " + (gives ? "only " : "already ") +
              std::to_string(group.registers));
@@ -345,34 +345,34 @@ bool BlockRunner::has_taken(Warpgroup& group) {
     return true;
 }
 
-void BlockRunner::give_registers(GpuThread* self, const Call& call, unsigned count) {
+void BlockRunner::setmaxnreg_dec(GpuThread* self, const Call& call, unsigned count) {
     if (!change_registers(self, call, count)) return;
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     free_registers_ += group.registers - count;
     group.registers = count;
     release_warpgroup(self);
-    for (auto taker = takers_.begin(); taker != takers_.end();) {
-        if (has_taken(**taker)) {
-            for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) ready_.push(&(*taker)->threads[t]);
-            taker = takers_.erase(taker);
+    for (auto group = increasing_.begin(); group != increasing_.end();) {
+        if (has_taken(**group)) {
+            for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) ready_.push(&(*group)->threads[t]);
+            group = increasing_.erase(group);
         } else {
-            ++taker;
+            ++group;
         }
     }
 }
 
-void BlockRunner::take_registers(GpuThread* self, const Call& call, unsigned count) {
+void BlockRunner::setmaxnreg_inc(GpuThread* self, const Call& call, unsigned count) {
     if (!change_registers(self, call, count)) return;
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     if (has_taken(group)) return release_warpgroup(self);
-    takers_.push_back(&group);
+    increasing_.push_back(&group);
     suspend(self, call);
 }
 
-// What a thread that waits in take_registers lacks, if its whole warpgroup has arrived.
+// What a thread that waits in setmaxnreg_inc lacks, if its whole warpgroup has arrived.
 std::string BlockRunner::missing_registers(const GpuThread& thread) const {
     const Warpgroup& group = warpgroups_[thread.number / WARPGROUP_SIZE];
-    if (std::find(takers_.begin(), takers_.end(), &group) == takers_.end()) return "";
+    if (std::find(increasing_.begin(), increasing_.end(), &group) == increasing_.end()) return "";
     return ", where their warpgroup waits for " + std::to_string(group.asked) + " registers a thread: it has " +
            std::to_string(group.registers) + ", and " + std::to_string(free_registers_) + " more are free";
 }
@@ -429,12 +429,12 @@ void simt_wait_products(const simt::Thread* self, simt::Call call, unsigned pend
     thread->runner->wait_products(thread, call, pending);
 }
 
-void simt_give_registers(const simt::Thread* self, simt::Call call, unsigned count) {
+void simt_setmaxnreg_dec(const simt::Thread* self, simt::Call call, unsigned count) {
     simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->give_registers(thread, call, count);
+    thread->runner->setmaxnreg_dec(thread, call, count);
 }
 
-void simt_take_registers(const simt::Thread* self, simt::Call call, unsigned count) {
+void simt_setmaxnreg_inc(const simt::Thread* self, simt::Call call, unsigned count) {
     simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->take_registers(thread, call, count);
+    thread->runner->setmaxnreg_inc(thread, call, count);
 }

@@ -137,7 +137,7 @@ struct Warpgroup {
     std::deque<std::vector<WgmmaProduct>> groups = {};
 
     unsigned registers = 0;  // of a thread
-    unsigned asked = 0;      // of a thread, of the last give_registers or take_registers
+    unsigned asked = 0;      // of a thread, of the last setmaxnreg_dec or setmaxnreg_inc
 
     void begin_block(unsigned registers_of_thread);
 };

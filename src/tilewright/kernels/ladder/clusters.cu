@@ -76,7 +76,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M, 1, 1) __launch_bounds__(T
 
     Turn turn;
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         for (int tile = blockIdx.x / CLUSTER_M; tile < tiles && threadIdx.x % 128 == 0; tile += gridDim.x / CLUSTER_M) {
             const int tile_row = (tile / tiles_n * CLUSTER_M + rank) * BM, tile_col = tile % tiles_n * BN;
             for (int step = 0; step < steps; ++step, turn.next()) {
@@ -93,7 +93,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M, 1, 1) __launch_bounds__(T
             }
         }
     } else {
-        take_registers<232>();
+        setmaxnreg_inc<232>();
         const auto release = [&](int stage) {
             if (threadIdx.x % 32 < CLUSTER_M) barrier_arrive_at(&shared->empty[stage], threadIdx.x % 32);
         };

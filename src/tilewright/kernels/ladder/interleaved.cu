@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         if (threadIdx.x % 128 != 0) return;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int tile_row = tile / tiles_n * BM, tile_col = tile % tiles_n * BN;
@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         return;
     }
 
-    take_registers<232>();
+    setmaxnreg_inc<232>();
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         float sums[BN / 2] = {}, partial[BN / 2];
         for (int step = 0; step < steps; ++step, turn.next()) {

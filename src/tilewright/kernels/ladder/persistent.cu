@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     Turn turn;
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         if (threadIdx.x % 128 != 0) return;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int tile_row = tile / tiles_n * BM, tile_col = tile % tiles_n * BN;
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         return;
     }
 
-    take_registers<232>();
+    setmaxnreg_inc<232>();
     const auto release = [&](int stage) {
         if (threadIdx.x % 32 == 0) barrier_arrive(&shared->empty[stage]);
     };

@@ -64,7 +64,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M, 1, 1) __launch_bounds__(T
     TileOrder<BM, BN, GROUP_M, CLUSTER_M> tile({M, N, K, 1}, blockIdx.x / CLUSTER_M, gridDim.x / CLUSTER_M);
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         while (threadIdx.x % 128 == 0 && tile.next()) {
             for (int step = 0; step < steps; ++step, turn.next()) {
                 Tiles& into = shared->stages[turn.stage];
@@ -80,7 +80,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_M, 1, 1) __launch_bounds__(T
             }
         }
     } else {
-        take_registers<232>();
+        setmaxnreg_inc<232>();
         const int lane = threadIdx.x % 32;
         const auto release = [&](int stage) {
             if (lane < CLUSTER_M) barrier_arrive_at(&shared->empty[stage], lane);

@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
 
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         if (threadIdx.x % 128 != 0) return;
         for (int step = 0; step < steps; ++step) {
             const int stage = step % STAGES;
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         return;
     }
 
-    take_registers<232>();
+    setmaxnreg_inc<232>();
     float sums[ROWS / 64][BN / 2] = {};
     for (int step = 0; step < steps; ++step) {
         const Tiles& tiles = shared->stages[step % STAGES];

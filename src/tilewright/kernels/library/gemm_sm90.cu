@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {  // the producer
         const unsigned bytes = TileA::bytes(grid.of_row(), sizes.m) + TileB::bytes(grid.of_column(), sizes.n);
-        if constexpr (CONSUMERS > 1) give_registers<40>();  // else all threads have enough
+        if constexpr (CONSUMERS > 1) setmaxnreg_dec<40>();  // else all threads have enough
         for (; warp % 4 == 0 && more; more = tile.next()) {
             const int matrix_a = tile.matrix * sizes.step_a, matrix_b = tile.matrix * sizes.step_b;
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if (Grid::BLOCKS > 1 && warp % 4 == 0) shared->barriers.wait_read(turn);
         return;
     }
-    if constexpr (CONSUMERS > 1) take_registers<CONSUMERS == 2 ? 232 : 152>();
+    if constexpr (CONSUMERS > 1) setmaxnreg_inc<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
     for (int number = 0; more; ++number) {
         const Order here = tile;

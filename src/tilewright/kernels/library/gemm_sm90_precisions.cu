@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         const unsigned bytes = Tiles::bytes(grid, sizes.m, sizes.n);
-        if constexpr (CONSUMERS > 1) give_registers<40>();  // else all threads have enough
+        if constexpr (CONSUMERS > 1) setmaxnreg_dec<40>();  // else all threads have enough
         for (; warp % 4 == 0 && parts_in_range && more; more = tile.next()) {
             const int of_a = tile.matrix * sizes.step_a * SPLIT_PARTS, of_b = tile.matrix * sizes.step_b * SPLIT_PARTS;
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->parts.compute_fallback<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_parts);
         return;
     }
-    if constexpr (CONSUMERS > 1) take_registers<CONSUMERS == 2 ? 232 : 152>();
+    if constexpr (CONSUMERS > 1) setmaxnreg_inc<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
     RegisterOperand<SUBTILES> a_registers{sizes.batch};
     for (int number = 0; parts_in_range && more; ++number) {

@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         const unsigned bytes = Tiles::bytes(grid, sizes.m, sizes.n);
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         while (warp % 4 == 0 && tile.next()) {
             for (int step = 0; step < steps; ++step, turn.next()) {
                 shared->barriers.fill(turn, bytes, [&](Barrier* full) {
@@ -79,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         return;
     }
 
-    take_registers<232>();
+    setmaxnreg_inc<232>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
     for (int number = 0; tile.next(); ++number) {
         if (!Multiplying::own(number, warpgroup)) {

@@ -29,8 +29,8 @@
 
 constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = LOADING + 128 * CONSUMERS;
 constexpr bool MOVES = PRODUCERS + CONSUMERS > 2;                 // registers, of 512 for a thread of each warpgroup together
-constexpr int GIVEN = PRODUCERS == 1 || CONSUMERS == 1 ? 104 : SPLIT_PARTS == 2 ? 72 : 64;  // what one that loads keeps
-constexpr int TAKEN = (512 - PRODUCERS * GIVEN) / CONSUMERS / 8 * 8;
+constexpr int LOADER_REGISTERS = PRODUCERS == 1 || CONSUMERS == 1 ? 104 : SPLIT_PARTS == 2 ? 72 : 64;  // what one that loads keeps
+constexpr int CONSUMER_REGISTERS = (512 - PRODUCERS * LOADER_REGISTERS) / CONSUMERS / 8 * 8;
 using Order = ColumnOrder<TRANSPOSED_B>;
 using Sums = TileSums<BM, BN, K_SLICES, SPLITS>;
 
@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     tile.next();
     const int lane = threadIdx.x % 32;
     if (warpgroup >= CONSUMERS) {
-        if constexpr (MOVES) give_registers<GIVEN>();
+        if constexpr (MOVES) setmaxnreg_dec<LOADER_REGISTERS>();
         if (steps > 0) fill_stages<Order>(*shared, A, B_map, sizes, tile, first_step, steps, threadIdx.x - 128 * CONSUMERS);
         __syncwarp();
         if (lane == 0) barrier_arrive(&shared->all_met);
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         return;
     }
 
-    if constexpr (MOVES) take_registers<(TAKEN < 200 ? TAKEN : 200)>();
+    if constexpr (MOVES) setmaxnreg_inc<(CONSUMER_REGISTERS < 200 ? CONSUMER_REGISTERS : 200)>();
     const int slice = warpgroup / SIDE_BY_SIDE, thread = threadIdx.x % (128 * SIDE_BY_SIDE);
     RowProducts<TRANSPOSED_B, BN, BM> products(thread, sizes.batch);
     StageTurn<STAGES> turn;
