@@ -623,7 +623,7 @@ def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
 def test_writes_to_inputs_are_named(operand, statement, tmp_path):
     kernel = find("skinny")
     write = f"if (threadIdx.x == 0) const_cast<float*>({statement})[0] = 1;"
-    writing = planted(kernel, tmp_path, {"wait_for_grid_before();": f"wait_for_grid_before(); {write}"})
+    writing = planted(kernel, tmp_path, {"grid_dependency_wait();": f"grid_dependency_wait(); {write}"})
     checked, _ = run(writing, Problem(4, 64, 64, epilogue=Epilogue("row")))
     assert_named(checked, "write to an input", rf"writes {operand}\[0(, 0)?\]")
 

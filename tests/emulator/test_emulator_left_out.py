@@ -125,7 +125,7 @@ record says that `check` finds each line that is left out."""
 
 HASTY = 100_000
 """The number of the wait for the launch before; of other statements it is that of their line."""
-WAIT = "wait_for_grid_before();"
+WAIT = "grid_dependency_wait();"
 
 
 def switchable(ordered):

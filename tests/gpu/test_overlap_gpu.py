@@ -43,7 +43,7 @@ extern "C" __global__ void places(int M, int N, int K, float alpha, const float*
     extern __shared__ float unused[];
     unsigned place;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(place));
-    wait_for_grid_before();
+    grid_dependency_wait();
     for (const long long begin = clock64(); clock64() - begin < 100000;) {}
     C[blockIdx.x * ldc] = place;
 }

@@ -181,7 +181,7 @@ def test_the_checker_finds_nothing_in_float8(config):
 
 def test_the_wait_for_the_launch_before_cannot_be_left_out_undetected(tmp_path):
     text = KERNEL.source.read_text()
-    (tmp_path / KERNEL.source.name).write_text(text.replace("wait_for_grid_before();", ";"))
+    (tmp_path / KERNEL.source.name).write_text(text.replace("grid_dependency_wait();", ";"))
     hasty = replace(KERNEL, source=tmp_path / KERNEL.source.name)
     findings = found(CONFIGS[0], KINDS[0], GAPPED, kernel=hasty)
     assert {finding.kind for finding in findings} == {"early access"}

@@ -10,7 +10,7 @@ extern "C" __global__ void
     const int tiles_n = (N + 15) / 16;
     const int row = blockIdx.x / tiles_n * 16 + threadIdx.x / 16;
     const int col = blockIdx.x % tiles_n * 16 + threadIdx.x % 16;
-    if (threadIdx.x == 0) wait_for_grid_before();
+    if (threadIdx.x == 0) grid_dependency_wait();
     float sum = 0;
     float first = 0;
     if (row < M && K > 0) first = A[1LL * row * lda];  // <- early access

@@ -287,7 +287,7 @@ def test_blocks_that_do_not_all_run_at_once_ask_for_what_they_need(gpu):
 def test_kernels_that_may_overlap_wait_and_those_that_are_copied_for_may():
     kernels = [relayout.KERNEL, *KERNELS]
     overlapping = [kernel.name for kernel in kernels if kernel.overlaps]
-    assert overlapping == [kernel.name for kernel in kernels if "wait_for_grid_before();" in kernel.source.read_text()]
+    assert overlapping == [kernel.name for kernel in kernels if "grid_dependency_wait();" in kernel.source.read_text()]
     library = [kernel for kernel in KERNELS if kernel.source.parent.name == "library"]
     copied_for = {kernel.name for kernel in library if kernel.relayouts(kernel.config())}
     assert {"tma_packed", "tma_transposed"} <= copied_for <= set(overlapping)

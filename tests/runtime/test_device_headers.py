@@ -129,7 +129,7 @@ USES = {
             "DYNAMIC_SHARED_OF_BLOCK(unsigned, all, 64); all[threadIdx.x] = inside;",
         ],
     ),
-    "ptx/dependent_launch.cuh": ("sm_75", ["wait_for_grid_before();", "let_grid_after_start();"]),
+    "ptx/dependent_launch.cuh": ("sm_75", ["grid_dependency_wait();", "grid_dependency_launch();"]),
     "ptx/grid_wait.cuh": ("sm_75", ["wait_for_count(reinterpret_cast<unsigned*>(shared), 3);"]),
     "ptx/prefetch.cuh": ("sm_75", ["prefetch_to_l2(global);"]),
     "ptx/approximate.cuh": (

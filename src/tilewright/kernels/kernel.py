@@ -203,7 +203,7 @@ class Kernel:
     """How the tiles of a problem are divided among blocks on this many multiprocessors; None: a block for each."""
     overlaps: bool = False
     """Whether its blocks may start while the launch before it on the stream still runs, from compute capability 9.0 on:
-    it calls `wait_for_grid_before` before it touches memory."""
+    it calls `grid_dependency_wait` before it touches memory."""
 
     # Operands
     arguments: tuple[str, ...] = RUNG_ARGUMENTS

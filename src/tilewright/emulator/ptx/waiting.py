@@ -117,4 +117,4 @@ def dependent(w: Writer) -> str:
     waits = w.take("wait")
     w.ignore("launch_dependents")
     w.done(0)
-    return "simt_wait_for_grid(simt_thread());" if waits else ";"
+    return "simt_grid_dependency_wait(simt_thread());" if waits else ";"

@@ -215,7 +215,7 @@ SIMT_EXPORT const char* simt_multiply_fragments(void* const* arguments);
 SIMT_EXPORT void simt_wait_for_count(const simt::Thread* self, simt::Call call, const unsigned* count, unsigned least);
 
 // What dependent_launch.cuh's PTX becomes.
-SIMT_EXPORT void simt_wait_for_grid(const simt::Thread* self);
+SIMT_EXPORT void simt_grid_dependency_wait(const simt::Thread* self);
 
 // What async_copy.cuh's PTX becomes. Of the bytes that a copy writes it reads the first; the others are zeros.
 SIMT_EXPORT void simt_copy_async(const simt::Thread* self, simt::Call call, void* shared, const void* global,

@@ -274,7 +274,7 @@ class BlockRunner {
                        Space space, std::size_t offset);
     void fragment(const GpuThread& self, const Call& call, const FragmentAccess& access);
     void fence(const GpuThread& self);
-    void wait_for_grid(const GpuThread& self);
+    void grid_dependency_wait(const GpuThread& self);
 
   private:
     static constexpr std::uint64_t PATIENCE = 64;  // times that a thread looks before it lets others go on

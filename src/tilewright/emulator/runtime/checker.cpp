@@ -134,7 +134,7 @@ void Checker::fragment(const Warp& warp, const Call& call, const FragmentAccess&
     }
 }
 
-void Checker::waited_for_grid(const GpuThread& thread) {
+void Checker::grid_dependency_waited(const GpuThread& thread) {
     if (waited_[thread.actor]) return;
     waited_[thread.actor] = true;
     waits_.push_back({order_.now(), 0, thread.actor, 0});

@@ -66,7 +66,7 @@ class Checker : public Observer {
     void lane_absent(const GpuThread& thread, const Call& call, unsigned lane) override;
     void fragment(const Warp& warp, const Call& call, const FragmentAccess& access) override;
     void fence(const GpuThread& thread) override { order_.fence(thread.actor); }
-    void waited_for_grid(const GpuThread& thread) override;
+    void grid_dependency_waited(const GpuThread& thread) override;
     void copy_started(const GpuThread& thread, const CopyAccess& copy) override;
     void copy_landed(const GpuThread& thread, const CopyAccess& copy) override;
     void tile_started(const GpuThread& thread, const TileCopy& copy, const void* barrier) override;

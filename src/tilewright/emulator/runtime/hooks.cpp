@@ -79,8 +79,8 @@ void BlockRunner::fence(const GpuThread& self) {
     if (observed()) observer_->fence(self);
 }
 
-void BlockRunner::wait_for_grid(const GpuThread& self) {
-    if (observed()) observer_->waited_for_grid(self);
+void BlockRunner::grid_dependency_wait(const GpuThread& self) {
+    if (observed()) observer_->grid_dependency_waited(self);
 }
 
 // Looks at memory, which has not changed since the thread's last look: what it waits for, others may do meanwhile.
@@ -175,9 +175,9 @@ void simt_fragment(const simt::Thread* self, simt::Call call, const void* addres
                              writes ? simt::AccessKind::write : simt::AccessKind::read, space});
 }
 
-void simt_wait_for_grid(const simt::Thread* self) {
+void simt_grid_dependency_wait(const simt::Thread* self) {
     const auto& thread = static_cast<const simt::GpuThread&>(*self);
-    thread.runner->wait_for_grid(thread);
+    thread.runner->grid_dependency_wait(thread);
 }
 
 // The names are the sanitizer's.

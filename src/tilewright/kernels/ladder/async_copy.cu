@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         B_tile = at(B_tile, ldb, BK, 0);
         depth -= BK;
     };
-    wait_for_grid_before();
+    grid_dependency_wait();
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) start_next(stage);
 

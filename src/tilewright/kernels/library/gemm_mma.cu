@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
              const __grid_constant__ Parts::Operand split_b, Scales scales_of_factors, SplitCounters* counters) {
     DYNAMIC_SHARED(Shared, shared);
 
-    wait_for_grid_before();
+    grid_dependency_wait();
     const int depth = depth_of(sizes, output);
     const SplitFactors factors = Parts::split(split_a, split_b, counters, depth, shared->of_parts);
 

@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const int rank = blockIdx.x % SPLITS;  // of the blocks that share a tile's k
     const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
-    let_grid_after_start();
+    grid_dependency_launch();
     Order tile = Order::of_block(sizes, BLOCKS, 0);
     bool more = warp != THREADS / 32 - 1 && tile.next();
     if (warp == THREADS / 32 - 1 && elect_one()) {  // the last warp does nothing else
@@ -79,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         fence_barrier_init();
     }
     BLOCKS == 1 ? __syncthreads() : cluster_meet();
-    wait_for_grid_before();
+    grid_dependency_wait();
 
     const Grid grid;
     StageTurn<STAGES> turn;

@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
     const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
-    let_grid_after_start();
+    grid_dependency_launch();
     const auto tiles_from = [](const Sizes& sizes, int number) { return Order::of_block(sizes, BLOCKS, number); };
     Order tile = tiles_from(sizes, 0);
     bool more = warp != THREADS / 32 - 1 && tile.next();
@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         fence_barrier_init();
     }
     BLOCKS == 1 ? __syncthreads() : cluster_meet();
-    wait_for_grid_before();
+    grid_dependency_wait();
     const bool parts_in_range = shared->parts.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_parts);
     // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
     if constexpr (SPLIT_PARTS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_meet();

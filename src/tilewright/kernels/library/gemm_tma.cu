@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
         };
         sync_block<THREADS>();  // the barrier is made, and the tile before has been read
         // With K > 0 the others touch no memory before the first tile has come.
-        if (threadIdx.x == 0 || K == 0) wait_for_grid_before();
+        if (threadIdx.x == 0 || K == 0) grid_dependency_wait();
         if (K > 0) {
             if (threadIdx.x == 0) load(work.from);
             if (BIAS_AHEAD) prefetch_bias<BM, BN>(output, sizes, work.row, work.col);

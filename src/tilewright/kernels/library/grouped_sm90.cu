@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const int steps = sizes.k / Tiles::DEPTH + (sizes.k % Tiles::DEPTH != 0);
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
 
-    let_grid_after_start();
+    grid_dependency_launch();
     if (threadIdx.x == 0) {
         prefetch_map(&A);
         prefetch_map(&B);
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         fence_barrier_init();
     }
     BLOCKS == 1 ? __syncthreads() : cluster_meet();
-    wait_for_grid_before();
+    grid_dependency_wait();
 
     const Grid grid;
     Order tile(sizes, offsets, BLOCKS);

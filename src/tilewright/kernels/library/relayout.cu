@@ -25,8 +25,8 @@ __device__ __forceinline__ void list_non_finite(Square& mover, const Copy<FACTOR
 extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : SIDE == 128 ? 1024 / THREADS : 1)
     relayout(Copy<FACTOR, RESULT> first, Copy<FACTOR, RESULT> second) {
     __shared__ Mover::Shared shared;
-    wait_for_grid_before();
-    let_grid_after_start();  // it starts when the last block here has, so it takes no block's slot
+    grid_dependency_wait();
+    grid_dependency_launch();  // it starts when the last block here has, so it takes no block's slot
     const int squares_of_first = first.squares<SIDE>();
     const bool of_second = blockIdx.x >= squares_of_first;
     const Copy<FACTOR, RESULT> copy = of_second ? second : first;

@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         LoadWide::load(to, side, wide.ld, 0, left_wide);
         wide_next = LoadWide::at(wide_next, wide.ld, 0, STEP);
     };
-    wait_for_grid_before();
+    grid_dependency_wait();
     prefetch_bias<SWAPPED ? WIDE_TILE : FEW, SWAPPED ? FEW : WIDE_TILE>(output, sizes, SWAPPED ? wide_tile : few_side,
                                                                         SWAPPED ? few_side : wide_tile);
     int left = end - first_step - ends;

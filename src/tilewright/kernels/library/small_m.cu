@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
     const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);  // one number for a warp, as the compiler sees then
 
-    if (MIN_BLOCKS == 1) let_grid_after_start();
+    if (MIN_BLOCKS == 1) grid_dependency_launch();
     if (threadIdx.x == 0) {
         prefetch_map(&B_map);
         for (int stage = 0; stage < STAGES; ++stage) {
@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         fence_barrier_init();
     }
     __syncthreads();
-    wait_for_grid_before();
+    grid_dependency_wait();
 
     TileOrder<BM, BN, GROUP_M> tile(sizes, blockIdx.x / SPLITS, gridDim.x / SPLITS);
     tile.next();

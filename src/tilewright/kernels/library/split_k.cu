@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             b_copy.start(stages + into * STAGE + A_FLOATS, left_k);
             left_k -= BK;
         };
-        wait_for_grid_before();
+        grid_dependency_wait();
         __syncthreads();  // the stages of the tile before have been read
 #pragma unroll
         for (int ahead = 0; ahead < STAGES - 1; ++ahead) {

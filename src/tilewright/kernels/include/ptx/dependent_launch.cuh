@@ -13,7 +13,7 @@
 // Waits until the grid that this one depends on has ended and all that it wrote is there, for any thread of this grid.
 // Returns at once where the launch depends on none. Every grid so launched calls it in some block that does its work:
 // what is launched after it, and knows only of its end, counts on the end of the grid before too.
-__device__ __forceinline__ void wait_for_grid_before() {
+__device__ __forceinline__ void grid_dependency_wait() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
@@ -21,7 +21,7 @@ __device__ __forceinline__ void wait_for_grid_before() {
 
 // Lets the grid that depends on this one start, as soon as every block of this one has called this or has ended. It
 // promises nothing of what was written: the other grid waits for that.
-__device__ __forceinline__ void let_grid_after_start() {
+__device__ __forceinline__ void grid_dependency_launch() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
