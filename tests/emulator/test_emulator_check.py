@@ -694,7 +694,7 @@ def test_a_result_of_nan_is_the_same_in_every_order():
 
 
 @pytest.mark.parametrize(
-    ("statement", "meets"),
+    ("statement", "syncs"),
     [
         ("out[threadIdx.x] = clock();", True),
         ("out[threadIdx.x] = blockDim.x;", False),
@@ -704,7 +704,7 @@ def test_a_result_of_nan_is_the_same_in_every_order():
         ("__shared__ int own[32]; own[threadIdx.x] = 1; out[threadIdx.x] = own[threadIdx.x];", True),
     ],
 )
-def test_whether_threads_can_meet(statement, meets):
+def test_whether_threads_can_sync(statement, syncs):
     source = f'extern "C" __global__ void kernel(int* out) {{ {statement} }}'
     program = load(compile_kernel(source, "kernel", build=CHECKED), "kernel", CHECKED)
-    assert program.meets is meets
+    assert program.syncs is syncs

@@ -189,7 +189,7 @@ RACES = {
         ["s[self] = 1; __syncthreads();", "out[self] = s[self ^ 1];", "s[self] = 2;"],
         {("race", 1, 2)},
     ),
-    "across warps that met only for themselves": (
+    "across warps that synced only for themselves": (
         ["s[self] = 1;", "__syncwarp();", "if (self >= 32) out[self] = s[63 - self];"],
         {("race", 0, 2), ("uninitialized read", 2)},
     ),
@@ -249,7 +249,7 @@ RACES = {
         ],
         {("race", 1, 3)},
     ),
-    "a fragment that is read before the warp has met": (
+    "a fragment that is read before the warp has synced": (
         [
             "using namespace wmma; fragment<accumulator, 16, 16, 16, float> f; fill_fragment(f, 1.0f);",
             "if (self < 32) { store_matrix_sync(s, f, 16, mem_row_major);",

@@ -1,4 +1,4 @@
-"""The emulator's clusters: blocks that run together, meet, and reach each other's shared memory.
+"""The emulator's clusters: blocks that run together, sync, and reach each other's shared memory.
 
 What the checker finds in them is in test_emulator_check.py.
 """

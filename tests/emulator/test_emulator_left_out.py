@@ -13,7 +13,7 @@ from tilewright.kernels import KERNELS, find
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
 FLIGHT = re.compile(
-    r"(__syncthreads|cluster_sync|cluster_meet|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\(sums\);|"
+    r"(__syncthreads|cluster_sync|cluster_sync_relaxed|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\(sums\);|"
     r"barrier_(wait|arrive|arrive_at)\([^;]*;|wait_products<[^;]*;"
 )
 
@@ -24,15 +24,15 @@ OF_RESULTS = re.compile(
 OF_ONE_SLICE = FLIGHT.pattern.replace("barrier_(", r"(?<!K_SLICES != 0\) )barrier_(")
 """But for waits that only several slices of k need."""
 
-CLUSTERED = re.compile(rf"{OF_ONE_SLICE}|Sums::meet\(\);|meet_warps\(&shared->all_met, 0\);")
+CLUSTERED = re.compile(rf"{OF_ONE_SLICE}|Sums::sync\(\);|sync_warps\(&shared->all_synced, 0\);")
 
 ALONE = re.compile(
     r"(__syncthreads|fence_async_shared|fence_barrier_init)\(\);|barrier_(wait|arrive)\([^;]*;|"
-    r"meet_warps\(&shared->(all|consumers)_met, 0\);"
+    r"sync_warps\(&shared->(all|consumers)_synced, 0\);"
 )
 
 ALL_FORMS = (
-    r"(?<=^ {4})BLOCKS == 1 \? __syncthreads\(\) : cluster_meet\(\);|fence_barrier_init\(\);|"
+    r"(?<=^ {4})BLOCKS == 1 \? __syncthreads\(\) : cluster_sync_relaxed\(\);|fence_barrier_init\(\);|"
     r"shared->barriers\.(wait_full|release)\([^;]*;|wait_products<[^;]*;"
 )
 SM90_ORDERS = {

@@ -10,7 +10,7 @@ THREADS = 64
 
 
 def source(statements):
-    """A kernel of statements from line 5 on; `made` makes the barrier and meets."""
+    """A kernel of statements from line 5 on; `made` makes the barrier and syncs."""
     return "\n".join(
         [
             '#include "ptx/mbarrier.cuh"',

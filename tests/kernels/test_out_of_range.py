@@ -444,12 +444,12 @@ WRONG = {
     "slices that do not wait for each other's sums": (
         "gemm_bf16x3",
         "float32_parts/float32_tile.cuh",
-        "meet();\n#pragma unroll",
+        "sync();\n#pragma unroll",
     ),
-    "parts that all threads copy and read before they have met": (
+    "parts that all threads copy and read before they have synced": (
         "gemm_mma_bf16x3",
         "float32_parts/float32_block.cuh",
-        "meet();",
+        "sync();",
     ),
 }
 
@@ -473,7 +473,7 @@ def test_planted_faults_of_float32_tiles_make_them_wrong_or_wait_for_ever(fault,
 def test_slices_that_replace_sums_which_are_still_read_are_found(tmp_path):
     """Two slices add up sums through memory that the next tile takes."""
     kernel = find("gemm_bf16x6")
-    faulty = changed(kernel, tmp_path, "float32_parts/float32_tile.cuh", "meet();  // all", "// all")
+    faulty = changed(kernel, tmp_path, "float32_parts/float32_tile.cuh", "sync();  // all", "// all")
     case = of_size(kernel, "NN", 1100, 70, 30)  # a block has more than one tile
     found = findings(faulty, kernel.config({"BN": 32}), case, left=LEFT[kernel.name], change=make_unfit)
     assert any("float32_tile.cuh" in one for one in found), found
@@ -579,9 +579,9 @@ def test_probabilities_of_which_most_are_tiny_are_multiplied_as_parts():
 
 
 NON_FINITE_MEETINGS = (
-    "meet();\n        link(a",
-    "meet();\n        for",
-    "meet();  // all have read",
+    "sync();\n        link(a",
+    "sync();\n        for",
+    "sync();  // all have read",
 )
 
 

@@ -67,17 +67,17 @@ def test_what_parts_cannot_hold_is_computed_in_float32_tile_by_tile(kernel, over
             factor[place] = before
 
 
-MEETINGS = "meet();  // all have read the last parts", "meet_warps(&shared.consumers_met, SPLITS == 1);"
+SYNCS = "sync();  // all have read the last parts", "sync_warps(&shared.consumers_synced, SPLITS == 1);"
 
 
 @pytest.mark.further
-@pytest.mark.parametrize("number", range(1, len(MEETINGS) + 1))
+@pytest.mark.parametrize("number", range(1, len(SYNCS) + 1))
 def test_check_runs_what_follows_where_parts_do_not_hold(number, tmp_path, monkeypatch):
     """A fault there is found by the cases with such an element, and by no other of what is compiled for them."""
     monkeypatch.setenv(VARIABLE, str(number))
     kernel, name = KERNELS[1], "float32_parts/small_m_fallback.cuh"
     faulty = copied(kernel, tmp_path)
-    (tmp_path / name).write_text(switchable((INCLUDE / name).read_text(), MEETINGS))
+    (tmp_path / name).write_text(switchable((INCLUDE / name).read_text(), SYNCS))
     config = kernel.config({"BM": 16, "BN": 64, "STAGES": 3})
     cases = [one for one in own_cases(kernel, config, [Scalars()], others=False) if not is_vast(one.problem)]
     compiled = {kernel.variant(one.problem, config) for one in cases if one.unfit}

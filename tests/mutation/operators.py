@@ -59,7 +59,7 @@ def _compared(match: re.Match[str]) -> str:
 OPERATORS = (
     _operator(
         "no barrier",
-        r"(?<![\w.])(?:__syncthreads|__syncwarp|cluster_sync|cluster_meet|sync_block|meet_warps)" + _CALL,
+        r"(?<![\w.])(?:__syncthreads|__syncwarp|cluster_sync|cluster_sync_relaxed|sync_block|sync_warps)" + _CALL,
         ";",
     ),
     _operator("no fence", r"(?<![\w.])(?:__threadfence|fence_\w+)" + _CALL, ";"),

@@ -80,7 +80,7 @@ USES = {
             "*out = cluster_rank();",
             "*in_block(shared, 1) = 1; *out = *in_block(&shared[4], 0);",
             "cluster_sync();",
-            "cluster_meet();",
+            "cluster_sync_relaxed();",
             BARRIER + "barrier_arrive_at(barrier, 1);",
             BARRIER + "load_tile_to(3, shared, global, -1, 2, 3, barrier);",
         ],

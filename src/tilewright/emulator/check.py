@@ -101,7 +101,7 @@ def check(
 
     There are gaps between the rows (or columns) of A, B, C and D, and between scales, where the kernel takes them, so
     that an access past the end of one shows. Lines begin at multiples of 16 bytes where the problem's do. Where nothing
-    is found, and threads have ways to meet, the kernel runs again, its threads and blocks backwards and shuffled, and
+    is found, and threads have ways to sync, the kernel runs again, its threads and blocks backwards and shuffled, and
     in turns at atomic operations and fences, and must give the same bits.
 
     Args:
@@ -172,9 +172,9 @@ def check(
 
     first, findings, notes = first_run(look)
     result = first.outputs["C"]
-    # Threads that never meet, and have no memory that one of them writes in common, cannot depend on their order.
-    meets = any(program.meets or shared_bytes > 0 for program, shared_bytes in programs)
-    if findings or not (meets or kernel.foreign):
+    # Threads that never sync, and have no memory that one of them writes in common, cannot depend on their order.
+    syncs = any(program.syncs or shared_bytes > 0 for program, shared_bytes in programs)
+    if findings or not (syncs or kernel.foreign):
         return Checked(findings, result, notes)
     has_turns = any(program.has_turns for program, _ in programs)
     for order, watch in orders(has_turns, first.together).items():

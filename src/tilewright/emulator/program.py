@@ -167,8 +167,8 @@ class Program(NamedTuple):
     """Whether the kernel synchronises its grid, so that all blocks run together."""
     has_turns: bool
     """Whether it has atomic operations or fences, at which threads can take turns. Known of observable builds."""
-    meets: bool
-    """Whether its threads have ways to meet: turns, static shared memory, or calls of the runtime's operations."""
+    syncs: bool
+    """Whether its threads have ways to sync: turns, static shared memory, or calls of the runtime's operations."""
     launch_bounds: Extents = _NO_BOUNDS
     """By its `__launch_bounds__`: threads of a block at most, blocks of a multiprocessor at least, and blocks of a
     cluster at most; 0 where it does not say."""
@@ -340,9 +340,9 @@ def load(library: Path, name: str, build: Build = FAST) -> Program:
         shared_bytes = sum(variable.bytes for variable in shared_variables(library))
     code = library.read_bytes()
     has_turns = any(symbol in code for symbol in _TURNS)
-    meets = has_turns or shared_bytes > 0 or not _ALONE.issuperset(_CALLED.findall(code))
+    syncs = has_turns or shared_bytes > 0 or not _ALONE.issuperset(_CALLED.findall(code))
     together = _GRID_SYNC in code
-    facts = tuple(sizes), shared_bytes, library, build, runtime, together, has_turns, meets
+    facts = tuple(sizes), shared_bytes, library, build, runtime, together, has_turns, syncs
     return Program(name, call, *facts, bounds)
 
 

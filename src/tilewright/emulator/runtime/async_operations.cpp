@@ -85,9 +85,9 @@ Mbarrier& BlockRunner::usable(GpuThread* self, const Call& call, const unsigned 
     if (barrier == nullptr) {
         fail(call, " for a barrier that was never made, or has been overwritten");
     }
-    const bool met = barrier->made_after[0] != passed_ ||
+    const bool synced = barrier->made_after[0] != passed_ ||
                      (self->warp == barrier->maker->warp && barrier->made_after[1] != self->warp->passed);
-    if (self != barrier->maker && !met) {
+    if (self != barrier->maker && !synced) {
         fail(call, " for a barrier that thread " + describe(barrier->maker->index) +
              " made, without a __syncthreads between");
     }
@@ -288,7 +288,7 @@ void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
     // Unlike a __syncthreads, it does not matter where threads call it, so long as a warp does so together.
     for (unsigned lanes = self->warp->live; lanes != 0; lanes &= lanes - 1) {
         GpuThread& other = self->warp->threads[__builtin_ctz(lanes)];
-        const bool waits = other.waits && other.call.operation == call.operation && other.meeting == cluster_->passed();
+        const bool waits = other.waits && other.call.operation == call.operation && other.cluster_phase == cluster_->passed();
         if (waits && !same_place(other.call, call)) {
             fail(call, " while lane " + std::to_string(other.lane) + " of its warp waits at " + describe(other.call));
         }
@@ -297,7 +297,7 @@ void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
                  " of its warp, so that they may come apart: __syncwarp must be between");
         }
     }
-    self->meeting = cluster_->passed();
+    self->cluster_phase = cluster_->passed();
     if (cluster_->arrive(self, call)) {
         if (observed()) observer_->cluster_barrier(call);
     } else {
@@ -307,9 +307,9 @@ void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
 
 // By which lanes come apart.
 std::uint64_t& BlockRunner::waits_at_barriers(GpuThread& thread) {
-    const std::array<std::uint64_t, 3> met = {passed_, thread.warp->passed, cluster_->passed()};
-    if (thread.met != met) thread.waits_at_barriers = 0;
-    thread.met = met;
+    const std::array<std::uint64_t, 3> synced = {passed_, thread.warp->passed, cluster_->passed()};
+    if (thread.synced != synced) thread.waits_at_barriers = 0;
+    thread.synced = synced;
     return thread.waits_at_barriers;
 }
 

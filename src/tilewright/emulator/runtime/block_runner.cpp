@@ -266,15 +266,15 @@ std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsi
         return self->result;
     }
     Warp& warp = *self->warp;
-    auto meeting = std::find_if(warp.meetings.begin(), warp.meetings.end(), [&](const Meeting& other) {
+    auto sync = std::find_if(warp.syncs.begin(), warp.syncs.end(), [&](const WarpSync& other) {
         return other.call.operation == call.operation && other.mask == mask &&
                (work == nullptr || same_place(other.call, call));
     });
-    if (meeting == warp.meetings.end()) meeting = warp.meetings.insert(meeting, {call, mask, 0});
-    meeting->arrived |= bit(self->lane);
-    if (meeting->arrived == (mask & warp.live)) {
-        const Meeting full = *meeting;
-        warp.meetings.erase(meeting);
+    if (sync == warp.syncs.end()) sync = warp.syncs.insert(sync, {call, mask, 0});
+    sync->arrived |= bit(self->lane);
+    if (sync->arrived == (mask & warp.live)) {
+        const WarpSync full = *sync;
+        warp.syncs.erase(sync);
         complete(warp, full, self);
     } else {
         suspend(self, call);
@@ -284,9 +284,9 @@ std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsi
 
 namespace {
 
-unsigned equal_lanes(const Warp& warp, const Meeting& meeting, std::uint64_t value) {
+unsigned equal_lanes(const Warp& warp, const WarpSync& sync, std::uint64_t value) {
     unsigned equal = 0;
-    for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
+    for (unsigned lanes = sync.arrived; lanes != 0; lanes &= lanes - 1) {
         const unsigned lane = __builtin_ctz(lanes);
         if (warp.threads[lane].value == value) equal |= bit(lane);
     }
@@ -296,53 +296,53 @@ unsigned equal_lanes(const Warp& warp, const Meeting& meeting, std::uint64_t val
 }  // namespace
 
 // Gives every lane that came its result, and lets all but `self`, which runs, go on.
-void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* self) {
-    if (meeting.call.operation == Operation::syncwarp) ++warp.passed;
-    if (observed()) observer_->warp_exchange(warp, meeting.arrived, meeting.call);
-    if (warp.threads[__builtin_ctz(meeting.arrived)].work != nullptr) act_together(warp, meeting);
+void BlockRunner::complete(Warp& warp, const WarpSync& sync, const GpuThread* self) {
+    if (sync.call.operation == Operation::syncwarp) ++warp.passed;
+    if (observed()) observer_->warp_exchange(warp, sync.arrived, sync.call);
+    if (warp.threads[__builtin_ctz(sync.arrived)].work != nullptr) act_together(warp, sync);
     unsigned ballot = 0;
-    for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
+    for (unsigned lanes = sync.arrived; lanes != 0; lanes &= lanes - 1) {
         const unsigned lane = __builtin_ctz(lanes);
         if (warp.threads[lane].value != 0) ballot |= bit(lane);
     }
-    const std::int64_t total = is_reduction(meeting.call.operation) ? combined(warp, meeting) : 0;
-    for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
+    const std::int64_t total = is_reduction(sync.call.operation) ? combined(warp, sync) : 0;
+    for (unsigned lanes = sync.arrived; lanes != 0; lanes &= lanes - 1) {
         GpuThread& thread = warp.threads[__builtin_ctz(lanes)];
-        switch (meeting.call.operation) {
-            case Operation::vote_all: thread.result = ballot == meeting.arrived; break;
+        switch (sync.call.operation) {
+            case Operation::vote_all: thread.result = ballot == sync.arrived; break;
             case Operation::vote_any: thread.result = ballot != 0; break;
             case Operation::ballot: thread.result = ballot; break;
-            case Operation::match_any: thread.result = equal_lanes(warp, meeting, thread.value); break;
+            case Operation::match_any: thread.result = equal_lanes(warp, sync, thread.value); break;
             case Operation::match_all: {
-                const unsigned equal = equal_lanes(warp, meeting, thread.value);
-                thread.result = equal == meeting.arrived ? equal : 0;
+                const unsigned equal = equal_lanes(warp, sync, thread.value);
+                thread.result = equal == sync.arrived ? equal : 0;
                 break;
             }
             default:
-                if (is_reduction(meeting.call.operation)) {
+                if (is_reduction(sync.call.operation)) {
                     thread.result = std::uint64_t(total);
                     break;
                 }
-                thread.result = shuffled(warp, meeting, thread);
+                thread.result = shuffled(warp, sync, thread);
         }
         if (&thread != self) ready_.push(&thread);
     }
 }
 
 // What a thread gets by a shuffle, or by an operation without values.
-std::uint64_t BlockRunner::shuffled(const Warp& warp, const Meeting& meeting, const GpuThread& thread) {
-    if (meeting.arrived & bit(thread.source)) return warp.threads[thread.source].value;
-    if (is_shuffle(meeting.call.operation) && observed()) observer_->lane_absent(thread, meeting.call, thread.source);
+std::uint64_t BlockRunner::shuffled(const Warp& warp, const WarpSync& sync, const GpuThread& thread) {
+    if (sync.arrived & bit(thread.source)) return warp.threads[thread.source].value;
+    if (is_shuffle(sync.call.operation) && observed()) observer_->lane_absent(thread, sync.call, thread.source);
     return launch_.absent_lanes;
 }
 
 // What a reduction makes of the values of the lanes that came.
-std::int64_t BlockRunner::combined(const Warp& warp, const Meeting& meeting) {
-    unsigned lanes = meeting.arrived;
+std::int64_t BlockRunner::combined(const Warp& warp, const WarpSync& sync) {
+    unsigned lanes = sync.arrived;
     auto total = std::int64_t(warp.threads[__builtin_ctz(lanes)].value);
     while ((lanes &= lanes - 1) != 0) {
         const auto value = std::int64_t(warp.threads[__builtin_ctz(lanes)].value);
-        switch (meeting.call.operation) {
+        switch (sync.call.operation) {
             case Operation::reduce_min: total = std::min(total, value); break;
             case Operation::reduce_max: total = std::max(total, value); break;
             case Operation::reduce_and: total &= value; break;
@@ -354,27 +354,27 @@ std::int64_t BlockRunner::combined(const Warp& warp, const Meeting& meeting) {
     return total;
 }
 
-void BlockRunner::act_together(const Warp& warp, const Meeting& meeting) {
-    if (meeting.arrived != 0xffffffff) {
-        fail(meeting.call, ", which takes all 32 lanes of a warp, and the lanes " +
-             hexadecimal(meeting.arrived) + " have arrived: the others have returned or never were");
+void BlockRunner::act_together(const Warp& warp, const WarpSync& sync) {
+    if (sync.arrived != 0xffffffff) {
+        fail(sync.call, ", which takes all 32 lanes of a warp, and the lanes " +
+             hexadecimal(sync.arrived) + " have arrived: the others have returned or never were");
     }
     void* arguments[WARP_SIZE];
     for (unsigned lane = 0; lane < WARP_SIZE; ++lane) {
         arguments[lane] = reinterpret_cast<void*>(warp.threads[lane].value);
     }
     const char* const reason = warp.threads[0].work(arguments);
-    if (reason != nullptr) fail(meeting.call, std::string(" with ") + reason);
+    if (reason != nullptr) fail(sync.call, std::string(" with ") + reason);
 }
 
 // A lane that has returned is waited for no longer.
 void BlockRunner::leave(Warp& warp, unsigned lane) {
     warp.live &= ~bit(lane);
-    for (std::size_t i = 0; i < warp.meetings.size();) {
-        const Meeting meeting = warp.meetings[i];
-        if (meeting.arrived == (meeting.mask & warp.live)) {
-            warp.meetings.erase(warp.meetings.begin() + i);
-            complete(warp, meeting, nullptr);
+    for (std::size_t i = 0; i < warp.syncs.size();) {
+        const WarpSync sync = warp.syncs[i];
+        if (sync.arrived == (sync.mask & warp.live)) {
+            warp.syncs.erase(warp.syncs.begin() + i);
+            complete(warp, sync, nullptr);
         } else {
             ++i;
         }
@@ -517,7 +517,7 @@ void BlockRunner::abandon() {
     arrived_ = 0;
     predicates_ = 0;
     for (GpuThread& thread : threads_) thread.waits = false;
-    for (Warp& warp : warps_) warp.meetings.clear();
+    for (Warp& warp : warps_) warp.syncs.clear();
     idle_.clear();
     for (Fiber& fiber : fibers_) {
         fiber.context.prepare(fiber.stack_end, Stacks::SIZE, [] { runner()->run_threads(); });

@@ -83,9 +83,9 @@ struct GpuThread : Thread {
     const Mbarrier* tested;   // at which it has found last that a phase had not ended, which was ...
     std::uint64_t tested_phase;
     std::uint64_t tests;      // of that kind, since it has waited for one
-    std::uint64_t meeting;    // of the cluster, which it waits for, where it does so in cluster_sync
-    std::uint64_t waits_at_barriers;  // calls of barrier_wait since its warp met, which was when ...
-    std::array<std::uint64_t, 3> met;  // ... its block, warp and cluster had passed so many barriers
+    std::uint64_t cluster_phase;  // of the cluster, which it waits for, where it does so in cluster_sync
+    std::uint64_t waits_at_barriers;  // calls of barrier_wait since its warp synced, which was when ...
+    std::array<std::uint64_t, 3> synced;  // ... its block, warp and cluster had passed so many barriers
     std::uintptr_t polled, poll_site;  // what it has looked at last, and from where: 0 where `call` says it
     std::uint64_t polls;               // times that it has found the same there, one after the other
 };
@@ -132,7 +132,7 @@ class Queue {
 };
 
 // Lanes of a warp that have arrived at one operation with one mask; to one call, where they are to act together.
-struct Meeting {
+struct WarpSync {
     Call call;
     unsigned mask;
     unsigned arrived;
@@ -142,7 +142,7 @@ struct Warp {
     GpuThread* threads;  // lane 0 and those after it
     unsigned number;     // in its block
     unsigned live = 0;   // lanes that have not returned
-    std::vector<Meeting> meetings = {};
+    std::vector<WarpSync> syncs = {};
     std::uint64_t passed = 0;  // __syncwarps
 };
 
@@ -288,11 +288,11 @@ class BlockRunner {
     void run_threads_on(Fiber* self);
     void hand_over(Context& from);
     void suspend(GpuThread* self, const Call& call);
-    void complete(Warp& warp, const Meeting& meeting, const GpuThread* self);
-    std::uint64_t shuffled(const Warp& warp, const Meeting& meeting, const GpuThread& thread);
-    void act_together(const Warp& warp, const Meeting& meeting);
+    void complete(Warp& warp, const WarpSync& sync, const GpuThread* self);
+    std::uint64_t shuffled(const Warp& warp, const WarpSync& sync, const GpuThread& thread);
+    void act_together(const Warp& warp, const WarpSync& sync);
     void leave(Warp& warp, unsigned lane);
-    static std::int64_t combined(const Warp& warp, const Meeting& meeting);
+    static std::int64_t combined(const Warp& warp, const WarpSync& sync);
     bool resolve_active_masks();
     bool bring_tiles();
     void check_that_copies_came();
@@ -310,7 +310,7 @@ class BlockRunner {
     std::uintptr_t static_window() const;
     std::uint32_t dynamic_window() const;
     const unsigned char* at_shared(std::uint32_t address, std::size_t bytes) const;
-    bool warpgroup_meets(GpuThread* self, const Call& call);
+    bool warpgroup_syncs(GpuThread* self, const Call& call);
     void release_warpgroup(const GpuThread* self);
     void check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides);
     void announce(const Warpgroup& group, const WgmmaProduct& product);

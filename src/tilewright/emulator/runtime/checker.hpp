@@ -157,7 +157,7 @@ class Checker : public Observer {
     }
     bool comes_after(const Visit& visit, const Cell& cell, const Cells& cells) const;
     void check_write(const Visit& visit, Cell& cell, const Cells& cells);
-    Cell::Words met(const Cell& cell) const;
+    Cell::Words synced(const Cell& cell) const;
     Cell::Words of_left(const Cell& cell) const;
     Cell::Words own(const Cell& cell, unsigned thread, unsigned without) const;
     Cell::Words replaced(const Cell& cell, unsigned thread, Time oldest) const;

@@ -26,7 +26,7 @@ void BlockRunner::named_barrier(GpuThread* self, const Call& call, int number, u
         return;
     }
     barrier.arrived = 0;
-    if (barrier.waiting.size() == threads_.size()) ++passed_;  // the whole block has met
+    if (barrier.waiting.size() == threads_.size()) ++passed_;  // the whole block has synced
     if (observed()) observer_->phase_ended(&barrier);
     for (GpuThread* thread : barrier.waiting) {
         if (observed()) observer_->barrier_passed(*thread, call, &barrier);

@@ -157,7 +157,7 @@ class Ordering {
     Time now() const { return now_; }
     Time start() const { return start_; }  // of the blocks that run
 
-    // When all threads that run last met: what came earlier comes before all that any of them does now.
+    // When all threads that run last synced: what came earlier comes before all that any of them does now.
     Time together() const { return together_; }
 
     bool is_cluster() const { return is_cluster_; }

@@ -110,7 +110,7 @@ void* BlockRunner::in_window(const Call& call, std::uint32_t address) {
 }
 
 // Waits until all threads of the warpgroup have arrived at this call; says whether this one is the last.
-bool BlockRunner::warpgroup_meets(GpuThread* self, const Call& call) {
+bool BlockRunner::warpgroup_syncs(GpuThread* self, const Call& call) {
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     if (group.size != WARPGROUP_SIZE) {
         fail(call, ", which takes the 128 threads of a warpgroup, and this one has " + std::to_string(group.size));
@@ -165,7 +165,7 @@ RegisterFactor BlockRunner::register_factor(Warpgroup& group, const Call& call) 
 void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaArguments& arguments) {
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     group.arguments[self->number % WARPGROUP_SIZE] = arguments;
-    if (!warpgroup_meets(self, call)) return;
+    if (!warpgroup_syncs(self, call)) return;
     for (const WgmmaArguments& other : group.arguments) {
         if (!same(other.a, arguments.a) || !same(other.b, arguments.b) || other.adds != arguments.adds) {
             fail(call, " with descriptors that are not the same in all threads of the warpgroup");
@@ -242,7 +242,7 @@ void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, 
 }
 
 void BlockRunner::commit_products(GpuThread* self, const Call& call) {
-    if (!warpgroup_meets(self, call)) return;
+    if (!warpgroup_syncs(self, call)) return;
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     group.groups.push_back(std::move(group.open));
     group.open.clear();
@@ -250,7 +250,7 @@ void BlockRunner::commit_products(GpuThread* self, const Call& call) {
 }
 
 void BlockRunner::wait_products(GpuThread* self, const Call& call, unsigned pending) {
-    if (!warpgroup_meets(self, call)) return;
+    if (!warpgroup_syncs(self, call)) return;
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     while (group.groups.size() > pending) {
         for (const WgmmaProduct& product : group.groups.front()) {
@@ -322,7 +322,7 @@ void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
 // Waits for the warpgroup; says whether this thread is the last, which is to act for all.
 bool BlockRunner::change_registers(GpuThread* self, const Call& call, unsigned count) {
     self->value = count;
-    if (!warpgroup_meets(self, call)) return false;
+    if (!warpgroup_syncs(self, call)) return false;
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
         if (group.threads[t].value != count) fail(call, " with counts that are not the same in all threads of the warpgroup");

@@ -74,11 +74,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->parts.init();
         fence_barrier_init();
     }
-    BLOCKS == 1 ? __syncthreads() : cluster_meet();
+    BLOCKS == 1 ? __syncthreads() : cluster_sync_relaxed();
     grid_dependency_wait();
     const bool parts_in_range = shared->parts.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_parts);
     // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
-    if constexpr (SPLIT_PARTS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_meet();
+    if constexpr (SPLIT_PARTS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_sync_relaxed();
 
     const Grid grid;
     StageTurn<STAGES> turn;

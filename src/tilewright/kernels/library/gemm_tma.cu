@@ -45,9 +45,9 @@ constexpr bool BIAS_AHEAD = BIAS::EXISTS && K_SLICES > 1;  // without slices NVR
 
 using TilesOfA = FactorTiles<!TRANSPOSED_A, BM, BK, WARPS, A_BUFFERS, LANES_M>;
 using TilesOfB = FactorTiles<TRANSPOSED_B, BN, BK, WARPS, B_BUFFERS, LANES_N>;
-// With one buffer the tile that is transposed replaces the one being read: the block meets in between, once.
-constexpr bool MEETS_FOR_A = !TRANSPOSED_A && A_BUFFERS == 1;
-constexpr bool MEETS_FOR_B = TRANSPOSED_B && B_BUFFERS == 1 && !MEETS_FOR_A;
+// With one buffer the tile that is transposed replaces the one being read: the block syncs in between, once.
+constexpr bool SYNCS_FOR_A = !TRANSPOSED_A && A_BUFFERS == 1;
+constexpr bool SYNCS_FOR_B = TRANSPOSED_B && B_BUFFERS == 1 && !SYNCS_FOR_A;
 
 extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
     gemm_tma(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
@@ -83,8 +83,8 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
             barrier_wait(&full, parity);
             parity ^= 1;
             stage ^= 1;
-            a_tiles.transpose<MEETS_FOR_A>(stage);
-            b_tiles.transpose<MEETS_FOR_B>(stage);
+            a_tiles.transpose<SYNCS_FOR_A>(stage);
+            b_tiles.transpose<SYNCS_FOR_B>(stage);
         };
         sync_block<THREADS>();  // the barrier is made, and the tile before has been read
         // With K > 0 the others touch no memory before the first tile has come.

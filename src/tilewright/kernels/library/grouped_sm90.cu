@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->consumers.init();
         fence_barrier_init();
     }
-    BLOCKS == 1 ? __syncthreads() : cluster_meet();
+    BLOCKS == 1 ? __syncthreads() : cluster_sync_relaxed();
     grid_dependency_wait();
 
     const Grid grid;

@@ -45,7 +45,7 @@ struct Shared {
     };
     Range of_a, of_b;  // set at once, 16 bytes at a multiple of 16
     Barrier full[STAGES], empty[STAGES];
-    Barrier all_met, consumers_met, met[SIDE_BY_SIDE];
+    Barrier all_synced, consumers_synced, synced[SIDE_BY_SIDE];
     RangeCheck check;  // of what this block has split; copied at once, 8 bytes at a multiple of 8
     RowScales<BM> row_scales[STAGES][TILES];
     unsigned smaller;  // whether a sum is smaller than one may be
@@ -67,9 +67,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
             barrier_init(&shared->full[stage], 1 + 4 * PRODUCERS);
             barrier_init(&shared->empty[stage], 4 * SIDE_BY_SIDE);
         }
-        barrier_init(&shared->all_met, 4 * (PRODUCERS + CONSUMERS));
-        barrier_init(&shared->consumers_met, 4 * CONSUMERS);
-        for (int consumer = 0; consumer < SIDE_BY_SIDE; ++consumer) barrier_init(&shared->met[consumer], 4);
+        barrier_init(&shared->all_synced, 4 * (PRODUCERS + CONSUMERS));
+        barrier_init(&shared->consumers_synced, 4 * CONSUMERS);
+        for (int consumer = 0; consumer < SIDE_BY_SIDE; ++consumer) barrier_init(&shared->synced[consumer], 4);
         shared->of_a = shared->of_b = {};
         shared->smaller = 0;
         fence_barrier_init();
@@ -84,9 +84,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         if constexpr (MOVES) setmaxnreg_dec<LOADER_REGISTERS>();
         if (steps > 0) fill_stages<Order>(*shared, A, B_map, sizes, tile, first_step, steps, threadIdx.x - 128 * CONSUMERS);
         __syncwarp();
-        if (lane == 0) barrier_arrive(&shared->all_met);
-        Sums::meet();  // to be sure, as the next: a cluster's barrier does not wait for threads that have returned
-        Sums::meet();  // to be sure
+        if (lane == 0) barrier_arrive(&shared->all_synced);
+        Sums::sync();  // to be sure, as the next: a cluster's barrier does not wait for threads that have returned
+        Sums::sync();  // to be sure
         return;
     }
 
@@ -123,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         }
         products.watch.add_to(shared->of_b);
     }
-    meet_warps(&shared->all_met, 0);  // all stages have been read, and split
+    sync_warps(&shared->all_synced, 0);  // all stages have been read, and split
     const RangeCheck found(shared->of_a, shared->of_b, depth, false);
     products.store(shared->sums.parts[slice]);
     const bool in_range = parts_in_range<CONSUMERS>(*shared, found, sizes.m - tile.row, sizes.n - tile.col);
@@ -133,5 +133,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     } else if (slice == 0) {
         compute_fallback(*shared, A, B, sizes, depth, result, tile, rank, warpgroup);
     }
-    Sums::meet();  // to be sure: others may still read the sums, but their readers are waited for by the threads that load
+    Sums::sync();  // to be sure: others may still read the sums, but their readers are waited for by the threads that load
 }

@@ -31,7 +31,7 @@ class Instruction:
     operands: str
     """As the disassembler writes them; a label is replaced by its address, of four hexadecimal digits or more."""
     target: int | None
-    """Address that the operands name: of a branch, a call, or the point where a divergent warp meets again."""
+    """Address that the operands name: of a branch, a call, or the point where a divergent warp converges."""
     source: SourceLine | None
     """Innermost source line that it comes from, as inlined functions have it; None where that is not known."""
 

@@ -21,10 +21,10 @@ class Float32Block {
         typename Tile::SliceSums sums;
     };
 
-    // Computes the tile at (row, col). thread: of THREADS. meet(): lets these meet; they have met before.
-    template <typename T, typename Meet>
+    // Computes the tile at (row, col). thread: of THREADS. sync(): syncs these, which were synced before.
+    template <typename T, typename Sync>
     static __device__ __forceinline__ void compute(const InPlace& a, const InPlace& b, int depth, const Result<T>& result, int row,
-                                                   int col, int thread, Shared& shared, const Meet& meet) {
+                                                   int col, int thread, Shared& shared, const Sync& sync) {
         CopiesOfA of_a(a, thread);
         CopiesOfB of_b(b, thread);
         int to_load = 0, to_read = 0;
@@ -40,7 +40,7 @@ class Float32Block {
         for (int part = 0; part < PARTS - 1; ++part) load();
         const auto begin = [&]() -> const typename Tile::Part& {
             wait_copies<PARTS - 2>();
-            meet();  // this step's part has come for all, and all have read that of the step before
+            sync();  // this step's part has come for all, and all have read that of the step before
             load();
             return shared.parts[to_read++ % PARTS];
         };

@@ -36,10 +36,10 @@ class Float32Tile {
     using SliceSums = float[SLICES > 1 ? SLICES * KEPT * COLS_EACH : 1][SLICES > 1 ? SLICE_THREADS : 1];
 
     // Computes the tile at (row, col). begin(): returns the next part, when it has come for this thread; end(): this thread has read
-    // it. meet(): lets all threads meet.
-    template <typename T, typename Begin, typename End, typename Meet>
+    // it. sync(): syncs all threads.
+    template <typename T, typename Begin, typename End, typename Sync>
     static __device__ __forceinline__ void compute(int depth, const Result<T>& result, int row, int col, int thread, SliceSums& shared,
-                                                   const Begin& begin, const End& end, const Meet& meet) {
+                                                   const Begin& begin, const End& end, const Sync& sync) {
         const int slice = SLICES > 1 ? thread / SLICE_THREADS : 0, warp = thread % SLICE_THREADS / 32, lane = thread % 32;
         const int across = warp % (ACROSS / 8) * 8 + lane / 2 % 8;
         const int down = warp / (ACROSS / 8) * 4 + lane / 16 * 2 + lane % 2;
@@ -66,7 +66,7 @@ class Float32Tile {
         take_over(totals, sums);
 
         float kept[KEPT][COLS_EACH];
-        add_slices(kept, totals, slice, thread % SLICE_THREADS, shared, meet);
+        add_slices(kept, totals, slice, thread % SLICE_THREADS, shared, sync);
 #pragma unroll
         for (int i = 0; i < KEPT; ++i) {
             const int at_row = row + side<ROWS_EACH, DOWN>(slice * KEPT + i, down);
@@ -97,11 +97,11 @@ class Float32Tile {
     }
 
     // Of two slices, each ends up with the totals of KEPT of its rows: the first ones, or the last ones.
-    template <typename Meet>
+    template <typename Sync>
     static __device__ __forceinline__ void add_slices(float (&kept)[KEPT][COLS_EACH], const float (&totals)[ROWS_EACH][COLS_EACH],
-                                                      int slice, int thread, SliceSums& shared, const Meet& meet) {
+                                                      int slice, int thread, SliceSums& shared, const Sync& sync) {
         constexpr int LAST = ROWS_EACH - KEPT;
-        if constexpr (SLICES > 1) meet();  // all have read those of the tile before
+        if constexpr (SLICES > 1) sync();  // all have read those of the tile before
 #pragma unroll
         for (int i = 0; i < KEPT; ++i) {
 #pragma unroll
@@ -113,7 +113,7 @@ class Float32Tile {
             }
         }
         if constexpr (SLICES > 1) {
-            meet();
+            sync();
 #pragma unroll
             for (int i = 0; i < KEPT; ++i) {
 #pragma unroll

@@ -1,5 +1,5 @@
 // Tiles of float32 factors (float32_tile.cuh) by a block whose warpgroups have roles: one copies parts of A and of B, the others
-// multiply them together. They need not meet: the copies are ahead by up to PARTS.
+// multiply them together. They need not sync: the copies are ahead by up to PARTS.
 //
 //   copying      | start part 0 | start 1, finish 0 | start 2, finish 1 | wait for 0, start 3, finish 2 | ...      PARTS = 3
 //   multiplying                           | wait for 0, multiply, 0 is read | wait for 1, multiply, ...
@@ -9,7 +9,7 @@
 #pragma once
 
 #include "float32_parts/float32_tile.cuh"
-#include "float32_parts/warp_meeting.cuh"
+#include "float32_parts/warp_sync.cuh"
 #include "pipeline/stage_turn.cuh"
 #include "ptx/thread_index.cuh"
 
@@ -36,13 +36,13 @@ class Float32Warpgroups {
         typename Tile::SliceSums sums;
     };
 
-    // By one thread, before the block meets.
+    // By one thread, before the block syncs.
     __device__ __forceinline__ void init() {
         for (int part = 0; part < PARTS; ++part) {
             barrier_init(&full[part], COPIERS / 32);
             barrier_init(&empty[part], THREADS / 32);
         }
-        barrier_init(&met, THREADS / 32);
+        barrier_init(&synced, THREADS / 32);
     }
 
     // By the warpgroup that copies: what the others multiply of tiles, from their column first_col on. tiles_from(sizes, i): these
@@ -89,7 +89,7 @@ class Float32Warpgroups {
                                              const Output<T>& output, Memory& memory) {
         const unsigned thread = thread_index();
         StageTurn<PARTS> turn;
-        unsigned meetings = 0;
+        unsigned syncs = 0;
         const auto begin = [&]() -> const Part& {
             barrier_wait(&full[turn.stage], turn.parity);
             return memory.parts[turn.stage];
@@ -99,14 +99,14 @@ class Float32Warpgroups {
             if (thread % 32 == 0) barrier_arrive(&empty[turn.stage]);
             turn.next();
         };
-        const auto meet = [&] { this->meet(meetings++); };
+        const auto sync = [&] { this->sync(syncs++); };
         for_each(tiles_from, first_col, sizes, [&](int matrix, int row, int col) {
-            Tile::compute(sizes.k, Result<T>(output, sizes, matrix), row, col, thread, memory.sums, begin, end, meet);
+            Tile::compute(sizes.k, Result<T>(output, sizes, matrix), row, col, thread, memory.sums, begin, end, sync);
         });
     }
 
-    // By the warps that multiply, which have met there `meeting` times before.
-    __device__ __forceinline__ void meet(unsigned meeting) { meet_warps(&met, meeting); }
+    // By the warps that multiply, which have been synced there `phase` times before.
+    __device__ __forceinline__ void sync(unsigned phase) { sync_warps(&synced, phase); }
 
   private:
     // Calls work(matrix, row, col) for what is computed at a time of each tile.
@@ -126,5 +126,5 @@ class Float32Warpgroups {
     }
 
     Barrier full[PARTS], empty[PARTS];  // parts that have come, and that have been read
-    Barrier met;                        // the warps that multiply
+    Barrier synced;                        // the warps that multiply
 };

@@ -28,17 +28,17 @@ class NonFiniteSums {
     };
 
     // Stores the elements of matrix `matrix` of D, from (row, col) on, that one of count_a of A and count_b of B is part of.
-    // meet(): lets all threads meet, which have met since the tile was stored.
-    template <typename Operand, typename T, typename Meet>
+    // sync(): syncs all threads, which have been synced since the tile was stored.
+    template <typename Operand, typename T, typename Sync>
     static __device__ __forceinline__ void store(const Operand& a, const Operand& b, unsigned count_a, unsigned count_b, int matrix,
-                                                 const Result<T>& result, int row, int col, int thread, Shared& shared, const Meet& meet) {
+                                                 const Result<T>& result, int row, int col, int thread, Shared& shared, const Sync& sync) {
         for (int i = thread; i < ROWS; i += THREADS) shared.of_rows[i] = NONE;
         for (int i = thread; i < COLS; i += THREADS) shared.of_cols[i] = NONE;
         if (thread == 0) shared.found = 0;
-        meet();
+        sync();
         link(a, count_a, matrix, row, ROWS, thread, shared.of_rows, shared.next_of_a, shared.found);
         link(b, count_b, matrix, col, COLS, thread, shared.of_cols, shared.next_of_b, shared.found);
-        meet();
+        sync();
         for (int i = thread; shared.found && i < ROWS * COLS; i += THREADS) {
             const int r = i / COLS, c = i % COLS;
             if (shared.of_rows[r] == NONE && shared.of_cols[c] == NONE || row + r >= result.m || col + c >= result.n) continue;
@@ -53,7 +53,7 @@ class NonFiniteSums {
             add(b, shared.of_cols[c], shared.next_of_b);
             result.store(row + r, col + c, sum);
         }
-        meet();  // all have read what is written anew for the next tile
+        sync();  // all have read what is written anew for the next tile
     }
 
   private:

@@ -3,7 +3,7 @@
 //
 //   producer       | split, wait for all blocks | load stages |                | lost: copy float32 ... (full, empty)         |
 //   consumers      | split, wait for all blocks | multiply    | store and look | lost: multiply float32 ... ; or store what is not finite
-//                    __syncthreads or cluster_meet            __syncthreads
+//                    __syncthreads or cluster_sync_relaxed            __syncthreads
 //
 // What it knows of its threads it reads anew, so that nothing of it takes a register while tensor cores multiply.
 #pragma once
@@ -30,10 +30,10 @@ class PartsOfBlock {
         typename NotFinite::Shared not_finite;
     };
 
-    // By one thread, before the block meets.
+    // By one thread, before the block syncs.
     __device__ __forceinline__ void init() { fallback.init(); }
 
-    // By all threads: splits the factors, and returns whether parts represent them, as far as is known. The block meets before it goes on.
+    // By all threads: splits the factors, and returns whether parts represent them, as far as is known. The block syncs before it goes on.
     __device__ __forceinline__ bool split(const Operand& a, const Operand& b, SplitCounters* counters, int depth, bool adds_c,
                                           Memory& memory) {
         if constexpr (SPLIT_PARTS == 1) {
@@ -72,14 +72,14 @@ class PartsOfBlock {
             } else if (falls_back) {
                 fallback.multiply(tiles_from, first_col, sizes, output, memory.fallback);
             } else if (listed_of_a + listed_of_b > 0) {
-                unsigned meetings = 0;
-                const auto meet = [&] { fallback.meet(meetings++); };
+                unsigned syncs = 0;
+                const auto sync = [&] { fallback.sync(syncs++); };
                 for (int number = 0;; ++number) {
                     auto tile = tiles_from(sizes, number);
                     if (!tile.next()) return;
                     const Result<Result_> result(output, sizes, tile.matrix);
                     NotFinite::store(a, b, listed_of_a, listed_of_b, tile.matrix, result, tile.row, tile.col + first_col, thread_index(),
-                                     memory.not_finite, meet);
+                                     memory.not_finite, sync);
                 }
             }
         }

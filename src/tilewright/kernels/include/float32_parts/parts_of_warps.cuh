@@ -33,7 +33,7 @@ class PartsOfWarps {
     static __device__ __forceinline__ void compute_fallback(const Operand& a, const Operand& b, int matrix, int depth,
                                                         const Result<T>& result, int row, int col, Memory& memory) {
         Fallback::compute(InPlace(a, matrix, row), InPlace(b, matrix, col), depth, result, row, col, threadIdx.x, memory.fallback,
-                      BlockMeeting());
+                      BlockSync());
     }
 
     // By all threads, which have stored the tile: stores what of it is not finite.
@@ -43,7 +43,7 @@ class PartsOfWarps {
         if (found.listed_of_a + found.listed_of_b == 0) return;
         __syncthreads();
         NotFinite::store(a, b, found.listed_of_a, found.listed_of_b, matrix, result, row, col, threadIdx.x, memory.not_finite,
-                         BlockMeeting());
+                         BlockSync());
     }
 };
 

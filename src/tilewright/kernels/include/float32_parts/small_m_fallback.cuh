@@ -4,7 +4,7 @@
 
 #include "float32_parts/float32_block.cuh"
 #include "float32_parts/tile_sums.cuh"
-#include "float32_parts/warp_meeting.cuh"
+#include "float32_parts/warp_sync.cuh"
 
 constexpr int FALLBACK_ROWS = BM < 64 ? BM : 64, FALLBACK_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // that a warpgroup computes at a time
 using FallbackTile = Float32Block<FALLBACK_ROWS, FALLBACK_COLS, 128>;
@@ -20,13 +20,13 @@ __device__ __forceinline__ bool parts_in_range(Shared& shared, const RangeCheck&
         check = {};
         for (int block = 0; block < SPLITS; ++block) check.add(*in_block(&shared.check, block));
     } else {
-        meet_warps(&shared.consumers_met, 0);
+        sync_warps(&shared.consumers_synced, 0);
     }
     if (check.in_range && check.least > 0) {
         if (shared.sums.any_below(check.least, rows, cols, threadIdx.x, 128 * CONSUMERS)) atomicMax(&shared.smaller, 1);
-        meet_warps(&shared.consumers_met, SPLITS == 1);
+        sync_warps(&shared.consumers_synced, SPLITS == 1);
         check.in_range &= shared.smaller == 0;
-        if (!check.in_range) shared.sums.meet();  // all blocks have read each other's sums, and find the same
+        if (!check.in_range) shared.sums.sync();  // all blocks have read each other's sums, and find the same
     }
     return check.in_range;
 }
@@ -36,13 +36,13 @@ template <typename Shared, typename T, typename Tile>
 __device__ __forceinline__ void compute_fallback(Shared& shared, const Factor<float>& A, const Factor<float>& B, const Sizes& sizes,
                                              int depth, const Result<T>& result, const Tile& tile, int rank, int warpgroup) {
     if (rank * FALLBACK_COLS >= 64) return;
-    unsigned meeting = 0;
-    const auto meet = [&] { meet_warps(&shared.met[warpgroup], meeting++); };
+    unsigned phase = 0;
+    const auto sync = [&] { sync_warps(&shared.synced[warpgroup], phase++); };
     const int col = tile.col + warpgroup * 64 + rank * FALLBACK_COLS;
     for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += FALLBACK_ROWS) {
         const InPlace of_rows(A, tile.matrix, row, sizes.m, true);
         const InPlace of_cols(B, tile.matrix, col, sizes.n, TRANSPOSED_B);
-        FallbackTile::compute(of_rows, of_cols, depth, result, row, col, threadIdx.x % 128, shared.fallback[warpgroup], meet);
-        meet();  // all have read the last parts
+        FallbackTile::compute(of_rows, of_cols, depth, result, row, col, threadIdx.x % 128, shared.fallback[warpgroup], sync);
+        sync();  // all have read the last parts
     }
 }

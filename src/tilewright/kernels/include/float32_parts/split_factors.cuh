@@ -36,8 +36,8 @@ struct SplitFactors {
     unsigned listed_of_a = 0, listed_of_b = 0;
 };
 
-// All threads of a block meet.
-struct BlockMeeting {
+// All threads of a block sync.
+struct BlockSync {
     __device__ __forceinline__ void operator()() const { __syncthreads(); }
 };
 
@@ -99,7 +99,7 @@ class FactorSplitter {
                     of_b_now = extent_of(b.range);
                 }
                 if (next < all) begin(then, next);
-                Range seen = now.store(thread, shared.squares[group], BlockMeeting());
+                Range seen = now.store(thread, shared.squares[group], BlockSync());
                 unsigned& mark = shared.marked[done % MARKS];
                 if (seen.largest >= NonFinite::FIRST) {
                     const unsigned before = atomicCAS(&mark, NO_MORE, ticket);
@@ -123,7 +123,7 @@ class FactorSplitter {
                     if (marked == NO_MORE) continue;
                     begin(now, marked);
                     now.list_non_finite(copy_of(marked), number_of(marked), thread);
-                    see(now.store(thread, shared.squares[group], BlockMeeting()), marked);
+                    see(now.store(thread, shared.squares[group], BlockSync()), marked);
                     __syncthreads();
                 }
             }

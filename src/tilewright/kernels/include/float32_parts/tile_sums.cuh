@@ -14,8 +14,8 @@ struct TileSums {
     __align__(16) float parts[PARTS][ROWS][COLS + 4];
 
     // Lets the threads of the cluster meet.
-    static __device__ __forceinline__ void meet() {
-        if (BLOCKS > 1) cluster_meet();
+    static __device__ __forceinline__ void sync() {
+        if (BLOCKS > 1) cluster_sync_relaxed();
     }
 
     // Stores this block's part of the tile that begins at (row, col), by threads counted from 0, of which there are `threads`. All

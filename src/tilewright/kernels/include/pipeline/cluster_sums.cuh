@@ -6,15 +6,15 @@
 //   block 2                                     block 2
 //   block 3                                     block 3
 //
-//   consumers of all blocks   | cluster_meet: stages have been read | write sums | cluster_sync | add |
-//   their producers           | cluster_meet                        |            | cluster_sync | return
+//   consumers of all blocks   | cluster_sync_relaxed: stages have been read | write sums | cluster_sync | add |
+//   their producers           | cluster_sync_relaxed                        |            | cluster_sync | return
 #pragma once
 
 #include "ptx/cluster.cuh"
 
 // The threads of a block that have sums: THREADS, counted from 0 by `thread`. A thread has COUNT sums of its own of a tile, and
 // float4s of them in the order of the columns. `slots` is shared memory of THREADS * COUNT / 4 float4s.
-// Threads that have none call `attend` when the others call `add_up`, so that all meet alike: a cluster's barrier does not wait for
+// Threads that have none call `attend` when the others call `add_up`, so that all sync alike: a cluster's barrier does not wait for
 // threads that have returned, and they return next.
 template <int BLOCKS, int THREADS, int COUNT>
 struct ClusterSums {
@@ -26,14 +26,14 @@ struct ClusterSums {
 
     // The totals of this block's columns. Until all threads of the cluster have called it, the slots may be in use.
     __device__ __forceinline__ void add_up(const float (&sums)[COUNT], float (&totals)[COUNT / BLOCKS]) const {
-        cluster_meet();
+        cluster_sync_relaxed();
         give(sums);
         cluster_sync();  // all sums have been given
         take(totals);
     }
 
     static __device__ __forceinline__ void attend() {
-        cluster_meet();  // to be sure
+        cluster_sync_relaxed();  // to be sure
         cluster_sync();  // to be sure
     }
 

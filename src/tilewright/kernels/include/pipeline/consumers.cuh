@@ -19,7 +19,7 @@ struct Consumers {
 
     Barrier read[COUNT];  // all stages of the consumer's tile
 
-    // By one thread, before the block meets.
+    // By one thread, before the block syncs.
     __device__ __forceinline__ void init() {
         for (int consumer = 0; consumer < COUNT; ++consumer) barrier_init(&read[consumer], 4);
     }

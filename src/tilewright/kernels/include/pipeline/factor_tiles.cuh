@@ -33,10 +33,10 @@ struct FactorTiles {
         }
     }
 
-    // Transposes what was loaded to the buffer of a stage. With MEETS the block meets before anything is stored.
-    template <bool MEETS>
+    // Transposes what was loaded to the buffer of a stage. With SYNCS the block syncs before anything is stored.
+    template <bool SYNCS>
     __device__ __forceinline__ void transpose(int stage) {
-        if constexpr (ALONG_K) transposer.template run<MEETS>(memory, tile(stage));
+        if constexpr (ALONG_K) transposer.template run<SYNCS>(memory, tile(stage));
     }
 
     // The tile that a stage reads.

@@ -7,7 +7,7 @@
 // Reduces over SLICES slices of THREADS threads each: slice s ends up with the totals of rows s*ROWS to s*ROWS+ROWS-1 of
 // every thread's sums, so all threads store.
 //
-// `shared` has room for the sums of all threads; the block meets before they are stored. A thread's own pass through it
+// `shared` has room for the sums of all threads; the block syncs before they are stored. A thread's own pass through it
 // too: if they stayed in registers, the compiler would choose the registers of all for this, not for the multiply-adds.
 template <int SLICES, int THREADS, int ROWS, int COLS>
 __device__ __forceinline__ void add_slices(float (&totals)[ROWS][COLS], const float (&sums)[SLICES * ROWS][COLS],

@@ -18,7 +18,7 @@ template <int COUNT, int WARPS, typename Grid>
 struct StageBarriers {
     Barrier full[COUNT], empty[COUNT];
 
-    // By one thread, before the block or cluster meets.
+    // By one thread, before the block or cluster syncs.
     __device__ __forceinline__ void init() {
         for (int stage = 0; stage < COUNT; ++stage) {
             barrier_init(&full[stage], 1);

@@ -44,8 +44,8 @@ struct Transposition {
     // The row that a stored quad has at `place`, 0 to 3.
     __device__ __forceinline__ static int row(int quad, int place) { return quad * 4 + (place ^ quad % RUN); }
 
-    // From `tile` to `to`. With MEETS the block meets before anything is stored.
-    template <bool MEETS>
+    // From `tile` to `to`. With SYNCS the block syncs before anything is stored.
+    template <bool SYNCS>
     __device__ __forceinline__ void run(const float* tile, float* to) const {
 #pragma unroll
         for (int first = 0; first < TIMES; first += BATCH) {
@@ -54,7 +54,7 @@ struct Transposition {
             for (int i = 0; i < BATCH; ++i) {
                 load_matrices(quads[i], tile + source + row_of(first + i) * DEPTH + k_of(first + i));
             }
-            if (MEETS && first == 0) sync_block<32 * WARPS>();
+            if (SYNCS && first == 0) sync_block<32 * WARPS>();
 #pragma unroll
             for (int i = 0; i < BATCH; ++i) {
                 // Rows 16 and more apart are quads 4 apart, which `flip` exchanges at an odd k.

@@ -1,6 +1,6 @@
 // Asynchronous copies from global to shared memory (cp.async; sm_80 and newer): a thread starts copies, commits them as
 // a group, and waits for its groups later. Its data are there once it has waited; the other threads' once those have
-// waited too and all have met at a barrier.
+// waited too and all have synced at a barrier.
 #pragma once
 
 #include "ptx/shared_address.cuh"

@@ -31,7 +31,7 @@ __device__ __forceinline__ void cluster_sync() {
 
 // Waits for them, and says of what they wrote only that barriers were made (`fence_barrier_init`): so nobody waits until the whole
 // GPU sees all that he stored, which takes 0.6 us.
-__device__ __forceinline__ void cluster_meet() {
+__device__ __forceinline__ void cluster_sync_relaxed() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 

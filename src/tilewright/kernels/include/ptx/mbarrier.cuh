@@ -11,7 +11,7 @@ struct Barrier {
     unsigned long long state;
 };
 
-// Makes a barrier whose phases take `count` arrivals. One thread does it; the block meets before another uses the
+// Makes a barrier whose phases take `count` arrivals. One thread does it; the block syncs before another uses the
 // barrier.
 __device__ __forceinline__ void barrier_init(Barrier* barrier, unsigned count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");

@@ -1,4 +1,4 @@
-// Barriers by number at which some warps of a block meet and the others do not (bar.sync, bar.arrive).
+// Barriers by number at which some warps of a block sync and the others do not (bar.sync, bar.arrive).
 //
 // A block has 16, of which __syncthreads uses number 0. One opens when THREADS threads have come to it, in whole warps and by
 // either function, and then begins anew. So warps can pass something to others without waiting themselves:

@@ -54,7 +54,7 @@ class ByteMover {
         }
     }
 
-    // Stores the square. sync(): lets all threads meet.
+    // Stores the square. sync(): syncs all threads.
     template <typename Sync>
     __device__ __forceinline__ Range store(int thread, Shared& shared, const Sync& sync) {
         if (turned) {

@@ -141,7 +141,7 @@ class SquareMover {
         }
     }
 
-    // Stores the square, and returns what this thread saw. sync(): lets all MOVERS threads meet, whose squares are turned or not
+    // Stores the square, and returns what this thread saw. sync(): syncs all MOVERS threads, whose squares are turned or not
     // alike.
     template <typename Sync>
     __device__ __forceinline__ Range store(int thread, Shared& shared, const Sync& sync) {

@@ -152,7 +152,7 @@ def tensor_rate(sm: Multiprocessor, tf32: bool, products: int) -> float:
 
 def _unstaged(kernel: Kernel, config: Config, sm: Multiprocessor, variant: Variant) -> float:
     """Passes over the L1 cache's banks for a warp's loads at one k. Where tiles divide the problem, rows of A are taken
-    to be a power of two apart: all lanes then meet in one bank."""
+    to be a power of two apart: all lanes then fall on one bank."""
     lanes_n = fragment(kernel, config).lanes_n
     of_a = WARP // lanes_n
     return (of_a / sm.l1_lines if variant.edges else of_a) + 1

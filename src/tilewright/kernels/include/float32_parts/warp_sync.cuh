@@ -5,8 +5,8 @@
 
 // Called by as many warps as the barrier counts; meeting: how often they have met there before. What a warp did before is there
 // for those that it has met.
-__device__ __forceinline__ void meet_warps(Barrier* barrier, unsigned meeting) {
+__device__ __forceinline__ void sync_warps(Barrier* barrier, unsigned phase) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
-    barrier_wait(barrier, meeting & 1);
+    barrier_wait(barrier, phase & 1);
 }
