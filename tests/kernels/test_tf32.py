@@ -264,7 +264,7 @@ HELD = [one for one in SHIPPED if one[0] in (ROW_MAJOR, COLUMN_MAJOR)]
 
 @pytest.mark.parametrize(("kernel", "preset"), HELD, ids=named)
 def test_registers_that_tensor_cores_read_are_written_after_the_wait(kernel, preset, report_of):
-    """In the loop too, whose next step comes while products of this one are under way. The forms are those whose spills
+    """In the loop too, whose next step comes while products of this one are in flight. The forms are those whose spills
     are looked at too."""
     config = config_of(kernel, preset)
     for variant in sample(kernel, preset, turn_of(kernel, preset)):

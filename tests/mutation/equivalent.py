@@ -71,7 +71,7 @@ OWN = (
 )
 LAST_RELEASE = "if (steps > 0) release(before);"
 WAIT_STORED = "if (SLOTS > 0 && elect_one()) wait_tiles_read<0>();"
-UNDER_WAY = "constexpr int STEPS_UNDER_WAY = PROMOTE == 0 || PARTIAL_BUFFERS > 1 ? 1 : 0;"
+IN_FLIGHT = "constexpr int STEPS_IN_FLIGHT = PROMOTE == 0 || PARTIAL_BUFFERS > 1 ? 1 : 0;"
 LOOKS = (
     "for (int j = 0; j < 4; ++j) smaller |= row_of(i) < rows && col_of(i) + j < cols && !(fabsf(total[j]) >= least);"
 )
@@ -141,7 +141,7 @@ REASONS = {
         "comparison",
         "for (int step = 0; step < steps; ++step, turn.next()) {",
     ): UNREAD_STAGE,
-    ("pipeline/stage_products.cuh", "comparison", UNDER_WAY): FOR_SPEED,
+    ("pipeline/stage_products.cuh", "comparison", IN_FLIGHT): FOR_SPEED,
     ("pipeline/stage_products.cuh", "no fence", "fence_sums(partial);"): ONLY_READ,
     ("pipeline/stage_products.cuh", "comparison", "using Partial = float[PARTIAL_BUFFERS > 1 ? COUNT : 1];"): FOR_SPEED,
     ("pipeline/register_operand.cuh", "comparison", "} else if constexpr (PROMOTE > 0) {"): MORE_OFTEN,

@@ -56,7 +56,7 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
 
 
 def steps_in_flight(kernel: Kernel, config: Config) -> int:
-    """Steps along k whose tiles are in shared memory or on their way, 1 where a kernel does not say."""
+    """Steps along k whose tiles are in shared memory or in flight, 1 where a kernel does not say."""
     cost = kernel.cost
     return cost.stages(config) if isinstance(cost, Copying | Warpgroups | Warps) else 1
 

@@ -56,7 +56,7 @@ class Copying(_Family):
     fragment: as in `Staging`.
     transposes: whether an operand that is contiguous along k is transposed on its way: by copies of 4 bytes, or
         behind a tensor map from one buffer to another. Without it, 16-byte pieces are copied as they lie.
-    stages: tiles of each operand in shared memory or under way.
+    stages: tiles of each operand in shared memory or in flight.
     k_slices: parts of a block's threads, which divide the k of each tile among them.
     workers: blocks a multiprocessor that share the tiles left over (stream-K); 0: each block has a tile of its own.
     """
@@ -92,7 +92,7 @@ class Warpgroups(_Family):
     """Warpgroups multiply tiles in shared memory by Hopper's tensor cores (wgmma).
 
     copies: through registers, all threads together, or by tensor maps ahead of the products.
-    stages: tiles of each operand in shared memory or under way.
+    stages: tiles of each operand in shared memory or in flight.
     persistent: whether one block a multiprocessor computes tile after tile, and its loads go on while it stores one.
     cluster: blocks, one above the other in D, each of which loads a part of their tile of B for all of them.
     across: the same of their tile of A, side by side.
@@ -139,7 +139,7 @@ class Warps(_Family):
     """Warps multiply tiles in shared memory by tensor cores (mma.sync), while asynchronous copies load the next ones.
 
     part: rows and columns of D that a warp computes.
-    stages: tiles of each operand in shared memory or under way.
+    stages: tiles of each operand in shared memory or in flight.
     group_m: rows of tiles that are computed column by column.
     anew: whether sums of tensor cores begin anew, so that threads have sums of their own besides.
     """

@@ -205,7 +205,7 @@ class Checker : public Observer {
     std::size_t dynamic_begin_ = 0;   // in each of them
     std::vector<Block> blocks_;       // that run, by rank
     unsigned running_ = 0;            // the rank of the one that does now
-    std::size_t under_way_ = 0;  // copies
+    std::size_t in_flight_ = 0;  // copies
     bool overlaps_;
     bool usual_ = false;         // whether there may be usual accesses now
     std::vector<Doubtful> doubtful_;

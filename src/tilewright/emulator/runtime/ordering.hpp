@@ -375,7 +375,7 @@ class Ordering {
         releases_.block_barrier(rank, now_);
     }
 
-    static constexpr Time NEVER = Stamp::UNDER_WAY;
+    static constexpr Time NEVER = Stamp::IN_FLIGHT;
 
     Time now_ = 0;
     Time start_ = 0;
@@ -388,7 +388,7 @@ class Ordering {
     std::vector<View> views_;      // of the threads; times before the last barrier are out of date, and do no harm
     std::unordered_map<const void*, Barrier> barriers_;
     std::vector<std::vector<Time>> async_fences_;  // of the threads, since these blocks began
-    std::vector<std::deque<Time>> products_;  // of the warpgroups, under way
+    std::vector<std::deque<Time>> products_;  // of the warpgroups, in flight
     std::vector<Time> read_;                  // the last of each warpgroup's that has ended
     std::vector<Time> read_before_barrier_;
     Releases releases_;

@@ -20,7 +20,7 @@ inline Cell::Words Checker::synced(const Cell& cell) const {
 inline Cell::Words Checker::own(const Cell& cell, unsigned thread, unsigned without) const {
     const Time start = order_.start();
     const Cell::Words who = cell.whos() & (Stamp::OF_ACTOR | without << Stamp::ACTOR_BITS);
-    return (who == thread) & (cell.times() - start < Stamp::UNDER_WAY - start);
+    return (who == thread) & (cell.times() - start < Stamp::IN_FLIGHT - start);
 }
 
 // Which reads a new one may replace: every later write that they come in conflict with does so with the new one too.

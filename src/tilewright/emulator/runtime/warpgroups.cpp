@@ -185,7 +185,7 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
         found->sums.resize(ROWS * arguments.columns);
         for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) found->registers[t] = group.arguments[t].sums;
     }
-    if (found->under_way == 0) {
+    if (found->in_flight == 0) {
         for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
             if (!group.fenced[t] && (is_new || found->touched(t))) {
                 fail(call, " without a " + wanted(call, "fence_sums", "wgmma.fence") + " since thread " + describe(group.threads[t].index) +
@@ -195,7 +195,7 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
         found->load();
         found->poison();
     }
-    ++found->under_way;
+    ++found->in_flight;
     const auto accumulator = std::size_t(found - group.accumulators.begin());
     group.open.push_back({call, a_registers, arguments.a, arguments.b, arguments.columns, arguments.adds,
                           accumulator});
@@ -313,7 +313,7 @@ void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
         if (!product.adds) std::fill_n(sums, columns, 0.0f);
         add_products(TensorCores::hopper, product.b.type, of_a_, row, of_b_, columns, sums);
     }
-    if (--to.under_way == 0) {
+    if (--to.in_flight == 0) {
         to.store();
         std::fill(std::begin(group.fenced), std::end(group.fenced), false);
     }

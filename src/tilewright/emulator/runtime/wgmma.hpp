@@ -83,7 +83,7 @@ struct Accumulator {
     float* registers[WARPGROUP_SIZE];
     unsigned columns;
     std::vector<float> sums;   // 64 x columns, by rows
-    unsigned under_way = 0;    // products that are not computed
+    unsigned in_flight = 0;    // products that are not computed
 
     static std::size_t index(unsigned thread, unsigned i, unsigned columns) {
         const unsigned row = thread / WARP_SIZE * 16 + thread % WARP_SIZE / 4 + i / 2 % 2 * 8;

@@ -1,4 +1,4 @@
-"""Rung 12, async_copy: cp.async copies tiles straight into shared memory, several under way at a time.
+"""Rung 12, async_copy: cp.async copies tiles straight into shared memory, several in flight at a time.
 
 Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is that of the same guide's tensor maps.
 """
@@ -21,7 +21,7 @@ def _shared_bytes(config: Config) -> int:
 KERNEL = Kernel(
     rung=12,
     name="async_copy",
-    idea="asynchronous copies straight into shared memory, several tiles under way at a time",
+    idea="asynchronous copies straight into shared memory, several tiles in flight at a time",
     brief="asynchronous copies",
     parameters=(
         *warptiled.PARAMETERS,

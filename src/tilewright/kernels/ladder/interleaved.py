@@ -25,7 +25,7 @@ KERNEL: Kernel = replace(
     parameters=(
         Parameter("BM", 128, (128,), "rows of C that a block computes, half of them each consumer"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),
-        Parameter("STAGES", 2, (2, 3), "tiles of A and of B in shared memory or on their way, of each part"),
+        Parameter("STAGES", 2, (2, 3), "tiles of A and of B in shared memory or in flight, of each part"),
         promoted.PROMOTE,
     ),
     constraints={

@@ -41,7 +41,7 @@ KERNEL: Kernel = replace(
     parameters=(
         Parameter("BM", 128, (64, 128, 192), "rows of C that a consumer computes"),
         Parameter("BN", 128, (64, 128, 192, 256), "its columns"),
-        Parameter("STAGES", 6, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or on their way"),
+        Parameter("STAGES", 6, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or in flight"),
         *rasterized.KERNEL.parameters[-2:],
     ),
     constraints={

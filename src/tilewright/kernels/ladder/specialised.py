@@ -25,7 +25,7 @@ KERNEL: Kernel = replace(
     parameters=(
         Parameter("BM", 128, (128, 256), "rows of C that a block computes, half of them each consumer"),
         Parameter("BN", 256, (64, 128, 192, 256), "columns of C that a block computes"),
-        Parameter("STAGES", 4, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
+        Parameter("STAGES", 4, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or in flight"),
     ),
     constraints={
         "BM must be 128 or 256: each of two consumers multiplies 64 rows at a time, "

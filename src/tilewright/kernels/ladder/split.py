@@ -33,7 +33,7 @@ KERNEL: Kernel = replace(
     brief="float32 as 3 x bfloat16",
     parameters=(
         *warpgroups.tile_parameters(bm=64, bn=128),
-        Parameter("STAGES", 3, (2, 3, 4), "tiles of A and of B in shared memory or on their way, of each part"),
+        Parameter("STAGES", 3, (2, 3, 4), "tiles of A and of B in shared memory or in flight, of each part"),
     ),
     constraints={
         **warpgroups.WHOLE_INSTRUCTIONS,

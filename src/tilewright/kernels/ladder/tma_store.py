@@ -28,7 +28,7 @@ KERNEL: Kernel = replace(
     parameters=(
         _BM,
         _BN,
-        Parameter("STAGES", 6, (3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
+        Parameter("STAGES", 6, (3, 4, 5, 6), "tiles of A and of B in shared memory or in flight"),
         _CLUSTER_M,
         _GROUP_M,
     ),

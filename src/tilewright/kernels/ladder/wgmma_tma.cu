@@ -1,7 +1,7 @@
 // Rung 20, wgmma_tma: the copy engine loads tiles, several steps ahead of the tensor cores.
 //
 // Over rung 19 no thread touches an element of A or B: one asks for boxes of them, which come swizzled as the tensor cores
-// read them, with zeros outside the matrices. STAGES tiles of each are in shared memory or on their way, and the products of
+// read them, with zeros outside the matrices. STAGES tiles of each are in shared memory or in flight, and the products of
 // one step are still being made when those of the next are started. What should move: instructions, and the time that the
 // tensor cores wait.
 //

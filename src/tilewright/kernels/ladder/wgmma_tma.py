@@ -19,7 +19,7 @@ KERNEL = Kernel(
     brief="wgmma on tiles by TMA",
     parameters=(
         *warpgroups.tile_parameters(bm=128, bn=128),
-        Parameter("STAGES", 3, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
+        Parameter("STAGES", 3, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or in flight"),
     ),
     constraints={
         **warpgroups.WHOLE_INSTRUCTIONS,

@@ -199,7 +199,7 @@ def _parameters(form: MmaForm) -> tuple[Parameter, ...]:
         Parameter("BK", form.bk, form.depths, "how far a block's tiles of A and B reach along k"),
         Parameter("WM", 64, _SIDES, "rows of D that a warp computes"),
         Parameter("WN", form.wn, _SIDES, "its columns"),
-        Parameter("STAGES", form.stages, (2, 3, 4), "tiles of A and of B in shared memory or on their way"),
+        Parameter("STAGES", form.stages, (2, 3, 4), "tiles of A and of B in shared memory or in flight"),
         *((promote,) if form.split else ()),
         Parameter("GROUP_M", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
     )

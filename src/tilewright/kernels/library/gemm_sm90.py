@@ -384,7 +384,7 @@ def _parameters(form: WgmmaForm) -> tuple[Parameter, ...]:
     return (
         Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
         Parameter("BN", form.bn, _WIDTHS, "its columns"),
-        Parameter("STAGES", form.stages, tuple(range(2, 8)), "tiles of A and of B in shared memory or on their way"),
+        Parameter("STAGES", form.stages, tuple(range(2, 8)), "tiles of A and of B in shared memory or in flight"),
         Parameter("GROUP_M", 16, (1, 2, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
         Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
         Parameter("CLUSTER_M", 1, (1, 2), "blocks one below the other that load tiles of B for each other"),

@@ -120,16 +120,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             shared->barriers.wait_full(turn);
             multiply_stage(shared->stages[turn.stage], first, sums, partial, partial_before, scales, a_registers);
             scales.next(sizes.m, sizes.n);
-            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
+            if (step >= STEPS_IN_FLIGHT) shared->barriers.release(STEPS_IN_FLIGHT ? turn.before : turn.stage, grid, lane);
             turn.next();
         };
         const auto finish = [&](Partial<BN / 2>& partial) {
             shared->consumers.pass_turn(warpgroup, lane);
-            go_on();  // while the last products are under way
+            go_on();  // while the last products are in flight
             finish_products(sums, partial, scales);
         };
         multiply_steps<BN / 2>(steps, multiply, finish);
-        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(turn.before, grid, lane);
+        if (STEPS_IN_FLIGHT && steps > 0) shared->barriers.release(turn.before, grid, lane);
         if (!here.exists(sizes)) continue;  // a cluster's last blocks may have nothing of D
         const Result<RESULT> result(output, of_d, here.matrix);
         auto& own_sums = reinterpret_cast<float (&)[SUBTILES][COLS / 2]>(sums);  // 64 rows each

@@ -99,11 +99,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
             multiply_stage(shared->stages[turn.stage], first, sums, PartScales{});
-            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
+            if (step >= STEPS_IN_FLIGHT) shared->barriers.release(STEPS_IN_FLIGHT ? turn.before : turn.stage, grid, lane);
         }
         shared->consumers.pass_turn(warpgroup, lane);
         wait_products<0>(sums);
-        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(turn.before, grid, lane);
+        if (STEPS_IN_FLIGHT && steps > 0) shared->barriers.release(turn.before, grid, lane);
 
         if (tile.col >= sizes.n) continue;  // a cluster's last blocks may have no columns of D
         Result<RESULT> result(output, sizes, 0);

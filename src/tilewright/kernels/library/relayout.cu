@@ -20,7 +20,7 @@ __device__ __forceinline__ void list_non_finite(Square& mover, const Copy<FACTOR
 }
 
 // One copy or two: the squares of `first` have the first numbers. A copy of no lines has none. A multiprocessor is to be full of
-// threads, so that enough loads are under way; with squares of 64 that would leave a thread too few registers, and a thread of
+// threads, so that enough loads are in flight; with squares of 64 that would leave a thread too few registers, and a thread of
 // bytes loads four times as much.
 extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : SIDE == 128 ? 1024 / THREADS : 1)
     relayout(Copy<FACTOR, RESULT> first, Copy<FACTOR, RESULT> second) {

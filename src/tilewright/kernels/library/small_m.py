@@ -83,7 +83,7 @@ _PARAMETERS = (
     Parameter("BN", 128, (64, 128, 192), "its columns"),
     Parameter("BK", 32, (32, 64, 128), "how far along k a stage reaches"),
     Parameter("K_SLICES", 1, (1, 2), "steps that are multiplied at the same time, by warpgroups of their own"),
-    Parameter("STAGES", 4, (2, 3, 4, 5, 6, 8), "tiles of A and of B in shared memory or on their way"),
+    Parameter("STAGES", 4, (2, 3, 4, 5, 6, 8), "tiles of A and of B in shared memory or in flight"),
     Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
     Parameter("MIN_BLOCKS", 1, (1, 2), "blocks that a multiprocessor must hold, which bounds the registers"),
 )

@@ -57,7 +57,7 @@ KERNEL = Kernel(
         Parameter("TM", 4, (4, 8), "rows of D that a thread computes"),
         Parameter("TN", 8, (4, 8), "columns of D that a thread computes"),
         Parameter("K_SLICES", 1, (1, 2, 4), "groups of warps that divide the k of every tile among them"),
-        Parameter("STAGES", 3, (2, 3), "tiles of A and B that are in shared memory or on their way", least=2),
+        Parameter("STAGES", 3, (2, 3), "tiles of A and B that are in shared memory or in flight", least=2),
         schedule.parameter(0, (0, 2, 3, 4)),
         Parameter("MIN_BLOCKS", 2, (2, 3, 4), "blocks that a multiprocessor must hold, which bounds the registers"),
     ),

@@ -114,24 +114,24 @@ def exposed(loop: Sequence[Instruction]) -> list[float]:
     branches, of which a warp takes one, are not added up.
     """
     total = max(*multiply_adds(loop), 1)
-    under_way: list[tuple[set[int], int]] = []
+    in_flight: list[tuple[set[int], int]] = []
     found: list[float] = []
     done, waits = 0, True
     for again in (False, True):
         for one in loop:
             reads = _read(one)
-            late = [began for written, began in under_way if written & reads]
+            late = [began for written, began in in_flight if written & reads]
             if late:
                 share = (done - max(late)) / total
                 if again and waits:
                     found.append(share)
                 waits = waits and share >= _HIDDEN
-                under_way = [(written, began) for written, began in under_way if began > max(late)]
+                in_flight = [(written, began) for written, began in in_flight if began > max(late)]
             if one.name in ("STS", "BAR"):
                 waits = True
             if one.name == "LDG" and (target := _REGISTER.match(one.operands)):
                 first = int(target[1])
-                under_way.append((set(range(first, first + _registers(one))), done))
+                in_flight.append((set(range(first, first + _registers(one))), done))
             done += any(multiply_adds([one]))
     return found
 

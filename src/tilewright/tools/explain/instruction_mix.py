@@ -70,7 +70,7 @@ class WarpgroupProducts(NamedTuple):
     groups: int
     """Groups of the instructions, each of which is waited for as a whole."""
     waits: tuple[int, ...]
-    """How many groups may still be under way after each wait, in the order of the code."""
+    """How many groups may still be in flight after each wait, in the order of the code."""
 
 
 def warpgroup_products(code: Iterable[Instruction]) -> WarpgroupProducts:

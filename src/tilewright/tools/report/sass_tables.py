@@ -115,7 +115,7 @@ def _products(loop: Sequence[Instruction]) -> list[str]:
     sentence = f"warpgroups: products {instructions}, groups of them {groups}, waits {len(waits)}"
     if 0 in waits:
         return [f"{sentence}; a wait for all lets the tensor cores rest until the next product is started"]
-    return [f"{sentence}; a wait leaves up to {max(waits)} under way" if waits else sentence]
+    return [f"{sentence}; a wait leaves up to {max(waits)} in flight" if waits else sentence]
 
 
 def _widest(widths: Widths) -> list[str]:

@@ -13,7 +13,7 @@ from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.relayouts import as_read
 
 _AHEAD = 4
-"""Configs under way or waiting to be measured, for each core."""
+"""Configs in flight or waiting to be measured, for each core."""
 
 
 class CompilePool:

@@ -8,7 +8,7 @@
 
 template <int ROWS, int COLS, int THREADS>
 class Float32Block {
-    static constexpr int DEPTH = 16, PARTS = 3;  // of k; in shared memory or on their way
+    static constexpr int DEPTH = 16, PARTS = 3;  // of k; in shared memory or in flight
     using Tile = Float32Tile<ROWS, COLS, THREADS, DEPTH>;
     using CopiesOfA = PartCopies<ROWS, DEPTH, THREADS, false>;
     using CopiesOfB = PartCopies<COLS, DEPTH, THREADS, false>;

@@ -52,11 +52,11 @@ class Float32Warpgroups {
                                          Memory& memory) {
         StageTurn<PARTS> turn;
         StageTurn<LINES> lines;
-        bool under_way = false;  // whether a part is
+        bool in_flight = false;  // whether a part is
         const auto finish_one_before = [&] {
             commit_copies();
             wait_copies<1>();
-            if (under_way) {
+            if (in_flight) {
                 const int came = (turn.stage + PARTS - 1) % PARTS, as_lines = (lines.stage + LINES - 1) % LINES;
                 Part& part = memory.parts[came];
                 __syncwarp();
@@ -65,7 +65,7 @@ class Float32Warpgroups {
                 __syncwarp();
                 if (thread_index() % 32 == 0) barrier_arrive(&full[came]);
             }
-            under_way = true;
+            in_flight = true;
             turn.next();
             lines.next();
         };

@@ -39,8 +39,8 @@
 #include "pipeline/factor_scales.cuh"
 #include "ptx/wgmma.cuh"
 
-// Steps whose products may still be under way when `multiply_stage` returns.
-constexpr int STEPS_UNDER_WAY = PROMOTE == 0 || PARTIAL_BUFFERS > 1 ? 1 : 0;
+// Steps whose products may still be in flight when `multiply_stage` returns.
+constexpr int STEPS_IN_FLIGHT = PROMOTE == 0 || PARTIAL_BUFFERS > 1 ? 1 : 0;
 
 // The scales that a consumer's products are multiplied by, step after step, from `step` of `steps` on: those of parts, or of float8
 // factors by blocks. Of PARTS times 64 rows from element (row, col) of matrix `matrix` on.
@@ -80,7 +80,7 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
             for (int i = 0; i < PARTS; ++i) multiply_async<A, B, FACTOR, FACTOR_B>(sums[i], stage.A[0].at(first + 64 * i, k), b);
         }
         commit_products();
-        wait_products<STEPS_UNDER_WAY>(sums);
+        wait_products<STEPS_IN_FLIGHT>(sums);
     } else {
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {

@@ -45,7 +45,7 @@ LOAD = 450.0
 BARRIERS = 250.0
 """Cycles of a step in which a block's warps wait for each other."""
 UNSTAGED_LOADS = 860.0
-"""Cycles that an iteration waits for its loads where nothing is staged: those of several k are under way together."""
+"""Cycles that an iteration waits for its loads where nothing is staged: those of several k are in flight together."""
 UNSTAGED_UNROLLED = 16
 """Values of k of such an iteration, as an estimate."""
 _SHARED_LATENCY = 33.0
@@ -117,8 +117,8 @@ def estimate(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor
     staged = (tile.m + tile.n) * tile.k / WARP * _STAGED * (_EDGES if variant.edges else 1.0)
     if kernel.support.vectorized and not variant.aligned:
         staged *= _UNALIGNED
-    under_way = (tile.m + tile.n) * tile.k / (kernel.threads(config) * _LOADED)
-    waits = BARRIERS + LOAD * math.ceil(under_way)
+    in_flight = (tile.m + tile.n) * tile.k / (kernel.threads(config) * _LOADED)
+    waits = BARRIERS + LOAD * math.ceil(in_flight)
     if family.tensor_cores:
         precision = kernel.support.precision or variant.factors
         tf32 = precision == "tf32"

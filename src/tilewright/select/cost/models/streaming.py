@@ -1,4 +1,4 @@
-"""Kernels that stage nothing and stream their operands: what counts is how many loads are under way."""
+"""Kernels that stage nothing and stream their operands: what counts is how many loads are in flight."""
 
 import math
 
