@@ -274,7 +274,7 @@ IN_CLUSTERS = {
         {LAST: "    if (threadIdx.x == 37) barrier_wait(&shared->full, (K + 31) / 32 % 2 ^ 1);\n" + LAST},
         "misuse",
         r"calls cluster_sync \(right_cluster.cu:44\) after other waits at barriers than lane \d+ of its warp, so that "
-        r"they may come apart: __syncwarp must be between",
+        r"they may diverge: __syncwarp must be between",
     ),
     "a load of what the other block stores at the same time": (
         {GIVEN: GIVEN.replace("cluster_sync", "__syncthreads")},

@@ -68,7 +68,7 @@ class Support:
 
     factors, results: element types of A and B; of C, D and bias.
     precision: what factors are rounded to before they are multiplied, as 'tf32', or what products are made of, as
-        'bf16x6'; None where factors are multiplied as they come. `Kernel.keeps` says what is promised with it.
+        'bf16x6'; None where factors are multiplied as they arrive. `Kernel.keeps` says what is promised with it.
     layouts: orders of A and B.
     batches: whether it takes more than one product.
     epilogue: whether it takes a bias and an activation.

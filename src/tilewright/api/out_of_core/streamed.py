@@ -1,7 +1,7 @@
 """A product of matrices on the host, tile by tile through an engine's memory (tiles.py says which and when).
 
 host -> GPU     blocks of A and B, as soon as the step that reads a slot last has ended
-GPU             the products of a tile, each on what has come
+GPU             the products of a tile, each on what has arrived
 GPU -> host     the tile before it
 """
 

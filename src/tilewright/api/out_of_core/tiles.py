@@ -263,7 +263,7 @@ def _order(
 
 
 def wavefront(down: int, across: int) -> list[tuple[int, int]]:
-    """All tiles, in an order in which each new row or column of blocks meets all that came before it."""
+    """All tiles, in an order in which each new row or column of blocks meets all that arrived before it."""
     found = []
     for step in range(max(down, across)):
         if step < down:

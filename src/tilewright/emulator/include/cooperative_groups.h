@@ -1,4 +1,4 @@
-// Cooperative groups on the emulator: blocks, tiles of warps, and lanes that have come together; as in the CUDA C++ Programming
+// Cooperative groups on the emulator: blocks, tiles of warps, and lanes that have converged; as in the CUDA C++ Programming
 // Guide, "Cooperative Groups". Where a kernel synchronises its grid, all blocks run together.
 #pragma once
 

@@ -294,7 +294,7 @@ void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
         }
         if (waits && call.operation == Operation::cluster_sync && waits_at_barriers(other) != waits_at_barriers(*self)) {
             fail(call, " after other waits at barriers than lane " + std::to_string(other.lane) +
-                 " of its warp, so that they may come apart: __syncwarp must be between");
+                 " of its warp, so that they may diverge: __syncwarp must be between");
         }
     }
     self->cluster_phase = cluster_->passed();
@@ -305,7 +305,7 @@ void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
     }
 }
 
-// By which lanes come apart.
+// By which lanes diverge.
 std::uint64_t& BlockRunner::waits_at_barriers(GpuThread& thread) {
     const std::array<std::uint64_t, 3> synced = {passed_, thread.warp->passed, cluster_->passed()};
     if (thread.synced != synced) thread.waits_at_barriers = 0;
@@ -336,7 +336,7 @@ bool BlockRunner::bring_tiles() {
     return false;
 }
 
-void BlockRunner::check_that_copies_came() {
+void BlockRunner::check_that_copies_arrived() {
     for (const Mbarrier& barrier : mbarriers_.all()) {
         if (barrier.coming.empty() || !error_.empty()) continue;
         error_ = "in block " + describe(block_.index) +

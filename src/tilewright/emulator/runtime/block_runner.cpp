@@ -105,7 +105,7 @@ void BlockRunner::run_ready() {
 
 void BlockRunner::end(bool complete) {
     if (ended() && complete) {
-        check_that_copies_came();
+        check_that_copies_arrived();
         end_stores();
         check_that_products_ended();
     } else if (!ended()) {

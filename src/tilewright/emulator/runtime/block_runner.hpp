@@ -281,7 +281,7 @@ class BlockRunner {
 
     bool can_begin() const { return begun_ < threads_.size(); }
     // Whether the block's barrier opens. One that waits for all of a block does not wait for threads that have returned (PTX manual,
-    // "exit": where those that exit are the only ones that have not come, "the barrier is released").
+    // "exit": where those that exit are the only ones that have not arrived, "the barrier is released").
     bool all_have_arrived() const { return arrived_ == threads_.size() - returned_; }
     void open_barrier();
     void run_threads();
@@ -295,7 +295,7 @@ class BlockRunner {
     static std::int64_t combined(const Warp& warp, const WarpSync& sync);
     bool resolve_active_masks();
     bool bring_tiles();
-    void check_that_copies_came();
+    void check_that_copies_arrived();
     void end_stores();
     void check_tile(const TileBox& box);
     Mbarrier& usable(GpuThread* self, const Call& call, const unsigned long long* address);

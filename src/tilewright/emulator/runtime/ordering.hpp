@@ -1,6 +1,6 @@
 // What happens before what: in the order that barriers and fences give on a GPU, whatever order threads run in here.
 //
-// Time counts the events that order accesses. A barrier of the block orders all that came before it with all that comes
+// Time counts the events that order accesses. A barrier of the block orders all that arrived before it with all that comes
 // after: the common case, and one comparison. Between two barriers each thread knows of the others what __syncwarp and
 // mbarriers told it: up to which time their accesses come before its own (vector clocks; Flanagan and Freund,
 // "FastTrack", 2009). So do the blocks of a cluster of one another, which run at the same time. Other blocks know of one another what they passed on by an atomic operation between fences (CUDA C++

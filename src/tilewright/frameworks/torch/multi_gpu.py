@@ -1,7 +1,8 @@
 """One product of PyTorch's tensors on several GPUs: rows of the result are divided among them.
 
     GPU 0, where the tensors lie        GPU 1
-    a[:m0] @ b                          copies blocks of a[m0:] and of b, multiplies each with all that came before it,
+    a[:m0] @ b                          copies blocks of a[m0:] and of b, multiplies each with all that arrived before
+    it,
                                         and copies the result to out, while the next ones come and are multiplied
 
 `analysis.dividing` says which rows a GPU has, and which blocks it loads: by the sizes and the kind of GPU alone, so

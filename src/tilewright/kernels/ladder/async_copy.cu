@@ -1,4 +1,4 @@
-// Rung 12, async_copy: tiles come straight into shared memory, several of them in flight at a time.
+// Rung 12, async_copy: tiles arrive straight in shared memory, several of them in flight at a time.
 //
 // Over rung 11 the copies (cp.async) pass through no register and no thread waits for them one by one: STAGES buffers
 // go round, and STAGES - 1 tiles are on their way or being computed on. That frees registers and instructions, and

@@ -96,14 +96,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     StageTurn<STAGES> turn;
     if (slice < steps) {
         // Goes past other slices' steps. A phase is known by its parity alone: where slices share stages, all are waited for.
-        const auto come = [&](int past) -> const auto& {
+        const auto arrive = [&](int past) -> const auto& {
             for (; past > 0; --past, turn.next()) {
                 if (STAGES % K_SLICES != 0) barrier_wait(&shared->full[turn.stage], turn.parity);
             }
             barrier_wait(&shared->full[turn.stage], turn.parity);
             return shared->columns_of_b[turn.stage][0];
         };
-        products.begin(come(slice));
+        products.begin(arrive(slice));
         for (int step = slice; step < steps; step += K_SLICES) {
             const int stage = turn.stage;
             const auto& scales = shared->row_scales[stage];
@@ -114,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
             }
             const auto& last = shared->rows_of_a[stage][TILES - 1];
             if (step + K_SLICES < steps) {
-                products.multiply<true>(last, scales[TILES - 1], TILES == 1, true, come(K_SLICES - 1));
+                products.multiply<true>(last, scales[TILES - 1], TILES == 1, true, arrive(K_SLICES - 1));
             } else {
                 products.multiply<false>(last, scales[TILES - 1], TILES == 1, true, shared->columns_of_b[stage][0]);
             }

@@ -151,7 +151,7 @@ class PieceTimes(NamedTuple):
     """When a piece is expected to be done, in microseconds from the first load on."""
 
     piece: Piece
-    came_us: float
+    arrived_us: float
     """All that is loaded for it is there."""
     multiplied_us: float
     stored_us: float
@@ -161,18 +161,18 @@ class PieceTimes(NamedTuple):
 def timeline(taken_us: Taken, share: Workload, cuts: Cuts, others: int, link_bytes_us: float) -> Iterator[PieceTimes]:
     """The pieces of a share, in order: loads, products and stores each begin when the one before has ended."""
     each_us = others / link_bytes_us
-    came = multiplied = stored = 0.0
+    arrived = multiplied = stored = 0.0
     for piece in pieces(*cuts.blocks(share.m, share.n)):
         rows, cols = (one.stop - one.start for one in (piece.rows, piece.cols))
         loaded = sum(one.stop - one.start for _, one in piece.loads) * share.k * share.item
-        came += (loaded + share.reads_c * rows * cols * share.result) * each_us
-        multiplied = max(multiplied, came) + taken_us(rows, cols) + STEP_US
+        arrived += (loaded + share.reads_c * rows * cols * share.result) * each_us
+        multiplied = max(multiplied, arrived) + taken_us(rows, cols) + STEP_US
         stored = max(stored, multiplied) + rows * cols * share.result * each_us
-        yield PieceTimes(piece, came, multiplied, stored)
+        yield PieceTimes(piece, arrived, multiplied, stored)
 
 
 def pieces(rows: Sequence[slice], cols: Sequence[slice]) -> Iterator[Piece]:
-    """Products that make a share, in an order in which each block meets all that came before it.
+    """Products that make a share, in an order in which each block meets all that arrived before it.
 
     Args:
         rows, cols: blocks of a and of b, in order.
@@ -238,12 +238,12 @@ def reduce_scatter_us(
         link_bytes_us: bytes a microsecond, one way.
     """
     shapes = [(one.stop - one.start, other.stop - other.start) for one, other in parts_of(rows, cols, k, item)]
-    ended, free, came = 0.0, 0.0, [0.0] * len(shapes)  # free: when the link is
+    ended, free, arrived = 0.0, 0.0, [0.0] * len(shapes)  # free: when the link is
     for _ in range(count):
         ends = []
-        for shape, there in zip(shapes, came, strict=True):
+        for shape, there in zip(shapes, arrived, strict=True):
             ended = max(ended, there) + taken_us(*shape) + LANE_STEP_US
             ends.append((ended, shape[0] * shape[1] * item / link_bytes_us))
-        _, *came = accumulate(ends, lambda moved, one: max(moved, one[0]) + one[1], initial=free)
-        free = came[-1]
+        _, *arrived = accumulate(ends, lambda moved, one: max(moved, one[0]) + one[1], initial=free)
+        free = arrived[-1]
     return ended

@@ -67,7 +67,7 @@ def parse(text: str, entry: str) -> list[Instruction]:
         CompileError: the text has no such kernel.
     """
     labels: dict[str, int] = {}
-    waiting: list[str] = []  # labels whose instruction has not come yet
+    waiting: list[str] = []  # labels whose instruction has not arrived yet
     rows: list[tuple[int, str, str, str, SourceLine | None]] = []
     source: SourceLine | None = None
     for line in _section(text, entry):

@@ -1,4 +1,4 @@
-"""Memory that GPUs of one host write into each other, and counters that say what has come: no kernel waits for them.
+"""Memory that GPUs of one host write into each other, and counters that say what has arrived: no kernel waits for them.
 
     rank r                       rank p
     makes the data               product of what it has

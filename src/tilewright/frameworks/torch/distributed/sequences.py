@@ -1,6 +1,6 @@
 """Steps of a rank's streams in a call, as data: products, copies, signals and waits, in order.
 
-all_gather, rank r of 4: its own shard goes to all others, and shards are multiplied as they come.
+all_gather, rank r of 4: its own shard goes to all others, and shards are multiplied as they arrive.
 
     copies      r to r+1    r to r+2    r to r+3
     products    shard r     shard r-1   shard r-2   shard r-3
@@ -168,12 +168,12 @@ def all_gather(rank: int, size: int, shard: MatrixView, Bs: Sequence[MatrixView]
     multiply(MAIN, rank, shard)
     for step in range(1, size):
         source, stream = (rank - step) % size, LANES[step % len(LANES)]
-        came = shard._replace(place=Place(own, source * slot))
+        arrived = shard._replace(place=Place(own, source * slot))
         to_do.wait(stream, source, 1)
         if wanted or step + len(LANES) >= size:  # the last wait of a lane
             to_do.order(stream, SIDE)
-        keep(source, came.place)
-        multiply(stream, source, came)
+        keep(source, arrived.place)
+        multiply(stream, source, arrived)
     others = frozenset((other, 0) for other in range(size) if other != rank)
     return RankCall(to_do.ended(), to_do.events, 1, size * slot, 0, others)
 

@@ -40,7 +40,7 @@ class Float32Block {
         for (int part = 0; part < PARTS - 1; ++part) load();
         const auto begin = [&]() -> const typename Tile::Part& {
             wait_copies<PARTS - 2>();
-            sync();  // this step's part has come for all, and all have read that of the step before
+            sync();  // this step's part has arrived for all, and all have read that of the step before
             load();
             return shared.parts[to_read++ % PARTS];
         };

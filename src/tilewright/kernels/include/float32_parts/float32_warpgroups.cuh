@@ -17,7 +17,7 @@
 template <int TILE_ROWS, int TILE_COLS, int WARPGROUPS>
 class Float32Warpgroups {
     static constexpr int DEPTH = 32;  // of k, of a part
-    static constexpr int PARTS = 3;   // one is multiplied, one has come, one is on its way
+    static constexpr int PARTS = 3;   // one is multiplied, one has arrived, one is in flight
     static constexpr int LINES = 2;   // parts whose lines along k are on their way or being transposed
     static constexpr int COPIERS = 128, THREADS = 128 * WARPGROUPS;
     // What is computed at a time. Where it is small, the warpgroups divide its k: so each thread has 8 x 8 sums.
@@ -57,13 +57,13 @@ class Float32Warpgroups {
             commit_copies();
             wait_copies<1>();
             if (in_flight) {
-                const int came = (turn.stage + PARTS - 1) % PARTS, as_lines = (lines.stage + LINES - 1) % LINES;
-                Part& part = memory.parts[came];
+                const int arrived = (turn.stage + PARTS - 1) % PARTS, as_lines = (lines.stage + LINES - 1) % LINES;
+                Part& part = memory.parts[arrived];
                 __syncwarp();
                 CopiesOfA::finish(InPlace::way_of(a), part.A, memory.lines_of_a[as_lines], thread_index() % COPIERS);
                 CopiesOfB::finish(InPlace::way_of(b), part.B, memory.lines_of_b[as_lines], thread_index() % COPIERS);
                 __syncwarp();
-                if (thread_index() % 32 == 0) barrier_arrive(&full[came]);
+                if (thread_index() % 32 == 0) barrier_arrive(&full[arrived]);
             }
             in_flight = true;
             turn.next();
@@ -125,6 +125,6 @@ class Float32Warpgroups {
         }
     }
 
-    Barrier full[PARTS], empty[PARTS];  // parts that have come, and that have been read
+    Barrier full[PARTS], empty[PARTS];  // parts that have arrived, and that have been read
     Barrier synced;                        // the warps that multiply
 };

@@ -1,5 +1,5 @@
 // The stages of small_m, filled by one warpgroup or two: the first thread has the copy engine load tiles of B as float32, and all
-// load A, split it, and store its parts. A stage is full when both have come.
+// load A, split it, and store its parts. A stage is full when both have arrived.
 //
 //     first thread   | wait for empty, announce bytes, load B | ...
 //     all            |                                        | store parts of A, loaded before; load what comes next | ...
