@@ -147,7 +147,7 @@ SPLIT_K = """
 #include "epilogue/ladder.cuh"
 extern "C" __global__ void __launch_bounds__(256)
     split_k(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,
-            int ldc, float* workspace, unsigned* tickets) {
+            int ldc, float* workspace, unsigned* counters) {
     const int split = blockIdx.x % SPLIT_K, tile = blockIdx.x / SPLIT_K;
     const int tiles_n = (N + 15) / 16;
     const int row = tile / tiles_n * 16 + threadIdx.x / 16, col = tile % tiles_n * 16 + threadIdx.x % 16;
@@ -158,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(256)
         __threadfence();
         __syncthreads();
         __shared__ bool last;
-        if (threadIdx.x == 0) last = atomicInc(&tickets[tile], SPLIT_K - WRAPS) == SPLIT_K - 1;
+        if (threadIdx.x == 0) last = atomicInc(&counters[tile], SPLIT_K - WRAPS) == SPLIT_K - 1;
         __syncthreads();
         if (!last) return;
         __threadfence();
@@ -171,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 
 def split_k_kernel(folder):
-    """A kernel whose blocks share each tile of C between them. WRAPS=0 leaves its tickets as they are at the end."""
+    """A kernel whose blocks share each tile of C between them. WRAPS=0 leaves its counters as they are at the end."""
     path = folder / "split_k.cu"
     path.write_text(SPLIT_K)
     return Kernel(
@@ -183,7 +183,7 @@ def split_k_kernel(folder):
         parameters=(Parameter("SPLIT_K", 4, (1, 4), ""), Parameter("WRAPS", 1, (1,), "", least=0)),
         tile=lambda config: Tile(16, 16, 1),
         block=lambda config: (256, 1, 1),
-        arguments=(*RUNG_ARGUMENTS, "sums", "tickets"),
+        arguments=(*RUNG_ARGUMENTS, "sums", "counters"),
         schedule=_split_k_schedule,
     )
 

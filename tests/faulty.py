@@ -13,7 +13,7 @@ CLUSTERS = ("right_cluster",)
 """Kernels of clusters of two blocks."""
 STORING = ("right_store", "store_without_fence", "late_fence", "store_before_the_barrier", "reuse_before_it_is_read")
 """Kernels whose results the copy engine stores."""
-SHARING = ("missing_fence", "before_the_ticket", "right")
+SHARING = ("missing_fence", "before_the_counter", "right")
 """Kernels of which four blocks share a tile."""
 OVERLAPPING = ("early_access", "one_thread_waits")
 """Kernels that may begin while the launch before them runs."""
@@ -53,7 +53,7 @@ def _arguments(name):
         return TMA_RUNG_ARGUMENTS
     if name in STORING:
         return (*RUNG_ARGUMENTS, "D_map")
-    return (*RUNG_ARGUMENTS, "sums", "tickets") if name in SHARING else RUNG_ARGUMENTS
+    return (*RUNG_ARGUMENTS, "sums", "counters") if name in SHARING else RUNG_ARGUMENTS
 
 
 def tiles_of(problem):

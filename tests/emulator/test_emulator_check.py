@@ -76,10 +76,10 @@ def test_threads_and_memory_are_named():
         "at past_the_last_row.cu:21"
     )
     assert finding.count == 39
-    (finding,) = findings_of("before_the_ticket")
+    (finding,) = findings_of("before_the_counter")
     assert re.fullmatch(
-        r"thread \((\d+), 0, 0\) of block \(3, 0, 0\) reads workspace\[\1\] at before_the_ticket.cu:23; "
-        r"thread \(\1, 0, 0\) of block \(0, 0, 0\) wrote it at before_the_ticket.cu:14, and nothing orders the two",
+        r"thread \((\d+), 0, 0\) of block \(3, 0, 0\) reads workspace\[\1\] at before_the_counter.cu:23; "
+        r"thread \(\1, 0, 0\) of block \(0, 0, 0\) wrote it at before_the_counter.cu:14, and nothing orders the two",
         str(finding),
     )
 

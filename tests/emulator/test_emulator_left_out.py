@@ -119,8 +119,8 @@ ORDERED = [
     Ordered("small_m_bf16x6", "small_m.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 66, 156), ALONE),
 ]
 """Files of which the mutation record (tests/mutation, run by hand) has not all of these lines, and of the others one
-with each way to order accesses: barriers, copies, tickets, warpgroups, phases, clusters. Of other rungs and headers the
-record says that `check` finds each line that is left out."""
+with each way to order accesses: barriers, copies, counters, warpgroups, phases, clusters. Of other rungs and headers
+the record says that `check` finds each line that is left out."""
 
 
 HASTY = 100_000

@@ -44,18 +44,18 @@ def test_blocks_share_the_work_on_a_tile(monkeypatch, split_k, splits, shape):
         np.testing.assert_array_equal(multiply(split_k, {"SPLIT_K": splits}, problem, scalars)[0], first)
 
 
-def test_tickets_that_are_left_over_are_an_error(split_k):
-    with pytest.raises(LaunchError, match="leaves tickets other than 0 to the next launch"):
+def test_counters_that_are_left_over_are_an_error(split_k):
+    with pytest.raises(LaunchError, match="leaves counters other than 0 to the next launch"):
         multiply(split_k, {"WRAPS": 0}, Problem(32, 32, 8))
 
 
 def test_geometry(split_k):
     problem = Problem(17, 32, 8)
     assert split_k.launch(problem, split_k.config(), MULTIPROCESSORS).grid == (2 * 2 * 4, 1, 1)
-    assert split_k.workspace(problem, split_k.config(), MULTIPROCESSORS) == Workspace(4 * 256 * 4 * 4, tickets=16)
+    assert split_k.workspace(problem, split_k.config(), MULTIPROCESSORS) == Workspace(4 * 256 * 4 * 4, counters=16)
     assert split_k.workspace(problem, split_k.config({"SPLIT_K": 1}), MULTIPROCESSORS) == Workspace(0, 0)
     plan = ENGINE.plan(split_k, split_k.config(), problem)
-    assert plan.needs == Needs(workspace_bytes=4 * 256 * 4 * 4, tickets=16)
+    assert plan.needs == Needs(workspace_bytes=4 * 256 * 4 * 4, counters=16)
 
 
 def test_kernels_that_do_not_ask_get_none():
@@ -70,7 +70,7 @@ def test_geometries_are_made_for_the_gpu_that_there_is(split_k):
         EmulatorEngine(multiprocessors=count).plan(kernel, kernel.config(), Problem(17, 32, 8)) for count in (2, 5)
     ]
     assert [plan.steps[0].grid for plan in plans] == [(32, 1, 1), (80, 1, 1)]
-    assert [plan.needs.tickets for plan in plans] == [32, 80]
+    assert [plan.needs.counters for plan in plans] == [32, 80]
 
 
 def test_a_kernel_says_what_gpu_it_needs(split_k):

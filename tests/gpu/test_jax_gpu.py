@@ -81,7 +81,7 @@ def test_batches_vmap_and_scan():
 
 @pytest.mark.parametrize("sizes", [(2048, 2048, 2048), (16, 4096, 4096), (128, 512, 65536)])
 def test_products_that_divide_k_run_again_and_again(sizes):
-    """Their tickets are 0 before each launch, whoever had the memory before."""
+    """Their counters are 0 before each launch, whoever had the memory before."""
     m, n, k = sizes
     a, b = draw(m, k), draw(k, n)
     expected = reference(a, b)

@@ -273,7 +273,7 @@ def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overri
     plan, pointers, (a, *_, d) = planned(kernel, config, case, operands)
     (step,) = plan.steps
     assert step.function.executable.kernel is kernel
-    assert plan.needs.tickets == SPLIT_COUNTERS
+    assert plan.needs.counters == SPLIT_COUNTERS
     element = a.owner.owner.view(np.float32)[7:8]
     for value in (1.0, np.nan, 1.0, -np.inf, MOST, 1.0):
         element[:] = operands.a[0, 0, 7] = value
@@ -318,7 +318,7 @@ def test_counters_that_are_not_set_back_are_detected(name, overrides, kept, tmp_
     text = (INCLUDE / "float32_parts/split_factors.cuh").read_text()
     assert text.count("*counters = {};") == 1
     (tmp_path / "float32_parts/split_factors.cuh").write_text(text.replace("*counters = {};", "counters->blocks = 0;"))
-    with pytest.raises(LaunchError, match="leaves tickets other than 0"):
+    with pytest.raises(LaunchError, match="leaves counters other than 0"):
         multiply(ENGINE, faulty, kernel.config(overrides), case, Operands.draw(case), kept)
 
 
@@ -395,13 +395,13 @@ FAULTS = {
         "float32_parts/split_factors.cuh",
         "wait_for_count(&counters->done, all);",
         "",
-        r"writes the 11 elements from tickets\[0\] on .*nothing orders the two",
+        r"writes the 11 elements from counters\[0\] on .*nothing orders the two",
     ),
     "the largest of a block takes the place of a larger one": (
         "float32_parts/part_range.cuh",
         "atomicMax(word, to);",
         "*word = to;",
-        r"writes tickets\[\d\] .*nothing orders the two",
+        r"writes counters\[\d\] .*nothing orders the two",
     ),
 }
 

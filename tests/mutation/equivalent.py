@@ -131,9 +131,9 @@ REASONS = {
     (
         "pipeline/schedule.cuh",
         "comparison",
-        "if (threadIdx.x == 0) stored = groups == 2 ? atomicAdd(ticket, 0) : 0;",
+        "if (threadIdx.x == 0) stored = groups == 2 ? atomicAdd(counter, 0) : 0;",
     ): ONE_VALUE,
-    ("pipeline/schedule.cuh", "comparison", "if (threadIdx.x == 0) *ticket = 0;"): ONE_VALUE,
+    ("pipeline/schedule.cuh", "comparison", "if (threadIdx.x == 0) *counter = 0;"): ONE_VALUE,
     ("tma_store.cu", "comparison", ODD_OF_A_PAIR): WHOLE_PIECES,
     ("pipeline/consumers.cuh", "comparison", OWN): TURNS_SWAPPED,
     (

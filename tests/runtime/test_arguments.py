@@ -47,7 +47,7 @@ OUTPUT = struct(
     **dict.fromkeys(("ldd", "ldc"), INT),
     **dict.fromkeys(("alpha", "beta"), FLOAT),
 )
-WORKSPACE = struct(sums=POINTER, tickets=POINTER)
+WORKSPACE = struct(sums=POINTER, counters=POINTER)
 COPY = struct(
     **{"from": POINTER, "to": POINTER, "scales": POINTER, "range": POINTER, "non_finite": POINTER},
     matrix_stride=LONG,
@@ -62,13 +62,13 @@ RUNG = named(M=INT, N=INT, K=INT, alpha=FLOAT, A=POINTER, lda=INT, B=POINTER, ld
 
 FORMS = {
     RUNG_ARGUMENTS: RUNG,
-    (*RUNG_ARGUMENTS, "sums", "tickets"): RUNG | named(sums=POINTER, tickets=POINTER),
+    (*RUNG_ARGUMENTS, "sums", "counters"): RUNG | named(sums=POINTER, counters=POINTER),
     LIBRARY_ARGUMENTS: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, workspace=WORKSPACE),
     LIBRARY_ARGUMENTS[:-1]: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT),
     ("copy_a", "copy_b"): named(copy_a=COPY, copy_b=COPY),
-    ("sizes", "scales", "tickets"): named(sizes=SIZES, scales=SCALES, tickets=POINTER),
+    ("sizes", "scales", "counters"): named(sizes=SIZES, scales=SCALES, counters=POINTER),
     find("gemm_mma_bf16x6").arguments: named(
-        sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, copy_a=COPY, copy_b=COPY, scales=SCALES, tickets=POINTER
+        sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, copy_a=COPY, copy_b=COPY, scales=SCALES, counters=POINTER
     ),
 }
 
@@ -167,7 +167,7 @@ def test_slots_are_the_pointers_and_scalars():
         Slot(output + OUTPUT.alpha.offset, "scalar", "alpha"),
         Slot(output + OUTPUT.beta.offset, "scalar", "beta"),
         Slot(workspace, "pointer", "workspace"),
-        Slot(workspace + 8, "pointer", "tickets"),
+        Slot(workspace + 8, "pointer", "counters"),
     )
 
 
@@ -247,8 +247,8 @@ def test_a_product_of_parts_is_told_of_the_copies_that_it_makes():
     assert (b.lines, b.length, b.matrices, b.across, b.ld_from, b.matrix_stride) == (90, 130, 1, 1, 100, 0)
     assert (given[0].source, given[OF_B].source) == ("A", "B")
     assert [given[first + 3] for first in (0, OF_B)] == [
-        Slot(given[3].offset, "pointer", "tickets", 0),
-        Slot(given[OF_B + 3].offset, "pointer", "tickets", 4 * RANGE_WORDS),
+        Slot(given[3].offset, "pointer", "counters", 0),
+        Slot(given[OF_B + 3].offset, "pointer", "counters", 4 * RANGE_WORDS),
     ]
     assert {given[first + at].source for first in (0, OF_B) for at in (1, 2, 4)} == {"relayout"}
 
@@ -271,7 +271,7 @@ def test_without_products_there_are_no_copies():
         bytes_, slots = pack(kernel, problem, {}, {})
         first = dict(zip(kernel.arguments, shape_of(kernel.arguments).offsets, strict=True))["copy_a"]
         assert not any(bytes_[first:])
-        assert [slot.source for slot in slots if slot.offset >= first] == ["tickets"]
+        assert [slot.source for slot in slots if slot.offset >= first] == ["counters"]
 
 
 def test_scales_are_where_the_problem_says():

@@ -28,7 +28,7 @@ KERNEL = tma_packed.KERNEL
 PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
 MULTIPROCESSORS, SHARED_BYTES, RESERVED_BYTES = 132, 228 << 10, 1 << 10
-MEMORY = Memory(workspace=1 << 20, tickets=1 << 21, relayout=1 << 22)
+MEMORY = Memory(workspace=1 << 20, counters=1 << 21, relayout=1 << 22)
 
 IN_TURN, OVERLAPS = "after all before it", "may overlap"
 

@@ -52,8 +52,8 @@ def check(job, launch, memory):
     """That the launch is given the counters and the copies of this memory, and the operands; returns D."""
     given = addresses(job, launch)
     assert (launch.function, launch.attribute) == (1, OVERLAPS)
-    assert given["tickets"] == memory.tickets
-    assert (given["range_a"], given["range_b"]) == (memory.tickets, memory.tickets + 4 * RANGE_WORDS)
+    assert given["counters"] == memory.counters
+    assert (given["range_a"], given["range_b"]) == (memory.counters, memory.counters + 4 * RANGE_WORDS)
     assert (given["from_a"], given["from_b"]) == (A, B)
     assert (given["A"], given["B"]) == (given["to_a"], given["to_b"])
     ends = [given["to_a"], given["to_b"], memory.relayout + memory.relayout_bytes]
@@ -66,7 +66,7 @@ def check(job, launch, memory):
 
 def test_the_counters_are_those_of_the_stream(driver, product, plan):
     job, needs, arrays = plan
-    assert needs.tickets == SPLIT_COUNTERS
+    assert needs.counters == SPLIT_COUNTERS
     set_stream(0x5EA)
     for turn in range(3):
         result = product(*arrays)

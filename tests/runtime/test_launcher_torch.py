@@ -119,7 +119,7 @@ def test_what_is_traced_is_not_launched(call, launcher_module, monkeypatch):
     assert [node.target for node in programs[0].graph.nodes if node.op == "call_function"] == [operator]
 
 
-SLOTS = (Slot(0, "pointer", "workspace"), Slot(8, "pointer", "tickets"), Slot(16, "pointer", "relayout"))
+SLOTS = (Slot(0, "pointer", "workspace"), Slot(8, "pointer", "counters"), Slot(16, "pointer", "relayout"))
 STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, 0, bytes(24), (0,), SLOTS)
 
 

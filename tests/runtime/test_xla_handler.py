@@ -110,22 +110,22 @@ def test_factors_may_be_swapped(driver, handler):
 
 
 def test_steps_share_the_scratch_memory(driver, handler):
-    slots = [Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "relayout", "tickets"))]
+    slots = [Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "relayout", "counters"))]
     step = STEP._replace(arguments=bytes(24), slots=tuple(slots))
     steps = step._replace(function=1), step._replace(function=2, attribute=OVERLAPS)
     for step in steps:
         driver.takes(step)
-    needs = Needs(workspace_bytes=100, tickets=3, relayout_bytes=1000)
+    needs = Needs(workspace_bytes=100, counters=3, relayout_bytes=1000)
     assert handler.keep("scratch", 0, CONTEXT, steps, needs) == 256 + 1024 + 12
     call("scratch", draw(4, 3), draw(3, 5), results=((4, 5), (1292,)))
     assert [(launch.function, launch.attribute) for launch in driver.launches] == [(1, 0), (2, OVERLAPS)]
-    workspace, relayout, tickets = struct.unpack("3Q", driver.launches[1].parameters)
-    assert (relayout - workspace, tickets - workspace) == (256, 1280)
+    workspace, relayout, counters = struct.unpack("3Q", driver.launches[1].parameters)
+    assert (relayout - workspace, counters - workspace) == (256, 1280)
 
 
 @pytest.mark.parametrize("needed", range(3))
 def test_what_is_not_needed_is_null(driver, handler, needed):
-    slots = tuple(Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "tickets", "relayout")))
+    slots = tuple(Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "counters", "relayout")))
     step = STEP._replace(arguments=bytes(24), slots=slots)
     driver.takes(step)
     needs = Needs(*(100 * (i == needed) for i in range(3)))
@@ -268,13 +268,13 @@ def test_bias_activation_alpha_and_types(gpu):
     assert gpu.planned[0].problem.case == "NN bfloat16 bias+gelu"
 
 
-def test_a_scan_and_a_vmap_launch_with_zeroed_tickets(gpu):
+def test_a_scan_and_a_vmap_launch_with_zeroed_counters(gpu):
     w, x = draw(6, 6), draw(4, 6)
     scanned = jax.jit(lambda x: jax.lax.scan(lambda x, _: (tilewright.matmul(x, w), None), x, length=5)[0])
     check(scanned(x), x @ jnp.linalg.matrix_power(w, 5), 1e-3)
     xs = draw(3, 4, 6)
     check(jax.jit(jax.vmap(lambda x: tilewright.matmul(x, w)))(xs), jnp.matmul(xs, w, precision="highest"))
-    assert gpu.tickets == [bytes(12)] * 6
+    assert gpu.counters == [bytes(12)] * 6
     assert [plan.problem.m for plan in gpu.planned] == [4, 12]
 
 

@@ -74,7 +74,7 @@ class Array(NamedTuple):
     """Memory that a kernel may use."""
 
     name: str
-    """A, B, C, D, bias, workspace or tickets; or the copy of one; or a buffer's."""
+    """A, B, C, D, bias, workspace or counters; or the copy of one; or a buffer's."""
     matrix: Matrix
     """As it lies in memory: rows of neighbours."""
     written: bool = True
@@ -215,11 +215,11 @@ class EmulatorEngine(Engine):
         """
         launch: _PlannedLaunch = step.function
         kernel, workspace = launch.executable.kernel, launch.workspace
-        memory, tickets = aligned_memory(workspace.bytes), np.zeros(workspace.tickets, dtype=np.uint32)
+        memory, counters = aligned_memory(workspace.bytes), np.zeros(workspace.counters, dtype=np.uint32)
         addresses = dict(zip(SLOTS, pointers, strict=True))
         addresses["C"] = pointers.c or pointers.d
         addresses["workspace"] = memory.ctypes.data if workspace.bytes else 0
-        addresses["tickets"] = tickets.ctypes.data if tickets.size else 0
+        addresses["counters"] = counters.ctypes.data if counters.size else 0
         addresses["relayout"] = relayout
         arguments = aligned_memory(len(step.arguments))  # aligned as any parameter is
         arguments[:] = np.frombuffer(step.arguments, np.uint8)
@@ -235,14 +235,14 @@ class EmulatorEngine(Engine):
         arrays = _arrays(launch, addresses, scalars)
         if floats := workspace.bytes // 4:
             arrays.append(Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False))
-        if count := tickets.size:
-            arrays.append(Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32")))
+        if count := counters.size:
+            arrays.append(Array("counters", Matrix(counters.ctypes.data, 1, count, count, "uint32")))
         facts = LaunchFacts(launch.executable, tuple(arrays), step.grid, step.block, step.shared_bytes)
         watch = self.watcher(facts)
         cluster = kernel.cluster(launch.executable.config)
         launch.executable.program.launch(step.grid, step.block, values, step.shared_bytes, watch, cluster)
-        if tickets.any() and watch.blocks is None:
-            raise LaunchError(f"{kernel.name} leaves tickets other than 0 to the next launch")
+        if counters.any() and watch.blocks is None:
+            raise LaunchError(f"{kernel.name} leaves counters other than 0 to the next launch")
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
         """Copy an array of 2 dimensions, or of 3 (a batch), with ld elements a row (or column, by the order; 0: no

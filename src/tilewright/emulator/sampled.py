@@ -132,7 +132,7 @@ def _check_blocks(engine: EmulatorEngine, kernel: Kernel, config: Config, proble
     a, b = Layout(problem.a.order), Layout(problem.b.order)
     small = replace(problem, m=m, n=n, k=k, a=a, b=b, c=None, d=Layout())
     few = kernel.grid(small, config, engine.multiprocessors)
-    if others or needs.relayout_bytes or needs.workspace_bytes or needs.tickets:
+    if others or needs.relayout_bytes or needs.workspace_bytes or needs.counters:
         why = "copies operands or shares tiles between blocks"
     elif launch.function.executable.program.cooperative:
         why = "synchronises its grid"

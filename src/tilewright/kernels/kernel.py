@@ -112,7 +112,7 @@ class Workspace(NamedTuple):
     """Memory that a launch needs besides its operands: bytes for anything, and counters that are 0 before and after."""
 
     bytes: int
-    tickets: int
+    counters: int
 
 
 class Launch(NamedTuple):

@@ -157,7 +157,7 @@ class CudaEngine(Engine):
         on = self.stream if stream is None else _as_stream(stream)
         with self._one_plan, self.current:
             needs = plan.needs
-            own = Needs(tickets=needs.tickets) if pointers.scratch else needs
+            own = Needs(counters=needs.counters) if pointers.scratch else needs
             memory = self._workspaces.memory(int(on.handle), own) if any(own) else Memory()
             if pointers.scratch:
                 copies = pointers.scratch + needs.relayout_begin
@@ -165,7 +165,7 @@ class CudaEngine(Engine):
             addresses = dict(zip(SLOTS, pointers, strict=True))
             addresses["C"] = pointers.c or pointers.d
             addresses["workspace"] = memory.workspace if needs.workspace_bytes else 0
-            addresses["tickets"] = memory.tickets if needs.tickets else 0
+            addresses["counters"] = memory.counters if needs.counters else 0
             addresses["relayout"] = memory.relayout
             for step in plan.steps:
                 launch(step, addresses, scalars, int(on.handle))

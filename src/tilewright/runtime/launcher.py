@@ -112,7 +112,7 @@ class Launcher(Protocol):
             scaled: whether beta is not 0.
             swapped: whether the plan's A is b and its B is a.
             kept: address of a copy that outlives the calls (`Plan.kept`), of an operand that the options stand for.
-            lent: whether that memory, but for tickets, is asked of the arrays' library in each call, and given back at
+            lent: whether that memory, but for counters, is asked of the arrays' library in each call, and given back at
                 once: where the library is PyTorch and the stream is not being captured.
             plan: plans calls that differ from this one in sizes alone, where all arrays are matrices with several rows
                 and columns, but for a bias: called as plan(m, n, k, lda, ldb, ldc, ldd), with 0 for a c or an out that

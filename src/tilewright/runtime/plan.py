@@ -21,7 +21,7 @@ class Slot(NamedTuple):
     """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, of which the template says all but the address:
     on a GPU as `cuda_launch.describe` does, for the driver to make it of. 'scalar': a float."""
     source: str
-    """A, B, C, D, bias, offsets, scale_a, scale_b, workspace, tickets, relayout or kept, whose address it is; or alpha
+    """A, B, C, D, bias, offsets, scale_a, scale_b, workspace, counters, relayout or kept, whose address it is; or alpha
     or beta."""
     shift: int = 0
     """Bytes that are added to the address."""
@@ -62,7 +62,7 @@ class Needs(NamedTuple):
     """Memory that a plan's launches need besides the operands, in bytes; and counters that are 0 before and after."""
 
     workspace_bytes: int = 0
-    tickets: int = 0
+    counters: int = 0
     relayout_bytes: int = 0
 
     @property
@@ -127,7 +127,7 @@ class Memory(NamedTuple):
 
     workspace: int = 0
     workspace_bytes: int = 0
-    tickets: int = 0
-    ticket_count: int = 0
+    counters: int = 0
+    counter_count: int = 0
     relayout: int = 0
     relayout_bytes: int = 0

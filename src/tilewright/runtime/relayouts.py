@@ -35,7 +35,7 @@ _ADDRESSES = {x: [f"{name}_{x}" for name in ("from", "to", "scales", "range", "n
 _OPERANDS = {"A": AddressSource("A"), "B": AddressSource("B")}
 _SCALES = ("scale_a", "scale_b")
 """The names that `arguments` has for addresses of their scales."""
-_SEEN = {"A": AddressSource("tickets"), "B": AddressSource("tickets", 4 * RANGE_WORDS)}
+_SEEN = {"A": AddressSource("counters"), "B": AddressSource("counters", 4 * RANGE_WORDS)}
 """Where launches add what they see of the elements that they split."""
 
 
@@ -191,8 +191,8 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
 def needs(found: Jobs, multiprocessors: int) -> Needs:
     """Memory that the launches take besides the operands: `relayout`, which comes first, takes none."""
     own = found.jobs[-1]
-    size, tickets = own.kernel.workspace(own.problem, own.config, multiprocessors)
-    return Needs(size, tickets, found.relayout_bytes)
+    size, counters = own.kernel.workspace(own.problem, own.config, multiprocessors)
+    return Needs(size, counters, found.relayout_bytes)
 
 
 def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:

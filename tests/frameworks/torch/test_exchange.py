@@ -49,7 +49,7 @@ class Engine:
 
     def workspace(self, stream, needs):
         self.asked.append((stream, needs))
-        return Memory(tickets=0x70000 + stream)
+        return Memory(counters=0x70000 + stream)
 
 
 def started(sequence, engine, dtype="bfloat16", without_parts=False, **aligned):
@@ -89,7 +89,7 @@ def test_a_result_that_lies_by_columns_exchanges_the_factors():
 
 
 def test_memory_of_plans_lies_behind_the_sums_and_is_a_streams():
-    needs = Needs(workspace_bytes=1000, tickets=7, relayout_bytes=500)
+    needs = Needs(workspace_bytes=1000, counters=7, relayout_bytes=500)
     engine = Engine(needs)
     sequence = reduce_scatter(0, 2, tight("A", 0, 600, 64), tight("B0", 0, 64, 1024), 2, False)
     found = started(sequence, engine)
@@ -99,7 +99,7 @@ def test_memory_of_plans_lies_behind_the_sums_and_is_a_streams():
         if isinstance(step, PlanLaunch) and step.steps != CHECK.steps:
             addresses = dict(step.addresses)
             begins.setdefault(step.stream, set()).add((addresses["workspace"], addresses["relayout"]))
-            assert addresses["tickets"] == Place(ABSOLUTE, 0x70001 if step.stream == MAIN else 0x70002)
+            assert addresses["counters"] == Place(ABSOLUTE, 0x70001 if step.stream == MAIN else 0x70002)
     sums = sequence.scratch_bytes
     assert begins == {
         MAIN: {(Place("scratch", sums), Place("scratch", sums + 1024))},

@@ -16,8 +16,8 @@ FAULTS = (
         "the column behind a result that is a slice is overwritten",
     ),
     Fault(
-        "tickets left for the next launch",
-        "  // all have read `stored`\n            if (threadIdx.x == 0) *ticket = 0;\n",
+        "counters left for the next launch",
+        "  // all have read `stored`\n            if (threadIdx.x == 0) *counter = 0;\n",
         "  // all have read `stored`\n",
         "the second product on a stream is wrong",
     ),

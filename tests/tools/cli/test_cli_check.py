@@ -99,7 +99,7 @@ def test_parts_are_checked_as_they_are_made(monkeypatch, tmp_path):
     monkeypatch.setattr(check.launches.Words, "resolve", lambda words, name: (hasty, {}))
     result = run("gemm_bf16x6", "--shape", "130x130x70", "--beta", 0)
     assert result.exit_code == 1
-    assert re.search(r"race 130x130x70, beta 0 .* the 11 elements from tickets\[0\] on", text(result))
+    assert re.search(r"race 130x130x70, beta 0 .* the 11 elements from counters\[0\] on", text(result))
 
 
 def test_a_wrong_result_is_a_fault_too(monkeypatch):

@@ -73,7 +73,7 @@ __device__ __forceinline__ Scales swapped(const Scales& scales) {
 
 struct Workspace {
     float* sums;        // partial sums on their way from one block to another
-    unsigned* tickets;  // counters; 0 before and after a launch
+    unsigned* counters;  // counters; 0 before and after a launch
 };
 
 // How far along k products are summed: nowhere where alpha = 0, so that A and B are not read.

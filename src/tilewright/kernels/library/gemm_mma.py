@@ -221,7 +221,7 @@ def _kernel(form: MmaForm) -> Kernel:
         block=block_of_warps,
         shared_bytes=lambda config, layout: _shared_bytes(form, config),
         overlaps=True,
-        arguments=("sizes", "A", "B", "output", "copy_a", "copy_b", "scales", "tickets"),
+        arguments=("sizes", "A", "B", "output", "copy_a", "copy_b", "scales", "counters"),
         relayouts=lambda config: (None, None) if form.memory_orders else ("row", "column"),
         split=form.split,
         cost=Warps(part=lambda config: (config.WM, config.WN), anew=form.promotes),

@@ -423,7 +423,7 @@ def _cost(form: WgmmaForm) -> Warpgroups:
 
 def _kernel(form: WgmmaForm) -> Kernel:
     constants, line, plain = _constants(form), form.line, form.factors == forms.FLOAT16S
-    more_arguments = () if plain else ("copy_a", "copy_b", "scales", "tickets")
+    more_arguments = () if plain else ("copy_a", "copy_b", "scales", "counters")
     return Kernel(
         name=form.name,
         idea=form.idea,

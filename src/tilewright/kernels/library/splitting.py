@@ -22,7 +22,7 @@ PART_BARRIERS = 2 * _WARPGROUPS[1] + 1
 
 
 def splitter_bytes(groups: int) -> int:
-    """Bytes of a block with this many groups: a square for each, its largest elements, three tickets and marks."""
+    """Bytes of a block with this many groups: a square for each, its largest elements, three counters and marks."""
     square = 4 * SCALED_K * (SCALED_K + 1) + 4 * GROUP // 32
     return round_up(groups * square + 4 * (3 + _MARKS), 16)
 

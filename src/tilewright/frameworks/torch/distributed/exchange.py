@@ -243,7 +243,7 @@ class Exchange:
         aligned = {name: one.data_ptr() % VECTOR_BYTES for name, one in arrays.items()}
         current = self._stream(self.device.index)
         kind = CallKind(like, numpy_name(like.dtype), self._engine, current, aligned, precision, without_parts)
-        # Nobody else's launches take tickets of these streams; those of the call's own may be any stream's.
+        # Nobody else's launches take counters of these streams; those of the call's own may be any stream's.
         found = planned(of, kind, self._check, {MAIN: own[SIDE], LANE: own[LANE]})
         while len(self._between) < of.events:
             self._between.append(_event(self.device))

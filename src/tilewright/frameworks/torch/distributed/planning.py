@@ -41,14 +41,14 @@ class Planned(NamedTuple):
     """Whether it would need less memory without parts."""
 
 
-def planned(sequence: RankCall, kind: CallKind, check: PlanLaunch, tickets_of: Mapping[int, int]) -> Planned:
+def planned(sequence: RankCall, kind: CallKind, check: PlanLaunch, counters_of: Mapping[int, int]) -> Planned:
     """Plan and compile all products of a call.
 
     Args:
         sequence: the call.
         kind: what it is made for.
         check: what the call's check starts.
-        tickets_of: handles of streams, by those of products: no others use their tickets.
+        counters_of: handles of streams, by those of products: no others use their counters.
 
     Raises:
         ProblemError, CompileError, LaunchError: as `matmul` raises them.
@@ -59,15 +59,15 @@ def planned(sequence: RankCall, kind: CallKind, check: PlanLaunch, tickets_of: M
     for lane, several in needs.items():
         begins[lane] = size
         size += rounded(max((one.scratch_bytes for one in several), default=0))
-    most = {lane: max((one.tickets for one in several), default=0) for lane, several in needs.items()}
-    tickets = {
-        lane: kind.engine.workspace(tickets_of[lane], (0, count, 0)).tickets for lane, count in most.items() if count
+    most = {lane: max((one.counters for one in several), default=0) for lane, several in needs.items()}
+    counters = {
+        lane: kind.engine.workspace(counters_of[lane], (0, count, 0)).counters for lane, count in most.items() if count
     }
 
     def started() -> Iterator[Started]:
         for step in sequence.steps:
             if isinstance(step, Multiply):
-                yield _launch(step, products[step], Place("scratch", begins[step.stream]), tickets.get(step.stream, 0))
+                yield _launch(step, products[step], Place("scratch", begins[step.stream]), counters.get(step.stream, 0))
             elif isinstance(step, Check):
                 yield check._replace(stream=step.stream)
             else:
@@ -99,7 +99,7 @@ def _bound(product: Multiply, kind: CallKind) -> Bound:
     return bound
 
 
-def _launch(product: Multiply, bound: Bound, scratch: Place, tickets: int) -> PlanLaunch:
+def _launch(product: Multiply, bound: Bound, scratch: Place, counters: int) -> PlanLaunch:
     a, b = (product.b, product.a) if bound.form.swapped else (product.a, product.b)
     needs = bound.plan.needs
     addresses = {"A": a.place, "B": b.place, "D": product.out.place}
@@ -109,7 +109,7 @@ def _launch(product: Multiply, bound: Bound, scratch: Place, tickets: int) -> Pl
         addresses["workspace"] = scratch
     if needs.relayout_bytes:
         addresses["relayout"] = Place(scratch.base, scratch.offset + needs.relayout_begin)
-    if needs.tickets:
-        addresses["tickets"] = Place(ABSOLUTE, tickets)
+    if needs.counters:
+        addresses["counters"] = Place(ABSOLUTE, counters)
     beta = float(product.c is not None)
     return PlanLaunch(product.stream, bound.plan.steps, tuple(addresses.items()), product.alpha, beta)

@@ -1,6 +1,6 @@
 // Float32 factors split into parts (relayout_square.cuh) by the blocks of a product themselves, before they multiply. In one launch:
 //
-//     every block     takes squares of A and of B by tickets and splits them, until none is left, or one is seen that parts do not represent
+//     every block     takes squares of A and of B by a counter and splits them, until none is left, or one is seen that parts do not represent
 //                     splits those anew in which an element is not finite, which goes on a list
 //                     waits until all squares are done: by blocks that run, whatever runs with them
 //                     looks at what was seen of A and B: parts represent them, or all blocks compute in float32
@@ -25,7 +25,7 @@
 // Counters of a launch. They are 0 before it and after it.
 struct SplitCounters {
     Range a, b;       // where a copy's `range` points, unless the copy is kept for other products too
-    unsigned taken;   // tickets
+    unsigned taken;   // squares' groups
     unsigned done;    // of these, those whose squares are there; or more than there are, where none need be made
     unsigned blocks;  // that have read all this
 };
@@ -41,7 +41,7 @@ struct BlockSync {
     __device__ __forceinline__ void operator()() const { __syncthreads(); }
 };
 
-// Of THREADS threads, in groups that split a square each. A ticket is a square for each group, all of one factor. TURNS: whether
+// Of THREADS threads, in groups that split a square each. A batch is a square for each group, all of one factor. TURNS: whether
 // a factor's lines may be across those of its parts.
 template <typename PartType, int THREADS, bool TURNS>
 class FactorSplitter {
@@ -50,13 +50,13 @@ class FactorSplitter {
 
     static constexpr int GROUP = THREADS < 128 ? THREADS : 128;
     static constexpr int GROUPS = THREADS / GROUP;
-    static constexpr int MARKS = 256;  // of a block; where two tickets would share one, parts do not represent the factor
+    static constexpr int MARKS = 256;  // of a block; where two batches would share one, parts do not represent the factor
     using Mover = SquareMover<float, PartType, SCALED_SIDES, GROUP, TURNS>;
 
     struct Shared {
         typename Mover::Shared squares[GROUPS];
-        unsigned tickets[3];     // the first one last
-        unsigned marked[MARKS];  // of tickets, those of which an element is not finite
+        unsigned batches[3];     // the first one last
+        unsigned marked[MARKS];  // of batches, those of which an element is not finite
     };
 
     // Called by all threads of every block. Returns what is known of factors whose products are summed along `depth` > 0.
@@ -64,23 +64,23 @@ class FactorSplitter {
     template <typename Show>
     static __device__ __forceinline__ SplitFactors split(const Operand& a, const Operand& b, SplitCounters* counters, int depth,
                                                          bool adds_c, Shared& shared, const Show& show) {
-        const unsigned of_a = tickets(a), all = of_a + tickets(b);
+        const unsigned of_a = batches(a), all = of_a + batches(b);
         if (all > 0) {
             const Range known_a = known_of(a.range), known_b = known_of(b.range);
             const int group = threadIdx.x / GROUP, thread = threadIdx.x % GROUP;
-            const auto copy_of = [&](unsigned ticket) -> const Operand& { return ticket >= of_a ? b : a; };
-            const auto number_of = [&](unsigned ticket) { return (ticket - (ticket >= of_a ? of_a : 0)) * GROUPS + group; };
-            const auto begin = [&](Mover& mover, unsigned ticket) { mover.load(copy_of(ticket), number_of(ticket), thread); };
+            const auto copy_of = [&](unsigned batch) -> const Operand& { return batch >= of_a ? b : a; };
+            const auto number_of = [&](unsigned batch) { return (batch - (batch >= of_a ? of_a : 0)) * GROUPS + group; };
+            const auto begin = [&](Mover& mover, unsigned batch) { mover.load(copy_of(batch), number_of(batch), thread); };
             for (int i = threadIdx.x; i < MARKS; i += THREADS) shared.marked[i] = NO_MORE;
             if (threadIdx.x == 0) {
                 const unsigned first = atomicAdd(&counters->taken, 1);
-                shared.tickets[1] = atomicAdd(&counters->taken, 1);
-                shared.tickets[2] = first;
+                shared.batches[1] = atomicAdd(&counters->taken, 1);
+                shared.batches[2] = first;
             }
             __syncthreads();
-            unsigned ticket = shared.tickets[2], next = shared.tickets[1], done = 0;
+            unsigned batch = shared.batches[2], next = shared.batches[1], done = 0;
             Mover now, then;
-            if (ticket < all) begin(now, ticket);
+            if (batch < all) begin(now, batch);
             Range all_of_a = {}, all_of_b = {};
             const auto see = [&](const Range& seen, unsigned number) {
                 if (number < of_a) {
@@ -90,7 +90,7 @@ class FactorSplitter {
                 }
             };
             bool marks = false;  // whether this thread has set one
-            for (; ticket < all; ++done) {
+            for (; batch < all; ++done) {
                 unsigned after = 0;
                 Range of_a_now = {}, of_b_now = {};
                 if (threadIdx.x == 0) {  // nothing waits for these here
@@ -102,19 +102,19 @@ class FactorSplitter {
                 Range seen = now.store(thread, shared.squares[group], BlockSync());
                 unsigned& mark = shared.marked[done % MARKS];
                 if (seen.largest >= NonFinite::FIRST) {
-                    const unsigned before = atomicCAS(&mark, NO_MORE, ticket);
-                    if (before == NO_MORE || before == ticket) {
+                    const unsigned before = atomicCAS(&mark, NO_MORE, batch);
+                    if (before == NO_MORE || before == batch) {
                         marks = true;
                         seen = {};
                     }
                 }
-                if (__any_sync(0xffffffff, !seen.fits())) show_unfit(seen, ticket < of_a ? a.range : b.range);
-                if (threadIdx.x == 0) shared.tickets[done % 2] = of_a_now.fits() && of_b_now.fits() ? after : NO_MORE;
+                if (__any_sync(0xffffffff, !seen.fits())) show_unfit(seen, batch < of_a ? a.range : b.range);
+                if (threadIdx.x == 0) shared.batches[done % 2] = of_a_now.fits() && of_b_now.fits() ? after : NO_MORE;
                 __syncthreads();
-                if (mark != ticket) see(seen, ticket);
-                ticket = next;
-                next = shared.tickets[done % 2];
-                if (next == NO_MORE) ticket = NO_MORE;
+                if (mark != batch) see(seen, batch);
+                batch = next;
+                next = shared.batches[done % 2];
+                if (next == NO_MORE) batch = NO_MORE;
                 now = then;
             }
             if (__syncthreads_or(marks)) {
@@ -157,7 +157,7 @@ class FactorSplitter {
         all.add_to(range, known_of(range));
     }
 
-    static __device__ __forceinline__ unsigned tickets(const Operand& copy) {
+    static __device__ __forceinline__ unsigned batches(const Operand& copy) {
         return (copy.template squares<SCALED_SIDES>() + GROUPS - 1) / GROUPS;
     }
 };

@@ -46,7 +46,7 @@ class BlockSums {
         __threadfence();
         __syncthreads();
         if (threadIdx.x == 0) {
-            last = atomicInc(&workspace.tickets[tile], splits - 1) == splits - 1;
+            last = atomicInc(&workspace.counters[tile], splits - 1) == splits - 1;
             __threadfence();
         }
         __syncthreads();

@@ -83,7 +83,7 @@ class Schedule {
     //
     // workspace.sums: for every worker, partial sums of two tiles: of one that another worker begins, and of the one that
     // it begins itself. A group stores its sums in those of the group's first worker.
-    // workspace.tickets: one for each worker, 0 before and after. The ticket of the worker that begins the second of the
+    // workspace.counters: one for each worker, 0 before and after. The counter of the worker that begins the second of the
     // groups to be added counts the groups that have stored their sums. No other tile uses it: a tile's workers after its
     // first begin no other tile before it.
     template <int THREADS, int OWN_ROWS, int OWN_COLS>
@@ -103,15 +103,15 @@ class Schedule {
             const int begin = place / (FAN * size) * (FAN * size);
             const int groups = min((count - begin + size - 1) / size, FAN);
             if (groups == 1) continue;
-            unsigned* const ticket = &workspace.tickets[first + begin + size];
+            unsigned* const counter = &workspace.counters[first + begin + size];
             // Two groups may be added in either order: the one that finds the other's sums need not store its own.
-            if (threadIdx.x == 0) stored = groups == 2 ? atomicAdd(ticket, 0) : 0;
+            if (threadIdx.x == 0) stored = groups == 2 ? atomicAdd(counter, 0) : 0;
             sync_block<THREADS>();
             if (stored == 0) {
                 store_sums<THREADS>(sums, sums_of(own));
                 __threadfence();
                 sync_block<THREADS>();
-                if (threadIdx.x == 0) stored = atomicAdd(ticket, 1);
+                if (threadIdx.x == 0) stored = atomicAdd(counter, 1);
                 sync_block<THREADS>();
                 if (stored < groups - 1) return false;
             }
@@ -123,7 +123,7 @@ class Schedule {
                 for (int group = 1; group < groups; ++group) add_sums<THREADS>(sums, sums_of(begin + group * size));
             }
             sync_block<THREADS>();  // all have read `stored`
-            if (threadIdx.x == 0) *ticket = 0;
+            if (threadIdx.x == 0) *counter = 0;
         }
         return true;
     }

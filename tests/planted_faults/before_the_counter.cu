@@ -3,8 +3,8 @@
 #include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
-    before_the_ticket(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
-                      float beta, float* C, int ldc, float* workspace, unsigned* tickets) {
+    before_the_counter(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
+                      float beta, float* C, int ldc, float* workspace, unsigned* counters) {
     __shared__ bool last;
     const int tiles_n = (N + 15) / 16;
     const int tile = blockIdx.x / 4, part = blockIdx.x % 4;  // four blocks share a tile, each every fourth of k
