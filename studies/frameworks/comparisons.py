@@ -16,7 +16,7 @@ BF16 = "training step in bfloat16"
 BF16_COMPILED = "training step in bfloat16, compiled"
 SHORT = "training step of one short sequence"
 SHORT_COMPILED = "training step of one short sequence, compiled"
-NOTHING_GAINS = "enable() where nothing gains"
+NOTHING_IS_FASTER = "enable() where nothing is faster"
 # ... JAX's, ...
 CALL = "call of a jitted product"
 PROGRAM = "product in a jitted program of several"

@@ -24,7 +24,7 @@ CHANGES = (
 )
 """Names of changes, and the runs of the same problems without each and with it."""
 
-_GAINS = 2
+_SPEEDUPS = 2
 """Problems of each change that gained most and are shown."""
 
 
@@ -45,7 +45,7 @@ def _rows(name: str, before: Run, after: Run) -> Iterator[tuple[str, str, Record
     pairs.sort(key=lambda pair: (ratio(pair[1]) or 0.0) - (ratio(pair[0]) or 0.0), reverse=True)
     facts = after.environment
     measured = f"{facts['gpu']['name'].removeprefix('NVIDIA ')}, {facts['date'][:10]}, {facts['revision']}"
-    for pair in (*pairs[:_GAINS], *pairs[max(_GAINS, len(pairs) - 1) :]):
+    for pair in (*pairs[:_SPEEDUPS], *pairs[max(_SPEEDUPS, len(pairs) - 1) :]):
         yield name, measured, *pair
 
 

@@ -69,7 +69,7 @@ def fastcuda(varied: Run) -> Mapping[str, Record]:
 
 
 def split(varied: Run) -> str:
-    """Gain by dividing k: the best of each way, all in one run a problem."""
+    """Speedup by dividing k: the best of each way, all in one run a problem."""
     rows = []
     for shape in SPLIT_SHAPES:
         of_shape = [record for record in varied.records if (record.kernel, record.shape) == ("split_k", shape)]
@@ -82,7 +82,7 @@ def split(varied: Run) -> str:
 
 
 def orders(varied: Run, tuned: Run) -> str:
-    """Gain by the order of tiles (thread-block swizzling), rows of tiles over groups of rows."""
+    """Speedup by the order of tiles (thread-block swizzling), rows of tiles over groups of rows."""
     rows = []
     for name, of, shape, parameter in (
         ("tma_packed", tuned, _RASTER_SHAPE, "RASTER"),

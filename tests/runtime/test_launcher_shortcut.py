@@ -16,7 +16,7 @@ from tilewright.api import gpu as on_gpu  # noqa: E402
 from tilewright.api.request import Request  # noqa: E402
 from tilewright.frameworks.torch.enable import routing, shortcut  # noqa: E402
 from tilewright.runtime.plan import Needs  # noqa: E402
-from tilewright.select.gain import Gain  # noqa: E402
+from tilewright.select.speedup import Speedup  # noqa: E402
 
 ON_HOST = 1  # DLPack's number
 M, N, K = 4, 5, 3
@@ -24,14 +24,14 @@ M, N, K = 4, 5, 3
 
 @pytest.fixture
 def routed(driver, launcher_module, monkeypatch):
-    """enable() on tensors of the host, where all but TF32 gains, with a launcher that a test has remember plans."""
+    """enable() on tensors of the host, where all but TF32 is faster, with a launcher that a test has remember plans."""
     if shortcut.load() is None:
         pytest.skip("the shortcut cannot be built here")
     launcher = launcher_module.Launcher(driver.path, ON_HOST)
     monkeypatch.setattr(routing, "_KEY", "CPU")
     monkeypatch.setattr(routing, "_routes", {})
-    gains = lambda problem, device: None if problem.arithmetic.precision == "tf32" else Gain(1.1, 1.0)  # noqa: E731
-    monkeypatch.setattr(routing, "expect", gains)
+    speedups = lambda problem, device: None if problem.arithmetic.precision == "tf32" else Speedup(1.1, 1.0)  # noqa: E731
+    monkeypatch.setattr(routing, "expect", speedups)
     monkeypatch.setattr(on_gpu, "fast", launcher)
     monkeypatch.setattr(on_gpu, "miss", launcher_module.MISS)
     step = STEP._replace(slots=(SLOTS[0], SLOTS[1]._replace(shift=0), *SLOTS[2:]))

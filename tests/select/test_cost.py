@@ -75,11 +75,11 @@ def test_sharing_tiles_pays_only_where_k_is_long():
     tile = {"BM": 32, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "K_SLICES": 2, "STAGES": 2, "MIN_BLOCKS": 3}
     whole, shared = (tile | {"WORKERS": workers} for workers in (0, 3))
 
-    def gain(shape):
+    def speedup(shape):
         return cost(find("split_k"), shape, config=whole).us / cost(find("split_k"), shape, config=shared).us
 
-    assert gain("256x256x65536") > 5
-    assert gain("256x256x64") < 1
+    assert speedup("256x256x65536") > 5
+    assert speedup("256x256x64") < 1
 
 
 def test_blocks_with_a_tile_of_their_own_meet_on_a_multiprocessor():

@@ -126,8 +126,8 @@ def modules_are_parallel_unchanged(mesh):
 @check
 def modules_are_rerouted(mesh):
     routing = importlib.import_module("tilewright.frameworks.torch.enable.routing")
-    gain = importlib.import_module("tilewright.select.gain").Gain(1.1, 1.0)
-    routes = routing.Routes("CPU", lambda problem, device: gain, None)
+    speedup = importlib.import_module("tilewright.select.speedup").Speedup(1.1, 1.0)
+    routes = routing.Routes("CPU", lambda problem, device: speedup, None)
     alone, parallel = block(torch.nn.Linear), block(torch.nn.Linear)
     parallelize_module(parallel, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
     x = torch.randn(4, 8)

@@ -22,7 +22,8 @@ A, B, BIAS = draw(70, 40, grad=False), draw(40, 24, grad=False), draw(24, grad=F
 
 @pytest.fixture
 def emulated(monkeypatch):
-    """Arrays of the host are multiplied by the emulator, as if it were this machine's GPU; nothing is known to gain."""
+    """Arrays of the host are multiplied by the emulator, as if it were this machine's GPU; nothing is known to be
+    faster."""
     engine = EmulatorEngine()
     monkeypatch.setattr(import_module("tilewright.api.call"), "_host_engine", lambda request: engine)
     monkeypatch.setattr(routing, "_KEY", "CPU")

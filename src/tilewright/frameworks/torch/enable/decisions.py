@@ -13,7 +13,7 @@ from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import TilewrightError
 from tilewright.core.problem import Arithmetic, Problem, Side
 from tilewright.frameworks.torch.arrays import numpy_name
-from tilewright.select.gain import Gain, expected_gain
+from tilewright.select.speedup import Speedup, expected_speedup
 
 Asked = Callable[[], Any]
 """Gives the Request by which the launcher knows a float32 product now, None where nothing is asked; False where PyTorch
@@ -49,8 +49,8 @@ _STRICTER = "bf16x3"
 
 Role = Literal["c", "bias", "expanded", None]
 
-Expect = Callable[[Problem, Any], Gain | None]
-"""The gain that is expected of a problem on a device of PyTorch."""
+Expect = Callable[[Problem, Any], Speedup | None]
+"""The speedup over cuBLAS that is expected of a problem on a device of PyTorch."""
 
 
 _MISSES = 32
@@ -74,17 +74,17 @@ class OperatorCall(NamedTuple):
 class Decision:
     """Where products of a kind run, and how many did."""
 
-    __slots__ = ("asked", "calls", "counted_by", "gain", "missed", "ours", "problem", "role", "stock_calls", "why")
+    __slots__ = ("asked", "calls", "counted_by", "missed", "ours", "problem", "role", "speedup", "stock_calls", "why")
 
     def __init__(
         self,
         why: str,
         problem: Problem | None = None,
-        gain: Gain | None = None,
+        speedup: Speedup | None = None,
         role: Role = None,
         asked: Asked = lambda: None,
     ) -> None:
-        self.why, self.problem, self.gain = why, problem, gain
+        self.why, self.problem, self.speedup = why, problem, speedup
         self.role = role
         """Role of the addend for `matmul`; None where nothing is added; 'expanded' where it is expanded to be its c."""
         self.ours = not why
@@ -109,7 +109,7 @@ class Decision:
             self.counted_by.stock_calls += calls
 
     def miss(self) -> None:
-        """Count a call that the compiled launcher did not know; where all are so, only a large gain is worth them.
+        """Count a call that the compiled launcher did not know; where all are so, only a large speedup is worth them.
 
         What is batch-invariant runs here in any case."""
         self.missed += 1
@@ -117,7 +117,7 @@ class Decision:
             not self.batch_invariant
             and self.missed >= _MISSES
             and 2 * self.missed > self.calls
-            and (not self.gain or self.gain.saved_us < _PYTHON_US)
+            and (not self.speedup or self.speedup.saved_us < _PYTHON_US)
         ):
             self.refuse("the compiled launcher does not know it")
 
@@ -151,7 +151,7 @@ class Decisions(dict[Any, Decision]):
         """Have calls of a kind decided so."""
         if len(self) >= MOST_KINDS:
             for one in tuple(self.values()):
-                row, sums = one.row, Decision(one.why, one.problem, one.gain)
+                row, sums = one.row, Decision(one.why, one.problem, one.speedup)
                 if row not in self._dropped and len(self._dropped) >= MOST_KINDS:
                     row, sums = ("", _OTHERS), Decision(_OTHERS)
                 sums = self._dropped.setdefault(row, sums)
@@ -205,7 +205,7 @@ class Report(tuple[ReportRow, ...]):
         calls: dict[tuple[str, str, str, str], tuple[int, float]] = {}
         for operator, one in decisions:
             problem, _ = one.row
-            saved = one.calls * one.gain.saved_us if one.gain else 0.0
+            saved = one.calls * one.speedup.saved_us if one.speedup else 0.0
             ours = "tilewright", "", one.calls, saved
             theirs = "PyTorch", one.why or _AFTER_ALL, one.stock_calls, 0.0
             for where, why, count, gained in (ours, theirs):
@@ -237,19 +237,21 @@ class Report(tuple[ReportRow, ...]):
 _AFTER_ALL = "PyTorch's precision setting leaves it there, or a CUDA graph was captured before it ran once"
 
 
-def expect(problem: Problem, device: Any) -> Gain | None:
+def expect(problem: Problem, device: Any) -> Speedup | None:
     """Speedup that tables lead to expect of a problem on a GPU."""
     capability = torch.cuda.get_device_capability(device)
-    return expected_gain(problem, capability, torch.cuda.get_device_name(device))
+    return expected_speedup(problem, capability, torch.cuda.get_device_name(device))
 
 
 def decide(product: OperatorCall, expected: Expect, options: Options) -> Decision:
-    """Where products like this one run: here, where nothing would be copied first and the expected gain is at least 1.
+    """Where products like this one run: here, where nothing would be copied first and the expected speedup is at least
+    1.
 
-    What PyTorch would refuse stays with PyTorch, which says why. The gain of a float32 product is that in the precision
-    that is asked for now; what runs here while PyTorch rounds to TF32 is decided apart, by what is gained over that.
+    What PyTorch would refuse stays with PyTorch, which says why. The speedup of a float32 product is that in the
+    precision that is asked for now; what runs here while PyTorch rounds to TF32 is decided apart, by what is gained
+    over that.
 
-    Batch-invariant products run here whatever they gain, and what has to be copied is.
+    Batch-invariant products run here however fast they are, and what has to be copied is.
     """
     a, b, addend, out, beta = product
     shape = (*a.shape[:-1], *b.shape[-1:])
@@ -285,20 +287,20 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
         return Decision("", problem, expected(problem, a.device), role, asked)
     if form.copied:
         return Decision("an operand that would be copied first", problem)
-    # While PyTorch does not round, products in TF32 gain at least what the next promise does.
+    # While PyTorch does not round, products in TF32 are at least as fast as the next promise.
     bound = _promising(problem, _STRICTER) if problem.arithmetic.precision == TF32 else problem
     found = {False: (problem, expected(bound, a.device))}
     if asks and options.by[TF32]:
         rounded = _promising(problem, TF32)
         found[True] = rounded, expected(rounded, a.device)
-    wins = {rounds for rounds, (_, gain) in found.items() if gain is not None and gain.ratio >= 1}
+    wins = {rounds for rounds, (_, speedup) in found.items() if speedup is not None and speedup.ratio >= 1}
     # Reported is what PyTorch says now, or the other where that alone runs here.
     first = now == TF32 and True in found
-    problem, gain = found[not first if wins == {not first} else first]
-    if gain is None:
+    problem, speedup = found[not first if wins == {not first} else first]
+    if speedup is None:
         return Decision("nothing like it was measured", problem)
     why = "" if wins else "cuBLAS is expected to be faster"
-    return Decision(why, problem, gain, role, options.asked(False in wins, True in wins) if asks else lambda: None)
+    return Decision(why, problem, speedup, role, options.asked(False in wins, True in wins) if asks else lambda: None)
 
 
 def _promising(problem: Problem, precision: str) -> Problem:

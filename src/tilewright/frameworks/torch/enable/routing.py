@@ -60,7 +60,7 @@ class Routes:
 
         Args:
             key: of the dispatcher: CUDA, or CPU in tests.
-            expected: gives the gain of a problem.
+            expected: gives the speedup of a problem.
             precision, batch_invariant: as `enable` takes them.
 
         Raises:
@@ -290,8 +290,8 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False) -> En
 
     Matrix products are meant (mm, addmm, bmm, baddbmm, and what is made of them: matmul, @, linear, torch.nn.Linear),
     also backward, under autocast, and in what torch.compile made. What is expected comes from tables: see
-    `tilewright.select.gain.expected_gain`. It is decided once for each combination of shapes, strides and element type,
-    for all GPUs of the process. All else stays with PyTorch.
+    `tilewright.select.speedup.expected_speedup`. It is decided once for each combination of shapes, strides and element
+    type, for all GPUs of the process. All else stays with PyTorch.
 
     What PyTorch says of float32 products counts in every call: `torch.backends.cuda.matmul.fp32_precision`, which
     `allow_tf32` and `torch.set_float32_matmul_precision` write too, and which follows that of `torch.backends.cudnn`
@@ -314,10 +314,10 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False) -> En
 
     It is one switch for the process, all threads included; what the last call asks for counts.
 
-    With batch_invariant, all products of float32, float16 and bfloat16 run here, whatever they gain, as `matmul` does
-    with batch_invariant=True: a row has the same bits in every batch. What cannot run here raises. Left to PyTorch are
-    float64, integers, and an `out` that PyTorch resizes; products of one-dimensional tensors (mv, dot); and what is no
-    matrix product, such as its fused attention.
+    With batch_invariant, all products of float32, float16 and bfloat16 run here, however fast they are, as `matmul`
+    does with batch_invariant=True: a row has the same bits in every batch. What cannot run here raises. Left to PyTorch
+    are float64, integers, and an `out` that PyTorch resizes; products of one-dimensional tensors (mv, dot); and what is
+    no matrix product, such as its fused attention.
     "tf32", where PyTorch says so, is followed; a precision given here counts before it.
 
     Args:

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.core.problem import Arithmetic, Layout, Problem, orders
 from tilewright.kernels import find
-from tilewright.select.gain import expected_gain
+from tilewright.select.speedup import expected_speedup
 from tilewright.select.tables import store
 from tilewright.select.tables.entry import Entry
 
@@ -20,13 +20,13 @@ def entry(size, gflops, baseline, case="NN float32", **fields):
 
 @pytest.fixture
 def expected(tmp_path, monkeypatch):
-    """Gains on a GPU whose table has these entries."""
+    """Speedups on a GPU whose table has these entries."""
     monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
 
     def by(*entries):
         device = f"GPU {uuid.uuid4()}"  # what is known of one is remembered
         store.save(device, (8, 0), entries)
-        return lambda problem: expected_gain(problem, (8, 0), device)
+        return lambda problem: expected_speedup(problem, (8, 0), device)
 
     return by
 
@@ -76,20 +76,21 @@ def test_the_shipped_table_expects_gains_of_large_float32_products(layout):
     """By tensor cores; and by CUDA cores where nothing else may be."""
     a, b = orders(layout)
     by_parts, alone = (
-        expected_gain(Problem(4096, 4096, 4096, Arithmetic(precision=one), a=a, b=b), *H200) for one in (None, "ieee")
+        expected_speedup(Problem(4096, 4096, 4096, Arithmetic(precision=one), a=a, b=b), *H200)
+        for one in (None, "ieee")
     )
     assert 1.0 <= alone.ratio < 1.3
     assert 1.8 <= by_parts.ratio < 2.8
-    assert expected_gain(Problem(4096, 4096, 4096, a=Layout(a.order, 5000), b=b), *H200).ratio == by_parts.ratio
+    assert expected_speedup(Problem(4096, 4096, 4096, a=Layout(a.order, 5000), b=b), *H200).ratio == by_parts.ratio
 
 
 def test_another_gpu_of_the_same_capability_takes_the_table_that_ships():
-    assert expected_gain(Problem(4096, 4096, 4096), (9, 0), "NVIDIA H100") is not None
-    assert expected_gain(Problem(4096, 4096, 4096), (8, 0), "NVIDIA A100") is None
+    assert expected_speedup(Problem(4096, 4096, 4096), (9, 0), "NVIDIA H100") is not None
+    assert expected_speedup(Problem(4096, 4096, 4096), (8, 0), "NVIDIA A100") is None
 
 
 def test_only_what_keeps_the_precision_counts(expected):
     parts = entry(256, 4000.0, 1000.0, kernel="gemm_fp16x3", config=dict(find("gemm_fp16x3").config()))
-    gain = expected(entry(256, 1500.0, 1000.0), parts)
-    assert gain(Problem(256, 256, 256)).ratio == pytest.approx(1.5)
-    assert gain(Problem(256, 256, 256, Arithmetic(precision="fp16x3"))).ratio == pytest.approx(4.0)
+    speedup = expected(entry(256, 1500.0, 1000.0), parts)
+    assert speedup(Problem(256, 256, 256)).ratio == pytest.approx(1.5)
+    assert speedup(Problem(256, 256, 256, Arithmetic(precision="fp16x3"))).ratio == pytest.approx(4.0)

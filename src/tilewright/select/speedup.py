@@ -22,7 +22,7 @@ _CAUTION = 0.5
 """Standard deviations, of what these say, that a guess stays below their mean."""
 
 
-class Gain(NamedTuple):
+class Speedup(NamedTuple):
     """Expected speedup of a product over cuBLAS, and the time that it saves."""
 
     ratio: float
@@ -31,9 +31,9 @@ class Gain(NamedTuple):
     """cuBLAS's time less ours: negative where cuBLAS is faster."""
 
 
-def expected_gain(
+def expected_speedup(
     problem: Problem, capability: tuple[int, int], device: str = "", addresses: Addresses = Addresses()
-) -> Gain | None:
+) -> Speedup | None:
     """How a product by the fastest kernel known compares with cuBLAS on a GPU; None where nothing like it was measured.
 
     For a problem of the tables: what was measured, our time and cuBLAS's from one run. For another one: the mean, of
@@ -42,10 +42,10 @@ def expected_gain(
     device time counts, not the host's, and only kernels that keep the problem's precision. cuBLAS's times are those of
     float32 products, or where the precision is "tf32" of products in TF32: then kernels that round to it count alone.
 
-    That is a guess. With each of the H200's 525 float32 problems left out in turn, 502 are expected to gain. 27 of
+    That is a guess. With each of the H200's 525 float32 problems left out in turn, 502 are expected to be faster. 27 of
     these take longer than cuBLAS, 13% at worst; over all 502, cuBLAS's time over ours is 1.54 in the geometric mean,
-    and 1.30 by CUDA cores alone. Of 197 bfloat16 and float16 problems, 35 are expected to gain, and 12 of these take
-    longer, 48% at worst; the mean is 1.34.
+    and 1.30 by CUDA cores alone. Of 197 bfloat16 and float16 problems, 35 are expected to be faster, and 12 of these
+    take longer, 48% at worst; the mean is 1.34.
 
     Args:
         problem: the product.
@@ -69,7 +69,7 @@ def expected_gain(
         ratio, baseline = (np.average(of[near], weights=weights) for of in (known.ratios, known.speeds))
         ratio -= _CAUTION * math.sqrt(np.average((known.ratios[near] - ratio) ** 2, weights=weights))
     baseline_us = problem.flops / math.exp(baseline) / 1e3
-    return Gain(math.exp(ratio), baseline_us * (1 - math.exp(-ratio)))
+    return Speedup(math.exp(ratio), baseline_us * (1 - math.exp(-ratio)))
 
 
 class _TabledCase(Places):
