@@ -65,10 +65,10 @@ CALLS = {
 @pytest.mark.parametrize("named", CALLS.values(), ids=CALLS)
 def test_other_sizes_get_the_plans_of_their_own_calls(engine, named):
     call, _ = call_of((256, 128, 64), **named)
-    plan = planner(call, on_gpu.bound_of(call))
+    plan = planner(call, on_gpu.planned_call_of(call))
     for sizes in SIZES:
         other, arrays = call_of(sizes, **named)
-        expected = on_gpu.bound_of(other).plan
+        expected = on_gpu.planned_call_of(other).plan
         ld = {name: 0 if one is None or name == "bias" else max(one.stride()) for name, one in arrays.items()}
         found = plan(*sizes, ld["a"], ld["b"], ld["c"], ld["out"])
         assert found.problem == expected.problem
@@ -108,18 +108,18 @@ def test_what_the_launcher_is_given_for_other_sizes(engine, monkeypatch):
 
 def test_calls_whose_other_sizes_the_launcher_does_not_plan(engine):
     call, _ = call_of((256, 128, 64))
-    bound = on_gpu.bound_of(call)
-    assert on_gpu._has_others(call, bound)
-    assert not on_gpu._has_others(call._replace(scalars=Scalars(0.0, 1.0)), bound)
-    assert not on_gpu._has_others(call._replace(prepared=object()), bound)
-    assert not on_gpu._has_others(call, bound._replace(form=bound.form._replace(batch=(2,))))
+    planned = on_gpu.planned_call_of(call)
+    assert on_gpu._has_others(call, planned)
+    assert not on_gpu._has_others(call._replace(scalars=Scalars(0.0, 1.0)), planned)
+    assert not on_gpu._has_others(call._replace(prepared=object()), planned)
+    assert not on_gpu._has_others(call, planned._replace(form=planned.form._replace(batch=(2,))))
 
 
 @pytest.mark.parametrize(("precision", "most"), [(None, 112), ("ieee", 157)])
 def test_other_sizes_are_planned_quickly(engine, precision, most):
     """By the calls it makes, as in test_matmul.py: what `tilewright.plan` does besides is not done."""
     call, _ = call_of((1016, 1000, 1024), precision=precision)
-    plan = planner(call, on_gpu.bound_of(call))
+    plan = planner(call, on_gpu.planned_call_of(call))
     plan(1012, 1004, 1020, 1020, 1004, 0, 0)
     profile = cProfile.Profile()
     profile.runcall(plan, 1000, 1004, 1008, 1008, 1004, 0, 0)

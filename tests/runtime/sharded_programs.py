@@ -46,7 +46,7 @@ def engine(request, monkeypatch):
         monkeypatch.setattr(calls, "_gpu", lambda number: engine)
         monkeypatch.setattr(lowering, "_gpus", lambda: [0])
         monkeypatch.setattr(xla_handler, "load", lambda: handler)
-        monkeypatch.setattr(lowering, "_name", lambda bound: f"{id(engine)} {next(numbers)}")
+        monkeypatch.setattr(lowering, "_name", lambda planned: f"{id(engine)} {next(numbers)}")
         mlir.register_lowering(product_p, lowering._lower_to_handler, platform="cpu", cacheable=False)
         mlir.register_lowering(local_p, lowering._lower_local, platform="cpu", cacheable=False)
         yield engine

@@ -54,7 +54,7 @@ def gpu(monkeypatch, driver, handler):
     monkeypatch.setattr(calls, "_gpu", lambda number: engine)
     monkeypatch.setattr(lowering, "_gpus", lambda: [0])
     monkeypatch.setattr(xla_handler, "load", lambda: handler)
-    monkeypatch.setattr(lowering, "_name", lambda bound: f"plan {next(_numbers)}")
+    monkeypatch.setattr(lowering, "_name", lambda planned: f"plan {next(_numbers)}")
     monkeypatch.setattr(sys.modules[__name__], "on_gpu", True)
     jax.clear_caches()
     yield engine
@@ -320,7 +320,7 @@ def test_a_named_kernel_is_launched(gpu):
 
 def test_names_of_plans_are_the_same_in_every_process(monkeypatch):
     kind = "Kind(Request('float32'))"
-    name = f"lowering._name(lowering._bound(0, [(5, 7), (7, 3)], ['float32'] * 2, [(0, 1), (1, 0)], {kind}))"
+    name = f"lowering._name(lowering._planned(0, [(5, 7), (7, 3)], ['float32'] * 2, [(0, 1), (1, 0)], {kind}))"
     code = (
         "import sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
         "from stand_ins import NumPyEngine\n"

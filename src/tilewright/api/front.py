@@ -12,7 +12,7 @@ from tilewright.api.call import Call, difference, gpu_engine
 from tilewright.api.engines import gpus_named, resolve_engine
 from tilewright.api.formulate import described, size
 from tilewright.api.out_of_core import host as on_host
-from tilewright.api.planned_call import Bound
+from tilewright.api.planned_call import PlannedCall
 from tilewright.api.prepared import Prepared
 from tilewright.api.request import PLAIN, Request, scalars_of
 from tilewright.core.dtypes import FLOAT8, RESULTS
@@ -353,10 +353,10 @@ def plan(
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
     call = _read_unrecorded(request, arrays, alpha, beta, prepared)
     call.check()
-    bound = on_gpu.bound_of(call) if call.engine else None
-    if bound is not None and call.a.device != HOST:
-        bound.kept(call)
-    return ProductPlan(request, call.signature, bound)
+    planned = on_gpu.planned_call_of(call) if call.engine else None
+    if planned is not None and call.a.device != HOST:
+        planned.kept(call)
+    return ProductPlan(request, call.signature, planned)
 
 
 def multiply(
@@ -453,22 +453,22 @@ def _multiply(
     key: Hashable | None,
     launches: bool,
     other_sizes: bool = False,
-    bound: Bound | None = None,
+    planned: PlannedCall | None = None,
 ) -> Any:
     """The product of a call that was read; see `gpu.multiply`."""
     if call.a.device == HOST:
         call.check()
         return on_host.multiply(call)
-    return on_gpu.multiply(call, arrays, key, launches, other_sizes, bound)
+    return on_gpu.multiply(call, arrays, key, launches, other_sizes, planned)
 
 
 class ProductPlan:
     """A product of arrays of one kind: call it with arrays of the same shapes, strides, types and device."""
 
-    def __init__(self, request: "Request", signature: tuple[Any, ...], bound: "Bound | None") -> None:
+    def __init__(self, request: "Request", signature: tuple[Any, ...], planned: "PlannedCall | None") -> None:
         self._request = request
         self._signature = signature
-        self._bound = bound
+        self._planned = planned
         self._key = object()
         """Key by which the compiled launcher knows this plan, so that it answers arrays of this kind alone."""
 
@@ -507,18 +507,18 @@ class ProductPlan:
         call.check()
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
-        return _multiply(call, arrays, key, launches, bound=self._bound)
+        return _multiply(call, arrays, key, launches, planned=self._planned)
 
     @property
     def problem(self) -> Problem | None:
         """The problem that is launched; None where NumPy multiplies."""
-        return self._bound.plan.problem if self._bound else None
+        return self._planned.plan.problem if self._planned else None
 
     def describe(self) -> str:
         """Text on what will run and why, a fact a line."""
-        if self._bound is None:
+        if self._planned is None:
             return "NumPy's BLAS multiplies: the arrays lie on the host, and this machine has no GPU"
-        return self._bound.describe()
+        return self._planned.describe()
 
     def __repr__(self) -> str:
         return f"<ProductPlan: {self.describe().splitlines()[0]}>"

@@ -1,4 +1,4 @@
-"""Bound: the plan of a call, and how the arrays of calls like it become the plan's operands."""
+"""PlannedCall: the plan of a call, and how the arrays of calls like it become the plan's operands."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ LENT_BYTES = 2**24
 lending takes the host time."""
 
 
-class Bound(NamedTuple):
+class PlannedCall(NamedTuple):
     """A plan, and how the arrays of a call become its operands."""
 
     plan: Plan
@@ -115,7 +115,7 @@ def lends(plan: Plan) -> bool:
     return plan.needs.scratch_bytes >= LENT_BYTES
 
 
-def bind(call: Call, without_parts: bool) -> Bound:
+def bind(call: Call, without_parts: bool) -> PlannedCall:
     """The plan of a call; without parts, it is one of CUDA cores (precision "ieee")."""
     engine, rung = call.engine, call.request.rung
     assert engine is not None
@@ -149,7 +149,7 @@ def bind(call: Call, without_parts: bool) -> Bound:
     whole = problem if c is None or kernel.support.separate_c else _with_c_in_d(problem)
     plan = engine.plan(kernel, config, whole, addresses, kept=kept, capturing=capturing)
     c_in_place = c is not None and not kernel.support.separate_c
-    return Bound(plan, form, engine, c_in_place, why, call.prepared is not None, lends(plan))
+    return PlannedCall(plan, form, engine, c_in_place, why, call.prepared is not None, lends(plan))
 
 
 def _picked(
@@ -161,15 +161,15 @@ def _picked(
     return rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
 
 
-def planner(call: Call, bound: Bound) -> Callable[..., Plan]:
-    """Plans calls that differ from a bound one in sizes alone, as `Launcher.remember` has it.
+def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
+    """Plans calls that differ from a planned one in sizes alone, as `Launcher.remember` has it.
 
     The call has no batch, nothing of it is copied or prepared, and alpha is not 0.
     """
-    engine, rung, swapped, adds_c = bound.engine, call.request.rung, bound.form.swapped, call.c is not None
-    of = bound.form.problem
+    engine, rung, swapped, adds_c = planned.engine, call.request.rung, planned.form.swapped, call.c is not None
+    of = planned.form.problem
     arithmetic, epilogue, order_a, order_b = of.arithmetic, of.epilogue, of.a.order, of.b.order
-    addresses = _misalignment(bound.form, call.a, call.b, call.out, call.c if adds_c else None)
+    addresses = _misalignment(planned.form, call.a, call.b, call.out, call.c if adds_c else None)
 
     def plan(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Plan:
         if swapped:

@@ -118,12 +118,12 @@ def test_float32_products_split_unless_there_is_no_memory():
 
 def test_a_kernel_that_updates_c_in_place_is_refused(monkeypatch):
     from tilewright.api import gpu as on_gpu  # noqa: PLC0415
-    from tilewright.api import planned_call as bound  # noqa: PLC0415
+    from tilewright.api import planned_call as planned  # noqa: PLC0415
     from tilewright.kernels import resolve  # noqa: PLC0415
 
     kernel, config = resolve("warptiled")
     on_gpu._plans.clear()
-    monkeypatch.setattr(bound, "select", lambda *_, **__: (kernel, kernel.config(config)))
+    monkeypatch.setattr(planned, "select", lambda *_, **__: (kernel, kernel.config(config)))
     sequence = reduce_scatter(0, 2, tight("A", 0, 64, 64), tight("B0", 0, 64, 64), 4, False)
     with pytest.raises(LaunchError, match=r"warptiled, which a table names for .*, updates C in place"):
         started(sequence, Engine(), "float32")

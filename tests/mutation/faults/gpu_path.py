@@ -23,8 +23,8 @@ FAULTS = (
     ),
     Fault(
         "launched on the engine's own stream",
-        "bound.engine.start(bound.plan, pointers, call.scalars, call.stream)",
-        "bound.engine.start(bound.plan, pointers, call.scalars)",
+        "planned.engine.start(planned.plan, pointers, call.scalars, call.stream)",
+        "planned.engine.start(planned.plan, pointers, call.scalars)",
         "products race with the caller's other work",
     ),
     Fault(

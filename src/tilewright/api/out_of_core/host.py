@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilewright.api.arrays.operand import HOST, Operand, engine_operand
 from tilewright.api.call import Call
 from tilewright.api.formulate import result_shape
-from tilewright.api.gpu import bound_of
+from tilewright.api.gpu import planned_call_of
 from tilewright.api.out_of_core import streamed
 from tilewright.api.out_of_core.streamed import Matrices, Progress, operand_of
 from tilewright.api.out_of_core.tiles import SMALL_BYTES
@@ -214,19 +214,19 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
     bias, scale_a, scale_b = (one and uploaded(engine, one, ()) for one in (call.bias, call.scale_a, call.scale_b))
     there = call._replace(a=a, b=b, bias=bias, c=c, out=out, scale_a=scale_a, scale_b=scale_b)
     ends = None if call.offsets is None else engine.upload(call.ends.reshape(1, -1))
-    bound = bound_of(there)
-    first, second = (b, a) if bound.form.swapped else (a, b)
+    planned = planned_call_of(there)
+    first, second = (b, a) if planned.form.swapped else (a, b)
     pointers = Pointers(
         first.pointer,
         second.pointer,
         out.pointer,
         out.pointer,
         bias.pointer if bias else 0,
-        bound.kept(there),
-        **bound.scales(scale_a, scale_b),
+        planned.kept(there),
+        **planned.scales(scale_a, scale_b),
         offsets=ends.pointer if ends else 0,
     )
-    engine.start(bound.plan, pointers, call.scalars)
+    engine.start(planned.plan, pointers, call.scalars)
     result = np.empty((1, math.prod(target.shape)), target.dtype)
     engine.store(result, out.pointer, engine.mark())()
     np.copyto(target.host[rows], result.reshape(target.shape)[rows])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tilewright.api import activations
 from tilewright.api.arrays.operand import HOST, Operand, engine_operand
 from tilewright.api.call import Call
-from tilewright.api.gpu import bound_of
+from tilewright.api.gpu import planned_call_of
 from tilewright.api.out_of_core.tiles import Load, Sizes, TileStep, Tiling, tiling
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8
 from tilewright.core.hardware import ceil_div
@@ -276,10 +276,12 @@ class _StreamedProduct:
             scalars=Scalars(alpha, added),
             prepared=None,
         )
-        bound = bound_of(there)
-        first, second = (b, a) if bound.form.swapped else (a, b)
+        planned = planned_call_of(there)
+        first, second = (b, a) if planned.form.swapped else (a, b)
         bias = there.bias.pointer if there.bias else 0
-        engine.start(bound.plan, Pointers(first.pointer, second.pointer, out.pointer, out.pointer, bias), there.scalars)
+        engine.start(
+            planned.plan, Pointers(first.pointer, second.pointer, out.pointer, out.pointer, bias), there.scalars
+        )
 
     def _part_of_bias(self, rows: slice, cols: slice) -> Operand | None:
         if self._bias is None:

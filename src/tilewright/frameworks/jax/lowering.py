@@ -22,8 +22,8 @@ from jax.interpreters import mlir
 from tilewright.api.arrays.operand import Operand, gpu_operand
 from tilewright.api.call import Call, gpu_engine
 from tilewright.api.formulate import result_shape
-from tilewright.api.gpu import bound_of
-from tilewright.api.planned_call import Bound
+from tilewright.api.gpu import planned_call_of
+from tilewright.api.planned_call import PlannedCall
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Scalars
@@ -142,21 +142,21 @@ def planned(
     first, *others = _gpus()
     layouts, sizes = list(axes), list(shapes)
     batch, _ = result_shape(*shapes[:2])
-    while (bound := _bound(first, sizes, dtypes, layouts, kind)).form.copied:
-        for i in ("ab".index(name) for name in bound.form.copied):
+    while (planned := _planned(first, sizes, dtypes, layouts, kind)).form.copied:
+        for i in ("ab".index(name) for name in planned.form.copied):
             if layouts[i] == _row_major(sizes[i]):  # a batch that broadcasts along some of its dimensions only
                 sizes[i] = (*batch, *sizes[i][-2:])
             layouts[i] = _row_major(sizes[i])
-    name = _name(bound)
-    scratch_bytes = _keep(handler, name, first, bound)
+    name = _name(planned)
+    scratch_bytes = _keep(handler, name, first, planned)
     for gpu in others:
-        _keep(handler, name, gpu, bound)
-    return HandlerCall(name, kind, tuple(layouts), tuple(sizes), bound.form.shape, scratch_bytes)
+        _keep(handler, name, gpu, planned)
+    return HandlerCall(name, kind, tuple(layouts), tuple(sizes), planned.form.shape, scratch_bytes)
 
 
-def _bound(
+def _planned(
     gpu: int, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], axes: Sequence[_Axes], kind: Kind
-) -> Bound:
+) -> PlannedCall:
     """The plan of arrays that lie in memory as their axes say."""
     a, b = (
         _operand(name, shape, dtype, order, gpu)
@@ -166,7 +166,9 @@ def _bound(
     if kind.side is not None:
         shape = shapes[2] if kind.side == "row" else (*shapes[2], 1)
         bias = _operand("bias", shape, dtypes[2], tuple(range(len(shape))), gpu)
-    return bound_of(Call(kind.request, JAX, gpu_engine(None, gpu), 0, a, b, None, None, bias, Scalars(kind.alpha)))
+    return planned_call_of(
+        Call(kind.request, JAX, gpu_engine(None, gpu), 0, a, b, None, None, bias, Scalars(kind.alpha))
+    )
 
 
 def _operand(name: str, shape: tuple[int, ...], dtype: str, axes: _Axes, gpu: int) -> Operand:
@@ -178,21 +180,23 @@ def _operand(name: str, shape: tuple[int, ...], dtype: str, axes: _Axes, gpu: in
     return gpu_operand(name, None, 0, shape, strides, dtype, gpu, read_only=True)
 
 
-def _name(bound: Bound) -> str:
+def _name(planned: PlannedCall) -> str:
     """A name of a plan that is the same in every process, as programs that XLA has cached on disk contain it."""
-    plan = bound.plan
+    plan = planned.plan
     problem = plan.problem
-    digest = cache.key(problem, str(plan.config), plan.needs, bound.form.swapped)[:16]
+    digest = cache.key(problem, str(plan.config), plan.needs, planned.form.swapped)[:16]
     return f"{plan.kernel.name} {problem.shape} {problem.case} {digest}"
 
 
-def _keep(handler: XlaHandler, name: str, gpu: int, bound: Bound) -> int:
+def _keep(handler: XlaHandler, name: str, gpu: int, planned: PlannedCall) -> int:
     """Have the handler keep a plan for a GPU; returns the bytes of scratch memory that its calls need."""
     engine: Any = gpu_engine(None, gpu)
     plan = (
-        bound.plan if engine is bound.engine else engine.plan(bound.plan.kernel, bound.plan.config, bound.plan.problem)
+        planned.plan
+        if engine is planned.engine
+        else engine.plan(planned.plan.kernel, planned.plan.config, planned.plan.problem)
     )
-    return handler.keep(name, gpu, engine.context, plan.steps, plan.needs, bound.form.swapped)
+    return handler.keep(name, gpu, engine.context, plan.steps, plan.needs, planned.form.swapped)
 
 
 def _gpus() -> list[int]:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from tilewright.api.arrays.libraries import library_of
 from tilewright.api.arrays.operand import Operand, gpu_operand
 from tilewright.api.call import Call
-from tilewright.api.gpu import bound_of
-from tilewright.api.planned_call import Bound
+from tilewright.api.gpu import planned_call_of
+from tilewright.api.planned_call import PlannedCall
 from tilewright.api.request import Request
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import LaunchError
@@ -53,7 +53,7 @@ def planned(sequence: RankCall, kind: CallKind, check: PlanLaunch, counters_of: 
     Raises:
         ProblemError, CompileError, LaunchError: as `matmul` raises them.
     """
-    products = {step: _bound(step, kind) for step in sequence.steps if isinstance(step, Multiply)}
+    products = {step: _planned(step, kind) for step in sequence.steps if isinstance(step, Multiply)}
     needs = {lane: [one.plan.needs for step, one in products.items() if step.stream == lane] for lane in (MAIN, LANE)}
     begins, size = {}, rounded(sequence.scratch_bytes)
     for lane, several in needs.items():
@@ -77,7 +77,7 @@ def planned(sequence: RankCall, kind: CallKind, check: PlanLaunch, counters_of: 
     return Planned(tuple(started()), size, splits)
 
 
-def _bound(product: Multiply, kind: CallKind) -> Bound:
+def _planned(product: Multiply, kind: CallKind) -> PlannedCall:
     def operand(argument: str, of: MatrixView) -> Operand:
         item = ITEM_BYTES[kind.dtype]
         begin = kind.aligned.get(of.place.base, 0) + of.place.offset  # what it leaves by 16 is what counts
@@ -90,18 +90,18 @@ def _bound(product: Multiply, kind: CallKind) -> Bound:
     scalars = Scalars(product.alpha, float(c is not None))
     library = library_of("a", kind.like)
     call = Call(request, library, kind.engine, kind.stream, a, b, c, out, None, scalars)
-    bound = bound_of(call, without_parts=kind.without_parts)
-    if bound.c_in_place or bound.form.copied:
+    planned = planned_call_of(call, without_parts=kind.without_parts)
+    if planned.c_in_place or planned.form.copied:
         raise LaunchError(
-            f"{bound.plan.kernel.name}, which a table names for {bound.plan.problem.shape}, updates C in place: "
+            f"{planned.plan.kernel.name}, which a table names for {planned.plan.problem.shape}, updates C in place: "
             "products of several GPUs add another"
         )
-    return bound
+    return planned
 
 
-def _launch(product: Multiply, bound: Bound, scratch: Place, counters: int) -> PlanLaunch:
-    a, b = (product.b, product.a) if bound.form.swapped else (product.a, product.b)
-    needs = bound.plan.needs
+def _launch(product: Multiply, planned: PlannedCall, scratch: Place, counters: int) -> PlanLaunch:
+    a, b = (product.b, product.a) if planned.form.swapped else (product.a, product.b)
+    needs = planned.plan.needs
     addresses = {"A": a.place, "B": b.place, "D": product.out.place}
     if product.c is not None:
         addresses["C"] = product.c.place
@@ -112,4 +112,4 @@ def _launch(product: Multiply, bound: Bound, scratch: Place, counters: int) -> P
     if needs.counters:
         addresses["counters"] = Place(ABSOLUTE, counters)
     beta = float(product.c is not None)
-    return PlanLaunch(product.stream, bound.plan.steps, tuple(addresses.items()), product.alpha, beta)
+    return PlanLaunch(product.stream, planned.plan.steps, tuple(addresses.items()), product.alpha, beta)
