@@ -36,8 +36,8 @@ def is_stale(record: Record, run: Run) -> bool:
     if not record.picked or "gpu" not in run.environment:
         return False
     gpu = run.environment["gpu"]
-    kept = "B" if record.prepared else None
-    kernel, config = select(record.problem, capability_of(gpu["compute_capability"]), gpu["name"], kept=kept)
+    cached = "B" if record.prepared else None
+    kernel, config = select(record.problem, capability_of(gpu["compute_capability"]), gpu["name"], cached=cached)
     return (kernel.name, config) != (record.picked, recorded(record.picked, record.config))
 
 

@@ -158,10 +158,10 @@ def place(engine, values, layout, offset, between=np.nan):
     return Matrix(start, *values.shape[1:], layout.ld, whole.dtype, whole, layout.order, batch)
 
 
-def multiply(engine, kernel, config, case, operands, kept=None):
+def multiply(engine, kernel, config, case, operands, cached=None):
     """Run a kernel; D, once nothing between its rows has changed. The plan is for every alpha, as the launcher's are.
 
-    kept: the factor whose copy is made apart.
+    cached: the factor whose copy is made by a launch of its own.
     """
     problem = case.problem
     a = place(engine, operands.a, problem.a, case.offset)
@@ -171,9 +171,9 @@ def multiply(engine, kernel, config, case, operands, kept=None):
     c = place(engine, operands.c, problem.addend, case.offset) if case.separate_c else None
     bias = engine.upload(operands.bias[None]) if problem.epilogue.bias else None
     pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
-    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), kept=kept)
-    copy = engine.keep(plan.kept, (a if kept == "A" else b).pointer, None) if plan.kept else None
-    engine.start(plan, pointers._replace(kept=copy.pointer if copy else 0), case.scalars)
+    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), cached=cached)
+    copy = engine.keep(plan.cached, (a if cached == "A" else b).pointer, None) if plan.cached else None
+    engine.start(plan, pointers._replace(cached=copy.pointer if copy else 0), case.scalars)
     memory = engine.download(d.owner)[0]
     whole = memory[case.offset :].reshape(*start.shape[:2], d.ld)
     assert (memory[: case.offset] == _UNTOUCHED).all(), "what lies before D has changed"
@@ -203,7 +203,7 @@ def reference(case, operands, left=0.0):
     return result, allowed
 
 
-def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands: None, kept=None):
+def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands: None, cached=None):
     """Raise AssertionError unless a kernel computes a case as float64 does.
 
     left: the part of each product that it leaves out at most, besides what float32 sums round away. change: what is
@@ -213,7 +213,7 @@ def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands
     change(operands)
     if case.scalars.alpha == 0:  # they are not read
         operands.a[:] = operands.b[:] = np.nan
-    result = multiply(engine, kernel, config, case, operands, kept).astype(np.float64)
+    result = multiply(engine, kernel, config, case, operands, cached).astype(np.float64)
     expected, allowed = reference(case, operands, left)
     assert (abs(result - expected) <= allowed).all(), (
         f"{case}: {np.argwhere(~(abs(result - expected) <= allowed))[:3].tolist()} differ"

@@ -120,7 +120,7 @@ def test_calls_without_scales_are_launched_without_python(torch):
 
 def test_a_prepared_row_major_factor_is_transposed_once(torch):
     a, b = drawn(torch, "NN", 256, 128, 512)
-    kept = tilewright.prepare(b)
+    cached = tilewright.prepare(b)
     named = {"kernel": "gemm_fp8"}
-    torch.testing.assert_close(tilewright.matmul(a, kept, **named), tilewright.matmul(a, b, **named), rtol=0, atol=0)
-    assert kept.nbytes >= 128 * 512
+    torch.testing.assert_close(tilewright.matmul(a, cached, **named), tilewright.matmul(a, b, **named), rtol=0, atol=0)
+    assert cached.nbytes >= 128 * 512

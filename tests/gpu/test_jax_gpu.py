@@ -107,11 +107,11 @@ def test_programs_that_xla_replays_as_a_graph(sizes):
         return jax.jit(run)
 
     ours, theirs = layers(tilewright.matmul), layers(reference)
-    kept = []
+    cached = []
     for i in range(5):
         x = draw(rows, width) + i
-        kept.append((ours(x), theirs(x)))
-    for result, expected in kept:
+        cached.append((ours(x), theirs(x)))
+    for result, expected in cached:
         check(result, expected, 1e-4)
 
 

@@ -77,7 +77,7 @@ def test_a_capture_makes_no_copy(torch):
     tilewright.matmul(a, b, kernel="gemm_bf16x6")
     prepared = tilewright.prepare(b)
     tilewright.plan(a, tilewright.prepare(b), kernel="gemm_bf16x6")  # whose code is loaded
-    words = "the stream is being captured, and what is kept of a prepared array"
+    words = "the stream is being captured, and what is cached of a prepared array"
     with pytest.raises(LaunchError, match=words), torch.cuda.graph(torch.cuda.CUDAGraph()):
         tilewright.matmul(a, prepared, kernel="gemm_bf16x6")
     assert same(

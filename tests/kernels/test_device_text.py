@@ -88,8 +88,8 @@ def test_a_name_of_another_namespace_calls_nothing_here():
 
 def test_headers_for_hosts_are_left_out():
     named = ["<iostream>", "<vector>", "<cublas_v2.h>", '"helper_cuda.h"', "<sys/time.h>", "<torch/extension.h>"]
-    kept = ["<cuda_runtime.h>", "<cooperative_groups.h>", '"own.h"', "<cstdint>", "<cub/cub.cuh>"]
-    text = "".join(f"#include {name}\n" for name in [*named, *kept])
+    cached = ["<cuda_runtime.h>", "<cooperative_groups.h>", '"own.h"', "<cstdint>", "<cub/cub.cuh>"]
+    text = "".join(f"#include {name}\n" for name in [*named, *cached])
     assert left(text + KERNEL) == " ".join((text.split("\n", len(named))[-1] + KERNEL).split())
 
 

@@ -200,8 +200,8 @@ NEEDED = (
 def test_nothing_that_orders_can_be_left_out_undetected(text, tmp_path):
     source = KERNEL.source.read_text()
     assert source.count(text) == 1
-    kept = "multiply_stage" if text.endswith("multiply_stage") else ""
-    (tmp_path / KERNEL.source.name).write_text(source.replace(text, kept))
+    cached = "multiply_stage" if text.endswith("multiply_stage") else ""
+    (tmp_path / KERNEL.source.name).write_text(source.replace(text, cached))
     faulty = replace(KERNEL, source=tmp_path / KERNEL.source.name)
     try:
         findings = found(CONFIGS[0], KINDS[0], Groups((5, 0, 70, 1, 129), 3, 72, 130), kernel=faulty)

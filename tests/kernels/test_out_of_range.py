@@ -309,9 +309,9 @@ def test_squares_are_split_until_one_shows_that_parts_do_not_hold(name, override
 
 
 @pytest.mark.further
-@pytest.mark.parametrize("kept", [None, "A"])
+@pytest.mark.parametrize("cached", [None, "A"])
 @pytest.mark.parametrize(("name", "overrides"), [FORMS[1]], ids=str)
-def test_counters_that_are_not_set_back_are_detected(name, overrides, kept, tmp_path):
+def test_counters_that_are_not_set_back_are_detected(name, overrides, cached, tmp_path):
     """The emulator looks at them behind each launch of every test here."""
     kernel = find(name)
     faulty, case = copied(kernel, tmp_path), usual(70)
@@ -319,7 +319,7 @@ def test_counters_that_are_not_set_back_are_detected(name, overrides, kept, tmp_
     assert text.count("*counters = {};") == 1
     (tmp_path / "float32_parts/split_factors.cuh").write_text(text.replace("*counters = {};", "counters->blocks = 0;"))
     with pytest.raises(LaunchError, match="leaves counters other than 0"):
-        multiply(ENGINE, faulty, kernel.config(overrides), case, Operands.draw(case), kept)
+        multiply(ENGINE, faulty, kernel.config(overrides), case, Operands.draw(case), cached)
 
 
 def test_products_of_nothing_split_nothing():
@@ -380,7 +380,7 @@ def make_unfit(operands):
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_the_checker_finds_nothing(form, way, change):
-    """Where rows are unaligned, with a factor that is kept too: see test_kept_copies.py."""
+    """Where rows are unaligned, with a factor that is kept too: see test_cached_operands.py."""
     name, overrides = FORMS[form]
     kernel = find(name)
     config, (extra, gap) = kernel.config(overrides), WAYS[way]
@@ -515,9 +515,9 @@ def test_infinities_of_both_factors_meet(name, overrides):
     check_float32(case, operands, multiply(ENGINE, kernel, config, case, operands), LEFT[name])
 
 
-@pytest.mark.parametrize("kept", ["A", "B"])
+@pytest.mark.parametrize("cached", ["A", "B"])
 @pytest.mark.parametrize(("name", "overrides"), [FORMS[1], FORMS[4]], ids=str)
-def test_the_list_of_a_copy_is_kept_with_it(name, overrides, kept):
+def test_the_list_of_a_copy_is_kept_with_it(name, overrides, cached):
     """Factors of a batch: one has a matrix for each product, the other one for all."""
     kernel = find(name)
     a, b, d = Layout("row", 132), Layout("row", 92, 0), Layout("row", 92)
@@ -525,7 +525,7 @@ def test_the_list_of_a_copy_is_kept_with_it(name, overrides, kept):
     operands = Operands.draw(case)
     operands.a[1, 40, 128] = np.inf
     operands.b[:, 3, 70] = np.nan
-    found = multiply(ENGINE, kernel, kernel.config(overrides), case, operands, kept)
+    found = multiply(ENGINE, kernel, kernel.config(overrides), case, operands, cached)
     check_float32(case, operands, found, LEFT[name])
     assert np.isfinite(found[0, :, :70]).all()
     assert not np.isfinite(found[1, 40]).any()

@@ -92,14 +92,14 @@ def test_configs_with_the_same_order_make_the_same_bits_of_a_row(order, data):
     assert kernel.sums(config).order == order
     operands, expected = whole(order, k)
     own = copied(operands, slice(start, start + m))
-    kept = data.draw(st.integers(0, m - 1))
+    cached = data.draw(st.integers(0, m - 1))
     others = data.draw(st.sampled_from((None, np.nan, np.inf, 0.0, 2.0**60)))
     if others is not None:
-        row = own.a[:, kept].copy()
+        row = own.a[:, cached].copy()
         own.a[:] = others
-        own.a[:, kept] = row
+        own.a[:, cached] = row
     result = multiply(ENGINE, kernel, config, case_of(order, m, k), own)
-    rows = slice(kept, kept + 1) if others is not None else slice(None)
+    rows = slice(cached, cached + 1) if others is not None else slice(None)
     np.testing.assert_array_equal(bits(result)[:, rows], bits(expected[:, start : start + m])[:, rows])
 
 

@@ -224,12 +224,12 @@ def test_ends_of_the_range_and_ties(kernel, config, layout):
 
 @pytest.mark.first(1)
 @each
-def test_a_kept_copy_gives_the_same_bits(kernel, config):
+def test_a_cached_operand_gives_the_same_bits(kernel, config):
     random = np.random.default_rng(6)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((70, 67), (67, 50)))
     how = {"kernel": kernel, "config": config, "engine": ENGINE}
-    kept = tilewright.prepare(b, engine=ENGINE)
-    np.testing.assert_array_equal(tilewright.matmul(a, kept, **how), tilewright.matmul(a, b, **how))
+    cached = tilewright.prepare(b, engine=ENGINE)
+    np.testing.assert_array_equal(tilewright.matmul(a, cached, **how), tilewright.matmul(a, b, **how))
 
 
 @pytest.mark.first(1)

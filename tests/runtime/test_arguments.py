@@ -226,10 +226,10 @@ def test_a_scaled_copy_says_where_its_scales_go():
     assert [copy.scale_bytes for copy in copies] == [4 * 2 * runs[0], 4 * runs[1]]
 
 
-def product_of_parts(kept=None):
+def product_of_parts(cached=None):
     """Copies that a product of parts is given, by bytes and by slots."""
     kernel = find("gemm_mma_fp16x3")
-    (job,) = jobs(kernel, kernel.config(), PROBLEM_OF_PARTS, Addresses(), kept).jobs
+    (job,) = jobs(kernel, kernel.config(), PROBLEM_OF_PARTS, Addresses(), cached).jobs
     bytes_, slots = pack(kernel, job.problem, job.sources, {}, UNDIVIDED, numbers(job.copies))
     whole = struct(**FORMS[kernel.arguments])
     copies = [getattr(whole.from_buffer_copy(bytes_), name) for name in ("copy_a", "copy_b")]
@@ -255,12 +255,12 @@ def test_a_product_of_parts_is_told_of_the_copies_that_it_makes():
 
 def test_a_copy_that_is_kept_is_none_to_make_and_all_else_is_as_it_was():
     (a, b), made = product_of_parts()
-    (same, kept), given = product_of_parts("B")
+    (same, cached), given = product_of_parts("B")
     assert bytes(same) == bytes(a)
     b.matrices = 0
-    assert bytes(kept) == bytes(b)
+    assert bytes(cached) == bytes(b)
     assert given[OF_B] == made[OF_B]
-    assert {given[OF_B + at].source for at in (1, 2, 3, 4)} == {"kept"}
+    assert {given[OF_B + at].source for at in (1, 2, 3, 4)} == {"cached"}
     assert [given[OF_B + at].shift for at in (1, 2, 4, 3)] == sorted({given[OF_B + at].shift for at in (1, 2, 3, 4)})
     assert given[OF_B + 1].shift == 0
 

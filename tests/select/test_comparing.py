@@ -37,7 +37,7 @@ def drawn(seed, dtype, layout, count):
     for _ in range(count):
         m, n, k = (draw.choice([draw.randint(1, 300), draw.randint(1, 9000), 8 * draw.randint(1, 1000)]) for _ in "mnk")
         problem = Problem(m, n, k, Arithmetic(dtype, dtype), batch=draw.choice([1, 1, 1, 7]), a=a, b=b)
-        yield Dims.of(problem, kept=draw.choice([None, None, "A", "B"]))
+        yield Dims.of(problem, cached=draw.choice([None, None, "A", "B"]))
 
 
 def together_of(models):

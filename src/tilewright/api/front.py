@@ -319,10 +319,10 @@ def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
 def _takes_arguments_of(other: Callable[_P, Any]) -> Callable[[Callable[..., _R]], Callable[_P, _R]]:
     """Give a function the signature of another, without the arguments that divide a product."""
     parameters = inspect.signature(other).parameters.values()
-    kept = [one for one in parameters if one.name not in ("devices", "memory_limit")]
+    cached = [one for one in parameters if one.name not in ("devices", "memory_limit")]
 
     def given(function: Callable[..., _R]) -> Callable[_P, _R]:
-        vars(function)["__signature__"] = inspect.Signature(kept)
+        vars(function)["__signature__"] = inspect.Signature(cached)
         return function
 
     return given
@@ -355,7 +355,7 @@ def plan(
     call.check()
     planned = on_gpu.planned_call_of(call) if call.engine else None
     if planned is not None and call.a.device != HOST:
-        planned.kept(call)
+        planned.cached(call)
     return ProductPlan(request, call.signature, planned)
 
 

@@ -113,7 +113,13 @@ def _remember(
     scales = [arrays[name] for name in ("scale_a", "scale_b")] if call.scale_a or call.scale_b else []
     how = dict(zip(("scale_a", "scale_b"), scales, strict=False))
     made = planned.plan
-    how |= {"steps": made.steps, "needs": made.needs, "lent": planned.lends, "plan": others, "kept": planned.kept(call)}
+    how |= {
+        "steps": made.steps,
+        "needs": made.needs,
+        "lent": planned.lends,
+        "plan": others,
+        "cached": planned.cached(call),
+    }
     how |= {
         "new": maker and maker(planned.form.shape),
         "swapped": planned.form.swapped,
@@ -191,7 +197,7 @@ def _multiply(call: Call, planned: PlannedCall) -> Any:
         target.pointer,
         c.pointer if c else target.pointer,
         bias.pointer if bias else 0,
-        planned.kept(call) if call.prepared else 0,
+        planned.cached(call) if call.prepared else 0,
         **scales,
         scratch=lent[0] if lent else 0,
         offsets=call.offsets.pointer if call.offsets else 0,

@@ -33,7 +33,7 @@ class PlannedCall(NamedTuple):
     """Whether the kernel adds C where the result goes, so that c is copied there first."""
     why: str
     prepared: bool
-    """Whether copies of b are kept."""
+    """Whether copies of b are cached."""
     lends: bool
     """See `lends`."""
 
@@ -42,11 +42,11 @@ class PlannedCall(NamedTuple):
         first, second = (b, a) if self.form.swapped else (a, b)
         return {"scale_a": first.pointer if first else 0, "scale_b": second.pointer if second else 0}
 
-    def kept(self, call: Call) -> int:
+    def cached(self, call: Call) -> int:
         """Address of the copy of b that a call of this kind reads, made if it is the first; 0 where it reads none."""
-        if call.prepared is None or self.plan.kept is None:
+        if call.prepared is None or self.plan.cached is None:
             return 0
-        return call.prepared.address(self.plan.kept, call.b.pointer, call.stream)
+        return call.prepared.address(self.plan.cached, call.b.pointer, call.stream)
 
     def describe(self) -> str:
         problem, kernel = self.plan.problem, self.plan.kernel
@@ -71,10 +71,12 @@ class PlannedCall(NamedTuple):
             "split into its parts first" if kernel.split else "copied to the order and alignment that the kernel wants"
         )
         lines += [f"{name} is {made}" for name in self.plan.relaid]
-        if kept := self.plan.kept:
-            lines.append(f"b is prepared: {kept.bytes} bytes of it are kept as the kernel wants them, and made once")
+        if cached := self.plan.cached:
+            lines.append(
+                f"b is prepared: {cached.bytes} bytes of it are cached as the kernel wants them, and made once"
+            )
         elif self.prepared:
-            lines.append("b is prepared, and used as it is: the kernel wants no copy of it that can be kept")
+            lines.append("b is prepared, and used as it is: the kernel wants no copy of it that can be cached")
         if kernel.has_fallback and problem.k:
             lines.append(
                 "fallback: values of a and b that the parts cannot represent are detected on the GPU, and the same "
@@ -137,27 +139,27 @@ def bind(call: Call, without_parts: bool) -> PlannedCall:
         )
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(form, a, b, out, c)
-    kept = None
+    cached = None
     if without_parts:
         problem = problem.promising("ieee")
     elif call.prepared is not None and "b" not in form.copied:
-        kept = "A" if form.swapped else "B"
+        cached = "A" if form.swapped else "B"
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
 
-    kernel, config = _picked(engine, rung, problem, addresses, c is not None, kept)
+    kernel, config = _picked(engine, rung, problem, addresses, c is not None, cached)
     why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
     whole = problem if c is None or kernel.support.separate_c else _with_c_in_d(problem)
-    plan = engine.plan(kernel, config, whole, addresses, kept=kept, capturing=capturing)
+    plan = engine.plan(kernel, config, whole, addresses, cached=cached, capturing=capturing)
     c_in_place = c is not None and not kernel.support.separate_c
     return PlannedCall(plan, form, engine, c_in_place, why, call.prepared is not None, lends(plan))
 
 
 def _picked(
-    engine: Engine, rung: Rung | None, problem: Problem, addresses: Addresses, adds_c: bool, kept: str | None = None
+    engine: Engine, rung: Rung | None, problem: Problem, addresses: Addresses, adds_c: bool, cached: str | None = None
 ) -> tuple[Kernel, Config]:
     """Kernel and config that run a problem: those that the caller named, or the best ones known."""
     if rung is None:
-        return select(problem, engine.capability, engine.device_name, addresses, adds_c=adds_c, kept=kept)
+        return select(problem, engine.capability, engine.device_name, addresses, adds_c=adds_c, cached=cached)
     return rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
 
 

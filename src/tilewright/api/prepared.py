@@ -13,11 +13,11 @@ from collections.abc import Hashable
 from typing import Any
 
 from tilewright.runtime.base import Engine, Matrix
-from tilewright.runtime.plan import Kept
+from tilewright.runtime.plan import CachedOperand
 
 
 class Prepared:
-    """A b of `matmul` whose copies are kept: see `prepare`, which makes it."""
+    """A b of `matmul` whose copies are cached: see `prepare`, which makes it."""
 
     def __init__(self, array: Any, engine: Engine) -> None:
         self.array = array
@@ -28,11 +28,11 @@ class Prepared:
         self._copies: dict[Hashable, Matrix] = {}
         self._lock = threading.Lock()
 
-    def address(self, kept: Kept, pointer: int, stream: Any) -> int:
-        """Address of a copy that a plan wants kept; the first plan that wants it has it made.
+    def address(self, cached: CachedOperand, pointer: int, stream: Any) -> int:
+        """Address of a copy that a plan wants cached; the first plan that wants it has it made.
 
         Args:
-            kept: what the plan wants.
+            cached: what the plan wants.
             pointer: address of the array's elements.
             stream: where these can be read; the copy is made on it, and has been made on return.
 
@@ -41,9 +41,9 @@ class Prepared:
             MemoryError: it is to be made, and the memory is full.
         """
         with self._lock:
-            memory = self._copies.get(kept.copy)
+            memory = self._copies.get(cached.copy)
             if memory is None:
-                memory = self._copies[kept.copy] = self.engine.keep(kept, pointer, stream)
+                memory = self._copies[cached.copy] = self.engine.keep(cached, pointer, stream)
         return memory.pointer
 
     @property

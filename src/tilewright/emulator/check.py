@@ -93,7 +93,7 @@ def check(
     bias: NDArray[Any] | None = None,
     scales: Sequence[NDArray[np.float32] | None] = (None, None),
     ends: NDArray[np.int32] | None = None,
-    kept: str | None = None,
+    cached: str | None = None,
     multiprocessors: int = MULTIPROCESSORS,
     executables: Executables | None = None,
 ) -> Checked:
@@ -112,7 +112,7 @@ def check(
         scales: of a and b, where it has some: of rows of a (columns of b), or of blocks, by 128 of k; of b of a grouped
             product columns by groups.
         ends: of a grouped product, the row where each group ends.
-        kept: the operand, A or B, whose copy is made by a launch of its own, where the kernel wants one.
+        cached: the operand, A or B, whose copy is made by a launch of its own, where the kernel wants one.
         multiprocessors: for how many of them the launch is made.
         executables: of other checks, to be used and added to.
 
@@ -153,7 +153,7 @@ def check(
         error = None
         try:
             what = engine, kernel, config, lying, *factors, d, scalars
-            run(*what, c=addend, bias=padded_bias, scales=placed_scales, offsets=placed_ends, kept=kept)
+            run(*what, c=addend, bias=padded_bias, scales=placed_scales, offsets=placed_ends, cached=cached)
         except LaunchError as failure:
             error = failure
         return engine.download(d), error
@@ -265,11 +265,11 @@ def check_rows(
             if (product(a[rows], c[rows]) != whole[rows]).any():
                 found.append(Finding("rows", None, message=f"{what} have other bits when they are multiplied alone"))
         for value in (np.nan, 2.0**14):
-            kept = problem.m // 2
+            same = problem.m // 2
             others = np.full_like(a, value)
-            others[kept] = a[kept]
-            if (product(others, c)[kept] != whole[kept]).any():
-                message = f"row {kept} of {problem.m} has other bits where all other rows of A hold {value:g}"
+            others[same] = a[same]
+            if (product(others, c)[same] != whole[same]).any():
+                message = f"row {same} of {problem.m} has other bits where all other rows of A hold {value:g}"
                 found.append(Finding("rows", None, message=message))
     except LaunchError as failure:
         found.append(Finding("launch", None, message=str(failure)))

@@ -40,7 +40,7 @@ from tilewright.runtime.arguments import MAP_BYTES, pack, shape_of
 from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.host_compiler import find_compiler
-from tilewright.runtime.plan import SLOTS, Kept, Plan, Pointers, Step
+from tilewright.runtime.plan import SLOTS, CachedOperand, Plan, Pointers, Step
 from tilewright.runtime.relayouts import Copy, Job, numbers, together
 from tilewright.runtime.tensor_maps import TensorLayout
 
@@ -175,16 +175,16 @@ class EmulatorEngine(Engine):
         launch = _PlannedLaunch(executable, job, workspace)
         return Step(launch, grid, block, shared_bytes, 0, arguments, shape_of(kernel.arguments).offsets, slots)
 
-    def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
+    def keep(self, cached: CachedOperand, pointer: int, stream: Any) -> Matrix:
         """Memory with a copy of the operand at this address.
 
         Raises:
             LaunchError: as `start`.
         """
-        memory = aligned_memory(kept.bytes)
+        memory = aligned_memory(cached.bytes)
         memory[:] = 0
-        self.launch(kept.step, Pointers(pointer, pointer, 0, kept=memory.ctypes.data))
-        return Matrix(memory.ctypes.data, 1, kept.bytes, kept.bytes, "uint8", owner=memory)
+        self.launch(cached.step, Pointers(pointer, pointer, 0, cached=memory.ctypes.data))
+        return Matrix(memory.ctypes.data, 1, cached.bytes, cached.bytes, "uint8", owner=memory)
 
     def capturing(self, stream: Any) -> bool:
         """Never: a launch has ended when it returns."""
@@ -337,9 +337,9 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
     m, n, k = problem.m, problem.n, problem.k
     found = [array for copy in launch.job.copies if copy.lines for array in _copied(copy, addresses, problem.batch)]
     for name in ("range_a", "range_b"):
-        if (of_range := launch.job.sources.get(name)) is not None and of_range.name == "kept":
-            words = Matrix(addresses["kept"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
-            found.append(Array("what was seen of a copy that is kept", words))
+        if (of_range := launch.job.sources.get(name)) is not None and of_range.name == "cached":
+            words = Matrix(addresses["cached"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
+            found.append(Array("what was seen of a cached copy", words))
     if launch.job.copies and not kernel.splits:
         return found
     copied = {copy.name for copy in launch.job.copies}

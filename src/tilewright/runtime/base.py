@@ -14,8 +14,8 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Addresses, Variant
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.plan import Kept, Needs, Plan, Pointers, Step
-from tilewright.runtime.relayouts import Job, jobs, kept_as, needs
+from tilewright.runtime.plan import CachedOperand, Needs, Plan, Pointers, Step
+from tilewright.runtime.relayouts import Job, cached_operand_of, jobs, needs
 
 ENGINES = ("cuda", "emulator")
 
@@ -77,7 +77,7 @@ class Engine(Protocol):
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
-        kept: str | None = None,
+        cached: str | None = None,
         capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
@@ -86,7 +86,7 @@ class Engine(Protocol):
             kernel, config: what runs.
             problem: what it computes.
             addresses: of the operands, or what they leave when divided by 16.
-            kept: the operand, A or B, whose copy outlives the calls, where the kernel wants one: see `Plan.kept`.
+            cached: the operand, A or B, whose copy outlives the calls, where the kernel wants one: see `Plan.cached`.
             capturing: says whether the stream that the plan is for is being captured into a graph. It is only asked if
                 code must be loaded.
 
@@ -98,11 +98,11 @@ class Engine(Protocol):
         """
         if problem.is_empty:
             return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses, kept)
+        found = jobs(kernel, config, problem, addresses, cached)
         needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
         executables = [self.code(job, capturing) for job in needed]
         steps = tuple(map(self.step, needed, executables))
-        copy = kept_as(found.keeping, steps[-1]) if found.keeping else None
+        copy = cached_operand_of(found.keeping, steps[-1]) if found.keeping else None
         launched, memory = len(found.jobs), needs(found, self.multiprocessors)
         own = executables[launched - 1]
         return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
@@ -121,7 +121,7 @@ class Engine(Protocol):
             MemoryError: the plan needs a workspace, and the memory is full.
         """
 
-    def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
+    def keep(self, cached: CachedOperand, pointer: int, stream: Any) -> Matrix:
         """Memory with a copy of the operand at this address, made on a stream; the work has ended on return.
 
         Raises:
@@ -203,22 +203,22 @@ def run(
     scales: Sequence[Matrix | None] = (None, None),
     offsets: Matrix | None = None,
     stream: Any = None,
-    kept: str | None = None,
+    cached: str | None = None,
 ) -> Plan:
     """Plan a problem for these operands and start it; returns the plan. C is D, updated in place, if left out.
 
     scales: of A and B.
     offsets: the row where each group of a grouped product ends.
-    kept: the operand, A or B, whose copy is made apart from the product, where the kernel wants one.
+    cached: the operand, A or B, whose copy is made apart from the product, where the kernel wants one.
     """
     if scalars.alpha == 0 and not kernel.support.separate_c:
         problem = problem.without_products
     pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
     of_a, of_b = (one.pointer if one else 0 for one in scales)
     pointers = pointers._replace(scale_a=of_a, scale_b=of_b, offsets=offsets.pointer if offsets else 0)
-    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), kept=kept)
-    copy = engine.keep(plan.kept, (a if kept == "A" else b).pointer, stream) if plan.kept else None
-    engine.start(plan, pointers._replace(kept=copy.pointer if copy else 0), scalars, stream)
+    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), cached=cached)
+    copy = engine.keep(plan.cached, (a if cached == "A" else b).pointer, stream) if plan.cached else None
+    engine.start(plan, pointers._replace(cached=copy.pointer if copy else 0), scalars, stream)
     return plan
 
 

@@ -26,7 +26,7 @@ from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, m
 from tilewright.runtime.cuda_executable import CudaExecutable
 from tilewright.runtime.cuda_launch import describe, launch
 from tilewright.runtime.driver import Allocation, Current, check, outside_of_captures, unavailable
-from tilewright.runtime.plan import SLOTS, Kept, Memory, Needs, Plan, Pointers, Step
+from tilewright.runtime.plan import SLOTS, CachedOperand, Memory, Needs, Plan, Pointers, Step
 from tilewright.runtime.relayouts import Job, numbers
 from tilewright.runtime.staging import STAGED_BYTES, HostStaging, Wait
 from tilewright.runtime.workspaces import Workspaces
@@ -170,7 +170,7 @@ class CudaEngine(Engine):
             for step in plan.steps:
                 launch(step, addresses, scalars, int(on.handle))
 
-    def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
+    def keep(self, cached: CachedOperand, pointer: int, stream: Any) -> Matrix:
         """Memory with a copy of the operand at this address, made on a stream; the work has ended on return.
 
         Raises:
@@ -179,17 +179,17 @@ class CudaEngine(Engine):
         """
         if self.capturing(stream):
             raise LaunchError(
-                "the stream is being captured, and what is kept of a prepared array for this product is not made: "
+                "the stream is being captured, and what is cached of a prepared array for this product is not made: "
                 "multiply arrays of this kind once before the capture, or call tilewright.plan with them"
             )
         on = self.stream if stream is None else _as_stream(stream)
         with self.current, outside_of_captures():
-            memory = Allocation(self.current, kept.bytes)
-            check(driver.cuMemsetD8Async(memory.pointer, 0, kept.bytes, on.handle))
-            addresses = {"A": pointer, "B": pointer, "kept": memory.pointer}
-            launch(kept.step, addresses, Scalars(), int(on.handle))
+            memory = Allocation(self.current, cached.bytes)
+            check(driver.cuMemsetD8Async(memory.pointer, 0, cached.bytes, on.handle))
+            addresses = {"A": pointer, "B": pointer, "cached": memory.pointer}
+            launch(cached.step, addresses, Scalars(), int(on.handle))
             on.sync()
-        return Matrix(memory.pointer, 1, kept.bytes, kept.bytes, "uint8", owner=memory)
+        return Matrix(memory.pointer, 1, cached.bytes, cached.bytes, "uint8", owner=memory)
 
     @cached_property
     def staging(self) -> HostStaging:

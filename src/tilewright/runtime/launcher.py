@@ -90,7 +90,7 @@ class Launcher(Protocol):
         new: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None,
         scaled: bool,
         swapped: bool = False,
-        kept: int = 0,
+        cached: int = 0,
         lent: bool = False,
         plan: Callable[..., Planned | None] | None = None,
         scale_a: Any = None,
@@ -111,7 +111,7 @@ class Launcher(Protocol):
             new: makes a result, as new[0](*new[1], **new[2]) while the context is current; None where `out` is given.
             scaled: whether beta is not 0.
             swapped: whether the plan's A is b and its B is a.
-            kept: address of a copy that outlives the calls (`Plan.kept`), of an operand that the options stand for.
+            cached: address of a copy that outlives the calls (`Plan.cached`), of an operand that the options stand for.
             lent: whether that memory, but for counters, is asked of the arrays' library in each call, and given back at
                 once: where the library is PyTorch and the stream is not being captured.
             plan: plans calls that differ from this one in sizes alone, where all arrays are matrices with several rows

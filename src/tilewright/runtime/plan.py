@@ -21,8 +21,8 @@ class Slot(NamedTuple):
     """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, of which the template says all but the address:
     on a GPU as `cuda_launch.describe` does, for the driver to make it of. 'scalar': a float."""
     source: str
-    """A, B, C, D, bias, offsets, scale_a, scale_b, workspace, counters, relayout or kept, whose address it is; or alpha
-    or beta."""
+    """A, B, C, D, bias, offsets, scale_a, scale_b, workspace, counters, relayout or cached, whose address it is; or
+    alpha or beta."""
     shift: int = 0
     """Bytes that are added to the address."""
 
@@ -48,7 +48,7 @@ class Step(NamedTuple):
     slots: tuple[Slot, ...]
 
 
-class Kept(NamedTuple):
+class CachedOperand(NamedTuple):
     """A copy of A or B that outlives the calls that read it: of an operand that comes again and again."""
 
     copy: Hashable
@@ -92,8 +92,8 @@ class Plan(NamedTuple):
     needs: Needs
     relaid: tuple[str, ...] = ()
     """Operands, A or B, that are copied into another layout, or split."""
-    kept: Kept | None = None
-    """The copy of an operand that is kept, where one may be and the kernel wants one."""
+    cached: CachedOperand | None = None
+    """The copy of an operand that is cached, where one may be and the kernel wants one."""
 
 
 class Pointers(NamedTuple):
@@ -104,8 +104,8 @@ class Pointers(NamedTuple):
     d: int
     c: int = 0
     bias: int = 0
-    kept: int = 0
-    """Address of the copy that the plan wants cached (`Plan.kept`)."""
+    cached: int = 0
+    """Address of the copy that the plan wants cached (`Plan.cached`)."""
     scale_a: int = 0
     scale_b: int = 0
     """Addresses of the scales of the problem's A and B, where it has some."""
@@ -118,7 +118,7 @@ class Pointers(NamedTuple):
     last of them on belong to no group, and are not written."""
 
 
-SLOTS = ("A", "B", "D", "C", "bias", "kept", "scale_a", "scale_b", "scratch", "offsets")
+SLOTS = ("A", "B", "D", "C", "bias", "cached", "scale_a", "scale_b", "scratch", "offsets")
 """Names that steps have for these addresses, in this order."""
 
 

@@ -64,7 +64,7 @@ struct Plan {
     Memory needed;
     Ref make, make_arguments, make_keywords;  // called for a new result
     bool lent = false;                        // whether a library is asked for memory in each call, but for counters
-    uint64_t kept = 0;                        // address of a copy that outlives the calls
+    uint64_t cached = 0;                        // address of a copy that outlives the calls
 
     // From Python's plan: false with an error set. makes: whether a call makes a new result.
     bool read(PyObject* read_steps, PyObject* needs, PyObject* result, bool lends, bool makes) {

@@ -18,7 +18,7 @@ from tilewright.kernels.library import relayout
 from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, SCALED_K, Split, scale_count
 from tilewright.kernels.support import VECTOR_BYTES, Addresses, Variant, lines_aligned
 from tilewright.runtime.arguments import AddressSource, CopyNumbers
-from tilewright.runtime.plan import Kept, Needs, Step
+from tilewright.runtime.plan import CachedOperand, Needs, Step
 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
@@ -45,7 +45,8 @@ class Copy(NamedTuple):
     name: str
     """Name of the operand."""
     memory: str
-    """'relayout', the memory for copies of a launch, or 'kept', that of this copy alone, which outlives the launch."""
+    """'relayout', the memory for copies of a launch, or 'cached', that of this copy alone, which outlives the
+    launch."""
     shift: int
     """Where the copy begins in that memory, in bytes: a multiple of 16."""
     split: Split
@@ -100,8 +101,8 @@ class Copy(NamedTuple):
     @property
     def seen(self) -> AddressSource:
         """Where what makes it adds what it sees of the elements."""
-        if self.memory == "kept":
-            return AddressSource("kept", self.end)
+        if self.memory == "cached":
+            return AddressSource("cached", self.end)
         return _SEEN[self.name]
 
 
@@ -133,13 +134,13 @@ class Jobs(NamedTuple):
     """Job that makes the copy that is cached, from memory that is 0."""
 
 
-def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, kept: str | None = None) -> Jobs:
+def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, cached: str | None = None) -> Jobs:
     """The launches that a problem takes: the kernel's own, and before it that of `relayout`, where the kernel wants
     copies that it does not make itself (`Kernel.splits`).
 
     Args:
         kernel, config, problem, addresses: as of `Engine.plan`.
-        kept: the operand, A or B, whose copy is kept, so that no launch here makes it.
+        cached: the operand, A or B, whose copy is cached, so that no launch here makes it.
 
     Raises:
         DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
@@ -158,11 +159,11 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
     remaining: list[Copy] = []
     end = 0
     for name, order in wanted.items():
-        memory, shift = ("kept", 0) if name == kept else ("relayout", end)
+        memory, shift = ("cached", 0) if name == cached else ("relayout", end)
         copy = _copy(problem, name, order, memory, shift, kernel.split or _whole(types[name]))
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
         sources[name] = AddressSource(memory, shift)
-        if name == kept:
+        if name == cached:
             remaining.append(copy)
         else:
             made.append(copy)
@@ -179,7 +180,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
     of_product: tuple[Copy, ...] = ()
     if kernel.splits:
         of_product = (*made, *[copy._replace(made=False) for copy in remaining])
-        if kept == "A":
+        if cached == "A":
             of_product = of_product[::-1]
         for copy in of_product:
             _add_addresses(sources, copy, copy.name.lower(), looks=True)
@@ -209,14 +210,14 @@ def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
 def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     """The launch of `relayout` that makes one copy or two of operands of the problem's element type, split alike.
 
-    What it sees of elements that it splits is kept with a copy that is kept.
+    What it sees of elements that it splits is kept with a cached copy.
     """
     first = copies[0]
     second = copies[1] if len(copies) == 2 else first._replace(lines=0, made=False)
     split = first.split
     sources: dict[str, AddressSource] = {}
     for x, copy in (("a", first), ("b", second)):
-        _add_addresses(sources, copy, x, looks=split.parts > 1 and first.memory == "kept")
+        _add_addresses(sources, copy, x, looks=split.parts > 1 and first.memory == "cached")
     factors = first.dtype
     result = split.dtype if split.parts > 1 else factors
     variant = Variant(edges=True, aligned=False, factors=factors, result=result)
@@ -263,10 +264,10 @@ def numbers(copies: Sequence[Copy]) -> list[CopyNumbers]:
     ]
 
 
-def kept_as(keeping: Job, step: Step) -> Kept:
+def cached_operand_of(keeping: Job, step: Step) -> CachedOperand:
     """Cached copy of a plan, from the job that makes it. It is equal whether the operand is A or B."""
     copy, _ = keeping.copies
-    return Kept(copy._replace(name=""), step, copy.end + 4 * RANGE_WORDS)
+    return CachedOperand(copy._replace(name=""), step, copy.end + 4 * RANGE_WORDS)
 
 
 def _copy(problem: Problem, name: str, order: Order, memory: str, shift: int, split: Split) -> Copy:

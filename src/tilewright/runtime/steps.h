@@ -137,9 +137,9 @@ private:
 
 // Where the value of a slot comes from: an address, or a scalar.
 enum Source { FROM_A, FROM_B, FROM_C, FROM_D, FROM_BIAS, FROM_OFFSETS, FROM_WORKSPACE, FROM_COUNTERS, FROM_RELAYOUT,
-              FROM_KEPT, FROM_SCALE_A, FROM_SCALE_B, ADDRESSES };
+              FROM_CACHED, FROM_SCALE_A, FROM_SCALE_B, ADDRESSES };
 const char* const ADDRESS_NAMES[ADDRESSES] = {"A", "B", "C", "D", "bias", "offsets", "workspace", "counters", "relayout",
-                                              "kept", "scale_a", "scale_b"};
+                                              "cached", "scale_a", "scale_b"};
 const char* const SCALAR_NAMES[] = {"alpha", "beta"};
 
 struct Values {
@@ -192,9 +192,9 @@ struct Step {
             const uint64_t value = values.addresses[slot.source] + slot.shift;
             if (slot.kind == Slot::POINTER) {
                 std::memcpy(target, &value, sizeof value);
-            } else if (Map& kept = maps[slot.map]; kept.written != value) {
-                if (const int status = kept.write(driver, value); status != 0) return status;
-                std::memcpy(target, &kept.map, sizeof kept.map);
+            } else if (Map& cached = maps[slot.map]; cached.written != value) {
+                if (const int status = cached.write(driver, value); status != 0) return status;
+                std::memcpy(target, &cached.map, sizeof cached.map);
             }
         }
         return 0;

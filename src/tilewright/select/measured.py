@@ -57,14 +57,14 @@ def _beside(facts: Iterable[NDArray[Any]], choices: Numbers) -> Floats:
 class Tabled(Places):
     """Tabled times of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
 
-    def __init__(self, gpu: Gpu, case: Case, counted: Counted, kept: str | None = None) -> None:
+    def __init__(self, gpu: Gpu, case: Case, counted: Counted, cached: str | None = None) -> None:
         """Arrange measurements.
 
         Args:
             gpu: what is selected for.
             case: what was measured.
             counted: the measurements.
-            kept: the operand, A or B, whose copy is to count as kept: times are made shorter by as much as the cost
+            cached: the operand, A or B, whose copy is to count as cached: times are made shorter by as much as the cost
                 model says.
         """
         super().__init__(case, counted.sizes)
@@ -75,7 +75,7 @@ class Tabled(Places):
         of_tables = [find_gpu(table.gpu, table.capability) for table in counted.tables]
         self._gpu_of_row = [of_tables[number] for number in counted.table.tolist()]
         self._models = {one: CostModels(partial(self._model, one), len(self.kernels)) for one in {gpu, *of_tables}}
-        self._kept = kept
+        self._cached = cached
         self.models = self._models[gpu]
         times_us = counted.times_us / _slow_downs(counted)
         shape = len(counted.sizes), len(self.kernels)
@@ -85,7 +85,7 @@ class Tabled(Places):
         self.times[cell], accurate[cell] = times_us[slowest_first], counted.accurate[slowest_first]
         self.known: Flags = ~np.isnan(self.times)
         self.inaccurate: Flags = self.known & ~accurate
-        if kept:
+        if cached:
             self._shorten()
         votes, few = self._votes()
         others = np.ones(shape[1], np.bool_)
@@ -171,7 +171,7 @@ class Tabled(Places):
             missing = np.isnan(group.facts[row, count : 2 * count]).tolist()
             if asked := [place for place in places if missing[place]]:
                 numbers = [group.numbers[place] for place in asked]
-                us = np.array(self._models[self._gpu_of_row[row]].us(self.sizes(row, self._kept), numbers))
+                us = np.array(self._models[self._gpu_of_row[row]].us(self.sizes(row, self._cached), numbers))
                 held = np.isfinite(us)  # else the model says that the GPU cannot hold a block: that tells nothing
                 errors = np.log(self.times[row, numbers], out=np.zeros(len(us)), where=held)
                 errors[held] -= np.log(us[held])
@@ -180,7 +180,7 @@ class Tabled(Places):
                     group.facts[row, place::count] = 0.0
 
     def _shorten(self) -> None:
-        """Leave out of times what the model says that copies of the kept operand take."""
+        """Leave out of times what the model says that copies of the cached operand take."""
         copying = [
             number
             for number, kernel in enumerate(self.kernels)
@@ -188,7 +188,7 @@ class Tabled(Places):
         ]
         for row in range(len(self.times)):
             if numbers := [number for number in copying if self.known[row, number]]:
-                less, more = (self.models.us(self.sizes(row, kept), numbers) for kept in (self._kept, None))
+                less, more = (self.models.us(self.sizes(row, cached), numbers) for cached in (self._cached, None))
                 self.times[row, numbers] *= np.array(less) / np.array(more)
 
     def _votes(self) -> tuple[Floats, list[int]]:
@@ -225,28 +225,28 @@ def tables_of(device: str, capability: tuple[int, int]) -> tuple[Table, ...]:
 
 @lru_cache
 def measured(
-    device: str, capability: tuple[int, int], case: Case, promise: str | None, kept: str | None, order: str | None
+    device: str, capability: tuple[int, int], case: Case, promise: str | None, cached: str | None, order: str | None
 ) -> Tabled | None:
     """Measurements in `tables_of` a GPU of a case and of kernels that keep a promise; None where there are none.
 
-    kept: the operand, A or B, whose copy is kept. order: only configs that have this `Sums.order`; None for all.
+    cached: the operand, A or B, whose copy is cached. order: only configs that have this `Sums.order`; None for all.
 
     On a problem that the user tuned, only what the user measured counts: `tune` times both ways.
     """
     counted = that_count(tables_of(device, capability), case, promise, order)
-    return None if counted is None else Tabled(find_gpu(device, capability), case, counted, kept)
+    return None if counted is None else Tabled(find_gpu(device, capability), case, counted, cached)
 
 
 @lru_cache
 def nearest_measured(
-    device: str, capability: tuple[int, int], case: Case, promise: str | None, kept: str | None, order: str | None
+    device: str, capability: tuple[int, int], case: Case, promise: str | None, cached: str | None, order: str | None
 ) -> tuple[Tabled | None, bool]:
     """Measurements of a case, or else of the nearest, and whether they are its own.
 
     The nearest has the same factors; then the same orders, the same of B, which is the large one where rows are few,
     row-major operands, and the same result.
     """
-    asked = promise, kept, order
+    asked = promise, cached, order
     if own := measured(device, capability, case, *asked):
         return own, True
     texts = (text for table in tables_of(device, capability) for text in table.cases)

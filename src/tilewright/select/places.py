@@ -43,11 +43,11 @@ class Places:
         self.rows = {tuple(one): row for row, one in enumerate(sizes.tolist())}
         """By m, n, k and batch."""
 
-    def sizes(self, row: int, kept: str | None = None) -> Dims:
-        """The sizes of a tabled problem; kept: the operand whose copy is kept."""
+    def sizes(self, row: int, cached: str | None = None) -> Dims:
+        """The sizes of a tabled problem; cached: the operand whose copy is cached."""
         m, n, k, batch = self._sizes[row].tolist()
         case = f"{self._case.layout} {self._case.factors}->{self._case.result}"
-        return Dims.of(posed(m, n, k, case, batch), kept=kept)
+        return Dims.of(posed(m, n, k, case, batch), cached=cached)
 
     def row(self, sizes: Dims) -> int | None:
         """Where a problem is tabled itself, gaps between rows that do not matter aside; None where it is not."""

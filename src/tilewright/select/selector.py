@@ -75,7 +75,7 @@ def select(
     addresses: Addresses = Addresses(),
     *,
     adds_c: bool = False,
-    kept: str | None = None,
+    cached: str | None = None,
 ) -> tuple[Kernel, Config]:
     """The kernel and config to run a problem with.
 
@@ -98,7 +98,8 @@ def select(
         addresses: of the operands, or what they leave when divided by 16: kernels differ in the alignment they need.
         adds_c: whether C is read. Kernels that add it where the result goes, the course's, then come last: they cost a
             copy of C, which not every library can make.
-        kept: the operand, A or B, whose copy is kept where a kernel wants one. What was measured made the copy in every
+        cached: the operand, A or B, whose copy is cached where a kernel wants one. What was measured made the copy in
+            every
             run: the cost model says how much less time a run takes without.
 
     Raises:
@@ -114,7 +115,7 @@ def select(
         return _invariant_for_emulator(problem, addresses)
     if capability is None:
         return _for_emulator(problem, addresses)
-    return _fastest(_TabledProblem(problem, capability, device, addresses, kept), adds_c)
+    return _fastest(_TabledProblem(problem, capability, device, addresses, cached), adds_c)
 
 
 def unhidden_us(kernel: Kernel, config: Config, sizes: Dims, gpu: Gpu) -> float:
@@ -152,15 +153,15 @@ class _TabledProblem:
         capability: tuple[int, int],
         device: str,
         addresses: Addresses,
-        kept: str | None,
+        cached: str | None,
     ) -> None:
         self.problem, self.capability, self.device, self.addresses = problem, capability, device, addresses
         arithmetic = problem.arithmetic
-        self.sizes = Dims.of(problem, addresses, kept)
+        self.sizes = Dims.of(problem, addresses, cached)
         self.order = orders.order_of(arithmetic, capability) if arithmetic.batch_invariant else None
         """The only order of sums that will do; None for any."""
         case = Case.of(problem)
-        self.known, self.tabled = nearest_measured(device, capability, case, arithmetic.precision, kept, self.order)
+        self.known, self.tabled = nearest_measured(device, capability, case, arithmetic.precision, cached, self.order)
         """Measurements of the problem's case, or else of the nearest, and whether they are its own; None if there are
         none."""
         self.takes = _Takers(problem, capability, addresses)

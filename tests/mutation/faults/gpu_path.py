@@ -29,7 +29,7 @@ FAULTS = (
     ),
     Fault(
         "one copy for all of a prepared factor's kernels",
-        "memory = self._copies.get(kept.copy)",
+        "memory = self._copies.get(cached.copy)",
         "memory = next(iter(self._copies.values()), None)",
         "a second kernel reads the copy that the first one wanted",
     ),

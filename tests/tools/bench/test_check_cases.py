@@ -41,7 +41,7 @@ def launches(name):
     """Kernels and configs that the cases of a kernel launch, copies among them."""
     found = set()
     for case in cases(name):
-        of = jobs(find(name), find(name).config(case.config), case.problem, Addresses(), case.kept)
+        of = jobs(find(name), find(name).config(case.config), case.problem, Addresses(), case.cached)
         found |= {(job.kernel, job.config) for job in (*of.jobs, *([of.keeping] if of.keeping else []))}
     return found
 

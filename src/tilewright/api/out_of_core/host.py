@@ -197,7 +197,7 @@ def _spread(scale: NDArray[Any], shape: tuple[int, ...], index: int) -> NDArray[
 
 
 def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
-    """Copy host arrays to the engine's memory, multiply there with what is kept of b, and copy the result back, of a
+    """Copy host arrays to the engine's memory, multiply there with what is cached of b, and copy the result back, of a
     grouped product the rows of groups.
     """
     batch, _ = result_shape(call.a.shape, call.b.shape)
@@ -222,7 +222,7 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
         out.pointer,
         out.pointer,
         bias.pointer if bias else 0,
-        planned.kept(there),
+        planned.cached(there),
         **planned.scales(scale_a, scale_b),
         offsets=ends.pointer if ends else 0,
     )

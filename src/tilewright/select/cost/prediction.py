@@ -133,14 +133,15 @@ class Dims(NamedTuple):
         return self.form.aligned
 
     @classmethod
-    def of(cls, problem: Problem, addresses: Addresses = Addresses(), kept: str | None = None) -> "Dims":
-        """The sizes of a problem with operands at these addresses, and a copy of A or of B kept: see `Engine.plan`."""
+    def of(cls, problem: Problem, addresses: Addresses = Addresses(), cached: str | None = None) -> "Dims":
+        """The sizes of a problem with operands at these addresses, and a copy of A or of B cached: see
+        `Engine.plan`."""
         m, n, k, batch, a, b = problem.m, problem.n, problem.k, problem.batch, problem.a, problem.b
         item, result = ITEM_BYTES[problem.arithmetic.factors], ITEM_BYTES[problem.arithmetic.result]
         # One matrix may serve the whole batch.
         a_bytes = item * k * m * (batch if a.batch_stride else min(batch, 1))
         b_bytes = item * k * n * (batch if b.batch_stride else min(batch, 1))
-        copied = 0 if kept == "A" else a_bytes, 0 if kept == "B" else b_bytes
+        copied = 0 if cached == "A" else a_bytes, 0 if cached == "B" else b_bytes
         form = _form(
             problem.layout,
             item,

@@ -49,7 +49,7 @@ class CheckCase(NamedTuple):
     """Whether some of the blocks run, on matrices that no memory holds (`check_sample`)."""
     unfit: int | None = None
     """The exponent of an element that parts may not represent, one of `UNFIT`."""
-    kept: str | None = None
+    cached: str | None = None
     """The operand, A or B, whose copy is made by a launch of its own."""
     values: str = ""
     """One of `VALUES`, which some elements have; if empty, all are random numbers."""
@@ -76,7 +76,7 @@ def in_words(case: CheckCase, kernel: Kernel, config: Config) -> str:
         (problem.addend != problem.d, "C apart from D"),
         (case.unfit is not None, UNFIT.get(case.unfit or 0, "")),
         (case.values, VALUES.get(case.values, "")),
-        (case.kept, f"a copy of {case.kept} that is kept"),
+        (case.cached, f"a copy of {case.cached} that is kept"),
         (case.multiprocessors != MULTIPROCESSORS, f"{case.multiprocessors} multiprocessors"),
         (case.scalars.alpha == 0, "alpha 0"),
     )

@@ -81,7 +81,9 @@ def _outcome(kernel: Kernel, case: CheckCase, rows: bool, executables: Executabl
     if rows and alone and not problem.is_empty:
         differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars)
     scales, of_launch = (of.scale_a, of.scale_b), (case.multiprocessors, executables)
-    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, of.ends, case.kept, *of_launch)
+    checked = check(
+        kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, of.ends, case.cached, *of_launch
+    )
     checked = checked._replace(findings=[*checked.findings, *differ])
     error = of.error(checked.result)
     allowed = limit(problem, kernel.support.precision)

@@ -58,7 +58,7 @@ def feature_cases(
         "batch": _BATCHES if kernel.support.batches and not kernel.support.grouped else _BATCHES[:1],
         "multiprocessors": (MULTIPROCESSORS, MANY) if kernel.has_workspace else (MULTIPROCESSORS,),
         "apart": (False, True) if kernel.support.separate_c else (False,),
-        "kept": (None, "A", "B") if _copies(kernel, configs) else (None,),
+        "cached": (None, "A", "B") if _copies(kernel, configs) else (None,),
         "scalars": scalars,
         "activation": (None, *ACTIVATIONS) if kernel.support.epilogue else (None,),
         "bias": (None, "row", "column") if kernel.support.epilogue else (None,),
@@ -76,7 +76,7 @@ def feature_cases(
             row["scalars"],
             row["config"],
             row["multiprocessors"],
-            kept=row["kept"],
+            cached=row["cached"],
             values=row["values"],
         )
         for row in rows

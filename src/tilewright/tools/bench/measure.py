@@ -217,12 +217,14 @@ def _baseline(
 
 
 def verify(
-    engine: Engine, kernel: Kernel, config: Config, operands: Operands, kept: str | None = None
+    engine: Engine, kernel: Kernel, config: Config, operands: Operands, cached: str | None = None
 ) -> tuple[Plan, float]:
-    """Run a kernel once; its plan, and its relative error. kept: see `Engine.plan`."""
+    """Run a kernel once; its plan, and its relative error. cached: see `Engine.plan`."""
     (one,) = operand_sets(engine, operands, count=1)
     problem, scalars = operands.problem, operands.scalars
-    plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, scales=one[-2:], kept=kept)
+    plan = run(
+        engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, scales=one[-2:], cached=cached
+    )
     return plan, operands.error(engine.download(one.c))
 
 
@@ -235,12 +237,12 @@ def reads_c(engine: Engine, kernel: Kernel, config: Config, operands: Operands) 
 
 
 def work_on(engine: Engine, plan: Plan, sets: Sequence[OperandSet], scalars: Scalars = Scalars()) -> Work:
-    """Runs of a plan, each on the next set of operands; of copies of B that are kept, each set has its own."""
-    copies = [engine.keep(plan.kept, one.b.pointer, None) if plan.kept else None for one in sets]
+    """Runs of a plan, each on the next set of operands; of copies of B that are cached, each set has its own."""
+    copies = [engine.keep(plan.cached, one.b.pointer, None) if plan.cached else None for one in sets]
 
     def work(index: int, stream: object) -> None:
         pointers, copy = sets[index % len(sets)].pointers, copies[index % len(sets)]
-        engine.start(plan, pointers._replace(kept=copy.pointer) if copy else pointers, scalars, stream)
+        engine.start(plan, pointers._replace(cached=copy.pointer) if copy else pointers, scalars, stream)
 
     return work
 

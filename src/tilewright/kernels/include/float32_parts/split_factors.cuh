@@ -24,7 +24,7 @@
 
 // Counters of a launch. They are 0 before it and after it.
 struct SplitCounters {
-    Range a, b;       // where a copy's `range` points, unless the copy is kept for other products too
+    Range a, b;       // where a copy's `range` points, unless the copy is cached for other products too
     unsigned taken;   // squares' groups
     unsigned done;    // of these, those whose squares are there; or more than there are, where none need be made
     unsigned blocks;  // that have read all this

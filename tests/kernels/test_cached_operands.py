@@ -1,4 +1,4 @@
-"""Products with a copy of A or B that was made before and is kept, on the emulator.
+"""Products with a copy of A or B that was made before and is cached, on the emulator.
 
 Whatever the factors hold, their bits are those of the product that makes all its copies.
 """
@@ -36,19 +36,19 @@ def test_a_product_of_parts_has_the_same_bits(name, overrides, factor, data):
         if values.size and data.draw(st.booleans()):
             matrix, row, col = (data.draw(st.integers(0, extent - 1)) for extent in values.shape)
             values[slice(None) if layout.batch_stride == 0 else matrix, row, col] = data.draw(st.sampled_from(UNTIDY))
-    alone, kept = (multiply(ENGINE, kernel, config, case, operands, kept) for kept in (None, factor))
-    np.testing.assert_array_equal(bits(kept), bits(alone))
+    alone, cached = (multiply(ENGINE, kernel, config, case, operands, cached) for cached in (None, factor))
+    np.testing.assert_array_equal(bits(cached), bits(alone))
 
 
 @pytest.mark.first(1)
-@pytest.mark.parametrize(("kept", "layout"), [("A", "NN"), ("B", "TT")])
+@pytest.mark.parametrize(("cached", "layout"), [("A", "NN"), ("B", "TT")])
 @pytest.mark.parametrize("name", ["gemm_sm90", "tma_packed", "tma_transposed", "gemm_wmma"])
-def test_a_product_that_copies_unaligned_or_in_another_order_has_the_same_bits(name, kept, layout):
+def test_a_product_that_copies_unaligned_or_in_another_order_has_the_same_bits(name, cached, layout):
     kernel = find(name)
     config, case = kernel.config(), of_size(kernel, layout, 70, 90, 67)
     operands = Operands.draw(case)
-    alone, with_kept = (multiply(ENGINE, kernel, config, case, operands, kept=one) for one in (None, kept))
-    np.testing.assert_array_equal(bits(with_kept), bits(alone))
+    alone, with_cached = (multiply(ENGINE, kernel, config, case, operands, cached=one) for one in (None, cached))
+    np.testing.assert_array_equal(bits(with_cached), bits(alone))
 
 
 FIT, UNFIT_AS_A_WHOLE = (lambda operands: None, "A"), (make_unfit, "B")
@@ -56,17 +56,17 @@ FIT, UNFIT_AS_A_WHOLE = (lambda operands: None, "A"), (make_unfit, "B")
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize(
-    ("name", "overrides", "change", "kept"),
+    ("name", "overrides", "change", "cached"),
     [(*FORMS[0], *FIT), (*FORMS[0], *UNFIT_AS_A_WHOLE), (*FORMS[2], *UNFIT_AS_A_WHOLE), (*FORMS[4], *FIT)],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_the_checker_finds_nothing(name, overrides, change, kept):
+def test_the_checker_finds_nothing(name, overrides, change, cached):
     """With no copy kept, these forms are checked with both kinds of values in test_out_of_range.py."""
     kernel = find(name)
     config, (extra, gap) = kernel.config(overrides), WAYS["unaligned rows"]
     tile = kernel.tile(config)
     case = of_size(kernel, "NN", tile.m + extra, tile.n + extra, tile.k + extra, gap)
-    assert findings(kernel, config, case, left=LEFT[name], change=change, kept=kept) == []
+    assert findings(kernel, config, case, left=LEFT[name], change=change, cached=cached) == []
 
 
 def copied(step):
@@ -74,21 +74,21 @@ def copied(step):
 
 
 @pytest.mark.further
-def test_launches_that_a_kept_copy_leaves():
+def test_launches_with_a_cached_operand():
     """A kernel of parts launches its own code, which splits the other factor; a kernel that copies one factor, its
     own."""
     kernel = find("gemm_bf16x6")
-    plans = [ENGINE.plan(kernel, kernel.config(), Problem(70, 90, 130), kept=kept) for kept in (None, "B")]
+    plans = [ENGINE.plan(kernel, kernel.config(), Problem(70, 90, 130), cached=cached) for cached in (None, "B")]
     assert [len(plan.steps) for plan in plans] == [1, 1]
     assert [copied(plan.steps[0]) for plan in plans] == [{"A", "B"}, {"A"}]
-    assert copied(plans[1].kept.step) == {"B"}
+    assert copied(plans[1].cached.step) == {"B"}
     assert plans[1].relaid == ("A",)
     assert plans[1].needs.relayout_bytes < plans[0].needs.relayout_bytes
     kernel = find("gemm_sm90")
     problem = Problem(64, 67, 64, tilewright.core.problem.Arithmetic("float16", "float16"))
-    plan = ENGINE.plan(kernel, kernel.config(), problem, Addresses(), kept="B")
+    plan = ENGINE.plan(kernel, kernel.config(), problem, Addresses(), cached="B")
     assert len(plan.steps) == 1
-    assert plan.kept is not None
+    assert plan.cached is not None
     assert plan.needs.relayout_bytes == 0
 
 
