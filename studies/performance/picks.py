@@ -115,12 +115,12 @@ def shape_of(record: Record) -> SuiteSize:
 
 
 def _made(name: str, **given: Any) -> str:
-    return block("performance/picks.md.j2", name, median=statistics.median, apart=_apart, **given)
+    return block("performance/picks.md.j2", name, median=statistics.median, after_other_work=_after_other_work, **given)
 
 
-def _apart(record: Record) -> str:
+def _after_other_work(record: Record) -> str:
     """Microseconds of runs that follow other work, the baseline's over ours: how many times as fast ours are."""
-    times = [one.apart_us for one in (record.baseline, record) if one and one.apart_us]
+    times = [one.after_other_work_us for one in (record.baseline, record) if one and one.after_other_work_us]
     if len(times) < 2:
         return ""
     theirs, ours = (round(one.median, 3 - math.floor(math.log10(one.median))) for one in times)  # to four digits

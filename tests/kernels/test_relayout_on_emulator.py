@@ -81,12 +81,12 @@ def views(draw, dtype):
     """A batch of matrices with gaps between lines and matrices, lines along either axis; or one matrix for all."""
     matrices, rows, cols = draw(st.tuples(st.sampled_from([1, 2, 3]), SIZES, SIZES))
     ld = cols + draw(st.sampled_from([0, 1, 4, -cols % 16]))
-    apart = draw(st.sampled_from([0, rows * ld, rows * ld + 1, rows * ld + 4, rows * ld + -rows * ld % 16]))
+    stride = draw(st.sampled_from([0, rows * ld, rows * ld + 1, rows * ld + 4, rows * ld + -rows * ld % 16]))
     offset = draw(st.sampled_from([0, 0, 1, 4]))
-    memory = aligned(offset + (matrices - 1) * apart + rows * ld, np.dtype(dtype))
+    memory = aligned(offset + (matrices - 1) * stride + rows * ld, np.dtype(dtype))
     numbers = np.arange(memory.size) % 251
     memory[:] = numbers if memory.itemsize > 1 else numbers.astype(np.uint8).view(memory.dtype)
-    strides = [memory.itemsize * stride for stride in (apart, ld, 1)]
+    strides = [memory.itemsize * stride for stride in (stride, ld, 1)]
     view = np.lib.stride_tricks.as_strided(memory[offset:], (matrices, rows, cols), strides)
     # An axis of one element could be read either way.
     return view.swapaxes(1, 2) if rows > 1 and cols > 1 and draw(st.booleans()) else view

@@ -143,12 +143,12 @@ def test_what_errs_little_is_preferred(own_tables):
 def test_the_users_table_comes_before_the_shipped_one():
     shipped = next(table for table in store.shipped() if table.gpu == "NVIDIA H200")
     of_case = (e for e in shipped.entries if e.case == "NN float32" and e.batch == 1 and e.keeps(None))
-    one = max((e for e in of_case if e.accurate and e.apart), key=lambda e: e.gflops)
+    one = max((e for e in of_case if e.accurate and e.after_other_work), key=lambda e: e.gflops)
     problem = posed(one.m, one.n, one.k, one.case, one.batch)
     kernel, config = select(problem, (9, 0), "NVIDIA H200")
     assert (kernel.name, config) == (one.kernel, one.config)
     other = "coalesced" if one.kernel != "coalesced" else "naive"
-    store.save("NVIDIA H200", (9, 0), [entry(problem.shape, other, 1e-3, apart=True)])
+    store.save("NVIDIA H200", (9, 0), [entry(problem.shape, other, 1e-3, after_other_work=True)])
     forget()
     assert select(problem, (9, 0), "NVIDIA H200")[0].name == other
 
@@ -187,7 +187,7 @@ def test_another_gpu_of_the_same_capability_lends_its_table():
 def test_what_a_gpus_own_table_lacks_comes_from_another_of_its_capability():
     gpu = "NVIDIA H100 80GB HBM3"
     lent = select(Problem.parse("4096"), (9, 0), gpu)
-    store.save(gpu, (9, 0), [entry("2048", "coalesced", 1e-3, apart=True)])
+    store.save(gpu, (9, 0), [entry("2048", "coalesced", 1e-3, after_other_work=True)])
     forget()
     assert select(Problem.parse("2048"), (9, 0), gpu)[0] is find("coalesced")
     assert select(Problem.parse("4096"), (9, 0), gpu) == lent

@@ -35,7 +35,10 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_table_is_read_back_as_it_was_written(tmp_path):
-    entries = entry(error_ratio=0.5), entry(m=65, revision="abc", apart=True, case="NT bfloat16->bfloat16 bias+gelu")
+    entries = (
+        entry(error_ratio=0.5),
+        entry(m=65, revision="abc", after_other_work=True, case="NT bfloat16->bfloat16 bias+gelu"),
+    )
     table = Table.of("NVIDIA X", (9, 0), entries, {"float32": {"coalesced": 1.1}})
     table.save(tmp_path / "x.json")
     read = Table.load(tmp_path / "x.json")

@@ -59,9 +59,9 @@ def test_each_row_of_the_headline_has_cublas_of_its_own_run(records, make_record
 
 def test_runs_after_other_work_have_a_column_where_they_were_measured(make_record):
     first = make_record(kernel="best", picked="naive", rung=0)
-    time = {"time_us": Times(min=1.0, median=2500.0), "apart_us": Times(min=1.0, median=2600.0)}
+    time = {"time_us": Times(min=1.0, median=2500.0), "after_other_work_us": Times(min=1.0, median=2600.0)}
     baseline = Baseline(
-        name="cuBLAS", version="13.1.0", gflops=2469.0, **{**time, "apart_us": Times(min=1, median=1300.0)}
+        name="cuBLAS", version="13.1.0", gflops=2469.0, **{**time, "after_other_work_us": Times(min=1, median=1300.0)}
     )
     after = make_record(kernel="best", picked="naive", rung=0, m=128, baseline=baseline, **time)
     head, _, without, having = every(first, after).splitlines()[2:]

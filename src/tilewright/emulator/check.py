@@ -120,7 +120,7 @@ def check(
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    lay = _apart if kernel.support.gaps else _together
+    lay = _with_gaps if kernel.support.gaps else _together
     held = c
     """Content of D before a launch."""
     layout_c = None
@@ -190,7 +190,7 @@ def check(
     return Checked(findings, result, notes)
 
 
-def _apart(array: NDArray[Any], layout: Layout) -> Layout:
+def _with_gaps(array: NDArray[Any], layout: Layout) -> Layout:
     """A layout with gaps between the lines of a matrix, of which the same begin at multiples of 16 bytes as before."""
     vector, length = VECTOR_BYTES // array.itemsize, layout.ld
     gap = vector if length % vector == 0 else 1 if (length + 1) % vector else 2

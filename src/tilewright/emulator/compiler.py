@@ -331,7 +331,7 @@ def _link(compiler: Compiler, arguments: Sequence[str], output: Path) -> None:
 
 @lru_cache
 def _thread_local_library() -> list[str]:
-    """The library that finds a thread's variables, which is this process's loader, if the system has it apart."""
+    """The library that finds a thread's variables, which is this process's loader, if the system has it separately."""
     mapped = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").split()
     return [one for one in dict.fromkeys(mapped) if Path(one).name.startswith("ld-")][:1]
 

@@ -20,8 +20,8 @@ from tilewright.emulator.own_names import renamed
 from tilewright.emulator.runtime_library import Runtime, find_runtime
 from tilewright.emulator.symbols import shared_variables
 from tilewright.runtime import cache
-from tilewright.runtime.apart import is_late
 from tilewright.runtime.side_by_side import check_stopped
+from tilewright.runtime.worker_process import is_late
 
 THREADS_VARIABLE = "TILEWRIGHT_EMULATOR_THREADS"
 """Environment variable: how many threads of the host run blocks at the same time; all of its processors by default."""

@@ -143,7 +143,7 @@ class Sums(NamedTuple):
     promote: int | None = None
     """k after which threads add what tensor cores have made to sums of their own, from which the error follows
     (`tools/explain/accuracy.py`); None where the kernel does not say."""
-    apart: bool = False
+    separate: bool = False
     """Whether products of first parts have sums of their own; else they come after the others in the same ones."""
 
 

@@ -164,8 +164,8 @@ class Support:
             )
         if self.panels != (1, 1, 1) and (uneven := _uneven(problem, self.panels)):
             return ProblemError(f"{name} takes {uneven}")
-        if not self.gaps and (apart := _apart(problem)):
-            return ProblemError(f"{name} takes matrices without gaps, got {apart}")
+        if not self.gaps and (gaps := _gaps(problem)):
+            return ProblemError(f"{name} takes matrices without gaps, got {gaps}")
         return None
 
     def why_not_on(self, name: str, gpu: tuple[int, int], dtype: str) -> ConfigError | None:
@@ -200,7 +200,7 @@ EVERYTHING = Support(
 """The support of the library's kernels for float32."""
 
 
-def _apart(problem: Problem) -> str:
+def _gaps(problem: Problem) -> str:
     """The matrix whose rows (or columns) lie further apart than they are long, for messages; '' where none do."""
     m, n, k = problem.m, problem.n, problem.k
     for name, layout, rows, cols in (("A", problem.a, m, k), ("B", problem.b, k, n), ("C", problem.d, m, n)):

@@ -1,4 +1,4 @@
-"""Judgement of a check's results: NaN, infinities, products that underflow, C apart from D, groups."""
+"""Judgement of a check's results: NaN, infinities, products that underflow, C separate from D, groups."""
 
 import pytest
 

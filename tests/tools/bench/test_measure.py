@@ -95,13 +95,17 @@ def test_on_a_gpu_runs_are_timed_after_other_work_too_whose_time_is_taken_off():
     (record,) = measure(
         Gpu(), [choice], Problem(33, 20, 10), samples=3, library=None, on_step=lambda *step: steps.append(step[1:])
     )
-    assert (record.time_us.median, record.apart_us.median, record.usual_us) == (11.0, 15.0, 13.0)
+    assert (record.time_us.median, record.after_other_work_us.median, record.usual_us) == (11.0, 15.0, 13.0)
     assert steps == [(number, 10) for number in range(1, 11)]
 
 
 def test_on_the_emulator_nothing_is_timed_after_other_work():
     (record,) = measured([Problem(16, 16, 16)], CHOICES[:1])
-    assert record.apart_us is None and record.baseline.apart_us is None and record.apart_ratio is None
+    assert (
+        record.after_other_work_us is None
+        and record.baseline.after_other_work_us is None
+        and record.after_other_work_ratio is None
+    )
 
 
 def test_speed_and_ratio_come_from_the_medians():

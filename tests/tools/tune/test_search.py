@@ -18,7 +18,7 @@ from tilewright.core.errors import EngineUnavailableError, TilewrightError
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, LADDER, find
-from tilewright.runtime.apart import Apart
+from tilewright.runtime.worker_process import WorkerProcess
 from tilewright.tools.bench.end_to_end import Stopwatch
 from tilewright.tools.tune import space
 from tilewright.tools.tune import worker as worker_module
@@ -192,12 +192,12 @@ def test_an_engine_that_cannot_be_had_is_an_error(tmp_path):
 
 def test_a_worker_whose_parent_is_gone_ends_without_a_word(capfd):
     """Closed with answers unread, which to the other end is an error and not the end of a file."""
-    apart = Apart(serve, "emulator", name="test")
-    assert apart.connection.poll(60)
-    apart.send(Prepare(PROBLEM))
-    apart.connection.close()
-    apart._process.join(60)
-    assert apart._process.exitcode == 0
+    worker = WorkerProcess(serve, "emulator", name="test")
+    assert worker.connection.poll(60)
+    worker.send(Prepare(PROBLEM))
+    worker.connection.close()
+    worker._process.join(60)
+    assert worker._process.exitcode == 0
     assert capfd.readouterr().err == ""
 
 

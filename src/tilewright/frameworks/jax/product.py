@@ -114,7 +114,7 @@ def _sharding(a: Any, b: Any) -> NamedSharding:
 
 def _jvp(primals: Any, tangents: Any, *, kind: Kind) -> Any:
     if kind.request.activation is not None:
-        return _jvp_of(partial(_activated_apart, kind=kind), primals, tangents)
+        return _jvp_of(partial(_activated_separately, kind=kind), primals, tangents)
     a, b, *_ = primals
     result = product_p.bind(*primals, kind=kind)
     linear = kind.asking(kernel=None, config=None)._replace(side=None)
@@ -130,7 +130,7 @@ def _jvp(primals: Any, tangents: Any, *, kind: Kind) -> Any:
     return result, reduce(jnp.add, terms)
 
 
-def _activated_apart(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
+def _activated_separately(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
     """The product with its activation by XLA, which can differentiate it."""
     sums = kind.asking(out_dtype="float32", activation=None)
     values = product_p.bind(a, b, *(one.astype("float32") for one in bias), kind=sums)

@@ -148,7 +148,7 @@ def _shared_bytes(form: MmaForm, config: Config) -> int:
 def _sums(form: MmaForm, config: Config) -> Sums:
     """One chain of instructions over all of k, unless sums begin anew; float8 has a kernel for each way of its sums."""
     if form.split:
-        return Sums(promote=config.PROMOTE, apart=True)
+        return Sums(promote=config.PROMOTE, separate=True)
     order = None if form.float8 else f"mma {_LINES[0] // form.item_bytes}"
     return Sums(order, ALL_OF_K if form.factors == ("float32",) else None)
 

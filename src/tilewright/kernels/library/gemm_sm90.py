@@ -306,7 +306,7 @@ def _sums(form: WgmmaForm, config: Config) -> Sums:
     way
     of its sums, and of its scales: none has an order for all."""
     if form.split:
-        return Sums(promote=form.line, apart=True)
+        return Sums(promote=form.line, separate=True)
     if form.float8:
         return Sums()
     order = None if config.SPLITS > 1 else f"wgmma {_INSTRUCTION_BYTES // form.item_bytes}"

@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
         const int row = here.row + first, col = here.col + rank * COLS;
         const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
-        const SumScales<SUBTILES, COLS, 64, a_registers.APART> sum_scales{
+        const SumScales<SUBTILES, COLS, 64, a_registers.STRIDE> sum_scales{
             scales_of_factors, sizes.m, sizes.n, row + a_registers.row(), col, depth > 0 && here.exists(sizes)};
         shared->consumers.wait_turn(number, warpgroup);
         float sums[SUBTILES][BN / 2] = {};

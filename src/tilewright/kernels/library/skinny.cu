@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int splits = max(min(static_cast<int>(gridDim.x) / tiles, (steps + GROUPS - 1) / GROUPS), 1);
     if (split >= splits) return;
 
-    // This group's range of steps. With edges the last step of all is done apart: only it may reach past k, and only in its
+    // This group's range of steps. With edges the last step of all is done separately: only it may reach past k, and only in its
     // last row is there nothing behind a row in memory that could be read.
     const int thread = threadIdx.x % GROUP;
     const int group = split * GROUPS + threadIdx.x / GROUP;

@@ -58,10 +58,10 @@ def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedul
 
 def _sums(config: Config) -> int:
     """Sums that a block stores for others: what its threads keep once the lanes along k have added theirs."""
-    count, apart = config.TM * config.TN, WARP // 2
-    while apart >= _threads_wide(config):
+    count, stride = config.TM * config.TN, WARP // 2
+    while stride >= _threads_wide(config):
         count //= 2 if count % 2 == 0 else 1
-        apart //= 2
+        stride //= 2
     return count * _group(config)
 
 

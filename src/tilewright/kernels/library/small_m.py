@@ -162,7 +162,7 @@ def _kernel(form: KernelForm) -> Kernel:
             consumers=_consumers,
             slices=lambda config: config.K_SLICES,
         ),
-        sums=lambda config: Sums(promote=_PROMOTE, apart=True),
+        sums=lambda config: Sums(promote=_PROMOTE, separate=True),
     )
 
 

@@ -40,7 +40,7 @@ class Entry(Shaped):
     """Its error over cuBLAS's, against float64 on the same operands."""
     revision: str | None = None
     """Revision of the source that was measured."""
-    apart: bool = False
+    after_other_work: bool = False
     """Whether runs after other work were measured."""
     batch: int = 1
 

@@ -98,7 +98,10 @@ class Table:
         configs = sorted({(entry.kernel, tuple(entry.config), tuple(entry.config.values())) for entry in kept})
         choices = {config: number for number, config in enumerate(configs)}
         listed = [(kernel, list(names), list(values)) for kernel, names, values in configs]
-        runs = {run: number for number, run in enumerate(dict.fromkeys((one.revision, one.apart) for one in kept))}
+        runs = {
+            run: number
+            for number, run in enumerate(dict.fromkeys((one.revision, one.after_other_work) for one in kept))
+        }
         cases: dict[str, _Problems] = {}
         for entry in kept:
             problems = cases.setdefault(entry.case, [])
@@ -107,7 +110,7 @@ class Table:
                 problems.append(sizes)
             config = entry.kernel, tuple(entry.config), tuple(entry.config.values())
             numbers = map(_rounded, (entry.gflops, entry.baseline_gflops, entry.error_ratio))
-            problems[-1].append([choices[config], *numbers, runs[entry.revision, entry.apart]])
+            problems[-1].append([choices[config], *numbers, runs[entry.revision, entry.after_other_work]])
         return cls(gpu, capability, factors or {}, list(runs), listed, cases)
 
     @classmethod
@@ -176,8 +179,10 @@ class Table:
             for m, n, k, batch, *measured in problems:
                 for choice, gflops, baseline, error, run in measured:
                     if (config := configs[choice]) is not None:
-                        kernel, (revision, apart) = self.choices[choice][0], self.runs[run]
-                        yield Entry(m, n, k, case, kernel, config, gflops, baseline, error, revision, apart, batch)
+                        kernel, (revision, after_other_work) = self.choices[choice][0], self.runs[run]
+                        yield Entry(
+                            m, n, k, case, kernel, config, gflops, baseline, error, revision, after_other_work, batch
+                        )
 
     def holds(self, problem: Problem) -> bool:
         """Whether there are measurements of a problem's sizes, batch and case."""
@@ -200,7 +205,7 @@ def _read(facts: Any) -> Table:
         raise ValueError(f"format: got {facts['format']!r}")
     kernels = [(found_name(kernel), *others) for kernel, *others in facts["kernels"]]
     choices = [(kernel, names, values) for kernel, names, *configs in kernels for values in configs]
-    runs = [(revision, apart) for revision, apart in facts["runs"]]
+    runs = [(revision, after_other_work) for revision, after_other_work in facts["runs"]]
     table = Table(gpu, (major, minor), facts["factors"], runs, choices, facts["cases"])
     _check(table)
     return table

@@ -73,7 +73,7 @@ def in_words(case: CheckCase, kernel: Kernel, config: Config) -> str:
     said = (
         (gaps and is_vast(problem), f"{problem.d.ld} elements from row to row"),
         (gaps and not is_vast(problem), "aligned rows"),
-        (problem.addend != problem.d, "C apart from D"),
+        (problem.addend != problem.d, "C separate from D"),
         (case.unfit is not None, UNFIT.get(case.unfit or 0, "")),
         (case.values, VALUES.get(case.values, "")),
         (case.cached, f"a copy of {case.cached} that is kept"),

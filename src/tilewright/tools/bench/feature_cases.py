@@ -44,7 +44,8 @@ def feature_cases(
 ) -> list[CheckCase]:
     """Cases that together have all that a kernel takes, in few launches (`cover`): each value of a parameter that
     some config has, each element type, order, alignment, kind of scales, way of a batch, scalars, bias and activation,
-    C in place and apart from D, and elements of `VALUES`. Results that the copy engine stores come with each epilogue.
+    C in place and separate from D, and elements of `VALUES`. Results that the copy engine stores come with each
+    epilogue.
     """
     axes: dict[str, Sequence[Any]] = {
         "config": _few(configs),
@@ -57,7 +58,7 @@ def feature_cases(
         "scaling": _scalings(kernel),
         "batch": _BATCHES if kernel.support.batches and not kernel.support.grouped else _BATCHES[:1],
         "multiprocessors": (MULTIPROCESSORS, MANY) if kernel.has_workspace else (MULTIPROCESSORS,),
-        "apart": (False, True) if kernel.support.separate_c else (False,),
+        "separate_c": (False, True) if kernel.support.separate_c else (False,),
         "cached": (None, "A", "B") if _copies(kernel, configs) else (None,),
         "scalars": scalars,
         "activation": (None, *ACTIVATIONS) if kernel.support.epilogue else (None,),
@@ -65,8 +66,8 @@ def feature_cases(
     }
     stores = [by_engine for by_engine in (False, True) if any(_has_box(kernel, one) == by_engine for one in configs)]
     axes = {"stored": stores, **axes}
-    of_epilogue = ("result", "apart", "scalars", "batch", "activation", "bias")
-    pairs = [("lines", axis) for axis in ("result", "apart", "scalars", "bias")] + [("result", "bias")]
+    of_epilogue = ("result", "separate_c", "scalars", "batch", "activation", "bias")
+    pairs = [("lines", axis) for axis in ("result", "separate_c", "scalars", "bias")] + [("result", "bias")]
     pairs += [("multiprocessors", "lines")]
     pairs += [("stored", axis) for axis in of_epilogue] if len(stores) > 1 else []
     rows = cover(axes, partial(_fits, kernel, frozenset(axes)), pairs)
@@ -151,7 +152,7 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
     else:
         fits = "stored" not in row or not (has_box and narrow and row.get("lines") in (_WHOLE, _DIVIDED))
     if row.get("batch") == _BATCHES[-1]:
-        fits &= row.get("apart", True)
+        fits &= row.get("separate_c", True)
     if row.get("multiprocessors") == MANY:
         fits &= row.get("batch", _BATCHES[0]) == _BATCHES[0]
         if "config" in row:
@@ -200,13 +201,13 @@ def _combined(kernel: Kernel, row: Combination) -> Problem:
     if lines != _ANYWHERE:
         a, b, c = aligned_lines(a, factors), aligned_lines(b, of_b), aligned_lines(d, result)
         d = c
-    if row["apart"]:
+    if row["separate_c"]:
         c = d._replace(ld=d.ld + 2 * VECTOR_BYTES + (lines == _ANYWHERE), batch_stride=None)
     a, b, c = (
         one._replace(batch_stride=0) if batch == serves_all else one
         for one, serves_all in zip((a, b, c), _BATCHES[2:], strict=True)
     )
-    return replace(problem, a=a, b=b, d=d, c=c if row["apart"] else None)
+    return replace(problem, a=a, b=b, d=d, c=c if row["separate_c"] else None)
 
 
 def cover(

@@ -172,8 +172,11 @@ def time_both(
         on_sample=on_sample,
     )
     together, both = sampled[: len(works)], sampled[len(works) :]
-    apart = [[max(us - before, 0.0) for us, before in zip(one, other, strict=True)] for one in both]
-    return [Timed(time_us=Times.of(one), apart_us=Times.of(after)) for one, after in zip(together, apart, strict=True)]
+    after_other_work = [[max(us - before, 0.0) for us, before in zip(one, other, strict=True)] for one in both]
+    return [
+        Timed(time_us=Times.of(one), after_other_work_us=Times.of(after))
+        for one, after in zip(together, after_other_work, strict=True)
+    ]
 
 
 def series(engine: Engine, works: int) -> int:
@@ -199,7 +202,7 @@ def _baseline(
     if library is None or not works:
         return None
     name = min(works, key=lambda way: times[way].time_us.median)
-    apart = [time for way in works if (time := times[way].apart_us)]
+    after_other_work = [time for way in works if (time := times[way].after_other_work_us)]
     # With another beta, C is not what it was: the runs have added to it again and again. And libraries compute the
     # product alone, without bias and activation.
     comparable = operands.scalars.beta == 0 and operands.problem.epilogue == Epilogue()
@@ -209,7 +212,7 @@ def _baseline(
         name=name,
         version=library.version,
         time_us=times[name].time_us,
-        apart_us=min(apart, key=lambda time: time.median, default=None),
+        after_other_work_us=min(after_other_work, key=lambda time: time.median, default=None),
         gflops=operands.problem.gflops(times[name].time_us.median),
         kernels=library.kernels(works[name]) if name_kernels else None,
         error=error if math.isfinite(error) else None,

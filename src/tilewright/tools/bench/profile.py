@@ -39,7 +39,7 @@ class Profile(ncu.ProfiledLaunch):
 
     @property
     def asked_bytes(self) -> float | None:
-        """Sectors of global memory that loads and stores ask for, asynchronous copies and the copy engine apart."""
+        """Sectors of global memory that loads and stores ask for, without asynchronous copies and the copy engine."""
         sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op"
         return self._sum(f"{sectors}_ld.sum", f"{sectors}_st.sum", unit=SECTOR_BYTES)
 

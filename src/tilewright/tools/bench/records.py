@@ -111,14 +111,18 @@ class Timed(Facts):
 
     time_us: Times
     """Times of runs back to back, each of which may begin while the one before it ends."""
-    apart_us: Times | None = None
+    after_other_work_us: Times | None = None
     """Times of runs each of which follows other work and begins when that has ended. None on the emulator, and in files
     from before this was measured."""
 
     @property
     def usual_us(self) -> float:
         """The mean of both medians: what a run takes a caller whose runs follow either as often."""
-        return self.time_us.median if self.apart_us is None else (self.time_us.median + self.apart_us.median) / 2
+        return (
+            self.time_us.median
+            if self.after_other_work_us is None
+            else (self.time_us.median + self.after_other_work_us.median) / 2
+        )
 
 
 class GpuState(Facts):
@@ -280,11 +284,15 @@ class Record(Result, Timed):
         return ours / theirs if ours is not None and theirs else None
 
     @property
-    def apart_ratio(self) -> float | None:
+    def after_other_work_ratio(self) -> float | None:
         """The kernel's speed over the baseline's where runs follow other work; None where that was not measured."""
-        if self.apart_us is None or self.baseline is None or self.baseline.apart_us is None:
+        if self.after_other_work_us is None or self.baseline is None or self.baseline.after_other_work_us is None:
             return None
-        return self.baseline.apart_us.median / self.apart_us.median if self.apart_us.median > 0 else None
+        return (
+            self.baseline.after_other_work_us.median / self.after_other_work_us.median
+            if self.after_other_work_us.median > 0
+            else None
+        )
 
     @property
     def baseline_arithmetic(self) -> str:

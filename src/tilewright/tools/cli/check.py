@@ -163,7 +163,7 @@ def run_check(
     faulty, facts = 0, []
     load_runtime()  # compiled before several want it
     for launch in others.values():
-        outcome = launches.check_apart(launch, deadline, tolerance)
+        outcome = launches.check_in_subprocess(launch, deadline, tolerance)
         launches.show(outcome, shown)
         faulty += not outcome.clean
         facts.append(launches.facts(outcome))
@@ -205,7 +205,7 @@ def _run(jobs: list[CheckJob], deadline: float) -> Iterator[tuple[CheckJob, list
 
     def run(job: CheckJob, cases: Sequence[CheckCase]) -> Iterator[Outcome]:
         if job.kernel.foreign:
-            return _apart(job, cases, deadline)
+            return _in_subprocess(job, cases, deadline)
         return outcomes(job.kernel, cases, job.rows)
 
     with _one_thread(), Steps() as steps:
@@ -221,7 +221,7 @@ def _run(jobs: list[CheckJob], deadline: float) -> Iterator[tuple[CheckJob, list
                 yield job, error or found
 
 
-def _apart(job: CheckJob, cases: Sequence[CheckCase], deadline: float) -> Iterator[Outcome]:
+def _in_subprocess(job: CheckJob, cases: Sequence[CheckCase], deadline: float) -> Iterator[Outcome]:
     """Outcomes of cases that run in a subprocess, since a user kernel may end the process, or never end itself: then no
     other problem is run, which would most likely do the same."""
     found = launches.answers(_answer, job.kernel, cases, job.rows, count=len(cases), deadline=deadline)

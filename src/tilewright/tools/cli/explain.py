@@ -125,7 +125,7 @@ def run_explain(
     if others:
         check_outputs([json_output(json_path, LAUNCH_KIND)])
         (launch,) = others.values()
-        one = launches.explain_apart(explain_launch, launch, _gpu(gpu), deadline=deadline)
+        one = launches.explain_in_subprocess(explain_launch, launch, _gpu(gpu), deadline=deadline)
         _show(one, launch_verdict(one), results(json_path), "\n", (launches.arguments(launch), "dim"))
         write_json(json_path, launches.launch_facts(launch) | launch_json(one), "the explanation")
         return
@@ -164,7 +164,7 @@ def run_explain(
         ncu.check_available()
     if figure_path:
         figure.check(figure_path, problem)
-    run = partial(launches.explain_apart, deadline=deadline) if chosen.foreign else _here
+    run = partial(launches.explain_in_subprocess, deadline=deadline) if chosen.foreign else _here
     explained = run(explain, chosen, values, problem, where, find_measured(chosen, values, problem, where), scalars)
     facts = to_json(explained)
     shown = results(json_path)

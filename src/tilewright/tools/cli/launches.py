@@ -19,7 +19,7 @@ from tilewright.kernels.source.buffers import Buffer, Map, NumberArgument
 from tilewright.kernels.source.lines import definitions, is_source, read, split_words
 from tilewright.kernels.source.products import from_source
 from tilewright.kernels.source.source_launch import REFERENCE, SourceLaunch, launch_of
-from tilewright.runtime.apart import Apart, LostError, call_apart
+from tilewright.runtime.worker_process import LostError, WorkerProcess, call_in_subprocess
 from tilewright.tools.bench.references import Compared, Reference
 from tilewright.tools.cli.terminal import say
 from tilewright.tools.report.fitted import Column, FittedTable
@@ -139,7 +139,7 @@ class LaunchOutcome:
         return not self.findings and all(one.right for one in self.compared)
 
 
-def check_apart(launch: SourceLaunch, deadline: float, tolerance: float | None) -> LaunchOutcome:
+def check_in_subprocess(launch: SourceLaunch, deadline: float, tolerance: float | None) -> LaunchOutcome:
     """Check a launch in a process of its own, for at most this many seconds."""
     reference = Reference(launch) if REFERENCE in launch.words else None
     (answer,) = answers(_answer, launch, count=1, deadline=deadline)
@@ -152,7 +152,7 @@ def check_apart(launch: SourceLaunch, deadline: float, tolerance: float | None) 
 def answers(function: Callable[..., None], *arguments: Any, count: int, deadline: float) -> Iterator[Any]:
     """Answers that a function sends by `send_answers` from a subprocess, each for at most this many seconds; if the
     process is lost, last the findings that it sent itself, where they name the place, or what was seen from outside."""
-    with Apart(function, *arguments, name="check") as process:
+    with WorkerProcess(function, *arguments, name="check") as process:
         process.wait_for_start()
         for _ in range(count):
             try:
@@ -187,7 +187,7 @@ def _answer(connection: Connection, launch: SourceLaunch) -> None:
     send_answers(connection, partial(compile_for_check, launch), map(check_launch, [launch]))
 
 
-def explain_apart(function: Callable[..., T], *arguments: Any, deadline: float) -> T:
+def explain_in_subprocess(function: Callable[..., T], *arguments: Any, deadline: float) -> T:
     """Result of a function that runs a user kernel, in a subprocess: the kernel may end that, or never end itself.
 
     Raises:
@@ -195,7 +195,7 @@ def explain_apart(function: Callable[..., T], *arguments: Any, deadline: float) 
         Others: as the function.
     """
     try:
-        return call_apart(function, *arguments, name="explain", allowed_s=deadline)
+        return call_in_subprocess(function, *arguments, name="explain", allowed_s=deadline)
     except LostError as lost:
         help_ = "tilewright check may name the fault" + "; --deadline gives it longer" * (lost.fate == "hung")
         raise LaunchError(f"{LOST[lost.fate]}: {lost}. {help_}") from None

@@ -49,7 +49,7 @@ def run_report(
 
     With what the autotuner tried:           [bold]tilewright report run.json --journal tuning.jsonl[/]
 
-    Of several files, each is compared with the first. Times of the emulator are kept apart from those of GPUs.
+    Of several files, each is compared with the first. Times of the emulator are kept separate from those of GPUs.
     """
     check_outputs([Output("--output", output, page.KIND)], [*records, *(journal or ())])
     for path in [*records, *(journal or ())]:

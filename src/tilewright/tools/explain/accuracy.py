@@ -47,15 +47,15 @@ def predicted_error(kernel: Kernel, config: Config, k: int) -> float | None:
 
     Before results are rounded to a type other than float32. A sum that several blocks share is taken for one.
     """
-    _, promote, apart = kernel.sums(config)
+    _, promote, separate = kernel.sums(config)
     if promote is None or k == 0:
         return None
     begun_anew = min(promote, k)
     less = kernel.parts * (kernel.parts + 1) // 2 - 1  # products of an element besides the largest
     step = kernel.tile(config).k
     depth = _TF32_DEPTH if kernel.support.precision == "tf32" else _DEPTH
-    squares = _cuts(_additions(begun_anew, step, depth, 0 if apart else less))
-    squares += _roundings(ceil_div(k, begun_anew) + (ceil_div(k, step) if apart else 0))
+    squares = _cuts(_additions(begun_anew, step, depth, 0 if separate else less))
+    squares += _roundings(ceil_div(k, begun_anew) + (ceil_div(k, step) if separate else 0))
     return math.hypot(UNIT * math.sqrt(squares), LEFT.get(kernel.support.precision or "", 0.0))
 
 

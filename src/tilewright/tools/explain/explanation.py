@@ -323,8 +323,8 @@ def time_words(microseconds: float) -> str:
 def to_json(explanation: Explanation) -> dict[str, Any]:
     """All of it, as JSON takes it. Counts are summed over the launch, times are microseconds, sizes bytes.
 
-    As in Nsight Compute, what asynchronous copies read is among the global loads; `async_copy` has it apart, together
-    with what they write.
+    As in Nsight Compute, what asynchronous copies read is among the global loads; `async_copy` has it separately,
+    together with what they write.
     """
     one = explanation
     problem, line = one.problem, one.roofline

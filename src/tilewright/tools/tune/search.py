@@ -13,9 +13,9 @@ from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Choice, Kernel
-from tilewright.runtime.apart import LostError
 from tilewright.runtime.base import Engine
 from tilewright.runtime.executable import CompileReport
+from tilewright.runtime.worker_process import LostError
 from tilewright.select.cost.prediction import predict
 from tilewright.select.tables.cases import timed_case
 from tilewright.tools.bench.records import Record

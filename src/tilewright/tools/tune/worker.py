@@ -15,9 +15,9 @@ from tilewright.core.errors import CompileError, EngineUnavailableError, LaunchE
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels.kernel import Choice
 from tilewright.kernels.support import Addresses
-from tilewright.runtime.apart import Apart, LostError
 from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Plan
+from tilewright.runtime.worker_process import LostError, WorkerProcess
 from tilewright.tools.bench.end_to_end import Stopwatch
 from tilewright.tools.bench.measure import OperandSet, measure, operand_sets, reads_c, time_both, verify, work_on
 from tilewright.tools.bench.records import Record
@@ -202,7 +202,7 @@ class Worker:
         """
         self.deadline_s = deadline_s
         self._engine_name = engine_name
-        self._apart: Apart | None = None
+        self._worker: WorkerProcess | None = None
         self._posed: tuple[Problem, Scalars] | None = None
 
     def __enter__(self) -> "Worker":
@@ -219,46 +219,46 @@ class Worker:
             EngineUnavailableError: no process can be started that has the engine.
             LaunchError: the problem's operands cannot be made.
         """
-        apart = self._start()
+        worker = self._start()
         if (request.problem, request.scalars) != self._posed:
-            self._prepare(apart, request.problem, request.scalars)
+            self._prepare(worker, request.problem, request.scalars)
         configs = len(request.choices) + 1 if isinstance(request, Final) else 1
-        answer = self._exchange(apart, request, self.deadline_s * configs)
+        answer = self._exchange(worker, request, self.deadline_s * configs)
         if isinstance(answer, Answer) and answer.broken:
             self.end()
         return answer
 
     def end(self) -> None:
         """End the process."""
-        if self._apart:
-            self._apart.end()
-        self._apart = self._posed = None
+        if self._worker:
+            self._worker.end()
+        self._worker = self._posed = None
 
-    def _start(self) -> Apart:
-        if self._apart is not None:
-            return self._apart
-        apart = self._apart = Apart(serve, self._engine_name, name="tune")
+    def _start(self) -> WorkerProcess:
+        if self._worker is not None:
+            return self._worker
+        worker = self._worker = WorkerProcess(serve, self._engine_name, name="tune")
         try:
-            if refusal := apart.wait_for_start():
+            if refusal := worker.wait_for_start():
                 raise EngineUnavailableError(refusal)
         except EngineUnavailableError:
             self.end()
             raise
-        return apart
+        return worker
 
-    def _prepare(self, apart: Apart, problem: Problem, scalars: Scalars) -> None:
+    def _prepare(self, worker: WorkerProcess, problem: Problem, scalars: Scalars) -> None:
         try:
-            refusal = self._exchange(apart, Prepare(problem, scalars), _PREPARE_S + problem.flops / _PREPARED_FLOPS)
+            refusal = self._exchange(worker, Prepare(problem, scalars), _PREPARE_S + problem.flops / _PREPARED_FLOPS)
         except LostError as error:
             refusal = str(error)
         if refusal:
             raise LaunchError(f"the operands of {problem.shape} cannot be made: {refusal}")
         self._posed = problem, scalars
 
-    def _exchange(self, apart: Apart, request: TuneJob | Final | Prepare, allowed_s: float) -> Any:
-        apart.send(request)
+    def _exchange(self, worker: WorkerProcess, request: TuneJob | Final | Prepare, allowed_s: float) -> Any:
+        worker.send(request)
         try:
-            return apart.receive(allowed_s)
+            return worker.receive(allowed_s)
         except LostError:
             self.end()
             raise

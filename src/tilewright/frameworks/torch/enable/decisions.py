@@ -248,8 +248,8 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
     1.
 
     What PyTorch would refuse stays with PyTorch, which says why. The speedup of a float32 product is that in the
-    precision that is asked for now; what runs here while PyTorch rounds to TF32 is decided apart, by what is gained
-    over that.
+    precision that is asked for now; what runs here while PyTorch rounds to TF32 is decided separately, by what is
+    gained over that.
 
     Batch-invariant products run here however fast they are, and what has to be copied is.
     """

@@ -44,9 +44,9 @@ struct InPlace {
     // The same for all tiles.
     template <typename PartType>
     static __device__ __forceinline__ PartWay way_of(const Copy<float, PartType>& copy) {
-        const long long apart = reinterpret_cast<long long>(copy.from) / static_cast<long long>(sizeof(float)) | copy.ld_from |
+        const long long stride = reinterpret_cast<long long>(copy.from) / static_cast<long long>(sizeof(float)) | copy.ld_from |
                                 copy.matrix_stride;
-        return way_of(copy.along_k != copy.across, apart % 4 == 0);
+        return way_of(copy.along_k != copy.across, stride % 4 == 0);
     }
 
   private:
@@ -153,7 +153,7 @@ class PartCopies {
         constexpr bool TURNS = By::ALONG_K && By::WIDTH == 1;
         const int first_line = By::line(thread), first = By::element(thread);
         int lines = By::ALONG_K ? sides : depth, length = By::ALONG_K ? depth : sides;
-        const long long apart = By::TOGETHER * distance();
+        const long long stride = By::TOGETHER * distance();
         const float* from = next;
         keep(lines);  // else the compiler has what is inside of each line ready, and of `from` all distances, in registers
         keep(length);
@@ -174,7 +174,7 @@ class PartCopies {
                     copy_async<4>(into, from + j, inside > 0);
                 }
             }
-            from += apart;
+            from += stride;
             keep(from);
         }
     }

@@ -2,7 +2,7 @@
 // columns of B by a warpgroup.
 //
 // Products of parts (stage_products.cuh): six of three, three of two. Tensor cores cut off what does not fit into a sum, so their sums
-// begin anew, and threads add them up: the largest product of each tile, and apart all others, which are small. A warp waits for
+// begin anew, and threads add them up: the largest product of each tile, and separately all others, which are small. A warp waits for
 // room among the products that tensor cores have to make, so it splits the next tile after those that it starts:
 //
 //   tensor cores   | largest | other | other | other | ...    up to 64 rows:  sums of both kinds, those of others over a step,
@@ -28,7 +28,7 @@ class RowProducts {
     using Tile = ColumnTile<ALONG_K, COLS>;
 
     static constexpr int COUNT = ROWS / 2;        // sums of a thread
-    static constexpr bool APART = ROWS <= 64;     // whether there are registers for sums of both kinds
+    static constexpr bool SEPARATE = ROWS <= 64;     // whether there are registers for sums of both kinds
     static constexpr unsigned NEVER = 0x7fa5a5a5;  // a NaN that no tensor core makes
     using Scales = RowScales<ROWS>;
 
@@ -48,7 +48,7 @@ class RowProducts {
     // next, and takes it, if there is MORE.
     template <bool MORE>
     __device__ __forceinline__ void multiply(const RowTile<ROWS>& rows_of_a, const Scales& scales, bool first, bool last, const Tile& then) {
-        if constexpr (APART) {
+        if constexpr (SEPARATE) {
             float largest[COUNT];
             fence_sums(largest, now);
             start<0, 0>(largest, rows_of_a, false);
@@ -140,7 +140,7 @@ class RowProducts {
 
     const int thread, exists;
     const ColumnOffsets<ALONG_K> places;
-    float sums[COUNT] = {}, others[APART ? COUNT : 1];  // the latter made by tensor cores over a step
+    float sums[COUNT] = {}, others[SEPARATE ? COUNT : 1];  // the latter made by tensor cores over a step
     unsigned now[2][SPLIT_PARTS][4], next[2][SPLIT_PARTS][4];  // of B, of 16 k each: what is multiplied, and what comes next
     float now_scale, next_scale;                   // of these
 };

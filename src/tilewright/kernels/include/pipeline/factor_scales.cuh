@@ -38,12 +38,12 @@ __device__ __forceinline__ float scaled(const Scales& scales, const Sizes& sizes
 }
 
 // Scales of a warpgroup's sums (wgmma.cuh) of PARTS times 64 rows and COLS columns, or of a warp's (mma.cuh) of PARTS times
-// HIGH = 16 rows. A thread has two rows of each part, APART. They are loaded long before they are used, but not where sums take the
+// HIGH = 16 rows. A thread has two rows of each part, STRIDE. They are loaded long before they are used, but not where sums take the
 // registers.
 //
 // The lanes of a warp have the scales of 32 columns, one each, and get those of their sums' columns from each other: so a thread
 // holds few of them, and all are loaded at once.
-template <int PARTS, int COLS, int HIGH = 64, int APART = 8, bool EXIST = FACTOR_SCALES == 1, bool IN_REGISTERS = PARTS * COLS / 2 <= 128>
+template <int PARTS, int COLS, int HIGH = 64, int STRIDE = 8, bool EXIST = FACTOR_SCALES == 1, bool IN_REGISTERS = PARTS * COLS / 2 <= 128>
 struct SumScales {
     // Of sums of an m x n result, the thread's first in row `row`, the part's in column `col`. multiplied: whether anything has been;
     // else scales are 1.
@@ -56,7 +56,7 @@ struct SumScales {
             of_columns[i] = exists ? scale_of(b, scales.step_b, col + 32 * i + lane, n) : 1.0f;
         }
 #pragma unroll
-        for (int i = 0; i < 2 * PARTS; ++i) of_rows[i] = scale_of(a, scales.step_a, row + i / 2 * HIGH + i % 2 * APART, m);
+        for (int i = 0; i < 2 * PARTS; ++i) of_rows[i] = scale_of(a, scales.step_a, row + i / 2 * HIGH + i % 2 * STRIDE, m);
     }
 
     // Scales the sums of a part. All lanes of a warp call it.
@@ -76,18 +76,18 @@ struct SumScales {
     static constexpr int RUNS = (COLS + 31) / 32;
     float of_rows[2 * PARTS], of_columns[RUNS];
 };
-template <int PARTS, int COLS, int HIGH, int APART>
-struct SumScales<PARTS, COLS, HIGH, APART, true, false> {
+template <int PARTS, int COLS, int HIGH, int STRIDE>
+struct SumScales<PARTS, COLS, HIGH, STRIDE, true, false> {
     const Scales& scales;
     const int m, n, row, col;
     const bool multiplied;
 
     __device__ __forceinline__ void scale(int part, float (&sums)[COLS / 2]) const {
-        if (multiplied) SumScales<1, COLS, HIGH, APART, true, true>(scales, m, n, row + HIGH * part, col, true).scale(0, sums);
+        if (multiplied) SumScales<1, COLS, HIGH, STRIDE, true, true>(scales, m, n, row + HIGH * part, col, true).scale(0, sums);
     }
 };
-template <int PARTS, int COLS, int HIGH, int APART, bool IN_REGISTERS>
-struct SumScales<PARTS, COLS, HIGH, APART, false, IN_REGISTERS> {
+template <int PARTS, int COLS, int HIGH, int STRIDE, bool IN_REGISTERS>
+struct SumScales<PARTS, COLS, HIGH, STRIDE, false, IN_REGISTERS> {
     __device__ __forceinline__ SumScales(const Scales&, int, int, int, int, bool) {}
     __device__ __forceinline__ void scale(int, float (&)[COLS / 2]) const {}
 };

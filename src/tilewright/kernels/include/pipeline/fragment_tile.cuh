@@ -75,7 +75,7 @@ class TileCopies {
     // Of a matrix of the batch, the tiles from side `first` on.
     __device__ __forceinline__ TileCopies(const Factor<T>& factor, int matrix, int sides, int first)
         : next(at(factor.matrix(matrix), factor.ld, line_of(0) + (ALONG_K ? first : 0), piece() * Tile::PIECE + (ALONG_K ? 0 : first))),
-          apart(static_cast<long long>(sides) * factor.ld),
+          stride(static_cast<long long>(sides) * factor.ld),
           ld(factor.ld),
           inside(sides - first) {}
 
@@ -89,7 +89,7 @@ class TileCopies {
             for (int i = 0; i < PASSES; ++i) {
                 const int line = line_of(i);
                 uint4* const into = &to[t].pieces[line][Tile::place(line, piece())];
-                copy_async_first(into, at(next + t * apart, ld, line - line_of(0), 0), !EDGES || line < lines ? bytes : 0);
+                copy_async_first(into, at(next + t * stride, ld, line - line_of(0), 0), !EDGES || line < lines ? bytes : 0);
             }
         }
         next += ALONG_K ? BK : static_cast<long long>(BK) * ld;
@@ -102,6 +102,6 @@ class TileCopies {
     static __device__ __forceinline__ int line_of(int i) { return i * (THREADS / Tile::PIECES) + threadIdx.x / Tile::PIECES; }
 
     const T* next;    // of the first matrix
-    long long apart;  // elements from one to the next
+    long long stride;  // elements from one to the next
     int ld, inside;   // sides from the tile's first on
 };

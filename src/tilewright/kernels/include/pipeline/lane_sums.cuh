@@ -10,25 +10,25 @@
 template <int COUNT, int NEAREST>
 __host__ __device__ constexpr int kept_sums() {
     int count = COUNT;
-    for (int apart = 16; apart >= NEAREST; apart /= 2) count /= count % 2 == 0 ? 2 : 1;
+    for (int stride = 16; stride >= NEAREST; stride /= 2) count /= count % 2 == 0 ? 2 : 1;
     return count;
 }
 
-// Adds the sums of a warp's lanes APART and less from each other, down to NEAREST. At the end a lane has kept_sums of them;
+// Adds the sums of a warp's lanes STRIDE and less from each other, down to NEAREST. At the end a lane has kept_sums of them;
 // where they cannot be halved both lanes have all.
-template <int APART, int NEAREST, int COUNT>
+template <int STRIDE, int NEAREST, int COUNT>
 __device__ __forceinline__ void add_lanes(float* sums) {
-    if constexpr (APART >= NEAREST) {
+    if constexpr (STRIDE >= NEAREST) {
         constexpr bool HALVES = COUNT % 2 == 0;
         constexpr int LEFT = HALVES ? COUNT / 2 : COUNT;
-        const bool upper = HALVES && threadIdx.x & APART;
+        const bool upper = HALVES && threadIdx.x & STRIDE;
 #pragma unroll
         for (int i = 0; i < LEFT; ++i) {
             const float own = upper ? sums[i + COUNT - LEFT] : sums[i];
             const float other = upper ? sums[i] : sums[i + COUNT - LEFT];
-            sums[i] = own + __shfl_xor_sync(0xffffffff, other, APART);
+            sums[i] = own + __shfl_xor_sync(0xffffffff, other, STRIDE);
         }
-        add_lanes<APART / 2, NEAREST, LEFT>(sums);
+        add_lanes<STRIDE / 2, NEAREST, LEFT>(sums);
     }
 }
 
@@ -37,8 +37,8 @@ template <int COUNT, int NEAREST>
 __device__ __forceinline__ int first_kept(int lane) {
     int first = 0, count = COUNT;
 #pragma unroll
-    for (int apart = 16; apart >= NEAREST; apart /= 2) {
-        const bool upper = lane & apart;
+    for (int stride = 16; stride >= NEAREST; stride /= 2) {
+        const bool upper = lane & stride;
         if (count % 2 == 0) {
             count /= 2;
             if (upper) first += count;

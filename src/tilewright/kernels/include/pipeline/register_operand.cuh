@@ -48,7 +48,7 @@ struct RegisterOperand {
     static constexpr int STEPS = LINE_BYTES / STEP_BYTES;
     static constexpr int STEP_LINES = STEP_BYTES / sizeof(FACTOR);  // k of an instruction
     static constexpr bool BYTES = sizeof(FACTOR) == 1;
-    static constexpr int APART = 1;  // from a thread's first row of 64 to its second
+    static constexpr int STRIDE = 1;  // from a thread's first row of 64 to its second
     const int exists;                                     // a number that is not 0, as the compiler does not see
     unsigned elements[STEPS][PROMOTE == 0 ? PARTS : 1][4];  // where sums are promoted, of one part after the other
 
@@ -104,7 +104,7 @@ struct RegisterOperand {
 };
 template <int PARTS>
 struct RegisterOperand<PARTS, false> {
-    static constexpr int APART = 8;
+    static constexpr int STRIDE = 8;
     const int exists;
 
     static __device__ __forceinline__ int row() { return own_row<64>(); }

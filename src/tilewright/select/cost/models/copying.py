@@ -30,7 +30,7 @@ _COPY_4_ROW = 2.75
 """Cycles for a warp's copies of 4 bytes each, all neighbours in one row that begins off 16-byte boundaries."""
 _COPY_16 = 7.1
 """Cycles of a multiprocessor for a warp's copies of 16 bytes each, all neighbours in one row."""
-_COPY_APART = 13.2
+_COPY_STRIDED = 13.2
 """Cycles of a multiprocessor for a warp's copies of 4 bytes each, 16 bytes apart."""
 _COPY_BOX = 0.75
 """Cycles for 32 elements that come through a tensor map."""
@@ -100,4 +100,4 @@ def _copy(family: Copying, along_k: bool, aligned: bool) -> float:
         return _COPY_4 if aligned else _COPY_4_UNALIGNED
     if aligned:
         return _COPY_16 / FRAGMENT_WIDTH
-    return _COPY_4_ROW if family.transposes else _COPY_APART
+    return _COPY_4_ROW if family.transposes else _COPY_STRIDED

@@ -170,10 +170,10 @@ def wide(kernel: Kernel, config: Config) -> int:
 
 
 @lru_cache(maxsize=256)
-def _wavefronts(alike: int, lanes: int, apart: int) -> int:
+def _wavefronts(alike: int, lanes: int, stride: int) -> int:
     """Wavefronts of a 128-bit load: `alike` neighbouring lanes read one piece, the next ones a piece `apart` x 16 bytes
     from it; after `lanes` lanes they begin anew. As pipe_model.hpp has it."""
-    pieces = [lane % lanes // alike * apart for lane in range(WARP)]
+    pieces = [lane % lanes // alike * stride for lane in range(WARP)]
     total, quarter = 0, WARP // 4
     for half in (pieces[: WARP // 2], pieces[WARP // 2 :]):
         together = any(all(half[lane] == half[lane ^ other] for lane in range(len(half))) for other in (1, 2))

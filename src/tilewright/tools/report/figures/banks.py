@@ -32,7 +32,7 @@ Wavefront = list[LanePiece]
 
 
 def wavefronts(accesses: Sequence[Access]) -> list[list[Wavefront]]:
-    """The wavefronts that serve a request, for each part of the warp that is served apart from the others.
+    """The wavefronts that serve a request, for each part of the warp that is served separately from the others.
 
     Those of a part beyond the first are bank conflicts.
     """
@@ -76,7 +76,7 @@ def bank_panel(request: WarpRequest) -> Drawing:
 
 
 def _parts(accesses: Sequence[Access]) -> Iterable[list[Access]]:
-    """Lanes that are served apart from the others, whatever banks they ask."""
+    """Lanes that are served separately from the others, whatever banks they ask."""
     width = max(ceil_div(access.bytes, BANK_BYTES) for access in accesses)
     if width == 1:
         yield list(accesses)

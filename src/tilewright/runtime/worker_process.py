@@ -49,7 +49,7 @@ class _Failure(NamedTuple):
     trace: str
 
 
-class Apart:
+class WorkerProcess:
     """A process that runs a function until it is ended, or until this one ends, however that comes about.
 
     Interrupts are this process's alone.
@@ -72,7 +72,7 @@ class Apart:
             self._process.start()
         theirs.close()
 
-    def __enter__(self) -> "Apart":
+    def __enter__(self) -> "WorkerProcess":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -146,11 +146,11 @@ class Apart:
         return f"ended with exit status {status}"
 
 
-def call_apart(function: Callable[..., T], *arguments: Any, name: str, allowed_s: float) -> T:
+def call_in_subprocess(function: Callable[..., T], *arguments: Any, name: str, allowed_s: float) -> T:
     """Call a function in a subprocess; returns its result.
 
     Args:
-        function, arguments, name: see `Apart`; what the function returns can be pickled too.
+        function, arguments, name: see `WorkerProcess`; what the function returns can be pickled too.
         allowed_s: seconds, once the process has started.
 
     Raises:
@@ -158,7 +158,7 @@ def call_apart(function: Callable[..., T], *arguments: Any, name: str, allowed_s
         EngineUnavailableError: the process cannot be started.
         Others of this package: as the function.
     """
-    with Apart(_call, function, arguments, name=name) as process:
+    with WorkerProcess(_call, function, arguments, name=name) as process:
         process.wait_for_start()
         answer = process.receive(allowed_s)
     if isinstance(answer, TilewrightError):

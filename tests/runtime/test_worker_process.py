@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.errors import LaunchError
-from tilewright.runtime.apart import Apart, LostError, call_apart
+from tilewright.runtime.worker_process import LostError, WorkerProcess, call_in_subprocess
 
-NAME = "TILEWRIGHT_TEST_OF_APART"
+NAME = "TILEWRIGHT_TEST_OF_SUBPROCESS"
 
 
 def around():
@@ -34,20 +34,20 @@ def test_a_process_has_what_this_one_has_when_it_is_started(monkeypatch, tmp_pat
         folder.mkdir()
         monkeypatch.setenv(NAME, value)
         monkeypatch.chdir(folder)
-        assert call_apart(around, name="test", allowed_s=60) == (value, str(folder), True)
+        assert call_in_subprocess(around, name="test", allowed_s=60) == (value, str(folder), True)
     monkeypatch.delenv(NAME)
-    assert call_apart(around, name="test", allowed_s=60)[0] is None
+    assert call_in_subprocess(around, name="test", allowed_s=60)[0] is None
 
 
 def test_a_process_that_fails_says_how():
     with pytest.raises(LaunchError, match="as it must"):
-        call_apart(refuse, name="test", allowed_s=60)
+        call_in_subprocess(refuse, name="test", allowed_s=60)
     with pytest.raises(LostError, match="ended by SIGABRT"):
-        call_apart(os.abort, name="test", allowed_s=60)
+        call_in_subprocess(os.abort, name="test", allowed_s=60)
 
 
 def test_a_process_ends_with_its_block():
-    with Apart(wait, name="wait") as process:
+    with WorkerProcess(wait, name="wait") as process:
         process.wait_for_start()
         assert "tilewright-wait" in [one.name for one in multiprocessing.active_children()]
     assert "tilewright-wait" not in [one.name for one in multiprocessing.active_children()]
