@@ -132,7 +132,7 @@ def unhidden_us(kernel: Kernel, config: Config, sizes: Dims, gpu: Gpu) -> float:
     return ceil_div(tiles, gpu.multiprocessors) * tile.m * tile.n * _ACTIVATION_NS[activation] / 1e3
 
 
-class _Takers(dict[Kernel, bool]):
+class _Supporting(dict[Kernel, bool]):
     """Whether a kernel may be picked for a problem, found where it is asked for the first time."""
 
     def __init__(self, problem: Problem, capability: tuple[int, int], addresses: Addresses) -> None:
@@ -164,7 +164,7 @@ class _TabledProblem:
         self.known, self.tabled = nearest_measured(device, capability, case, arithmetic.precision, cached, self.order)
         """Measurements of the problem's case, or else of the nearest, and whether they are its own; None if there are
         none."""
-        self.takes = _Takers(problem, capability, addresses)
+        self.support = _Supporting(problem, capability, addresses)
         self.activates = problem.epilogue.activation is not None
 
     def unhidden_us(self, kernel: Kernel, config: Config) -> float:
@@ -182,7 +182,7 @@ class _TabledProblem:
                     known.times[row, number] + self.unhidden_us(known.kernels[number], known.config(number)),
                 )
             )
-        return ((known.kernels[number], number) for number in numbers if self.takes[known.kernels[number]])
+        return ((known.kernels[number], number) for number in numbers if self.support[known.kernels[number]])
 
     @property
     def row(self) -> int | None:
@@ -249,7 +249,7 @@ def _between(asked: _TabledProblem, known: Tabled, adds_c: bool) -> tuple[list[_
 
 def _candidates(asked: _TabledProblem, known: Tabled, numbers: list[int], votes: list[float]) -> list[int]:
     """The places among choices of those that may be picked and came nearest to the fastest on the problems near."""
-    takes, kernels = asked.takes, known.kernels
+    takes, kernels = asked.support, known.kernels
     found: list[int] = []
     least = 0.0
     for place in sorted(range(len(numbers)), key=votes.__getitem__, reverse=True):
@@ -271,7 +271,7 @@ def _untabled(asked: _TabledProblem, adds_c: bool, precision: str | None = None)
     """
     gpu = find_gpu(asked.device, asked.capability)
     running = _running(KERNELS, asked.capability, asked.problem.dtype)
-    takers = [one for one in running if precision in (None, one.support.precision) and asked.takes[one]]
+    takers = [one for one in running if precision in (None, one.support.precision) and asked.support[one]]
     factors = shipped_factors(asked.problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
     # win over them, unless none of them makes such products, or all were measured on GPUs of another compute

@@ -48,7 +48,7 @@ void BlockRunner::copy_async(GpuThread* self, const CopyAccess& copy) {
     }
     if (observed()) {
         observer_->copy_started(*self, copy);
-        obey_refusal();
+        stop_if_refused();
     }
     self->copies.start(copy);
 }
@@ -242,7 +242,7 @@ void BlockRunner::store_tile(GpuThread* self, TileStore store) {
     }
     if (observed()) {
         observer_->store_started(*self, store);
-        obey_refusal();
+        stop_if_refused();
     }
     self->stores.start(std::move(store));
 }
@@ -272,7 +272,7 @@ void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, un
     copy.shared = at_same_place(to, copy.shared);
     if (observed()) {
         observer_->tile_started(*self, copy, address);
-        obey_refusal();
+        stop_if_refused();
     }
     std::memset(copy.shared, POISON, copy.bytes());
     barrier.coming.push_back(copy);

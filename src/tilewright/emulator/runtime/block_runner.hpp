@@ -325,7 +325,7 @@ class BlockRunner {
     std::string missing_at_named(const GpuThread& thread) const;
     [[noreturn]] void fail(const Call& call, const std::string& how);
     [[noreturn]] void stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what);
-    void obey_refusal();
+    void stop_if_refused();
     bool is_own(std::uintptr_t address) const;
     void abandon();
 

@@ -220,7 +220,7 @@ void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) 
     if (!product.a_registers.exists()) add(product.a, ROWS);
     add(product.b, product.columns);
     observer_->product_started(group, product.call, factors);
-    obey_refusal();
+    stop_if_refused();
 }
 
 // Every element must lie in shared memory, and eight lines where the pattern of a swizzle does.

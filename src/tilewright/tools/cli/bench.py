@@ -226,7 +226,7 @@ def is_asked(kernel: Kernel, dtype: str | None, promise: str | None) -> bool:
 
 
 def named_kernels(
-    names: Sequence[str], every: bool, words: Words, takers: Sequence[Kernel]
+    names: Sequence[str], every: bool, words: Words, supporting: Sequence[Kernel]
 ) -> tuple[list[tuple[Kernel | str, Mapping[str, int]]], frozenset[Kernel]]:
     """The kernels that are asked for, or `BEST`, with overrides of their presets; and which of them are not named
     themselves: those are left out where they do not take a problem.
@@ -244,7 +244,7 @@ def named_kernels(
         if name == BEST:
             found.append((name, {}))
         elif name in (COURSE, LIBRARY):
-            group = [kernel for kernel in takers if bool(kernel.rung) == (name == COURSE)]
+            group = [kernel for kernel in supporting if bool(kernel.rung) == (name == COURSE)]
             found += [(kernel, {}) for kernel in group]
             free |= {*group}
         else:
@@ -285,13 +285,13 @@ def taken(tasks: list[Task], problems: list[Problem], free: frozenset[Kernel], b
     found: list[Task] = []
     for choices, some in tasks:
         for problem in some:
-            takers = [
+            supporting = [
                 one
                 for one in choices
-                if isinstance(one, str) or one.kernel not in free or _takes(one, problem, batch_invariant)
+                if isinstance(one, str) or one.kernel not in free or _supports(one, problem, batch_invariant)
             ]
-            if takers:
-                found.append((takers, [problem]))
+            if supporting:
+                found.append((supporting, [problem]))
     for problem in problems:
         if not any(problem.shape == one.shape and problem.layout == one.layout for _, (one,) in found):
             raise ProblemError(
@@ -301,7 +301,7 @@ def taken(tasks: list[Task], problems: list[Problem], free: frozenset[Kernel], b
     return found
 
 
-def _takes(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
+def _supports(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
     kernel, config = choice
     return kernel.why_not(problem) is None and not (batch_invariant and kernel.sums(config).order is None)
 
