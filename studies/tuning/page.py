@@ -87,7 +87,7 @@ def winners(entries: Sequence[Entry]) -> str:
 
 def fastest(entries: Iterable[Entry]) -> list[Entry]:
     """Fastest entries of each problem that keep float32's promise, of those that err little; by case and work."""
-    best = best_by_problem(entry for entry in entries if entry.keeps(None)).values()
+    best = best_by_problem(entry for entry in entries if entry.meets(None)).values()
     return sorted(best, key=lambda entry: (entry.case, entry.work, entry.problem))
 
 

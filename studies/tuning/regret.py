@@ -87,7 +87,7 @@ def known(problem: Problem, engine: Engine) -> list[Choice]:
     by_name = {kernel.name: kernel for kernel in kernels}
     found = {kernel: [kernel.config(capability=engine.capability)] for kernel in kernels}
     for table in store.load(engine.device_name):
-        entries = [entry for entry in table.entries if entry.keeps(problem.arithmetic.precision)]
+        entries = [entry for entry in table.entries if entry.meets(problem.arithmetic.precision)]
         fastest = {entry.problem: entry.gflops for entry in sorted(entries, key=lambda entry: entry.gflops)}
         for entry in entries:
             if entry.dtype == problem.dtype and entry.gflops * _NEARLY_BEST >= fastest[entry.problem]:

@@ -149,7 +149,7 @@ def test_the_source_does_not_know_what_is_copied():
 
 def test_each_promise_is_kept_by_what_keeps_the_stricter_ones():
     names = ("vectorized", "gemm_bf16x6", "gemm_fp16x3", "gemm_bf16x3", "gemm_tf32", "gemm_fp8_fast")
-    cached = {promise: [name for name in names if find(name).keeps(promise)] for promise in PROMISES}
+    cached = {promise: [name for name in names if find(name).meets(promise)] for promise in PROMISES}
     assert cached == {promise: [*names[:count]] for count, promise in enumerate(PROMISES, 1)}
     assert [*PROMISES] == ["ieee", None, "fp16x3", "bf16x3", "tf32", FAST]
     assert set(PROMISES) - {FAST} == {Arithmetic(precision=precision).precision for precision in PRECISIONS}

@@ -351,7 +351,7 @@ def test_rungs_take_parts_to_hold_their_factors_and_keep_no_promise():
     for name in ("split", "promoted", "interleaved"):
         kernel = find(name)
         assert not kernel.splits
-        assert not kernel.keeps(None)
+        assert not kernel.meets(None)
         assert len(ENGINE.plan(kernel, kernel.config(), Problem(128, 128, 128)).steps) == 2
 
 

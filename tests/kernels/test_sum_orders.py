@@ -173,7 +173,7 @@ def test_every_gpu_has_an_order_that_some_kernel_keeps_for_every_problem(capabil
         kernel
         for kernel in keeping(order)
         if (capability is None or kernel.support.runs_on(capability, arithmetic.factors))
-        and kernel.keeps(arithmetic.precision)
+        and kernel.meets(arithmetic.precision)
         and kernel.support.batches
         and kernel.support.epilogue
         and len(kernel.support.layouts) == 4

@@ -77,7 +77,7 @@ def test_every_problem_gets_a_kernel_and_a_config_that_it_takes(shape, capabilit
     kernel, config = select(problem, capability)
     kernel.check(problem)
     assert config == kernel.config(config)
-    assert kernel.keeps(None)
+    assert kernel.meets(None)
     assert capability is None or kernel.support.runs_on(capability, dtype)
 
 
@@ -142,7 +142,7 @@ def test_what_errs_little_is_preferred(own_tables):
 
 def test_the_users_table_comes_before_the_shipped_one():
     shipped = next(table for table in store.shipped() if table.gpu == "NVIDIA H200")
-    of_case = (e for e in shipped.entries if e.case == "NN float32" and e.batch == 1 and e.keeps(None))
+    of_case = (e for e in shipped.entries if e.case == "NN float32" and e.batch == 1 and e.meets(None))
     one = max((e for e in of_case if e.accurate and e.after_other_work), key=lambda e: e.gflops)
     problem = posed(one.m, one.n, one.k, one.case, one.batch)
     kernel, config = select(problem, (9, 0), "NVIDIA H200")
@@ -585,4 +585,4 @@ def test_measured_parts_are_taken_by_the_precisions_that_they_keep(monkeypatch):
 def test_the_emulator_s_pick_keeps_the_precision(precision):
     for shape in ("4", "128", "100x100x0"):
         kernel, _ = select(Problem.parse(shape, arithmetic=Arithmetic(precision=precision)), None)
-        assert kernel.keeps(precision)
+        assert kernel.meets(precision)

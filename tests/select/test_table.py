@@ -164,7 +164,7 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
     for one in table.entries:
         kernel = find(one.kernel)
         assert one.dtype in kernel.support.factors
-        assert one.keeps(PROMISES[-1]), "a problem may ask for it"
+        assert one.meets(PROMISES[-1]), "a problem may ask for it"
         assert kernel.support.runs_on(table.capability, one.dtype)
         assert kernel.why_not(kernel.support.scaled(posed(one.m, one.n, one.k, one.case, one.batch))) is None
 

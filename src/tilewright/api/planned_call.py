@@ -98,7 +98,7 @@ class PlannedCall(NamedTuple):
 
 def _promised(problem: Problem, kernel: Kernel) -> str:
     promise = problem.arithmetic.precision
-    return promise or "float32" if kernel.keeps(promise) else f"{kernel.support.precision}, since the kernel was named"
+    return promise or "float32" if kernel.meets(promise) else f"{kernel.support.precision}, since the kernel was named"
 
 
 def _products(kernel: Kernel) -> str:

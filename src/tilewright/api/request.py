@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tilewright.api.arrays.libraries import number_of
 from tilewright.core.dtypes import DTYPES
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, ProblemError, nearest
-from tilewright.core.problem import FAST, Scalars, promise_of
+from tilewright.core.problem import FAST, Scalars, precision_of
 from tilewright.kernels import resolve
 from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.kernel import Kernel
@@ -69,7 +69,7 @@ class Request(NamedTuple):
             check_batch_invariant(self.batch_invariant)
         if self.out_dtype is self.precision is self.kernel is self.config is None and not self.fast_accumulate:
             return self
-        promise = promise_of(self.precision)
+        promise = precision_of(self.precision)
         if self.fast_accumulate:
             if promise is not None:
                 raise ProblemError(

@@ -51,7 +51,7 @@ class Arithmetic:
         it. 'tf32': factors rounded to TF32's 10 bits of mantissa, an error of about 2^-10 of it.
         Of float8 factors: None for sums that threads add up in float32 every 128 of k; 'fast' for sums of tensor cores
         alone, which keep 13 bits of mantissa and drift toward zero.
-        `Kernel.keeps` says what keeps a promise.
+        `Kernel.meets` says what meets a precision.
     batch_invariant: whether the bits of a row of D depend on that row of A, on B and on n alone: not on m, on the other
         rows, on where the row is, or on how many products there are. `Sums.order` says which kernels do that.
     of_b: element type of B, where both are of `FLOAT8`; None for that of A.
@@ -92,7 +92,7 @@ class Arithmetic:
             if self.factors not in FLOAT8:
                 raise DtypeError(f"fast_accumulate is for float8 factors, got factors of {self.factors}")
             return
-        object.__setattr__(self, "precision", promise_of(self.precision))
+        object.__setattr__(self, "precision", precision_of(self.precision))
         if self.precision is not None and self.factors != "float32":
             raise DtypeError(
                 f"precision is for float32 factors, got precision={self.precision!r} with factors of {self.factors}"
@@ -115,7 +115,7 @@ class Arithmetic:
         return factors if self.result == "float32" else f"{factors}->{self.result}"
 
 
-def promise_of(precision: Any) -> str | None:
+def precision_of(precision: Any) -> str | None:
     """A precision as `Arithmetic` has it: None for 'float32'.
 
     Raises:

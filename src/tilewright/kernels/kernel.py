@@ -334,8 +334,8 @@ class Kernel:
         """Whether its own launch multiplies in float32 where parts cannot represent its factors."""
         return self.support.multiplies_parts and (self.split is None or self.splits)
 
-    def keeps(self, promise: str | None) -> bool:
-        """Whether its products keep a promise: `Arithmetic.precision` of a problem.
+    def meets(self, promise: str | None) -> bool:
+        """Whether its products meet a precision: `Arithmetic.precision` of a problem.
 
         Those of parts do where it detects what the parts cannot represent.
         """
@@ -354,7 +354,7 @@ class Kernel:
             addresses: of the operands.
         """
         promise = problem.arithmetic.precision
-        if promise is not None and not self.keeps(promise):
+        if promise is not None and not self.meets(promise):
             makes = "products of" if self.support.multiplies_parts else "products of factors rounded to"
             if self.support.precision == FAST:
                 makes = "sums that are"

@@ -12,7 +12,7 @@ from tilewright.core.problem import FAST, LAYOUTS, UNSCALED, Arithmetic, Epilogu
 VECTOR_BYTES = 16
 """Width of the widest load a thread makes (float4), and so the alignment that it needs."""
 
-_KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
+_MET_BY: dict[str | None, tuple[str | None, ...]] = {
     "ieee": (None,),
     None: (None, "bf16x6"),
     "fp16x3": (None, "bf16x6", "fp16x3"),
@@ -20,13 +20,13 @@ _KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
     "tf32": (None, "bf16x6", "fp16x3", "bf16x3", "tf32"),
     FAST: (None, "bf16x6", "fp16x3", "bf16x3", "tf32", FAST),
 }
-"""By what a product promises, the precisions of the kernels that keep it: each promise is kept by what keeps the one
-before."""
+"""By the precision that a product asks for, the precisions of the kernels that meet it: each precision is met by what
+meets the one before."""
 
 PART_PRECISIONS = frozenset(("bf16x6", "fp16x3", "bf16x3"))
 """The precisions of kernels that multiply parts of float32 factors: those of `Kernel.split`, or made in registers."""
 
-PROMISES = tuple(_KEPT_BY)
+PROMISES = tuple(_MET_BY)
 """Promises that problems may make, from the strictest to the weakest."""
 
 _BFLOAT16_CAPABILITY = (8, 0)  # the first with tensor cores that take it
@@ -68,7 +68,7 @@ class Support:
 
     factors, results: element types of A and B; of C, D and bias.
     precision: what factors are rounded to before they are multiplied, as 'tf32', or what products are made of, as
-        'bf16x6'; None where factors are multiplied as they arrive. `Kernel.keeps` says what is promised with it.
+        'bf16x6'; None where factors are multiplied as they arrive. `Kernel.meets` says what is promised with it.
     layouts: orders of A and B.
     batches: whether it takes more than one product.
     epilogue: whether it takes a bias and an activation.
@@ -108,8 +108,8 @@ class Support:
         return self.precision in PART_PRECISIONS
 
     def makes(self, promise: str | None) -> bool:
-        """Whether the precision is one that keeps a promise: see `Kernel.keeps`."""
-        return self.precision in _KEPT_BY[promise]
+        """Whether the precision is one that meets a precision: see `Kernel.meets`."""
+        return self.precision in _MET_BY[promise]
 
     def arithmetic(self, factors: str = "") -> Arithmetic:
         """The arithmetic of a problem that gives no more than an element type of A and B, if that.

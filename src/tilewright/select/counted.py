@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.kernels import find
 from tilewright.select.places import Flags, Floats, Numbers
 from tilewright.select.tables.cases import Case, same_speed_text
-from tilewright.select.tables.entry import ACCURATE_WITHIN, kept_by
+from tilewright.select.tables.entry import ACCURATE_WITHIN, met_by
 from tilewright.select.tables.table import Cells, Choice, Table, config_of
 
 _Part = tuple[int, str, Cells, bool]
@@ -57,7 +57,7 @@ def that_count(
     order: str | None = None,
     rounding: bool | None = None,
 ) -> Counted | None:
-    """The measurements that count on problems of a case, of kernels that keep a promise; None where there are none.
+    """The measurements that count on problems of a case, of kernels that meet a precision; None where there are none.
 
     On a problem that is in several tables those of one count, of kernels that round to TF32 and of all others. That is
     the first table; or the first that has kernels of a weaker precision that is promised, if one does; and of these the
@@ -78,7 +78,7 @@ def that_count(
     numbered = {kernel: number for number, kernel in enumerate(kernels)}
     kernel_of = np.array([numbered[kernel] for kernel, _, _ in choices], np.intp)
     precisions = [find(kernel).support.precision for kernel in kernels]
-    keeps = np.array([promise in kept_by(kernel) for kernel in kernels])
+    keeps = np.array([promise in met_by(kernel) for kernel in kernels])
 
     joined = _joined(tables, parts, numbers)
     kernel = kernel_of[joined.choice]
@@ -109,7 +109,7 @@ def that_count(
     table_of_row = np.zeros(len(row_of), np.intp)
     table_of_row[row[::-1]] = joined.table[found[::-1]]  # of several the first
     used, choice = _in_order(joined.choice[found])
-    lenient = np.array([None not in kept_by(name) for name in kernels])[kernel[found]]
+    lenient = np.array([None not in met_by(name) for name in kernels])[kernel[found]]
     return Counted(
         tables=tables,
         sizes=joined.sizes[row_of],

@@ -227,7 +227,7 @@ def tables_of(device: str, capability: tuple[int, int]) -> tuple[Table, ...]:
 def measured(
     device: str, capability: tuple[int, int], case: Case, promise: str | None, cached: str | None, order: str | None
 ) -> Tabled | None:
-    """Measurements in `tables_of` a GPU of a case and of kernels that keep a promise; None where there are none.
+    """Measurements in `tables_of` a GPU of a case and of kernels that meet a precision; None where there are none.
 
     cached: the operand, A or B, whose copy is cached. order: only configs that have this `Sums.order`; None for all.
 

@@ -307,7 +307,7 @@ def _own(kernel: Kernel, gpu: Gpu, order: str | None = None) -> list[tuple[Confi
 def _may_be_picked(kernel: Kernel, problem: Problem) -> bool:
     """Whether a kernel that nobody named may be picked, if `Kernel.why_not` says nothing against it: it keeps float32's
     precision where the problem promises none, and has something to split."""
-    promised = problem.arithmetic.precision is not None or kernel.keeps(None)
+    promised = problem.arithmetic.precision is not None or kernel.meets(None)
     return promised and not (kernel.split and not problem.k)
 
 
@@ -355,7 +355,7 @@ def expected_of_groups(problem: Problem, config: Config) -> Dims:
 
 def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
     def takes(kernel: Kernel) -> bool:
-        return kernel.keeps(problem.arithmetic.precision) and kernel.why_not(problem, addresses=addresses) is None
+        return kernel.meets(problem.arithmetic.precision) and kernel.why_not(problem, addresses=addresses) is None
 
     for name in _EMULATED:
         kernel, overrides = resolve(name)

@@ -255,4 +255,4 @@ def cpu_seconds(process):
 def test_a_search_goes_through_the_kernels_that_keep_the_precision(precision):
     problem = Problem(64, 64, 64, Arithmetic(precision=precision))
     found = {kernel.support.precision for kernel in searchable(KERNELS, problem, (9, 0))}
-    assert found == {kernel.support.precision for kernel in KERNELS if kernel.keeps(problem.arithmetic.precision)}
+    assert found == {kernel.support.precision for kernel in KERNELS if kernel.meets(problem.arithmetic.precision)}

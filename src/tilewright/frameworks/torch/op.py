@@ -24,7 +24,7 @@ from tilewright.api.formulate import check_shapes
 from tilewright.api.request import Request, check_batch_invariant, dtype_name, scalars_of
 from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import ArrayError, DtypeError
-from tilewright.core.problem import Arithmetic, Epilogue, promise_of
+from tilewright.core.problem import Arithmetic, Epilogue, precision_of
 from tilewright.frameworks.torch import gradients, sharding
 from tilewright.frameworks.torch.arrays import numpy_name
 from tilewright.frameworks.torch.library import (
@@ -68,7 +68,7 @@ def matmul(
             "kernel, config, engine, devices and memory_limit cannot be named where PyTorch records a gradient or "
             "compiles, casts (autocast) or maps: leave them out, or call matmul outside of that, under torch.no_grad()"
         )
-    scalars, promise = scalars_of(alpha, beta), promise_of(request.precision)
+    scalars, promise = scalars_of(alpha, beta), precision_of(request.precision)
     sharding.register()
     check_batch_invariant(request.batch_invariant)
     dtype = dtype_name(request.out_dtype) or (None if out is None else dtype_name(out.dtype))

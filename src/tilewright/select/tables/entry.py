@@ -65,11 +65,11 @@ class Entry(Shaped):
 
         A kernel that keeps less than float32's promise counts as accurate: it is picked only where that is asked for.
         """
-        return self.error_ratio is None or self.error_ratio <= ACCURATE_WITHIN or not self.keeps(None)
+        return self.error_ratio is None or self.error_ratio <= ACCURATE_WITHIN or not self.meets(None)
 
-    def keeps(self, promise: str | None) -> bool:
-        """Whether its kernel keeps what a problem promises: `Kernel.keeps`. One that no longer exists does."""
-        return promise in kept_by(self.kernel)
+    def meets(self, promise: str | None) -> bool:
+        """Whether its kernel keeps what a problem promises: `Kernel.meets`. One that no longer exists does."""
+        return promise in met_by(self.kernel)
 
     def adds_in(self, order: str | None) -> bool:
         """Whether its config has an order of sums, `Sums.order`; every one has where that is None."""
@@ -105,10 +105,10 @@ def best_by_problem(entries: Iterable[Entry]) -> dict[Shape, Entry]:
 
 
 @lru_cache
-def kept_by(kernel: str) -> tuple[str | None, ...]:
-    """The promises that a kernel keeps; all of them where there is no such kernel any more."""
+def met_by(kernel: str) -> tuple[str | None, ...]:
+    """The precisions that a kernel meets; all of them where there is no such kernel any more."""
     found = found_kernel(kernel)
-    return tuple(promise for promise in PROMISES if found is None or found.keeps(promise))
+    return tuple(promise for promise in PROMISES if found is None or found.meets(promise))
 
 
 @lru_cache(maxsize=4096)

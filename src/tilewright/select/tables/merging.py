@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tilewright.kernels import orders
 from tilewright.kernels.support import PROMISES
-from tilewright.select.tables.entry import Choice, Entry, Shape, best_by_problem, found_kernel, kept_by, rank
+from tilewright.select.tables.entry import Choice, Entry, Shape, best_by_problem, found_kernel, met_by, rank
 
 NEAR = 1.02
 """A config covers a problem on which it takes at most this many times as long as the fastest."""
@@ -31,7 +31,7 @@ def merged(before: Iterable[Entry], newer: Iterable[Entry]) -> list[Entry]:
     by_identity = {entry.identity: entry for entry in (*before, *newer)}
     ranked = sorted(by_identity.values(), key=rank)
     kernels = {entry.kernel for entry in ranked}
-    keeping = dict.fromkeys(frozenset(name for name in kernels if one in kept_by(name)) for one in PROMISES)
+    keeping = dict.fromkeys(frozenset(name for name in kernels if one in met_by(name)) for one in PROMISES)
     keeping |= dict.fromkeys(frozenset(filter(_splits, names)) for names in keeping)
     near = [_near_the_fastest([entry for entry in ranked if entry.kernel in names]) for names in keeping]
     near += [_near_the_fastest([entry for entry in ranked if entry.adds_in(order)]) for order in orders.ALL]

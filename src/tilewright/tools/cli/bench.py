@@ -222,7 +222,7 @@ def run_bench(
 
 def is_asked(kernel: Kernel, dtype: str | None, promise: str | None) -> bool:
     """Whether a kernel that is not named takes what is asked for."""
-    return (dtype is None or dtype in kernel.support.factors) and (not promise or kernel.keeps(promise))
+    return (dtype is None or dtype in kernel.support.factors) and (not promise or kernel.meets(promise))
 
 
 def named_kernels(

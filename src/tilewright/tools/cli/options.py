@@ -8,7 +8,7 @@ import typer
 from tilewright.api.engines import CHOICES
 from tilewright.core.dtypes import DTYPES, FLOAT8
 from tilewright.core.errors import ProblemError
-from tilewright.core.problem import FAST, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
+from tilewright.core.problem import FAST, LAYOUTS, PRECISIONS, SCALINGS, Scalars, precision_of
 from tilewright.kernels import KERNELS, examples
 from tilewright.tools.bench import suites
 
@@ -130,7 +130,7 @@ def promised(precision: str | None) -> str | None:
     Raises:
         ProblemError: there is no such precision.
     """
-    return FAST if precision == FAST else promise_of(precision)
+    return FAST if precision == FAST else precision_of(precision)
 
 
 def factor_type(dtype: str | None, promise: str | None, scales: str | None) -> str | None:

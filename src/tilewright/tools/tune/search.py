@@ -283,6 +283,6 @@ def searchable(kernels: Sequence[Kernel], problem: Problem, capability: tuple[in
     for kernel in kernels:
         with contextlib.suppress(TilewrightError):
             kernel.check(problem)
-            if kernel.keeps(promise) and (capability is None or kernel.support.runs_on(capability, problem.dtype)):
+            if kernel.meets(promise) and (capability is None or kernel.support.runs_on(capability, problem.dtype)):
                 found.setdefault((kernel.source, kernel.relayouts), kernel)
     return list(found.values())

@@ -25,7 +25,7 @@ from tilewright.api import gpu as on_gpu
 from tilewright.api.arrays.libraries import library_of
 from tilewright.api.request import PLAIN, Request, check_batch_invariant
 from tilewright.core.errors import LibraryError, ProblemError, TilewrightError
-from tilewright.core.problem import promise_of
+from tilewright.core.problem import precision_of
 from tilewright.frameworks.torch.enable.decisions import (
     TF32,
     Decision,
@@ -145,7 +145,7 @@ def _options_by(precision: str | None, batch_invariant: bool) -> Options:
     precision was asked for. Batch-invariant ones then keep that.
     """
     own, ieee, tf32 = (
-        Request(precision=one, batch_invariant=batch_invariant).key for one in (promise_of(precision), "ieee", TF32)
+        Request(precision=one, batch_invariant=batch_invariant).key for one in (precision_of(precision), "ieee", TF32)
     )
     rounded = tf32 if precision in (None, TF32) else batch_invariant and own
     by = {"none": own, "ieee": ieee if precision is None else own, TF32: rounded}
@@ -329,7 +329,7 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False) -> En
         LibraryError: this PyTorch is older than 2.9.
     """
     check_batch_invariant(batch_invariant)
-    promise_of(precision)
+    precision_of(precision)
     return Enabled((precision, batch_invariant))
 
 
