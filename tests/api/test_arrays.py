@@ -224,7 +224,7 @@ def test_empty_matrices_on_a_gpu(gpus, make, sizes):
     assert len(gpus[0].streams) == 1
 
 
-def test_torch_is_told_what_was_written(gpus):
+def test_torch_learns_what_was_written(gpus):
     out, columns = Tensor(C.copy(), "cuda:0"), Tensor(np.empty((3, 5), np.float32).T, "cuda:0")
     for target in (out, columns):
         tilewright.matmul(Tensor(A, "cuda:0"), Tensor(B, "cuda:0"), out=target)
@@ -416,7 +416,7 @@ INDICES = st.tuples(*[st.slices(12)] * 2)
 
 
 @given(INDICES, INDICES, st.booleans())
-def test_overlap_is_told_element_by_element(first, second, transposed):
+def test_overlap_is_reported_element_by_element(first, second, transposed):
     marks = np.zeros((12, 12), bool)
     marks[second] = True
     views = WHOLE[first], WHOLE[second].T if transposed else WHOLE[second]

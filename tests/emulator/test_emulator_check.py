@@ -84,7 +84,7 @@ def test_threads_and_memory_are_named():
     )
 
 
-def test_what_an_early_access_misses_is_told():
+def test_what_an_early_access_misses_is_reported():
     (finding,) = findings_of("one_thread_waits")
     assert re.fullmatch(
         r"thread \(\d+, 0, 0\) of block \(0, 0, 0\) reads A\[\d+, 0\] at one_thread_waits.cu:16, "
@@ -94,7 +94,7 @@ def test_what_an_early_access_misses_is_told():
     assert finding.count > 100
 
 
-def test_registers_that_nobody_gives_are_told():
+def test_registers_that_nobody_gives_are_reported():
     (finding,) = findings_of("take_without_give")
     assert str(finding) == (
         "in block (0, 0, 0) threads wait for others that never come: 256 threads wait at setmaxnreg_inc "
@@ -150,7 +150,7 @@ TMA_STORE_STAGES = {
 
 
 @pytest.mark.parametrize("name", TMA_STORE_STAGES)
-def test_stores_by_the_copy_engine_are_told(name):
+def test_stores_by_the_copy_engine_are_reported(name):
     findings = findings_of(name, (24, 40, 36))
     assert any(re.search(TMA_STORE_STAGES[name], str(one)) for one in findings), findings
 

@@ -111,7 +111,7 @@ def test_counts_begin_anew_in_every_block():
         ("arrive_named<128>(-1);", r"calls arrive_named \(kernel.cu:4\) with the number -1, which must be 1 to 15"),
     ],
 )
-def test_misuse_is_told(statement, words):
+def test_misuse_is_reported(statement, words):
     with pytest.raises(LaunchError, match=words):
         run(statement)
 

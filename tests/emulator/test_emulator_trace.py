@@ -75,7 +75,7 @@ def test_the_copy_engine_writes_for_the_lane_that_asked():
     assert (seen.threads == consumer * 128 + rows % 64 // 16 * 32).all()
 
 
-def test_half_elements_are_told_apart_by_their_sign():
+def test_half_elements_are_distinguished_by_their_sign():
     kernel = find("wmma_f16")
     seen = trace(kernel, kernel.config(), Problem(128, 128, 32, "float16"))
     assert {request.array for request in seen.requests if request.shared} >= {"A", "B"}

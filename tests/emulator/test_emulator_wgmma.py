@@ -72,7 +72,7 @@ def test_every_width_has_its_place_in_registers(columns):
     np.testing.assert_array_equal(run(*READY, WAIT, columns=columns), product(columns))
 
 
-def test_products_add_up_unless_told_otherwise():
+def test_products_add_up_unless_asked_otherwise():
     np.testing.assert_array_equal(run(FENCE, MULTIPLY, MULTIPLY, COMMIT, WAIT), 2 * product())
     alone = MULTIPLY.replace("A, B", "A, B, false")
     np.testing.assert_array_equal(run(FENCE, MULTIPLY, alone, COMMIT, WAIT), product())

@@ -241,7 +241,7 @@ PROBLEM_OF_PARTS = Problem(70, 90, 130, batch=2, a=Layout("column", ld=77), b=La
 OF_B = SECOND // 8
 
 
-def test_a_product_of_parts_is_told_of_the_copies_that_it_makes():
+def test_a_product_of_parts_is_given_the_copies_that_it_makes():
     (a, b), given = product_of_parts()
     assert (a.lines, a.length, a.matrices, a.across, a.ld_from, a.matrix_stride) == (70, 130, 2, 1, 77, 77 * 130)
     assert (b.lines, b.length, b.matrices, b.across, b.ld_from, b.matrix_stride) == (90, 130, 1, 1, 100, 0)

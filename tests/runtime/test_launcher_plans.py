@@ -39,7 +39,7 @@ KINDS = {
 }
 
 
-def test_kinds_of_calls_are_told_apart(driver, product):
+def test_kinds_of_calls_are_distinguished(driver, product):
     a, b = factors()
     kinds = {name: {"a": a, "b": b} | kind for name, kind in KINDS.items()}
     for number, kind in enumerate(kinds.values()):

@@ -106,7 +106,7 @@ def test_the_committed_page_is_what_its_data_make(tmp_path, monkeypatch, request
     assert (tmp_path / tuning.PAGE).read_text() == (root / tuning.PAGE).read_text(), "out of date: run make docs"
 
 
-def test_picks_are_told_with_what_they_cost(monkeypatch):
+def test_picks_are_reported_with_what_they_cost(monkeypatch):
     naive = find("naive")
     monkeypatch.setattr(tuning, "select", lambda problem, capability, device: (naive, naive.config()))
     gpu = {"name": "a GPU", "compute_capability": "9.0"}

@@ -105,7 +105,7 @@ maximum or sum of numbers that people use is equal with all of them."""
 
 
 class Observer:
-    """Base of objects that observe a kernel of the CHECKED build while it runs. Its C++ half (observer.hpp) is told of
+    """Base of objects that observe a kernel of the CHECKED build while it runs. Its C++ half (observer.hpp) is given
     every access.
 
     Kinds of observers derive from this class, and give it the C++ object that a function of theirs in the runtime made.

@@ -150,7 +150,7 @@ def _idle(
     launched: LaunchFacts, kernel: Kernel, config: Config, problem: Problem, written: NDArray[Any]
 ) -> Iterator[Finding]:
     """Blocks that have written nothing, where each has a tile of its own."""
-    tiles = 0 if kernel.schedule or kernel.untold(config) else kernel.tiles(problem, config)
+    tiles = 0 if kernel.schedule or kernel.unknown_tile(config) else kernel.tiles(problem, config)
     if math.prod(launched.grid) != tiles:
         return
     wrote = set(map(tuple, written["block"].tolist()))

@@ -464,7 +464,7 @@ class Kernel:
         """Whether the copy engine rounds factors to TF32 as it loads them, by the element type of the maps."""
         return self.support.precision == "tf32"
 
-    def untold(self, config: Config, /) -> ConfigError | None:
+    def unknown_tile(self, config: Config, /) -> ConfigError | None:
         """Why nothing says which tile of D a block computes, where that is so: `tile` is a guess then."""
         return None
 

@@ -114,7 +114,7 @@ def pack(
         sources: where addresses come from, by the kernel's name for them ('A'), where that is not the operand.
         maps: templates of tensor maps, for 'A', 'B' and 'D', where the kernel takes some; a blank one needs none.
         division: how the tiles are divided, `Schedule.division`.
-        copies: what the launch is told of copies of A and B, if it makes some.
+        copies: what the launch is given copies of A and B, if it makes some.
     """
     shape = shape_of(kernel.arguments)
     known: list[Any] = []

@@ -29,7 +29,8 @@ _MOST_S = 1e6
 
 
 def is_late() -> bool:
-    """Whether this process has been told that its answer is awaited no longer, but for a word of where it is."""
+    """Whether this process has been given notice that its answer is awaited no longer, but for a word of where it
+    is."""
     return _late.is_set()
 
 

@@ -146,7 +146,7 @@ def test_a_sample_of_calls_back_to_back_lasts_long_enough(seconds):
 # A bench run.
 
 
-def test_records_have_the_times_of_what_matmul_was_told_to_take():
+def test_records_have_the_times_of_what_matmul_was_asked_to_take():
     asked = []
     times = [EndToEnd(framework="X 1", host_us=PerCall(ours=n, baseline=2), wall_us=PerCall(ours=3, baseline=4))
              for n in (1, 5)]  # fmt: skip

@@ -134,7 +134,7 @@ def test_alpha_and_beta_are_measured_as_asked():
 
 
 class Library:
-    """A library whose ways are told apart by precision; what rounds is as slow as many products."""
+    """A library whose ways are distinguished by precision; what rounds is as slow as many products."""
 
     version = "1"
 
@@ -284,7 +284,7 @@ def test_a_wrong_element_type_is_refused_before_anything_runs():
         next(bench(ENGINE, [*CHOICES, Choice(half, half.config())], [Problem(8, 8, 8)], samples=1, library=None))
 
 
-def test_every_step_is_told():
+def test_every_step_is_reported():
     steps = []
     measured([Problem(8, 8, 8)], on_step=lambda what, done, total: steps.append((done, total)))
     total = 2 + 2 * 3  # two verifications, two samples of two kernels and of NumPy

@@ -151,7 +151,7 @@ def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
     assert "naive takes layouts NN of A and B, got TN" in str(result.exception)
 
 
-def test_a_fault_in_one_order_is_told_with_it(monkeypatch, tmp_path):
+def test_a_fault_in_one_order_is_reported_with_it(monkeypatch, tmp_path):
     kernel = find("gemm_sm90")
     wrong_kernel = copied(kernel, tmp_path)
     header = tmp_path / "pipeline/swizzled_tile.cuh"

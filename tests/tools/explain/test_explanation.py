@@ -174,7 +174,7 @@ def test_what_each_cache_keeps():
 
 
 @pytest.mark.further
-def test_the_error_of_products_of_parts_is_told():
+def test_the_error_of_products_of_parts_is_reported():
     split, promoted, naive = (explained(name) for name in ("split", "promoted", "naive"))
     assert split.error > 10 * promoted.error
     assert to_json(split)["predicted_error"] == split.error

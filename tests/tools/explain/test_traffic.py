@@ -228,7 +228,7 @@ def test_the_skinny_rung_reads_the_large_factor_once():
 
 
 @pytest.mark.further
-def test_tiles_that_nobody_shares_are_told_exactly_though_a_smaller_problem_would_share_them():
+def test_tiles_that_nobody_shares_are_known_exactly_though_a_smaller_problem_would_share_them():
     found = counted(
         "tma_packed", Problem(128 * 264, 128, 1024), {"BM": 128, "BN": 128, "WORKERS": 2}, multiprocessors=132
     )

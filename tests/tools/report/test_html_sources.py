@@ -22,7 +22,7 @@ def saved(tmp_path, make_run):
     return save
 
 
-def test_records_and_journals_are_told_apart(saved, write_journal, tmp_path):
+def test_records_and_journals_are_distinguished(saved, write_journal, tmp_path):
     inputs = load([saved("run.json"), write_journal(tmp_path / "search.txt")], [write_journal(tmp_path / "b.jsonl")])
     assert [source.label for source in inputs.sources] == ["run"]
     assert len(inputs.trials) == 12

@@ -52,27 +52,27 @@ class View {
         if (!other.rows_ || rows_ == other.rows_) return;
         if (!rows_) {
             rows_ = other.rows_;
-        } else if (rows_ == other.told_.before) {
-            rows_ = other.told_.after;
+        } else if (rows_ == other.known_.before) {
+            rows_ = other.known_.after;
         } else {
             std::shared_ptr<Rows> before = rows_;
             for (unsigned i = 0; i < other.rows_->size(); ++i) learn_row(i, (*other.rows_)[i]);
-            other.told_ = {std::move(before), rows_};
+            other.known_ = {std::move(before), rows_};
         }
     }
 
     // Has all of these learn the same.
     template <typename ViewOf>
     static void learn(unsigned count, const ViewOf& view_of, unsigned actor, Time time) {
-        Told told;
+        Told known;
         for (unsigned i = 0; i < count; ++i) {
             View& view = view_of(i);
-            if (i == 0 || view.rows_ != told.before) {
-                told.before = view.rows_;
+            if (i == 0 || view.rows_ != known.before) {
+                known.before = view.rows_;
                 view.learn(actor, time);
-                told.after = view.rows_;
+                known.after = view.rows_;
             } else {
-                view.rows_ = told.after;
+                view.rows_ = known.after;
             }
         }
     }
@@ -82,7 +82,7 @@ class View {
     using Rows = std::vector<std::shared_ptr<Row>>;
 
     Rows& own_rows(std::size_t count) {
-        told_ = {};
+        known_ = {};
         if (!rows_) {
             rows_ = std::make_shared<Rows>();
         } else if (rows_.use_count() > 1) {
@@ -115,7 +115,7 @@ class View {
     };
 
     std::shared_ptr<Rows> rows_;
-    mutable Told told_;
+    mutable Told known_;
 };
 
 class Ordering {

@@ -1,7 +1,7 @@
 // gemm_wmma: products of 16-bit factors on tensor cores, with operands in either order.
 //
 // Rung 14 with its tiles in shared memory as the operands lie in global memory. So every order is loaded by 16-byte pieces,
-// and the fragments are told the order: row_major or col_major. A step along k is one tile of each operand; while it is
+// and the fragments are given the order: row_major or col_major. A step along k is one tile of each operand; while it is
 // multiplied, the next one is on its way into registers.
 //
 //             A row-major      A column-major          B row-major      B column-major

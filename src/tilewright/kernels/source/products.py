@@ -153,7 +153,7 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
         of, item = tile_of(config), ITEM_BYTES[support.factors[0]]
         return max(shared(values(config)) // max((of.m + of.n) * of.k * item, 1), 1)
 
-    def untold(config: Config) -> ConfigError | None:
+    def unknown_tile(config: Config) -> ConfigError | None:
         by_grid = None if tile else tile_by_grid(config)
         return by_grid if isinstance(by_grid, ConfigError) else None
 
@@ -163,7 +163,7 @@ def _made(file: Path, text: str, origin: Origin) -> SourceKernel:
         source=file,
         parameters=launch.parameters,
         tile=tile_of,
-        untold=untold,
+        unknown_tile=unknown_tile,
         block=lambda config: block(values(config)),
         support=support,
         arguments=_arguments(roles),

@@ -36,7 +36,7 @@ class SourceKernel(Kernel):
     """The `__global__` function that is launched, with its template arguments if it has some."""
     template: tuple[str, ...] = ()
     """Names of the parameters of the source's template, whose arguments `entry_point` has; they are no macros."""
-    untold: Callable[[Config], ConfigError | None] = lambda config: None
+    unknown_tile: Callable[[Config], ConfigError | None] = lambda config: None
     """Why nothing says which tile of D a block computes, where that is so: `tile` is a guess then."""
     rounding_maps: bool = False
     """Whether its tensor maps round float32 factors to TF32."""

@@ -122,7 +122,7 @@ def posed(shape: str, layout: str, dtype: str, out_dtype: str) -> Problem:
 
 
 class ProfiledLaunch(Facts):
-    """A launch, as the profiled process is told of it."""
+    """A launch, as the profiled process is given it."""
 
     kernel: str
     """`CUBLAS` for the library."""

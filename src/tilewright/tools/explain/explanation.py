@@ -164,8 +164,8 @@ def explain(
 
     notes = []
     kernel.check(problem)
-    if untold := kernel.untold(config):
-        raise untold
+    if unknown_tile := kernel.unknown_tile(config):
+        raise unknown_tile
     capability = gpu.capability
     if capability < OLDEST and kernel.support.runs_on(OLDEST, problem.dtype):
         oldest = f"{OLDEST[0]}.{OLDEST[1]}"

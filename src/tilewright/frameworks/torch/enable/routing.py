@@ -118,7 +118,7 @@ _Decided = Callable[[Decision], None]
 
 
 def _decided_by(module: ShortcutModule | None) -> _Decided:
-    """Have calls like those that are told of take the shortcut; nothing happens where there is none."""
+    """Have calls like those that are given take the shortcut; nothing happens where there is none."""
     if module is None:
         return lambda decision: None
     known: Launcher | None = None
