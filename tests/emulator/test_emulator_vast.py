@@ -155,7 +155,7 @@ __global__ void kernel(const float* in, float* out, unsigned large, int n, const
 
 def wraps_found(source):
     """Lines on which an index of a kernel wraps, and what is found there."""
-    library = compile_kernel(source, "kernel", {}, OVERFLOWS, foreign=True)
+    library = compile_kernel(source, "kernel", {}, OVERFLOWS, is_user_kernel=True)
     arrays = np.zeros(64, np.float32), np.zeros(64, np.float32)
     held = [Array("array", Matrix(one.ctypes.data, 1, 64, 64, "float32")) for one in arrays]
     checker = Checker(library, held)

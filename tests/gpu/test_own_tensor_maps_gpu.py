@@ -1,4 +1,4 @@
-"""Anybody's kernels that take tensor maps, on a real GPU: the maps that lines of their sources describe."""
+"""Users' kernels that take tensor maps, on a real GPU: the maps that lines of their sources describe."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ QUEUE = {
     [
         ("tile_product.cu", {}, {}, (40, 36, 72)),
         ("tile_product.cu", {}, {}, (320, 256, 640)),
-        ("as_found/tma_steps.cu", {"BM": 128, "BN": 32, "BK": 128, "QSIZE": 3}, QUEUE, (256, 384, 1024)),
+        ("unmodified/tma_steps.cu", {"BM": 128, "BN": 32, "BK": 128, "QSIZE": 3}, QUEUE, (256, 384, 1024)),
     ],
     ids=["two dimensions", "many tiles", "panels"],
 )

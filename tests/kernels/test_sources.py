@@ -1,4 +1,4 @@
-"""Kernels from anybody's source."""
+"""Kernels from a user's source."""
 
 import pickle
 

@@ -68,7 +68,7 @@ def test_what_only_the_host_has_is_an_error_with_its_line(what, tmp_path):
     declared, value, line = WRONG[what]
     launch = launch_of(tmp_path, declared, value)
     with pytest.raises(CompileError):
-        nvrtc.foreign_ptx(launch.file, launch.entry, launch.defines, "sm_90a")
+        nvrtc.user_source_ptx(launch.file, launch.entry, launch.defines, "sm_90a")
     with pytest.raises(CompileError, match=rf"\b(?:each\.cu|own\.cuh)\({line}\): error: ") as error:
         check_for_gpu(launch.file, launch.entry, launch.defines)
     assert "JIT" not in str(error.value) and str(error.value).count("error: ") == 1

@@ -48,7 +48,7 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     tile, stages = kernel.tile(config), steps_in_flight(kernel, config)
     steps = max(stages + 1, ceil_div(128, tile.k))
     depth = max(2 * stages * tile.k + tile.k // 2 + 5, 45)
-    if kernel.foreign:  # whose tiles may be of any size
+    if kernel.is_user_kernel:  # whose tiles may be of any size
         return (_multiple(tile.m), _multiple(tile.n), steps * tile.k), _as_taken(kernel, (131, 77, depth))
     if not kernel.schedule:
         return (_SIDE, _SIDE, steps * tile.k), (131, 77, depth)
@@ -174,7 +174,7 @@ def check(
     result = first.outputs["C"]
     # Threads that never sync, and have no memory that one of them writes in common, cannot depend on their order.
     syncs = any(program.syncs or shared_bytes > 0 for program, shared_bytes in programs)
-    if findings or not (syncs or kernel.foreign):
+    if findings or not (syncs or kernel.is_user_kernel):
         return Checked(findings, result, notes)
     has_turns = any(program.has_turns for program, _ in programs)
     for order, watch in orders(has_turns, first.together).items():

@@ -161,7 +161,7 @@ def compile_kernel(
     entry: str,
     defines: Mapping[str, int | str] | None = None,
     build: Build = FAST,
-    foreign: bool = False,
+    is_user_kernel: bool = False,
     filled: Sequence[str] = (),
     exact: bool | None = None,
 ) -> Path:
@@ -172,7 +172,7 @@ def compile_kernel(
         entry: name of the `__global__` function to run.
         defines: macros to compile with.
         build: how to compile.
-        foreign: whether the source is anybody's, which may have host code and values of its own for the macros
+        is_user_kernel: whether the source is a user's, which may have host code and values of its own for the macros
             (`device_text`).
         filled: variables of the source that `Program.fill` is to find.
         exact: whether the source's unsigned integers know their exact values, which not all sources allow; None: where
@@ -183,9 +183,9 @@ def compile_kernel(
         EngineUnavailableError: there is no working C++ compiler, or the environment asks for an unknown optimization.
     """
     defines = defines or {}
-    if exact is None and foreign and build.overflows:  # ours have indices of 64 bits
+    if exact is None and is_user_kernel and build.overflows:  # ours have indices of 64 bits
         with contextlib.suppress(CompileError):
-            return compile_kernel(source, entry, defines, build, foreign, filled, exact=True)
+            return compile_kernel(source, entry, defines, build, is_user_kernel, filled, exact=True)
     compiler = find_compiler()
     base = base_options(compiler)
     runtime = find_runtime()
@@ -196,11 +196,11 @@ def compile_kernel(
     )
     # Not as options: they may be letters that what comes ahead of the source uses as its own names.
     macros, behind = "".join(f"#define {macro} {value}\n" for macro, value in sorted(defines.items())), ""
-    if foreign:
+    if is_user_kernel:
         macros, text, behind = device_text(text, defines)
     own = included(text, folder)
     taken = [_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own))]
-    if foreign:
+    if is_user_kernel:
         macros, behind, entry, *taken = map(renamed, (macros, behind, entry, *taken))
     behind += "".join(f"\nSIMT_FILLED({renamed(name)})" for name in filled)
     rewritten = with_pointers(*(map(with_exact_values, taken) if exact else taken))

@@ -153,7 +153,7 @@ class EmulatorEngine(Engine):
         if executable is None:
             defines = kernel.defines(config, variant)
             entry = kernel.entry_point(config)
-            compiled = partial(compile_kernel, kernel.source, entry, defines, self.build, kernel.foreign)
+            compiled = partial(compile_kernel, kernel.source, entry, defines, self.build, kernel.is_user_kernel)
             program = load_compiled(compiled, kernel.name, self.build)
             report = CompileReport(registers=None, spill_bytes=None, shared_bytes=program.static_shared_bytes)
             executable = self._executables[key] = EmulatorExecutable(kernel, config, variant, report, program)
@@ -197,7 +197,7 @@ class EmulatorEngine(Engine):
             LaunchError: the geometry is one that a GPU refuses, the operands are not aligned as those that the plan
                 was made for, or the kernel failed.
         """
-        if plan.kernel.foreign:  # the others take any
+        if plan.kernel.is_user_kernel:  # the others take any
             plan.kernel.check_scalars(scalars)
         relayout = aligned_memory(plan.needs.relayout_bytes)
         for step in plan.steps:

@@ -76,7 +76,9 @@ def compile_launch(launch: SourceLaunch, build: Build) -> Program:
         EngineUnavailableError: there is no C++ compiler.
     """
     filled = [one.name for one in launch.contents.constants]
-    compiled = partial(compile_kernel, launch.file, launch.entry, launch.defines, build, foreign=True, filled=filled)
+    compiled = partial(
+        compile_kernel, launch.file, launch.entry, launch.defines, build, is_user_kernel=True, filled=filled
+    )
     return load_compiled(compiled, launch.name, build)
 
 

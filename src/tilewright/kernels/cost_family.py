@@ -40,7 +40,7 @@ class Staging(_Family):
 
     fragment: of a thread; None where it is as square as may be: one element, or a piece of a tensor core's fragment.
     tensor_cores: whether products are made there.
-    copies: whether threads ask for copies into shared memory instead (`cp.async`), of anybody's source.
+    copies: whether threads ask for copies into shared memory instead (`cp.async`), of a user's source.
     """
 
     fragment: Callable[["Config"], Fragment] | None = None

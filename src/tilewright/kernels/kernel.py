@@ -266,7 +266,7 @@ class Kernel:
         """
         return Kernel.reader(source, entry, defines, **words)
 
-    foreign: ClassVar[bool] = False
+    is_user_kernel: ClassVar[bool] = False
     """Whether its source knows nothing of this package: its macros are its parameters alone."""
 
     def __repr__(self) -> str:
@@ -455,7 +455,7 @@ class Kernel:
         aligned = self.support.vectorized and all_aligned(problem, addresses)
         if aligned and self.stored_box and self.stored_box(config, result_bytes):
             aligned = problem.n * result_bytes % VECTOR_BYTES == 0  # or stores would write past the ends of rows
-        edges = not (divided or self.foreign)
+        edges = not (divided or self.is_user_kernel)
         factors, result, of_b = arithmetic.factors, arithmetic.result, arithmetic.of_b
         return Variant(edges, aligned, factors, result, problem.layout, problem.epilogue, of_b)
 

@@ -150,7 +150,7 @@ class CudaEngine(Engine):
             LaunchError: the driver refuses a launch. A kernel that fails later shows in `synchronize` and `download`.
             MemoryError: the plan needs a workspace, and the GPU's memory is full.
         """
-        if plan.kernel.foreign:  # the others take any
+        if plan.kernel.is_user_kernel:  # the others take any
             plan.kernel.check_scalars(scalars)
         if not plan.steps:
             return

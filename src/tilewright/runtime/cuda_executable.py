@@ -71,7 +71,7 @@ class CudaExecutable:
         Raises:
             LaunchError: it is a geometry that a GPU refuses.
         """
-        if self.kernel.foreign:
+        if self.kernel.is_user_kernel:
             grid = self.kernel.launch(problem, self.config, self._room.multiprocessors).grid
             if not all(1 <= blocks <= most for blocks, most in zip(grid, _MOST_EXTENTS, strict=True)):
                 extents = " x ".join(map(str, _MOST_EXTENTS))

@@ -51,7 +51,7 @@ class _CompilerError(NamedTuple):
 
 
 def check_for_gpu(file: Path, entry: str, macros: Mapping[str, int | str]) -> None:
-    """Have NVRTC read a kernel of anybody's source, and raise what it has against that.
+    """Have NVRTC read a user's kernel source, and raise what it has against that.
 
     What it lacks itself (headers, and types of C++'s library) is no fault, nor is code that only the host runs.
 
@@ -83,7 +83,7 @@ def _errors(
     from tilewright.runtime import nvrtc  # noqa: PLC0415 it takes a tenth of a second, which not all checks have to wait
 
     try:
-        log = nvrtc.foreign_errors(file, entry, dict(macros), _ARCHITECTURE)
+        log = nvrtc.user_source_errors(file, entry, dict(macros), _ARCHITECTURE)
     except EngineUnavailableError:
         return ""
     names = [file.name, *(Path(name).name for name, _ in headers)]

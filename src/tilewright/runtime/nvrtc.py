@@ -99,19 +99,19 @@ def _unit(kernel: Kernel, config: Config, variant: Variant) -> tuple[str, dict[s
     """A kernel's source, its macros, and where headers of its own lie. What is not ours has its macros in the text:
     they may be letters that the compiler's own headers, which come before it, use as names."""
     text, defines = kernel.source.read_text(), kernel.defines(config, variant)
-    if not kernel.foreign:
+    if not kernel.is_user_kernel:
         return text, defines, None
     return _with_macros(kernel.source, defines), {}, kernel.source.parent
 
 
 def _with_macros(file: Path, macros: Mapping[str, int | str]) -> str:
-    """Anybody's source, behind what nvcc has before a source begins."""
+    """Users' sources, behind what nvcc has before a source begins."""
     ahead, text, behind = device_text(file.read_text(encoding="utf-8"), macros)
     return f'#include "{BEFORE}"\n{ahead}#line 1 "{file.name}"\n{text}{behind}\n'
 
 
-def compile_foreign(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> Cubin:
-    """Compile a kernel of anybody's source with these macros, as `compile_source` does."""
+def compile_user_source(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> Cubin:
+    """Compile a user's kernel source with these macros, as `compile_source` does."""
     return compile_source(_with_macros(file, macros), str(file), entry, {}, arch, file.parent)
 
 
@@ -126,7 +126,7 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
     return _ptx(source, _options(str(kernel.source), defines, arch, folder, lineinfo=False), "")
 
 
-def foreign_errors(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
+def user_source_errors(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
     """Errors of the compiler in a user kernel with these macros, without making code; '' where it accepts the
     source."""
     options = _options(str(file), {}, arch, file.parent, lineinfo=False)
@@ -137,8 +137,8 @@ def foreign_errors(file: Path, entry: str, macros: Mapping[str, int | str], arch
     return ""
 
 
-def foreign_ptx(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
-    """The PTX of a kernel of anybody's source with these macros, as `ptx`."""
+def user_source_ptx(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
+    """The PTX of a user's kernel source with these macros, as `ptx`."""
     return _ptx(_with_macros(file, macros), _options(str(file), {}, arch, file.parent, lineinfo=False), entry)
 
 

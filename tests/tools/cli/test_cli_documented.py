@@ -91,7 +91,7 @@ def test_the_commands_are_found():
 def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
     if arguments[0] != "new":  # which the pages have before
         (folder / "my_gemm.cu").write_text(START.read_text())
-    for name in ("softmax.cu", "as_found/sgemm.cu", "references.py"):
+    for name in ("softmax.cu", "unmodified/sgemm.cu", "references.py"):
         shutil.copy(OWN_KERNELS / name, folder)
     for record in (folder / "run.json", folder / RECORD):
         record.parent.mkdir(parents=True, exist_ok=True)

@@ -275,7 +275,7 @@ def test_pointers_to_pointers_are_refused(tmp_path, rows):
     ],
 )
 def test_what_constant_memory_cannot_hold(word, error, words):
-    place = Path(__file__).parents[2] / "own_kernels/as_found/leet_blur.cu"
+    place = Path(__file__).parents[2] / "own_kernels/unmodified/leet_blur.cu"
     with pytest.raises(error, match=words):
         launch = read_launch(str(place), f"input=float32[9] output=out:float32[9] N=9 {word}", grid="1", block="32")
         Placed(launch, draw(launch)).run(compile_launch(launch, FAST))

@@ -105,7 +105,7 @@ def test_a_bad_file_leaves_an_earlier_page_as_it_was(tilewright, tmp_path, conte
     assert output.read_text() == "<title>tilewright: earlier</title>"
 
 
-def test_the_page_replaces_neither_records_nor_a_foreign_file(tilewright, tmp_path, make_run):
+def test_the_page_replaces_neither_records_nor_another_file(tilewright, tmp_path, make_run):
     records, foreign = tmp_path / "run.json", tmp_path / "index.html"
     make_run().save(records)
     foreign.write_text("<!doctype html><title>mine</title>")

@@ -41,7 +41,7 @@ class SourceKernel(Kernel):
     rounding_maps: bool = False
     """Whether its tensor maps round float32 factors to TF32."""
 
-    foreign: ClassVar[bool] = True
+    is_user_kernel: ClassVar[bool] = True
 
     @cached_property
     def maps_round(self) -> bool:

@@ -79,7 +79,7 @@ def shipped_configs(kernel: Kernel) -> list[Config]:
     """Configs of a kernel that ship, each once: its default, its presets, what was tuned for GPUs, and those of shipped
     tables. Of a kernel from a source file the default and presets."""
     own = list(valid_configs(kernel, ({}, *kernel.presets.values())))
-    tabled = () if kernel.foreign else _tabled().get(kernel.name, ())
+    tabled = () if kernel.is_user_kernel else _tabled().get(kernel.name, ())
     return list(dict.fromkeys((*own, *tabled)))
 
 

@@ -95,7 +95,7 @@ def stages(
                     CheckCase(problem, of, config, multiprocessors, unfit=unfit, values=values) for of in scalars
                 )
 
-    if kernel.foreign:
+    if kernel.is_user_kernel:
         add(first, divided, scalars)
         add(first, odd, scalars)
         if kernel.support.gaps:
@@ -177,7 +177,7 @@ def vast_cases(
             continue
         tile = kernel.tile(config)
         sides = max(tile.m + tile.m // 2 + 3, _LINES), max(tile.n // 2 + 5, _LINES)
-        shape = (131, 77, 45) if kernel.foreign else (*sides, max(tile.k + 13, _LINES))
+        shape = (131, 77, 45) if kernel.is_user_kernel else (*sides, max(tile.k + 13, _LINES))
         one = posed(kernel, shape, dtype, layout)
         if not _has_grid(kernel, one, config):
             one = posed(kernel, telling_shapes(kernel, config)[0], dtype, layout)

@@ -185,7 +185,7 @@ def run_check(
 def _scalars(kernel: Kernel, alpha: float | None, beta: float | None) -> list[Scalars]:
     """The scalars that a kernel is checked with. Where beta is 0, what is not ours may read C."""
     a = alpha if alpha is not None else DEFAULT_ALPHA if "alpha" in kernel.scalars else 1.0
-    usual = DEFAULT_BETAS[kernel.foreign :] if "beta" in kernel.scalars else (0.0,)
+    usual = DEFAULT_BETAS[kernel.is_user_kernel :] if "beta" in kernel.scalars else (0.0,)
     found = [options.finite_scalars(a, b) for b in (usual if beta is None else (beta,))]
     for one in found:
         kernel.check_scalars(one)
@@ -204,7 +204,7 @@ def _run(jobs: list[CheckJob], deadline: float) -> Iterator[tuple[CheckJob, list
     total, done = sum(len(job.cases) for job in jobs), itertools.count(1)
 
     def run(job: CheckJob, cases: Sequence[CheckCase]) -> Iterator[Outcome]:
-        if job.kernel.foreign:
+        if job.kernel.is_user_kernel:
             return _in_subprocess(job, cases, deadline)
         return outcomes(job.kernel, cases, job.rows)
 

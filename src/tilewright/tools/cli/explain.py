@@ -29,9 +29,9 @@ from tilewright.tools.cli import launches, options
 from tilewright.tools.cli.streams import notes, remark
 from tilewright.tools.cli.terminal import json_output, results, say, write_json
 from tilewright.tools.explain.explanation import Explanation, explain, to_json, verdict
-from tilewright.tools.explain.foreign_code import is_code, read_code
 from tilewright.tools.explain.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.tools.explain.scaling import DEVICES, Links, scaling
+from tilewright.tools.explain.user_code import is_code, read_code
 from tilewright.tools.report import explain_tables as tables
 from tilewright.tools.report.figures import explained as figure
 from tilewright.tools.report.measured import find_measured
@@ -164,7 +164,7 @@ def run_explain(
         ncu.check_available()
     if figure_path:
         figure.check(figure_path, problem)
-    run = partial(launches.explain_in_subprocess, deadline=deadline) if chosen.foreign else _here
+    run = partial(launches.explain_in_subprocess, deadline=deadline) if chosen.is_user_kernel else _here
     explained = run(explain, chosen, values, problem, where, find_measured(chosen, values, problem, where), scalars)
     facts = to_json(explained)
     shown = results(json_path)

@@ -311,7 +311,7 @@ def own_order(layout: str | None, kernel: Kernel) -> str:
 def own_orders(layout: Sequence[str] | None, kernels: Iterable[Kernel]) -> Sequence[str | None]:
     """The orders of A and B that a command was given, or else those that source files take, where all of these kernels
     are such and none takes NN; None: the suite's."""
-    taken = [kernel.support.layouts if kernel.foreign else ("NN",) for kernel in kernels]
+    taken = [kernel.support.layouts if kernel.is_user_kernel else ("NN",) for kernel in kernels]
     if layout or not taken or any("NN" in one for one in taken):
         return layout or [None]
     return taken[0][:1]

@@ -20,10 +20,10 @@ from tilewright.kernels.support import Variant
 from tilewright.runtime.relayouts import as_read
 from tilewright.tools.cli import launches, options
 from tilewright.tools.cli.terminal import json_output, results, say, write_json
-from tilewright.tools.explain.foreign_code import is_code, read_code
 from tilewright.tools.explain.instruction_mix import access_widths, access_widths_by_line, count, warpgroup_products
 from tilewright.tools.explain.machine_code import MachineCode, code_of
 from tilewright.tools.explain.register_banks import bank_reads
+from tilewright.tools.explain.user_code import is_code, read_code
 from tilewright.tools.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
 
 KIND = json_kind("counts of machine code", "kernel", "arch", "main_loop", "listing")
@@ -95,7 +95,7 @@ def run_sass(
         source = launch.file, launch.entry, launch.defines, target
         name, what, shared_bytes = launch.name, f"for {target}", launch.shared_bytes if launch.has_geometry else 0
         facts = {"kernel": name, "config": launch.macros, "arch": target}
-        compiled, ptx = partial(nvrtc.compile_foreign, *source), partial(nvrtc.foreign_ptx, *source)
+        compiled, ptx = partial(nvrtc.compile_user_source, *source), partial(nvrtc.user_source_ptx, *source)
     else:
         chosen, preset = words.resolve(kernel)
         capability = _capability(target)
@@ -151,7 +151,7 @@ def _check_arch(arch: str, known: Sequence[str], kernel: Kernel | None = None) -
 
 
 def _guards(kernel: Kernel, variant: Variant) -> str:
-    if kernel.foreign:  # it says itself what it guards
+    if kernel.is_user_kernel:  # it says itself what it guards
         return variant.factors
     edges = "with guards for edges" if variant.edges else "without guards, since tiles divide the matrices"
     rows = "rows are aligned" if variant.aligned else "rows need not be aligned"

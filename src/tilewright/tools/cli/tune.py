@@ -106,7 +106,7 @@ def run_tune(
     words = Words(args, grid, block, shared, define=define or ())
     words.check(kernels or [])
     named = [words.resolve(name) for name in kernels or ()]
-    if save and any(kernel.foreign for kernel, _ in named):
+    if save and any(kernel.is_user_kernel for kernel, _ in named):
         raise ConfigError("--save is for kernels that matmul picks from, which a source file's are not")
     scalars = options.finite_scalars(alpha, beta)
     if save and scalars != Scalars():

@@ -191,7 +191,7 @@ def explain(
     predicted = model.predict(sizes)
     through_l2 = Through(predicted.l2_bytes, predicted.l2_us) if predicted else Through(0, 0.0)
     line = roofline(problem.flops, moves, through_l2, gpu, kernel.support.precision or problem.dtype)
-    if predicted and kernel.foreign:  # the model knows less of it than was counted
+    if predicted and kernel.is_user_kernel:  # the model knows less of it than was counted
         predicted = predicted._replace(us=max(predicted.us, *line.times_us.values()))
     return Explanation(
         **vars(block),

@@ -76,7 +76,7 @@ def explain_launch(launch: SourceLaunch, gpu: Gpu) -> LaunchExplanation:
     from tilewright.runtime import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
     arch = limits(max(gpu.capability, OLDEST)).arch
-    cubin = nvrtc.compile_foreign(launch.file, launch.entry, launch.defines, arch)
+    cubin = nvrtc.compile_user_source(launch.file, launch.entry, launch.defines, arch)
     notes: list[str] = []
     code, widths = explanation.disassembled(lambda: code_of(cubin), notes)
     traffic = _count(launch, widths)

@@ -53,4 +53,4 @@ def is_promising(kernel: str) -> bool:
         found = find(kernel)
     except TilewrightError:  # it is gone, or a source file that says something else today
         return False
-    return not found.foreign and found.meets(PROMISES[-1])
+    return not found.is_user_kernel and found.meets(PROMISES[-1])

@@ -22,7 +22,7 @@ _RESERVED = 1024
 
 
 @dataclass(frozen=True)
-class ForeignCode:
+class UserCode:
     """The machine code of a kernel."""
 
     name: str
@@ -48,7 +48,7 @@ def _parts(text: str) -> tuple[str, str]:
     return text, ""
 
 
-def read_code(place: str, arch: str | None = None) -> ForeignCode:
+def read_code(place: str, arch: str | None = None) -> UserCode:
     """The machine code of a kernel in a file.
 
     Args:
@@ -92,7 +92,7 @@ def read_code(place: str, arch: str | None = None) -> ForeignCode:
     report = parse_report(log, name) if log else CompileReport(_registers(sections, name), None, shared)
     instructions = tuple(sass.parse(listing, name))
     block = attributes.get(_THREADS) or attributes.get(_MOST_THREADS)
-    return ForeignCode(
+    return UserCode(
         name,
         found,
         MachineCode(instructions, main_loop(instructions), report),

@@ -25,7 +25,7 @@ from tilewright.tools.bench.verify import Operands, limit
 from tilewright.tools.explain.explanation import explain
 from tilewright.tools.explain.launch_explanation import explain_launch
 
-FOUND = Path(__file__).parents[2] / "own_kernels" / "as_found"
+FOUND = Path(__file__).parents[2] / "own_kernels" / "unmodified"
 H200 = gpu_named("H200")
 
 
@@ -283,7 +283,7 @@ def test_a_launch_compiles_for_a_gpu(name):
     from tilewright.runtime import nvrtc  # noqa: PLC0415 it is slow to load
 
     launch = launch_of(name, FOUND)
-    assert nvrtc.compile_foreign(launch.file, launch.entry, launch.macros, "sm_80").report.spill_bytes == 0
+    assert nvrtc.compile_user_source(launch.file, launch.entry, launch.macros, "sm_80").report.spill_bytes == 0
 
 
 FAULTS = {

@@ -13,7 +13,7 @@ from tilewright.kernels.source.products import START
 from tilewright.runtime import machine_code_tools
 from tilewright.tools.cli import explain as explain_command
 from tilewright.tools.cli import main
-from tilewright.tools.explain.foreign_code import is_code, read_code
+from tilewright.tools.explain.user_code import is_code, read_code
 
 # As Triton writes it: threads of a block, and shared memory that the launch gives.
 PTX = """.version 7.0
