@@ -18,7 +18,7 @@ from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import TilewrightError
 from tilewright.core.problem import PRECISIONS
 from tilewright.select.selector import select
-from tilewright.select.tables.cases import posed
+from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.store import shipped
 
 PATH = Path(__file__).with_name("pins.txt")
@@ -34,12 +34,12 @@ GPUS = (("NVIDIA H200", (9, 0)), ("NVIDIA H100 80GB HBM3", (9, 0)), ("NVIDIA A10
 def picks():
     """Picks for every tabled problem on its GPU, and for drawn ones on GPUs of each kind, a line each."""
     for table in shipped():
-        for problem in dict.fromkeys(posed(one.m, one.n, one.k, one.case, one.batch) for one in table.entries):
+        for problem in dict.fromkeys(problem_of(one.m, one.n, one.k, one.case, one.batch) for one in table.entries):
             yield _pick(problem, table.gpu, table.capability)
     source = random.Random(56)
     for _ in range(DRAWN):
         sizes = [int(2 ** source.uniform(0, 13)) for _ in range(3)]
-        problem = posed(*sizes, source.choice(CASES), source.choice((1, 1, 1, 7)))
+        problem = problem_of(*sizes, source.choice(CASES), source.choice((1, 1, 1, 7)))
         gpu, capability = source.choice(GPUS)
         if problem.dtype == "float32":
             arithmetic = replace(problem.arithmetic, precision=source.choice((None, *PRECISIONS)))

@@ -85,7 +85,7 @@ def of_library(capability: tuple[int, int], device: str) -> Iterator[Profile]:
         capability, device: of the GPU, and its name.
     """
     for shape, layout in LIBRARY:
-        problem = ncu.posed(shape, layout, "bfloat16", "bfloat16")
+        problem = ncu.problem_of(shape, layout, "bfloat16", "bfloat16")
         yield _of_launch(ncu.ProfiledLaunch.of(*select(problem, capability, device), problem))
         yield of_cublas(problem, ncu.profile_cublas(problem))
 

@@ -23,7 +23,7 @@ from tilewright.kernels.kernel import Choice
 from tilewright.runtime.base import Engine, Work
 from tilewright.tools.bench.environment import gpu_state
 from tilewright.tools.bench.measure import BaselineLibrary, operand_sets, work_on
-from tilewright.tools.bench.ncu import posed
+from tilewright.tools.bench.ncu import problem_of
 from tilewright.tools.bench.run import baseline_library, pick
 from tilewright.tools.bench.verify import Operands
 
@@ -110,7 +110,7 @@ def of_products(
         seconds: of each work.
     """
     for dtype, shape, layout in products:
-        problem = posed(shape, layout, dtype, "bfloat16")
+        problem = problem_of(shape, layout, dtype, "bfloat16")
         random = np.random.default_rng(0)
         shapes = (problem.m, problem.k), (problem.k, problem.n)
         a, b = (random.standard_normal(shape, np.float32).astype(dtype) for shape in shapes)

@@ -23,7 +23,7 @@ from tilewright.kernels import KERNELS, recorded
 from tilewright.kernels.kernel import Choice
 from tilewright.runtime.base import Engine
 from tilewright.select.tables import store
-from tilewright.select.tables.cases import posed
+from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.merging import KEEP_WITHIN
 from tilewright.select.tables.table import Table
 from tilewright.tools.bench.environment import environment
@@ -154,7 +154,7 @@ def load(path: Path) -> tuple[dict[str, Any], list[Regret]]:
     run, configs, found = Measurements.load(path), [], []
     for one in run.measurements:
         facts, sizes = one.facts, Problem.parse(str(one.what["shape"]))
-        problem = posed(sizes.m, sizes.n, sizes.k, str(one.what["case"]))
+        problem = problem_of(sizes.m, sizes.n, sizes.k, str(one.what["case"]))
         configs += facts["configs"]
         times_us = {configs[int(number)]: us for number, us in facts["times_us"].items()}
         found.append(Regret(problem, one.way, facts["factor"], times_us, facts["ratio"]))

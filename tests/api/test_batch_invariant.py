@@ -16,7 +16,7 @@ from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, P
 from tilewright.kernels.support import Addresses
 from tilewright.select.orders import order_of
 from tilewright.select.selector import select
-from tilewright.select.tables.cases import posed, timed_case
+from tilewright.select.tables.cases import problem_of, timed_case
 from tilewright.tools.bench.records import Result
 from tilewright.tools.cli import main
 
@@ -162,10 +162,10 @@ def test_what_is_no_bool_is_refused(given):
 def test_the_case_says_it_and_tables_do_not_know_it():
     problem = Problem(4, 5, 6, Arithmetic("float32", "float32", "ieee", batch_invariant=True))
     assert problem.case == "NN float32:ieee:batch_invariant"
-    assert posed(4, 5, 6, problem.case) == problem
+    assert problem_of(4, 5, 6, problem.case) == problem
     half = Problem(4, 5, 6, Arithmetic("float16", "float16", batch_invariant=True))
     assert half.case == "NN float16:batch_invariant->float16"
-    assert posed(4, 5, 6, half.case) == half
+    assert problem_of(4, 5, 6, half.case) == half
     assert timed_case(half) == "NN float16->float16"
 
 

@@ -1,11 +1,11 @@
-"""Float32 products of 16-bit parts on a real GPU: what they promise on hostile inputs, and what is out of the parts'
-range."""
+"""Float32 products of 16-bit parts on a real GPU: what they promise on adversarial inputs, and what is out of the
+parts' range."""
 
 import numpy as np
 import pytest
 
 import tilewright
-from studies.precisions.hostile import EXACT, ORDINARY
+from studies.precisions.adversarial import EXACT, ORDINARY
 from this_gpu import CAPABILITY
 from tilewright.core.problem import LAYOUTS
 from tilewright.kernels.split import NON_FINITE as NON_FINITE_MOST

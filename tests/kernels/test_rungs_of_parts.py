@@ -5,7 +5,7 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from studies.precisions.hostile import EXACT, ORDINARY
+from studies.precisions.adversarial import EXACT, ORDINARY
 from tilewright.core.problem import Problem
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find

@@ -15,7 +15,7 @@ from library_cases import Operands, findings, multiply
 from sass_cases import of_products
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Scalars
-from tilewright.emulator.check import is_vast
+from tilewright.emulator.check import is_huge
 from tilewright.kernels import find
 from tilewright.tools.bench import checking
 from tilewright.tools.bench.case import UNFIT
@@ -79,7 +79,7 @@ def test_check_runs_what_follows_where_parts_do_not_hold(number, tmp_path, monke
     faulty = copied(kernel, tmp_path)
     (tmp_path / name).write_text(switchable((INCLUDE / name).read_text(), SYNCS))
     config = kernel.config({"BM": 16, "BN": 64, "STAGES": 3})
-    cases = [one for one in own_cases(kernel, config, [Scalars()], others=False) if not is_vast(one.problem)]
+    cases = [one for one in own_cases(kernel, config, [Scalars()], others=False) if not is_huge(one.problem)]
     compiled = {kernel.variant(one.problem, config) for one in cases if one.unfit}
     cases = [one for one in cases if kernel.variant(one.problem, config) in compiled]
     assert len(cases) > len(UNFIT)

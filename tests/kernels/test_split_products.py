@@ -10,7 +10,7 @@ from test_library_on_emulator import ENGINE, drawing, of_size
 
 import tilewright
 from library_cases import Kind, cases, check, findings, kinds
-from studies.precisions.hostile import EXACT, ORDINARY
+from studies.precisions.adversarial import EXACT, ORDINARY
 from tilewright.core.problem import Arithmetic
 from tilewright.kernels import find
 

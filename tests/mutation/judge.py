@@ -14,7 +14,7 @@ from tilewright.core.problem import Scalars
 from tilewright.emulator.check import telling_shapes
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel, valid_configs
-from tilewright.tools.bench.case import CheckCase, in_words, posed
+from tilewright.tools.bench.case import CheckCase, in_words, problem_of
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes
 from tilewright.tools.cli.check import DEFAULT_ALPHA, DEFAULT_BETAS
@@ -49,7 +49,7 @@ def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[CheckCas
     named = [(config, shape) for shape in shapes]
     for preset in valid_configs(kernel, kernel.presets.values()):
         named += [(preset, shape) for shape in telling_shapes(kernel, preset)]
-    problems = [(config, posed(kernel, shape, dtype, "NN")) for config, shape in named]
+    problems = [(config, problem_of(kernel, shape, dtype, "NN")) for config, shape in named]
     return [CheckCase(problem, scalars, config) for config, problem in problems if kernel.why_not(problem) is None]
 
 

@@ -25,7 +25,7 @@ from tilewright.select.measured import Tabled, measured, nearest_measured
 from tilewright.select.selector import select, unhidden_us
 from tilewright.select.tables import entry as entry_module
 from tilewright.select.tables import store
-from tilewright.select.tables.cases import Case, posed
+from tilewright.select.tables.cases import Case, problem_of
 from tilewright.select.tables.entry import Entry
 
 CAPABILITIES = [None, (7, 5), (8, 0), (8, 6), (9, 0), (12, 0)]
@@ -144,7 +144,7 @@ def test_the_users_table_comes_before_the_shipped_one():
     shipped = next(table for table in store.shipped() if table.gpu == "NVIDIA H200")
     of_case = (e for e in shipped.entries if e.case == "NN float32" and e.batch == 1 and e.meets(None))
     one = max((e for e in of_case if e.accurate and e.after_other_work), key=lambda e: e.gflops)
-    problem = posed(one.m, one.n, one.k, one.case, one.batch)
+    problem = problem_of(one.m, one.n, one.k, one.case, one.batch)
     kernel, config = select(problem, (9, 0), "NVIDIA H200")
     assert (kernel.name, config) == (one.kernel, one.config)
     other = "coalesced" if one.kernel != "coalesced" else "naive"

@@ -10,7 +10,7 @@ from tilewright.kernels import find
 from tilewright.kernels.support import PROMISES
 from tilewright.select.measured import factors
 from tilewright.select.tables import store
-from tilewright.select.tables.cases import posed
+from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.entry import Entry
 from tilewright.select.tables.table import Table, file_name
 
@@ -166,7 +166,7 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
         assert one.dtype in kernel.support.factors
         assert one.meets(PROMISES[-1]), "a problem may ask for it"
         assert kernel.support.runs_on(table.capability, one.dtype)
-        assert kernel.why_not(kernel.support.scaled(posed(one.m, one.n, one.k, one.case, one.batch))) is None
+        assert kernel.why_not(kernel.support.scaled(problem_of(one.m, one.n, one.k, one.case, one.batch))) is None
 
 
 def test_a_table_of_before_a_parameter_came_has_its_default(tmp_path):

@@ -27,13 +27,13 @@ RUNGS = {("wgmma", 4096): 1194, ("wgmma_tma", 4096): 221.8, ("specialised", 4096
 RUNGS |= {("persistent", 8192): 1701}
 
 
-def posed(shape, layout="NN", **others):
+def problem_of(shape, layout="NN", **others):
     a, b = orders(layout)
     return Problem.parse(shape, arithmetic=Arithmetic("bfloat16", "bfloat16"), a=a, b=b, **others)
 
 
 def cost(shape, kernel=GEMM, layout="NN", batch=1, **config):
-    return predict(kernel, kernel.config(config), posed(shape, layout, batch=batch), H200)
+    return predict(kernel, kernel.config(config), problem_of(shape, layout, batch=batch), H200)
 
 
 class Measurement(NamedTuple):
@@ -190,7 +190,7 @@ def test_clusters_save_the_l2_cache_a_part_of_b():
     shape = "16384x16384x64"
     assert cost(shape, paired).traffic_us <= cost(shape).traffic_us
     of_a, of_b = (CostModel(kernel, kernel.config(), H200) for kernel in (GEMM, paired))
-    sizes = Dims.of(posed("4096"))
+    sizes = Dims.of(problem_of("4096"))
     assert of_b.predict(sizes).traffic_us < 0.8 * of_a.predict(sizes).traffic_us
 
 

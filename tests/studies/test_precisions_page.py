@@ -91,7 +91,7 @@ def test_a_chart_of_another_revision_than_the_results_says_so(measured):
     assert said in performance.chart(later, measured)
 
 
-def test_of_hostile_inputs_the_worst_depth_counts():
+def test_of_adversarial_inputs_the_worst_depth_counts():
     cases = [
         case("normal", 64, (1e-7, 2e-7), (2e-7, 2e-7)),
         case("normal", 200, (3e-7, 1e-7), (2e-7, 2e-7)),
@@ -101,7 +101,7 @@ def test_of_hostile_inputs_the_worst_depth_counts():
         case("huger", 64, (None, None), (None, None)),
         case("normal", 64, (8e-7, 8e-7), way="tilewright fp16x3"),
     ]
-    rows = precisions.sections(run_of(*itertools.chain(*cases)))["hostile"].splitlines()
+    rows = precisions.sections(run_of(*itertools.chain(*cases)))["adversarial"].splitlines()
     assert rows[2] == "| inputs | float32: element, all | fp16x3: element, all |"
     assert rows[4:] == [
         "| normal | 1.50, 1.00 | 4.00, 4.00 |",

@@ -61,7 +61,7 @@ def steps_in_flight(kernel: Kernel, config: Config) -> int:
     return cost.stages(config) if isinstance(cost, Copying | Warpgroups | Warps) else 1
 
 
-def is_vast(problem: Problem) -> bool:
+def is_huge(problem: Problem) -> bool:
     """Whether some matrix of a problem, or of its batch, reaches past 2^31 elements."""
     m, n, k, count = problem.m, problem.n, problem.k, problem.batch
     sides = (problem.a, m, k), (problem.b, k, n), (problem.addend, m, n), (problem.d, m, n)
@@ -132,7 +132,7 @@ def check(
     laid = [_scales(*one, problem) for one in zip(scales, problem.scaling, "AB", strict=True)]
     scaling = Scaling(*(scale for _, scale in laid))
     lying = replace(problem, a=of_a, b=of_b, c=layout_c, d=of_d, scaling=scaling)
-    build = OVERFLOWS if is_vast(problem) else CHECKED
+    build = OVERFLOWS if is_huge(problem) else CHECKED
     engine = EmulatorEngine(build, multiprocessors=multiprocessors, executables=executables)
     factors = padded(a, of_a.ld, of_a.order), padded(b, of_b.ld, of_b.order)
     padded_bias = None if bias is None else padded(bias[np.newaxis], bias.size)

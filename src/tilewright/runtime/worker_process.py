@@ -16,7 +16,7 @@ from tilewright.core.errors import EngineUnavailableError, MemoryFullError, Tile
 from tilewright.runtime.side_by_side import ended_by
 
 T = TypeVar("T")
-Fate = Literal["hung", "crashed"]
+ProcessOutcome = Literal["hung", "crashed"]
 
 _LATE = signal.SIGUSR1
 _late = threading.Event()
@@ -37,9 +37,9 @@ def is_late() -> bool:
 class LostError(Exception):
     """A process did not answer: it hung, or it crashed."""
 
-    def __init__(self, fate: Fate, note: str, answer: Any = None) -> None:
+    def __init__(self, outcome: ProcessOutcome, note: str, answer: Any = None) -> None:
         super().__init__(note)
-        self.fate: Fate = fate
+        self.outcome: ProcessOutcome = outcome
         self.answer = answer
         """Answer that it gave when it was late, if any."""
 

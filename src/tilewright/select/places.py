@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.select.cost.prediction import Dims
-from tilewright.select.tables.cases import Case, posed
+from tilewright.select.tables.cases import Case, problem_of
 
 _OTHER_ALIGNMENT = 1 / 3
 """How far apart aligned and unaligned lines put two problems."""
@@ -47,7 +47,7 @@ class Places:
         """The sizes of a tabled problem; cached: the operand whose copy is cached."""
         m, n, k, batch = self._sizes[row].tolist()
         case = f"{self._case.layout} {self._case.factors}->{self._case.result}"
-        return Dims.of(posed(m, n, k, case, batch), cached=cached)
+        return Dims.of(problem_of(m, n, k, case, batch), cached=cached)
 
     def row(self, sizes: Dims) -> int | None:
         """Where a problem is tabled itself, gaps between rows that do not matter aside; None where it is not."""

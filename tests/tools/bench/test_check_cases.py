@@ -16,7 +16,7 @@ from tilewright.kernels.split import SCALED_K
 from tilewright.kernels.support import Addresses
 from tilewright.runtime.included import included
 from tilewright.runtime.relayouts import jobs
-from tilewright.tools.bench.case import VALUES, CheckCase, problem_of
+from tilewright.tools.bench.case import VALUES, CheckCase, supported_problem
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes
 from tilewright.tools.bench.feature_cases import cover, feature_cases
@@ -181,7 +181,7 @@ def test_a_cover_has_all_values_and_the_pairs_that_are_wanted():
 
 def test_groups_of_sizes_that_are_given_have_matrices_of_their_own():
     kernel = find("grouped_sm90")
-    problem = problem_of(kernel, Problem(70, 32, 40))
+    problem = supported_problem(kernel, Problem(70, 32, 40))
     assert problem.b.batch_stride == 40 * 32
     (outcome,) = outcomes(kernel, [CheckCase(problem, Scalars(), kernel.config())])
     assert outcome.clean

@@ -214,16 +214,16 @@ def test_other_configs_have_values_on_both_sides_of_a_default():
     assert min(values) < kernel.config().PROMOTE < max(values)
 
 
-def test_vast_matrices_are_checked_by_some_blocks(tmp_path):
+def test_huge_matrices_are_checked_by_some_blocks(tmp_path):
     right = START.read_text()
     (tmp_path / "wide.cu").write_text(right)
     (tmp_path / "narrow.cu").write_text(right.replace("size_t", "int"))
-    result = run("--vast", "--shape", "50000x50000x64", tmp_path / "wide.cu", "--json", tmp_path / "found.json")
+    result = run("--huge", "--shape", "50000x50000x64", tmp_path / "wide.cu", "--json", tmp_path / "found.json")
     assert result.exit_code == 0, result.output
     (checked,) = json.loads((tmp_path / "found.json").read_text())["checked"]
     assert [one["some_blocks"] for one in checked["problems"]] == [True] * len(checked["problems"])
     assert 0 < checked["problems"][0]["relative_error"] < 1e-6
-    result = run("--vast", "--shape", "50000x50000x64", tmp_path / "narrow.cu")
+    result = run("--huge", "--shape", "50000x50000x64", tmp_path / "narrow.cu")
     assert result.exit_code == 1
     assert re.search(r"computes 4\d+ \* 50000 beyond the range of int at narrow.cu:23", text(result))
     assert re.search(r"out of bounds 50000x50000x64, beta 0.5 thread .* reads C\[-\d+, \d+\], outside of", text(result))
@@ -232,20 +232,20 @@ def test_vast_matrices_are_checked_by_some_blocks(tmp_path):
 @pytest.mark.further
 def test_kernels_of_which_no_few_blocks_can_be_checked_are_left_out_unless_they_are_named(monkeypatch):
     monkeypatch.setattr(check, "KERNELS", (find("naive"), find("tma_packed")))
-    result = run("--vast", "--shape", "50000x50000x64")
+    result = run("--huge", "--shape", "50000x50000x64")
     words = " ".join(result.output.split())
     assert "tma_packed left out: tma_packed copies operands or shares tiles between blocks" in words
     assert re.search(r"1 kernel checked in .* s: nothing found", words)
     assert result.exit_code == 0
-    result = run("--vast", "--shape", "50000x50000x64", "naive", "tma_packed")
+    result = run("--huge", "--shape", "50000x50000x64", "naive", "tma_packed")
     assert "no few of its blocks can be checked on 50000x50000x64" in str(result.exception)
 
 
-def test_vast_problems_are_those_of_products_with_all_rows():
-    result = run("--vast", "--batch-invariant", "split_k")
+def test_huge_problems_are_those_of_products_with_all_rows():
+    result = run("--huge", "--batch-invariant", "split_k")
     assert "leave --batch-invariant out" in str(result.exception)
-    result = run("--vast", OWN_KERNELS / "softmax.cu")
-    assert "--vast" in str(result.exception)
+    result = run("--huge", OWN_KERNELS / "softmax.cu")
+    assert "--huge" in str(result.exception)
 
 
 def test_our_kernels_are_checked_on_far_lines_by_default(monkeypatch):

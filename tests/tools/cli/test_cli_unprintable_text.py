@@ -19,7 +19,7 @@ from tilewright.tools.cli.streams import remark
 from tilewright.tools.report.fitted import Column, FittedTable
 from tilewright.tools.report.visible import PlainConsole
 
-HOSTILE = "\x1b]0;title\x07 [red]x[/] \x9b31m \u202e \udcff"
+ADVERSARIAL = "\x1b]0;title\x07 [red]x[/] \x9b31m \u202e \udcff"
 SHOWN = r"\x1b]0;title\x07 [red]x[/] \x9b31m \u202e \udcff"
 TILEWRIGHT = (sys.executable, "-c", "from tilewright.tools.cli.main import main; main()")
 
@@ -38,9 +38,9 @@ def own_source(path, old="", new=""):
 
 
 def test_control_characters_are_shown_and_markup_is_text(capsys):
-    remark("note", "dim", HOSTILE)
-    table = FittedTable(Column(HOSTILE), title=HOSTILE, caption=HOSTILE)
-    table.add_row(HOSTILE)
+    remark("note", "dim", ADVERSARIAL)
+    table = FittedTable(Column(ADVERSARIAL), title=ADVERSARIAL, caption=ADVERSARIAL)
+    table.add_row(ADVERSARIAL)
     table.add_row(Text("\x1b[31m", "bold"))
     PlainConsole().print(table, soft_wrap=True)
     printed = capsys.readouterr()

@@ -173,7 +173,7 @@ def launch_of(name, folder):
     return read_launch(f"{folder}/{place}", args, defines, **words)
 
 
-def posed(product, kernel):
+def problem_of(product, kernel):
     problem = Problem.parse("x".join(map(str, product.shape)), arithmetic=kernel.support.arithmetic(""))
     a, b = (problem.a, problem.b) if product.layout == "NN" else (problem.a, problem.b._replace(order="column", ld=0))
     return Problem(*product.shape, kernel.support.arithmetic(""), a=a._replace(ld=0), b=b)
@@ -183,7 +183,7 @@ def faults_of_product(product, folder):
     """Findings of `check`, in words."""
     kernel = product.kernel(folder)
     scalars = Scalars(1.5, 0.5) if product.scaled else Scalars()
-    (outcome,) = outcomes(kernel, [CheckCase(posed(product, kernel), scalars, kernel.config())])
+    (outcome,) = outcomes(kernel, [CheckCase(problem_of(product, kernel), scalars, kernel.config())])
     wrong = [] if outcome.right else [f"wrong result: {outcome.error:.1e}: {outcome.wrong}"]
     return [f"{one.kind}: {one}" for one in outcome.checked.findings] + wrong
 
@@ -219,7 +219,7 @@ def test_a_product_is_explained(name):
     pytest.importorskip("cuda.core")
     product = PRODUCTS[name]
     kernel = product.kernel(FOUND)
-    one = explain(kernel, kernel.config(), posed(product, kernel), H200, scalars=Scalars(1, int(product.scaled)))
+    one = explain(kernel, kernel.config(), problem_of(product, kernel), H200, scalars=Scalars(1, int(product.scaled)))
     assert one.predicted.us >= max(one.times_us.values()) > 0
     if product.loads:
         assert one.traffic.groups["global_load"].requests == product.loads
@@ -232,7 +232,7 @@ def test_tensor_cores_are_predicted_as_such(name, gpu):
     pytest.importorskip("cuda.core")
     product, on = replace(PRODUCTS[name], shape=(4096, 4096, 4096)), gpu_named(gpu)
     kernel = product.kernel(FOUND)
-    one = explain(kernel, kernel.config(), posed(product, kernel), on)
+    one = explain(kernel, kernel.config(), problem_of(product, kernel), on)
     speed = one.problem.gflops(one.predicted.us) / 1e3
     assert 2 * on.peak_tflops("float32") < speed < on.peak_tflops(one.arithmetic)
 
@@ -248,7 +248,7 @@ def test_tiles_that_ask_for_less_alignment_than_their_swizzle_lie_as_on_a_gpu(tm
         text = text.replace(BARRIERS, "").replace(TILE, BARRIERS + TILE)
     (tmp_path / "tma_first_step.cu").write_text(text)
     kernel = PRODUCTS["a tensor map's first step"].kernel(tmp_path)
-    case = CheckCase(posed(PRODUCTS["a tensor map's first step"], kernel), Scalars(), kernel.config())
+    case = CheckCase(problem_of(PRODUCTS["a tensor map's first step"], kernel), Scalars(), kernel.config())
     (outcome,) = outcomes(kernel, [case])
     done = outcome.checked
     kind = "chance alignment" if first == "tiles" else "shifted swizzle"
@@ -269,7 +269,7 @@ def test_a_launch_is_explained(name):
 @pytest.mark.parametrize("name", ["1-D tiles", "matrixMul"])
 def test_bench_verifies_a_product(name):
     kernel = PRODUCTS[name].kernel(FOUND)
-    problem = posed(PRODUCTS[name], kernel)
+    problem = problem_of(PRODUCTS[name], kernel)
     _, error = verify(
         EmulatorEngine(), kernel, kernel.config(), Operands.draw(problem, Scalars(1, int(PRODUCTS[name].scaled)))
     )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Layout, Problem, Scalars, orders
-from tilewright.emulator.check import is_vast
+from tilewright.emulator.check import is_huge
 from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
@@ -71,8 +71,8 @@ def in_words(case: CheckCase, kernel: Kernel, config: Config) -> str:
         words += [f"one {name} for all" for name, layout in sides.items() if not layout.batch_stride]
     gaps = problem.d.ld != problem.n
     said = (
-        (gaps and is_vast(problem), f"{problem.d.ld} elements from row to row"),
-        (gaps and not is_vast(problem), "aligned rows"),
+        (gaps and is_huge(problem), f"{problem.d.ld} elements from row to row"),
+        (gaps and not is_huge(problem), "aligned rows"),
         (problem.addend != problem.d, "C separate from D"),
         (case.unfit is not None, UNFIT.get(case.unfit or 0, "")),
         (case.values, VALUES.get(case.values, "")),
@@ -85,7 +85,7 @@ def in_words(case: CheckCase, kernel: Kernel, config: Config) -> str:
     return ", ".join(words)
 
 
-def problem_of(kernel: Kernel, problem: Problem, dtype: str = "") -> Problem:
+def supported_problem(kernel: Kernel, problem: Problem, dtype: str = "") -> Problem:
     """A problem of which sizes and orders are given, as a kernel takes it: its element types, scales and groups, and
     a B for each group."""
     support = kernel.support
@@ -94,7 +94,7 @@ def problem_of(kernel: Kernel, problem: Problem, dtype: str = "") -> Problem:
     return support.scaled(replace(problem, arithmetic=arithmetic, batch=count, b=b, grouped=support.grouped))
 
 
-def posed(
+def problem_of(
     kernel: Kernel,
     shape: tuple[int, int, int],
     dtype: str,
@@ -105,7 +105,7 @@ def posed(
     """A problem of these sizes and orders, as a kernel takes it: the element types (of the factors, if any is given),
     scales and groups that it has; aligned: with lines that begin at multiples of 16 bytes."""
     a, b = orders(layout)
-    problem = problem_of(kernel, Problem(*shape, batch=batch, a=a, b=b), dtype)
+    problem = supported_problem(kernel, Problem(*shape, batch=batch, a=a, b=b), dtype)
     if aligned:
         a, b = aligned_lines(problem.a, problem.dtype), aligned_lines(problem.b, problem.dtype_b)
         problem = replace(problem, a=a, b=b, c=None, d=aligned_lines(problem.d, problem.result))
@@ -120,7 +120,7 @@ def aligned_lines(layout: Layout, dtype: str) -> Layout:
 
 def shares_tiles(kernel: Kernel, config: Config) -> bool:
     """Whether `MANY` multiprocessors share two tiles."""
-    shared = posed(kernel, shared_sizes(kernel, config), "", "NN")
+    shared = problem_of(kernel, shared_sizes(kernel, config), "", "NN")
     return kernel.scheduled(shared, config, MANY).workspace_bytes > 0
 
 

@@ -21,12 +21,12 @@ from tilewright.tools.bench.case import (
     NAN,
     NEAR_OVERFLOW,
     CheckCase,
-    posed,
+    problem_of,
     shared_sizes,
     shares_tiles,
 )
 from tilewright.tools.bench.feature_cases import feature_cases
-from tilewright.tools.bench.vast import vast_problems, with_far_lines
+from tilewright.tools.bench.huge import huge_problems, with_far_lines
 
 _LAPS = 9
 """How often each stage of a pipeline is filled: what is one arrival of eight off shows then."""
@@ -54,7 +54,7 @@ def stages(
     1. odd sizes, and such that tiles divide (`telling_shapes`), with the last of the scalars;
     2. of a source file rows that are aligned though their width is no multiple of 4, and odd sizes with other configs.
        Of our own kernels a step of one tile, a tile and a half with the other scalars, a deep tile, lines far apart
-       (`vast_cases`), where the address space has room for them, a batch, alpha = 0 with factors that are not read, two
+       (`huge_cases`), where the address space has room for them, a batch, alpha = 0 with factors that are not read, two
        tiles that all blocks share, where blocks share tiles, elements that parts may not represent (`UNFIT`), where it
        multiplies parts, many tiles, where warpgroups take turns at them, and k = 0;
     3. of our own kernels every feature, and every value of a parameter that ships (`feature_cases`).
@@ -72,7 +72,7 @@ def stages(
     divided, odd = telling_shapes(kernel, config)
     usual = layouts or ("NN" if "NN" in kernel.support.layouts else kernel.support.layouts[0],)
     # With k = 0 it takes any.
-    usual = [order for order in usual if kernel.why_not(posed(kernel, divided, dtype, order)) is None]
+    usual = [order for order in usual if kernel.why_not(problem_of(kernel, divided, dtype, order)) is None]
     one = scalars[-1:]
     first: list[CheckCase] = []
     second: list[CheckCase] = []
@@ -89,7 +89,7 @@ def stages(
         values: str = "",
     ) -> None:
         for layout in usual:
-            problem = posed(kernel, shape, dtype, layout, aligned, batch)
+            problem = problem_of(kernel, shape, dtype, layout, aligned, batch)
             if kernel.why_not(problem) is None and _has_grid(kernel, problem, config):
                 found.extend(
                     CheckCase(problem, of, config, multiprocessors, unfit=unfit, values=values) for of in scalars
@@ -103,12 +103,12 @@ def stages(
         for other in other_configs(kernel, config) if others else ():
             add(second, telling_shapes(kernel, other)[1], config=other)
         if not first and not second and usual:
-            kernel.grid(posed(kernel, divided, dtype, usual[0]), config, MULTIPROCESSORS)  # says what it wants
+            kernel.grid(problem_of(kernel, divided, dtype, usual[0]), config, MULTIPROCESSORS)  # says what it wants
         return _distinct([*first, *second])
     add(first, odd)
     add(first, divided)
     if has_room():
-        second += vast_cases(kernel, config, one, dtype, usual)
+        second += huge_cases(kernel, config, one, dtype, usual)
     tile = kernel.tile(config)
     small = tile.m + tile.m // 2 + 3, tile.n // 2 + 5, odd[2]
     add(second, tile, scalars)
@@ -132,7 +132,7 @@ def stages(
         configs += [*shipped_configs(kernel), *other_configs(kernel, config)]
         configs += _of_other_values(kernel, configs)
     if isinstance(kernel.cost, Warpgroups) and (alternating := next(filter(kernel.cost.alternates, configs), None)):
-        shape = _turns(kernel, alternating, posed(kernel, divided, dtype, "NN"))
+        shape = _turns(kernel, alternating, problem_of(kernel, divided, dtype, "NN"))
         add(second, shape, config=alternating, multiprocessors=_FEW)
     types = [dtype] if dtype else kernel.support.factors
     return _distinct(first, second, feature_cases(kernel, configs, scalars, types, layouts or kernel.support.layouts))
@@ -157,7 +157,7 @@ def _turns(kernel: Kernel, config: Config, problem: Problem) -> tuple[int, int, 
     return _TILES * blocks // across * tile.m - 3, across * tile.n - 3, 2 * tile.k - 3
 
 
-def vast_cases(
+def huge_cases(
     kernel: Kernel, config: Config, scalars: Sequence[Scalars], dtype: str = "", layouts: Sequence[str] = ("NN",)
 ) -> list[CheckCase]:
     """Matrices that reach past 2^32 elements: small ones whose lines are far apart, one at a time and in a batch, and
@@ -172,18 +172,18 @@ def vast_cases(
     problems: list[tuple[Problem, bool]] = []
     for layout in layouts:
         if not kernel.support.gaps:
-            of_sizes = partial(posed, kernel, dtype=dtype, layout=layout)
-            problems += [(problem, True) for problem in vast_problems(kernel, config, of_sizes)]
+            of_sizes = partial(problem_of, kernel, dtype=dtype, layout=layout)
+            problems += [(problem, True) for problem in huge_problems(kernel, config, of_sizes)]
             continue
         tile = kernel.tile(config)
         sides = max(tile.m + tile.m // 2 + 3, _LINES), max(tile.n // 2 + 5, _LINES)
         shape = (131, 77, 45) if kernel.is_user_kernel else (*sides, max(tile.k + 13, _LINES))
-        one = posed(kernel, shape, dtype, layout)
+        one = problem_of(kernel, shape, dtype, layout)
         if not _has_grid(kernel, one, config):
-            one = posed(kernel, telling_shapes(kernel, config)[0], dtype, layout)
+            one = problem_of(kernel, telling_shapes(kernel, config)[0], dtype, layout)
         problems += [(with_far_lines(one, aligned), False) for aligned in (True, False)]
         if kernel.support.batches:
-            problems.append((with_far_lines(posed(kernel, shape, dtype, layout, batch=2), True), False))
+            problems.append((with_far_lines(problem_of(kernel, shape, dtype, layout, batch=2), True), False))
     found = [
         CheckCase(problem, of, config, sampled=sampled)
         for problem, sampled in problems

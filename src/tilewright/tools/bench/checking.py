@@ -15,7 +15,7 @@ from tilewright.emulator.engine import Executables
 from tilewright.emulator.sampled import check_sample
 from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.case import INFINITE, INFINITY, NAN, TINY, CheckCase
-from tilewright.tools.bench.vast import judge
+from tilewright.tools.bench.huge import judge
 from tilewright.tools.bench.verify import Operands, limit
 
 NOTHING: NDArray[Any] = np.empty((0, 0))

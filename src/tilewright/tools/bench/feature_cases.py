@@ -26,7 +26,16 @@ from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import VECTOR_BYTES
-from tilewright.tools.bench.case import MANY, TINY, VALUES, CheckCase, aligned_lines, posed, shared_sizes, shares_tiles
+from tilewright.tools.bench.case import (
+    MANY,
+    TINY,
+    VALUES,
+    CheckCase,
+    aligned_lines,
+    problem_of,
+    shared_sizes,
+    shares_tiles,
+)
 
 Combination = Mapping[str, Any]
 """A value of each axis, by the axis's name; of some axes while it is being made."""
@@ -190,7 +199,7 @@ def _combined(kernel: Kernel, row: Combination) -> Problem:
         m, n, k = shared_sizes(kernel, config)
         n = n // VECTOR_BYTES * VECTOR_BYTES if lines == _WHOLE else n
     problem = replace(
-        posed(kernel, (m, n, k), factors, row["layout"], batch=count),
+        problem_of(kernel, (m, n, k), factors, row["layout"], batch=count),
         arithmetic=Arithmetic(factors, result, of_b=of_b),
         epilogue=Epilogue(row["bias"], row["activation"]),
         scaling=row["scaling"],

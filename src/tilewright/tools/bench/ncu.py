@@ -115,7 +115,7 @@ CUBLAS = "cuBLAS"
 """Stands for the library among the kernels of launches: what its default launches."""
 
 
-def posed(shape: str, layout: str, dtype: str, out_dtype: str) -> Problem:
+def problem_of(shape: str, layout: str, dtype: str, out_dtype: str) -> Problem:
     """The problem of these sizes, orders and types, without gaps between rows (or columns)."""
     a, b = orders(layout)
     return Problem.parse(shape, arithmetic=Arithmetic(dtype, out_dtype), a=a, b=b)
@@ -147,7 +147,7 @@ class ProfiledLaunch(Facts):
     @property
     def problem(self) -> Problem:
         """Problem that the launch computes."""
-        return posed(self.shape, self.layout, self.dtype, self.out_dtype)
+        return problem_of(self.shape, self.layout, self.dtype, self.out_dtype)
 
 
 class Profiled(NamedTuple):

@@ -126,7 +126,7 @@ def bench(
         if framework:
             for number, (one, choice) in enumerate(zip(asked, chosen, strict=True)):
                 given = None if one.choice == BEST else choice
-                new, out = framework.measure(one.posed(problem), scalars, given, records[number].prepared)
+                new, out = framework.measure(one.problem_of(problem), scalars, given, records[number].prepared)
                 records[number] = records[number].model_copy(update={"end_to_end": new, "end_to_end_out": out})
         yield records
 
@@ -184,7 +184,7 @@ class _Measurements(NamedTuple):
     """The operand whose copy is cached."""
     batch_invariant: bool
 
-    def posed(self, problem: Problem) -> Problem:
+    def problem_of(self, problem: Problem) -> Problem:
         """The problem as it is asked for."""
         if not self.batch_invariant:
             return problem
@@ -219,7 +219,7 @@ def _pick(engine: Engine, asked: _Measurements, problem: Problem) -> Choice:
     Raises:
         DtypeError, ProblemError: the kernel does not take the problem.
     """
-    choice = pick(engine, asked.posed(problem), asked.cached) if isinstance(asked.choice, str) else asked.choice
+    choice = pick(engine, asked.problem_of(problem), asked.cached) if isinstance(asked.choice, str) else asked.choice
     choice.kernel.check(problem)
-    choice.kernel.check_order(asked.posed(problem), choice.config)
+    choice.kernel.check_order(asked.problem_of(problem), choice.config)
     return choice

@@ -22,8 +22,8 @@ from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.device_errors import check_kernel_for_gpu
 from tilewright.tools.bench import suites
-from tilewright.tools.bench.case import CheckCase, in_words, problem_of
-from tilewright.tools.bench.check_cases import stages, vast_cases
+from tilewright.tools.bench.case import CheckCase, in_words, supported_problem
+from tilewright.tools.bench.check_cases import huge_cases, stages
 from tilewright.tools.bench.check_runs import CheckJob, run_jobs
 from tilewright.tools.bench.checking import NOTHING, Outcome, outcomes
 from tilewright.tools.bench.verify import READS_C, check_memory
@@ -54,10 +54,10 @@ def run_check(
     dtype: options.Factors = None,
     layout: options.Orders = None,
     batch_invariant: options.BatchInvariant = False,
-    vast: Annotated[
+    huge: Annotated[
         bool,
         typer.Option(
-            "--vast",
+            "--huge",
             help="Matrices of more than 2^32 elements instead, whose indices no int holds, in little memory: small "
             "ones whose rows are far apart; with --shape, and where a kernel takes no leading dimensions, some blocks "
             "of large ones.",
@@ -96,7 +96,7 @@ def run_check(
     A kernel of your own:  [bold]tilewright check my_gemm.cu[/]. Its parameters say by their names what they are, and a
     line above it how it is launched: // tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))
 
-    The same where a matrix has more elements than an int counts:  [bold]tilewright check --vast my_gemm.cu[/]
+    The same where a matrix has more elements than an int counts:  [bold]tilewright check --huge my_gemm.cu[/]
 
     One that is no matrix product:  [bold]tilewright check scale.cu --args "x=float32\\[1000] y=out:float32\\[1000]
     n=1000" --grid "ceil(n/256)" --block 256[/]
@@ -116,7 +116,7 @@ def run_check(
     check_outputs([json_output(json_path, KIND)])
     words = launches.Words(args, grid, block, shared, reference, config, define or ())
     of_products = {"--shape": shape, "--suite": suite, "--dtype": dtype, "--layout": layout, "--alpha": alpha}
-    of_products |= {"--beta": beta, "--batch-invariant": batch_invariant, "--vast": vast}
+    of_products |= {"--beta": beta, "--batch-invariant": batch_invariant, "--huge": huge}
     others = launches.launches(kernels or [], words, of_products)
     kernels = [name for name in kernels or [] if name.strip() not in others]
     named_some = bool(kernels or others)
@@ -134,9 +134,9 @@ def run_check(
     named_problems = suites.problems(
         shape or [], suite or [], layouts=launches.own_orders(layout, [kernel for kernel, _ in chosen if kernels])
     )
-    if vast and batch_invariant:
-        raise ProblemError("--vast does not look at rows one by one: leave --batch-invariant out")
-    for problem in () if vast else named_problems:
+    if huge and batch_invariant:
+        raise ProblemError("--huge does not look at rows one by one: leave --batch-invariant out")
+    for problem in () if huge else named_problems:
         check_memory(problem)
     jobs = []
     for kernel, setting in chosen:
@@ -144,15 +144,15 @@ def run_check(
         usual = "NN" if "NN" in support.layouts else support.layouts[0]
         own = [f"{m}x{n}x{k}" for m, n, k in telling_shapes(kernel, setting)]
         problems = named_problems or suites.problems(own, [], layouts=layout or [usual])
-        typed = [problem_of(kernel, problem, dtype or "") for problem in problems]
+        typed = [supported_problem(kernel, problem, dtype or "") for problem in problems]
         if kernels:
             for problem in typed:
                 kernel.check(problem)
         if named_problems:
             taken = [problem for problem in typed if kernel.why_not(problem) is None]
-            cases = [[CheckCase(problem, one, setting, sampled=vast) for one in of for problem in taken]]
-        elif vast:
-            cases = [vast_cases(kernel, setting, of[-1:], dtype or "", layout or [usual])]
+            cases = [[CheckCase(problem, one, setting, sampled=huge) for one in of for problem in taken]]
+        elif huge:
+            cases = [huge_cases(kernel, setting, of[-1:], dtype or "", layout or [usual])]
         else:
             cases = stages(kernel, setting, of, dtype or "", layout or (), setting == kernel.config())
             if batch_invariant:

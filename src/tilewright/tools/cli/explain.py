@@ -137,14 +137,14 @@ def run_explain(
         if config:
             raise ConfigError(f"--config needs a kernel whose parameters it sets, got {config} for {BEST}")
         factors, promise = dtype or DTYPES[0], options.promised(precision)
-        problem = _posed(shape, layout or "NN", Arithmetic(factors, default_result(factors), promise))
+        problem = _problem_of(shape, layout or "NN", Arithmetic(factors, default_result(factors), promise))
         chosen, values = select(problem, where.capability, device_of(where), adds_c=scalars.beta != 0)
     else:
         if precision:
             raise ProblemError(f"--precision is for '{BEST}': {kernel} keeps its own, got {precision}")
         chosen, preset = words.resolve(kernel)
         own = launches.own_order(layout, chosen)
-        problem = chosen.support.scaled(_posed(shape, own, chosen.support.arithmetic(dtype or "")))
+        problem = chosen.support.scaled(_problem_of(shape, own, chosen.support.arithmetic(dtype or "")))
         chosen.check(problem)
         values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
     if devices is not None:
@@ -230,7 +230,7 @@ def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path
     write_json(json_path, facts, "the explanation")
 
 
-def _posed(shape: str, layout: str, arithmetic: Arithmetic) -> Problem:
+def _problem_of(shape: str, layout: str, arithmetic: Arithmetic) -> Problem:
     a, b = orders(layout)
     return Problem.parse(shape or SHAPE, arithmetic=arithmetic, a=a, b=b)
 

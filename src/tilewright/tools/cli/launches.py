@@ -159,8 +159,8 @@ def answers(function: Callable[..., None], *arguments: Any, count: int, deadline
                 answer = process.receive(deadline, GRACE_S)
             except LostError as lost:
                 said = getattr(lost.answer, "findings", ())
-                named = [finding for finding in said if finding.kind == lost.fate]
-                yield named or [Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")]
+                named = [finding for finding in said if finding.kind == lost.outcome]
+                yield named or [Finding(lost.outcome, None, message=f"{LOST[lost.outcome]}: {lost}")]
                 return
             if isinstance(answer, TilewrightError):
                 raise answer
@@ -197,8 +197,8 @@ def explain_in_subprocess(function: Callable[..., T], *arguments: Any, deadline:
     try:
         return call_in_subprocess(function, *arguments, name="explain", allowed_s=deadline)
     except LostError as lost:
-        help_ = "tilewright check may name the fault" + "; --deadline gives it longer" * (lost.fate == "hung")
-        raise LaunchError(f"{LOST[lost.fate]}: {lost}. {help_}") from None
+        help_ = "tilewright check may name the fault" + "; --deadline gives it longer" * (lost.outcome == "hung")
+        raise LaunchError(f"{LOST[lost.outcome]}: {lost}. {help_}") from None
 
 
 def show(outcome: LaunchOutcome, shown: Console) -> None:

@@ -35,10 +35,10 @@ def _of_course(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> It
 
 
 def _of_tables(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> Iterator[MeasuredSpeed]:
-    posed = problem.m, problem.n, problem.k, problem.batch, timed_case(problem)
+    problem_of = problem.m, problem.n, problem.k, problem.batch, timed_case(problem)
     for table in store.shipped():
         if find_gpu(table.gpu, table.capability).name != gpu.name:
             continue
         for entry in table.entries:
-            if entry.kernel == kernel.name and entry.problem == posed and entry.config == dict(config):
+            if entry.kernel == kernel.name and entry.problem == problem_of and entry.config == dict(config):
                 yield MeasuredSpeed(entry.gflops, f"the tuned table of an {table.gpu}")

@@ -155,7 +155,7 @@ class Search:
                 Final(self._problem, self._settings.scalars, choices, self._settings.final_samples)
             )
         except LostError as error:
-            raise TilewrightError(f"the final measurement of {self._problem.shape} {error.fate}: {error}") from None
+            raise TilewrightError(f"the final measurement of {self._problem.shape} {error.outcome}: {error}") from None
         if isinstance(records, str):
             raise TilewrightError(f"the final measurement of {self._problem.shape} failed: {records}")
         return sorted(records, key=lambda record: record.usual_us)
@@ -225,7 +225,7 @@ class Search:
         try:
             answer: Answer = self._worker.ask(job)
         except LostError as error:
-            answer = Answer(error.fate, note=str(error))
+            answer = Answer(error.outcome, note=str(error))
         return self._trial(
             choice,
             answer.outcome,

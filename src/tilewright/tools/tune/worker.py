@@ -203,7 +203,7 @@ class Worker:
         self.deadline_s = deadline_s
         self._engine_name = engine_name
         self._worker: WorkerProcess | None = None
-        self._posed: tuple[Problem, Scalars] | None = None
+        self._problem_of: tuple[Problem, Scalars] | None = None
 
     def __enter__(self) -> "Worker":
         return self
@@ -220,7 +220,7 @@ class Worker:
             LaunchError: the problem's operands cannot be made.
         """
         worker = self._start()
-        if (request.problem, request.scalars) != self._posed:
+        if (request.problem, request.scalars) != self._problem_of:
             self._prepare(worker, request.problem, request.scalars)
         configs = len(request.choices) + 1 if isinstance(request, Final) else 1
         answer = self._exchange(worker, request, self.deadline_s * configs)
@@ -232,7 +232,7 @@ class Worker:
         """End the process."""
         if self._worker:
             self._worker.end()
-        self._worker = self._posed = None
+        self._worker = self._problem_of = None
 
     def _start(self) -> WorkerProcess:
         if self._worker is not None:
@@ -253,7 +253,7 @@ class Worker:
             refusal = str(error)
         if refusal:
             raise LaunchError(f"the operands of {problem.shape} cannot be made: {refusal}")
-        self._posed = problem, scalars
+        self._problem_of = problem, scalars
 
     def _exchange(self, worker: WorkerProcess, request: TuneJob | Final | Prepare, allowed_s: float) -> Any:
         worker.send(request)

@@ -63,14 +63,14 @@ def _misses(ld: int, lines: int, length: int, item: int) -> bool:
     return True
 
 
-def vast_problems(
-    kernel: Kernel, config: Config, posed: Callable[[tuple[int, int, int]], Problem]
+def huge_problems(
+    kernel: Kernel, config: Config, problem_of: Callable[[tuple[int, int, int]], Problem]
 ) -> Iterator[Problem]:
     """Problems of which C, A or B has about `REACH` elements, and the grid is one that GPUs take.
 
     Args:
         kernel, config: what is to run.
-        posed: gives the problem of these sizes.
+        problem_of: gives the problem of these sizes.
     """
     m, n, k = telling_shapes(kernel, config)[0]
     side = math.sqrt(REACH)
@@ -79,7 +79,7 @@ def vast_problems(
     of_a = ((_multiple(REACH / (k << i), m), n, k << i) for i in range(_HALVINGS))
     of_b = ((m, _multiple(REACH / (k << i), n), k << i) for i in range(_HALVINGS))
     for shapes in (of_c, of_a, of_b):
-        fit = (problem for problem in map(posed, shapes) if _is_taken_by_gpus(kernel, problem, config))
+        fit = (problem for problem in map(problem_of, shapes) if _is_taken_by_gpus(kernel, problem, config))
         yield from itertools.islice(fit, 1)
 
 

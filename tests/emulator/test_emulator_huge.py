@@ -26,9 +26,9 @@ from tilewright.kernels.source.products import from_source
 from tilewright.runtime.base import Matrix
 from tilewright.tools.bench import check_cases
 from tilewright.tools.bench.case import CheckCase
-from tilewright.tools.bench.check_cases import vast_cases
+from tilewright.tools.bench.check_cases import huge_cases
 from tilewright.tools.bench.checking import outcomes
-from tilewright.tools.bench.vast import REACH, vast_problems, with_far_lines
+from tilewright.tools.bench.huge import REACH, huge_problems, with_far_lines
 
 WIDE = {"A": "size_t", "B": "size_t", "C": "size_t"}
 """The type of each array's indices."""
@@ -66,7 +66,7 @@ def kernel(types, gaps, columns=False):
 
 def outcome(of, number):
     """Outcome of one of a kernel's cases."""
-    case = vast_cases(of, of.config(), [Scalars()])[number]
+    case = huge_cases(of, of.config(), [Scalars()])[number]
     (found,) = outcomes(of, [case])
     return found
 
@@ -185,7 +185,7 @@ def test_a_source_that_looks_at_the_bits_of_its_indices_is_checked_without_exact
 @pytest.mark.parametrize(("gaps", "columns"), [(True, False), (False, True)], ids=["far lines", "large, of columns"])
 def test_indices_of_64_bits_are_right(gaps, columns):
     of = kernel(WIDE, gaps, columns)
-    cases = vast_cases(of, of.config(), [Scalars()])
+    cases = huge_cases(of, of.config(), [Scalars()])
     for found in outcomes(of, cases):
         assert found.clean, found
 
@@ -202,7 +202,7 @@ def test_little_memory_is_taken():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for gaps, cases in ((True, slice(None)), (False, slice(1))):  # of the others one page of elements counts many times
         of = kernel(WIDE, gaps)
-        list(outcomes(of, vast_cases(of, of.config(), [Scalars()])[cases]))
+        list(outcomes(of, huge_cases(of, of.config(), [Scalars()])[cases]))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024  # KiB
 
 
@@ -223,7 +223,7 @@ def test_results_may_be_stored_in_pieces():
     store = "unsigned char* bytes = (unsigned char*)&C[(size_t)row * (size_t)ldc + col]; const float had = sum;"
     pieces = "for (int i = 0; i < 4; ++i) bytes[i] = ((const volatile unsigned char*)&had)[i];"
     of = from_source(text.replace("C[(size_t)row * (size_t)ldc + col] = sum;", f"{store} {pieces}"))
-    case = vast_cases(of, of.config(), [Scalars()])[0]
+    case = huge_cases(of, of.config(), [Scalars()])[0]
     (found,) = outcomes(of, [case])
     assert found.clean, found
 
@@ -281,7 +281,7 @@ def test_what_some_blocks_cannot_do_alone_is_refused():
     with pytest.raises(ProblemError, match="computes many tiles with each block"):
         list(outcomes(for_all, [CheckCase(Problem(70000, 70000, 64), Scalars(), for_all.config(), sampled=True)]))
     with pytest.raises(ConfigError, match="has no grid that GPUs take"):
-        vast_cases(of := from_source(text.replace("grid=8", "grid=(1,M*N)")), of.config(), [Scalars()])
+        huge_cases(of := from_source(text.replace("grid=8", "grid=(1,M*N)")), of.config(), [Scalars()])
 
 
 def test_every_operation_of_an_int_is_named_and_gives_its_low_bits():
@@ -329,7 +329,7 @@ def test_sizes_are_such_that_gpus_take_the_grid(block, tile, by_x, grid):
         grid=(rows, cols) if by_x else (cols, rows),
     )
     config = of.config()
-    found = list(vast_problems(of, config, lambda shape: Problem(*shape)))
+    found = list(huge_problems(of, config, lambda shape: Problem(*shape)))
     sides = [(one.m * one.n, one.m * one.k, one.k * one.n) for one in found]
     assert [least >= REACH for least in (sides[0][0], sides[1][1], sides[2][2])] == [True] * 3
     for one in found:
