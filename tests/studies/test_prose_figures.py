@@ -8,7 +8,7 @@ import pytest
 from studies.scaling import page as scaling
 from studies.scaling.out_of_core import LIMIT
 from tilewright.api.planned_call import LENT_BYTES
-from tilewright.frameworks.torch.distributed.watch import GRACE_S
+from tilewright.frameworks.torch.distributed.watchdog import GRACE_S
 from tilewright.runtime.cuda import REPLAY_MS
 from tilewright.select.cost.dividing import LANE_STEP_US, STEP_US
 from tilewright.select.selector import LEAST_VOTES

@@ -38,7 +38,7 @@ from tilewright.frameworks.torch.distributed.sequences import (
     RankCall,
     rounded,
 )
-from tilewright.frameworks.torch.distributed.watch import Watched, watch
+from tilewright.frameworks.torch.distributed.watchdog import WatchedCall, watch
 from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime import sequence
 from tilewright.runtime.sequence import ABSOLUTE, Place
@@ -286,7 +286,7 @@ class Exchange:
             self._lost.append(arrays)
             raise
         late = partial(self._late, work.sources, self._signals)
-        watch(Watched(partial(self._has_ended, number), self._timeout, late, self._release, failed))
+        watch(WatchedCall(partial(self._has_ended, number), self._timeout, late, self._release, failed))
 
     def _has_ended(self, number: int) -> bool:
         from tilewright.runtime.driver import outside_of_captures  # noqa: PLC0415 - needs the CUDA bindings

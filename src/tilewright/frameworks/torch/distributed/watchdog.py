@@ -25,7 +25,7 @@ _PAUSE_S = 0.25
 _STDERR = 2
 
 
-class Watched(NamedTuple):
+class WatchedCall(NamedTuple):
     """A call that has been started."""
 
     ended: Callable[[], bool]
@@ -41,11 +41,11 @@ class Watched(NamedTuple):
 
 
 _lock = threading.Condition()
-_calls: deque[tuple[float, Watched]] = deque()
+_calls: deque[tuple[float, WatchedCall]] = deque()
 _thread: threading.Thread | None = None
 
 
-def watch(call: Watched) -> None:
+def watch(call: WatchedCall) -> None:
     """See to it that a call ends, or fails."""
     global _thread
     with _lock:
@@ -80,7 +80,7 @@ def _run() -> None:
             time.sleep(_PAUSE_S)
 
 
-def _fail(call: Watched) -> None:
+def _fail(call: WatchedCall) -> None:
     """Say who did not come, and have the call fail."""
     faulthandler.dump_traceback_later(GRACE_S, exit=True, file=_STDERR)  # needs neither Python's lock nor the driver
     ranks: list[int] = []
