@@ -41,7 +41,7 @@ def test_the_bits_are_those_of_the_product_that_splits_both(torch, name, transpo
             for _ in range(3):  # of which the launcher launches two
                 assert same(torch, tilewright.matmul(a, prepared, kernel=name), expected)
             out = torch.empty(N, m, device="cuda").T
-            tilewright.matmul(a, prepared, kernel=name, out=out)  # the factors change places
+            tilewright.matmul(a, prepared, kernel=name, out=out)  # the factors are swapped
             torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-3, equal_nan=True)
         assert len(prepared._copies) == 1
 

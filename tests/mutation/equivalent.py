@@ -43,7 +43,7 @@ SWAPPED_SCALES = (
     "scales.step_a, scales.step_k_a, scales.rows};"
 )
 PLACE = (
-    "static __device__ __forceinline__ int place(int line, int piece) "
+    "static __device__ __forceinline__ int offset_of(int line, int piece) "
     "{ return piece ^ line / (8 / SWIZZLED) % SWIZZLED; }"
 )
 PART = "constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits"

@@ -123,7 +123,7 @@ USES = {
     "ptx/bundle.cuh": (
         "sm_75",
         [
-            "*out = place_in_bundle() + block_number();",
+            "*out = position_in_bundle() + block_number();",
             "sync_block<64>();",
             "SHARED_OF_BLOCK(unsigned, one); one = inside; sync_block<64>(); *out = one;",
             "DYNAMIC_SHARED_OF_BLOCK(unsigned, all, 64); all[threadIdx.x] = inside;",

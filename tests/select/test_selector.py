@@ -264,8 +264,8 @@ class Without:
 
     def __init__(self, known, row):
         self.__dict__ |= known.__dict__
-        self.places = known.places.copy()
-        self.places[:, row] = 1e6
+        self.positions = known.positions.copy()
+        self.positions[:, row] = 1e6
 
     def row(self, sizes):
         return None

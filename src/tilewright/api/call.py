@@ -202,8 +202,8 @@ class Call(NamedTuple):
         for operand in inputs:
             if operand.device != a.device:
                 raise ArrayError(
-                    f"{operand.argument} must lie where a does: got {place_name(operand.device)}, "
-                    f"and {place_name(a.device)} for a"
+                    f"{operand.argument} must lie where a does: got {name_of_device(operand.device)}, "
+                    f"and {name_of_device(a.device)} for a"
                 )
         if a.dtype != b.dtype:
             check_types(a.dtype, b.dtype)
@@ -371,12 +371,12 @@ def gpu_engine(engine: str | Engine | None, device: int) -> Engine:
         return _gpu(device)
     resolved = resolve_engine(engine)
     if resolved.capability is None:
-        raise ArrayError(f"a must lie on the host for the {resolved.name} engine, got {place_name(device)}")
+        raise ArrayError(f"a must lie on the host for the {resolved.name} engine, got {name_of_device(device)}")
     from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
 
     if isinstance(resolved, CudaEngine) and resolved.device.device_id != device:
         raise ArrayError(
-            f"a must lie on the engine's {place_name(resolved.device.device_id)}, got {place_name(device)}"
+            f"a must lie on the engine's {name_of_device(resolved.device.device_id)}, got {name_of_device(device)}"
         )
     return resolved
 
@@ -395,7 +395,7 @@ _KINDS: tuple[tuple[int, str, Callable[[Any], str]], ...] = (
     (2, "element type", str),
     (0, "shape", str),
     (1, "strides in bytes of", str),
-    (3, "its place on", lambda device: place_name(device)),
+    (3, "its place on", lambda device: name_of_device(device)),
     (4, "an address that, divided by 16, leaves", str),
 )
 
@@ -419,6 +419,6 @@ def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
     return "the arrays are of another library"
 
 
-def place_name(device: int) -> str:
+def name_of_device(device: int) -> str:
     """Name of a device in messages."""
     return "the host" if device == HOST else f"GPU {device}"

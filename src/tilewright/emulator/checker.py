@@ -18,7 +18,7 @@ from tilewright.emulator.engine import Array, LaunchFacts
 from tilewright.emulator.program import Observer, load_runtime
 from tilewright.emulator.repeating import no_room, zeros
 from tilewright.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
-from tilewright.emulator.symbols import Place, SourceLine, places, shared_variables
+from tilewright.emulator.symbols import SourceLine, SourceLocation, places, shared_variables
 from tilewright.kernels.source.lines import arguments_of
 from tilewright.kernels.source.source_kernel import SourceKernel
 from tilewright.runtime.base import Matrix, matrix_at
@@ -64,7 +64,7 @@ class Party(NamedTuple):
     """A thread that takes part in a fault."""
 
     did: str
-    place: Place
+    place: SourceLocation
     """Where in the source, outwards through inlined functions; empty where that is not known."""
     block: tuple[int, int, int]
     thread: tuple[int, int, int] | str
@@ -115,7 +115,7 @@ class Finding:
         return self.kind in _NOTES
 
     @property
-    def key(self) -> tuple[str, frozenset[Place], str]:
+    def key(self) -> tuple[str, frozenset[SourceLocation], str]:
         """Key that is equal for findings that are one to a reader: of one kind, at the same two places in whichever
         order; out of bounds also of one array."""
         places = frozenset(party.place for party in (self.party, self.other) if party)
@@ -319,7 +319,7 @@ def _region(array: Array) -> _CheckedArrayStruct:
     return _CheckedArrayStruct(name.encode(), *lies, constant, written, matrix.rows == 1, slack)
 
 
-def _party(facts: dict[str, Any], lines: dict[int, Place]) -> Party:
+def _party(facts: dict[str, Any], lines: dict[int, SourceLocation]) -> Party:
     place = lines[facts["site"]] if "site" in facts else (SourceLine(Path(facts["file"]).name, facts["line"]),)
     thread = facts["thread"]
     return Party(facts["did"], place, tuple(facts["block"]), thread if isinstance(thread, str) else tuple(thread))

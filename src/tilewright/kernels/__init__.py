@@ -109,7 +109,7 @@ def _by_name(kernel: Kernel) -> tuple[Any, ...]:
 
 def _again(origin: Origin) -> Kernel:
     """The kernel that was made from this."""
-    return from_source(origin.place, origin.entry, dict(origin.defines), **dict(origin.words))
+    return from_source(origin.source_name, origin.entry, dict(origin.defines), **dict(origin.words))
 
 
 # Processes tell one another a kernel by its name or origin, since its functions cannot be sent.

@@ -1,4 +1,4 @@
-"""The Engine protocol: what every place that runs kernels can do."""
+"""The Engine protocol: what every device that runs kernels can do."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ Work = Callable[[int, Any], None]
 
 
 class Engine(Protocol):
-    """A place that runs kernels. Every pointer it takes is one that it, or its memory's owner, gave out."""
+    """A device that runs kernels. Every pointer it takes is one that it, or its memory's owner, gave out."""
 
     name: str
     """'cuda' or 'emulator'."""

@@ -20,7 +20,7 @@ ABSOLUTE = ""
 """The base of places that are addresses themselves; a run's first."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Memory from a byte on."""
 
     base: str
@@ -32,7 +32,7 @@ class PlanLaunch(NamedTuple):
 
     stream: int
     steps: tuple[Step, ...]
-    addresses: tuple[tuple[str, Place], ...]
+    addresses: tuple[tuple[str, Location], ...]
     """By what slots call them; 0 for others."""
     alpha: float = 1.0
     beta: float = 0.0
@@ -42,8 +42,8 @@ class DeviceCopy(NamedTuple):
     """A copy by a copy engine, within a GPU or between two."""
 
     stream: int
-    to: Place
-    source: Place
+    to: Location
+    source: Location
     bytes: int
 
 
@@ -51,7 +51,7 @@ class Signal(NamedTuple):
     """Writes a number to a counter of 4 bytes, behind all that its stream was given before."""
 
     stream: int
-    counter: Place
+    counter: Location
     number: int
     """It is added to what a run begins with, and compared as a difference: it may pass 2^32."""
 
@@ -60,7 +60,7 @@ class Wait(NamedTuple):
     """The stream goes on when a counter has reached a number."""
 
     stream: int
-    counter: Place
+    counter: Location
     number: int
 
 
@@ -117,8 +117,8 @@ class FromPython:
         driver, streams = driver_library(), (stream, *self._streams)
         begins = dict(zip(self._names, bases, strict=True))
 
-        def address(place: Place) -> int:
-            return begins[place.base] + place.offset
+        def address(location: Location) -> int:
+            return begins[location.base] + location.offset
 
         def start(step: Started) -> None:
             on = streams[step.stream]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.kernels import find
-from tilewright.select.places import Flags, Floats, Numbers
+from tilewright.select.positions import Flags, Floats, Numbers
 from tilewright.select.tables.cases import Case, same_speed_text
 from tilewright.select.tables.entry import ACCURATE_WITHIN, met_by
 from tilewright.select.tables.table import Cells, Choice, Table, config_of

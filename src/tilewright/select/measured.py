@@ -20,7 +20,7 @@ from tilewright.kernels.support import PROMISES
 from tilewright.select.cost.comparing import CostModels
 from tilewright.select.cost.prediction import CostModel, Dims
 from tilewright.select.counted import Counted, that_count
-from tilewright.select.places import Flags, Floats, Numbers, Places
+from tilewright.select.positions import Flags, Floats, Numbers, Positions
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import Case
 from tilewright.select.tables.merging import NEAR, fewest
@@ -54,7 +54,7 @@ def _beside(facts: Iterable[NDArray[Any]], choices: Numbers) -> Floats:
     return np.ascontiguousarray(np.concatenate([fact[:, choices] for fact in facts], axis=1), np.float64)
 
 
-class Tabled(Places):
+class Tabled(Positions):
     """Tabled times of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
 
     def __init__(self, gpu: Gpu, case: Case, counted: Counted, cached: str | None = None) -> None:
@@ -111,7 +111,7 @@ class Tabled(Places):
         return ranked
 
     def expected(
-        self, group: Choices, places: list[int], sums: list[float], sizes: Dims, rows: Numbers, weights: Floats
+        self, group: Choices, positions: list[int], sums: list[float], sizes: Dims, rows: Numbers, weights: Floats
     ) -> list[tuple[int, float, bool]]:
         """Times that choices should take on a problem: the cost model's, corrected by how far it was off nearby.
 
@@ -127,17 +127,17 @@ class Tabled(Places):
             block are left out.
         """
         count = len(group.numbers)
-        off_by = sum([sums[count + place] for place in places])
+        off_by = sum([sums[count + position] for position in positions])
         if off_by != off_by:  # NaN: not all were compared with the model
-            self._compare(group, places, rows)
+            self._compare(group, positions, rows)
             sums = group.sums(rows, weights)
         found = []
-        numbers = [group.numbers[place] for place in places]
-        for place, number, us in zip(places, numbers, self.models.us(sizes, numbers), strict=True):
+        numbers = [group.numbers[position] for position in positions]
+        for position, number, us in zip(positions, numbers, self.models.us(sizes, numbers), strict=True):
             if us < math.inf:
-                certain = sums[2 * count + place] + _UNKNOWN
-                us *= math.exp((_UNKNOWN * self._usual + sums[count + place]) / certain)
-                found.append((number, us, sums[3 * count + place] > certain / 2))
+                certain = sums[2 * count + position] + _UNKNOWN
+                us *= math.exp((_UNKNOWN * self._usual + sums[count + position]) / certain)
+                found.append((number, us, sums[3 * count + position] > certain / 2))
         return found
 
     def factors(self) -> dict[str, list[float]]:
@@ -146,8 +146,8 @@ class Tabled(Places):
         for group in self.groups:
             count = len(group.numbers)
             self._compare(group, list(range(count)), np.arange(len(self.times)))
-            for place, number in enumerate(group.numbers):
-                errors = group.facts[group.facts[:, 2 * count + place] > 0, count + place]
+            for position, number in enumerate(group.numbers):
+                errors = group.facts[group.facts[:, 2 * count + position] > 0, count + position]
                 if len(errors):
                     found.setdefault(self.kernels[number].name, []).extend(np.exp(errors).tolist())
         return found
@@ -164,20 +164,20 @@ class Tabled(Places):
     def _model(self, gpu: Gpu, number: int) -> CostModel:
         return CostModel(self.kernels[number], self.config(number), gpu)
 
-    def _compare(self, group: Choices, places: list[int], rows: Numbers) -> None:
+    def _compare(self, group: Choices, positions: list[int], rows: Numbers) -> None:
         """Find the logarithms of measured over predicted times of rows and choices, where they were not found yet."""
         count = len(group.numbers)
         for row in rows.tolist():
             missing = np.isnan(group.facts[row, count : 2 * count]).tolist()
-            if asked := [place for place in places if missing[place]]:
-                numbers = [group.numbers[place] for place in asked]
+            if asked := [position for position in positions if missing[position]]:
+                numbers = [group.numbers[position] for position in asked]
                 us = np.array(self._models[self._gpu_of_row[row]].us(self.sizes(row, self._cached), numbers))
                 held = np.isfinite(us)  # else the model says that the GPU cannot hold a block: that tells nothing
                 errors = np.log(self.times[row, numbers], out=np.zeros(len(us)), where=held)
                 errors[held] -= np.log(us[held])
-                group.facts[row, [count + place for place in asked]] = errors
-                for place in np.array(asked)[~held].tolist():
-                    group.facts[row, place::count] = 0.0
+                group.facts[row, [count + position for position in asked]] = errors
+                for position in np.array(asked)[~held].tolist():
+                    group.facts[row, position::count] = 0.0
 
     def _shorten(self) -> None:
         """Leave out of times what the model says that copies of the cached operand take."""

@@ -26,7 +26,7 @@ from tilewright.kernels.support import Addresses
 from tilewright.select import orders
 from tilewright.select.cost.prediction import CostModel, Dims
 from tilewright.select.measured import Tabled, nearest_measured, shipped_factors
-from tilewright.select.places import FAR, LENGTH
+from tilewright.select.positions import FAR, LENGTH
 from tilewright.select.tables.cases import Case
 
 _NEIGHBOURS = 16
@@ -252,12 +252,12 @@ def _candidates(asked: _TabledProblem, known: Tabled, numbers: list[int], votes:
     takes, kernels = asked.support, known.kernels
     found: list[int] = []
     least = 0.0
-    for place in sorted(range(len(numbers)), key=votes.__getitem__, reverse=True):
-        own = votes[place]
+    for position in sorted(range(len(numbers)), key=votes.__getitem__, reverse=True):
+        own = votes[position]
         if not own or own < least:
             break
-        if takes[kernels[numbers[place]]]:
-            found.append(place)
+        if takes[kernels[numbers[position]]]:
+            found.append(position)
             if len(found) == _CANDIDATES:
                 break
             least = least or own * LEAST_VOTES

@@ -12,7 +12,7 @@ from tilewright.select.cost.prediction import Dims
 from tilewright.select.counted import Counted, that_count
 from tilewright.select.measured import tables_of
 from tilewright.select.orders import order_of
-from tilewright.select.places import FAR, LENGTH, Places
+from tilewright.select.positions import FAR, LENGTH, Positions
 from tilewright.select.tables.cases import Case
 
 _NEIGHBOURS = 8
@@ -72,7 +72,7 @@ def expected_speedup(
     return Speedup(math.exp(ratio), baseline_us * (1 - math.exp(-ratio)))
 
 
-class _TabledCase(Places):
+class _TabledCase(Positions):
     """Tabled measurements of one case: for each problem, the logarithms of the ratio and of cuBLAS's GFLOP/s."""
 
     def __init__(self, case: Case, counted: Counted) -> None:

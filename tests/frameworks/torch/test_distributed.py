@@ -87,7 +87,7 @@ class Exchange:
         dtype = arrays[0].dtype
 
         def matrix(of):
-            elements = bases[of.place.base][of.place.offset :]
+            elements = bases[of.location.base][of.location.offset :]
             elements = elements[: len(elements) // dtype.itemsize * dtype.itemsize].view(dtype)
             return elements.as_strided((of.rows, of.cols), of.strides)
 

@@ -25,7 +25,7 @@ from tilewright.frameworks.torch.distributed.sequences import (  # noqa: E402
 )
 from tilewright.runtime import driver, nvrtc  # noqa: E402
 from tilewright.runtime.plan import Memory, Needs, Plan, Slot, Step  # noqa: E402
-from tilewright.runtime.sequence import ABSOLUTE, Place, PlanLaunch  # noqa: E402
+from tilewright.runtime.sequence import ABSOLUTE, Location, PlanLaunch  # noqa: E402
 
 CHECK = PlanLaunch(0, (Step(0xBAD, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), (Slot(0, "pointer", "A"),)),), ())
 
@@ -68,10 +68,10 @@ def test_products_are_planned_as_they_lie():
     assert len(found.steps) == len(sequence.steps) and len(launches) == len(products) + 1
     first, last = (launches.index(one) for one in (launches[0], launches[-2]))
     addresses = dict(launches[first].addresses)
-    assert addresses == {"A": Place("A", 2048 * 2048 * 2), "B": Place("B0"), "D": Place("scratch")}
+    assert addresses == {"A": Location("A", 2048 * 2048 * 2), "B": Location("B0"), "D": Location("scratch")}
     assert (launches[first].alpha, launches[first].beta, launches[last].beta) == (0.5, 0.0, 1.0)
     last_product = products[-1]
-    assert dict(launches[last].addresses)["C"] == last_product.c.place
+    assert dict(launches[last].addresses)["C"] == last_product.c.location
     assert launches[-1].steps == CHECK.steps
     shapes = {(problem.m, problem.n, problem.k) for problem, _ in engine.problems}
     assert shapes == {(2048, 3584, 2048)}
@@ -85,7 +85,7 @@ def test_a_result_that_lies_by_columns_exchanges_the_factors():
     out = tight("result0", 0, 64, 32)._replace(strides=(1, 64))
     product = Multiply(MAIN, tight("A", 0, 64, 48), tight("B0", 0, 48, 32), out)
     (launch,) = started(RankCall((product,), 0, 0, 0, 0, frozenset()), Engine()).steps
-    assert dict(launch.addresses) == {"A": Place("B0"), "B": Place("A"), "D": Place("result0")}
+    assert dict(launch.addresses) == {"A": Location("B0"), "B": Location("A"), "D": Location("result0")}
 
 
 def test_memory_of_plans_lies_behind_the_sums_and_is_a_streams():
@@ -99,11 +99,11 @@ def test_memory_of_plans_lies_behind_the_sums_and_is_a_streams():
         if isinstance(step, PlanLaunch) and step.steps != CHECK.steps:
             addresses = dict(step.addresses)
             begins.setdefault(step.stream, set()).add((addresses["workspace"], addresses["relayout"]))
-            assert addresses["counters"] == Place(ABSOLUTE, 0x70001 if step.stream == MAIN else 0x70002)
+            assert addresses["counters"] == Location(ABSOLUTE, 0x70001 if step.stream == MAIN else 0x70002)
     sums = sequence.scratch_bytes
     assert begins == {
-        MAIN: {(Place("scratch", sums), Place("scratch", sums + 1024))},
-        LANE: {(Place("scratch", sums + 1536), Place("scratch", sums + 2560))},
+        MAIN: {(Location("scratch", sums), Location("scratch", sums + 1024))},
+        LANE: {(Location("scratch", sums + 1536), Location("scratch", sums + 2560))},
     }
     assert found.scratch_bytes == sums + 2 * 1536
 

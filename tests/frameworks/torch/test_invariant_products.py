@@ -37,10 +37,10 @@ def test_the_logits_of_a_prompt_are_the_same_in_every_batch(emulated):
     model, ids = Model().eval(), torch.randint(48, (33, 7))
     with torch.no_grad(), enable(batch_invariant=True):
         alone = model(ids[:1])
-        for batch, place in ((2, 1), (5, 0), (33, 20)):
+        for batch, location in ((2, 1), (5, 0), (33, 20)):
             others = torch.randint(48, (batch, 7))
-            others[place] = ids[0]
-            assert torch.equal(model(others)[place], alone[0])
+            others[location] = ids[0]
+            assert torch.equal(model(others)[location], alone[0])
     ran = report()
     assert {row.where for row in ran} == {"tilewright"}
     assert {row.operator for row in ran} == {"mm", "addmm", "bmm"}

@@ -51,20 +51,24 @@ class Access(NamedTuple):
 def span(of, memory, writes):
     by_row, by_col = of.strides
     last = (of.rows - 1) * by_row + (of.cols - 1) * by_col
-    return Access(memory(of.place), of.place.offset, of.place.offset + (last + 1) * ITEM, writes)
+    return Access(memory(of.location), of.location.offset, of.location.offset + (last + 1) * ITEM, writes)
 
 
 def accesses(step, rank, call):
     """Memory that a step of a rank reads and writes. Results of parts of columns share lines: each row is a span."""
 
-    def memory(place):
-        return (int(place.base.removeprefix("memory")), call % 2) if "memory" in place.base else (rank, place.base)
+    def memory(location):
+        return (
+            (int(location.base.removeprefix("memory")), call % 2)
+            if "memory" in location.base
+            else (rank, location.base)
+        )
 
     def rows_of(of, writes):
         each = of._replace(rows=1)
         step = of.strides[0] * ITEM
         return [
-            span(each._replace(place=of.place._replace(offset=of.place.offset + i * step)), memory, writes)
+            span(each._replace(location=of.location._replace(offset=of.location.offset + i * step)), memory, writes)
             for i in range(of.rows)
         ]
 

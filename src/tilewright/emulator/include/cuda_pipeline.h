@@ -2,7 +2,7 @@
 // Interface").
 #pragma once
 
-__forceinline__ void __pipeline_memcpy_async(void* shared, const void* global, std::size_t bytes, std::size_t zeros = 0, SIMT_PLACE) {
+__forceinline__ void __pipeline_memcpy_async(void* shared, const void* global, std::size_t bytes, std::size_t zeros = 0, SIMT_LOCATION) {
     simt_copy_async(simt_thread(), {simt::Operation::copy_async, file, line}, shared, global, unsigned(bytes), unsigned(bytes - zeros));
 }
 

@@ -284,7 +284,7 @@ __forceinline__ unsigned long long* as_barrier(void* barrier) { return static_ca
 
 // A box of a tensor map, with as many coordinates as the instruction has.
 template <typename... Int>
-__forceinline__ TilePlace in_map(Call call, unsigned long long address, Int... at) {
+__forceinline__ TilePosition in_map(Call call, unsigned long long address, Int... at) {
     auto* const map = reinterpret_cast<const TensorMap*>(address);
     char words[64];
     const bool is_map = address % alignof(TensorMap) == 0 && map->mark == TensorMap::MARK;

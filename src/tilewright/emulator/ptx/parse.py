@@ -105,13 +105,13 @@ class _Parser:
     def __init__(self, template: str) -> None:
         text = _COMMENT.sub(" ", template).replace("%=", "")
         self.tokens = [(str(one.lastgroup), one[0].strip()) for one in _TOKEN.finditer(text) if one[0].strip()]
-        self.place = 0
+        self.position = 0
         self.scopes: list[dict[str, str]] = [{}]
         self.registers: dict[str, str] = {}
         self.instructions: list[PtxInstruction] = []
 
     def program(self) -> PtxProgram:
-        while self.place < len(self.tokens):
+        while self.position < len(self.tokens):
             if self.accept("{"):
                 self.scopes.append({})
             elif self.accept("}"):
@@ -141,7 +141,7 @@ class _Parser:
             if not self.accept(","):
                 break
         if not self.ends():
-            raise UnknownError(f"{opcode} with {self.tokens[self.place][1]} where its name or an operand ends")
+            raise UnknownError(f"{opcode} with {self.tokens[self.position][1]} where its name or an operand ends")
         self.instructions.append(PtxInstruction(opcode, tuple(operands), guard))
 
     def declare(self) -> None:
@@ -187,7 +187,7 @@ class _Parser:
 
     def address(self) -> Address:
         base, offset, added = self.operand(), 0, list[Operand]()
-        while self.place < len(self.tokens) and self.tokens[self.place][1] != "]":
+        while self.position < len(self.tokens) and self.tokens[self.position][1] != "]":
             if self.accept(","):
                 return Address(base, offset, tuple(added), tuple(self.list("]")))
             negative = self.accept("-")
@@ -220,16 +220,16 @@ class _Parser:
         return text
 
     def next(self) -> tuple[str, str]:
-        if self.place == len(self.tokens):
+        if self.position == len(self.tokens):
             raise UnknownError("its end is missing")
-        self.place += 1
-        return self.tokens[self.place - 1]
+        self.position += 1
+        return self.tokens[self.position - 1]
 
     def ends(self) -> bool:
         """Whether an instruction ends here, which may lack the last semicolon."""
-        return self.place == len(self.tokens) or self.tokens[self.place][1] in (";", "}")
+        return self.position == len(self.tokens) or self.tokens[self.position][1] in (";", "}")
 
     def accept(self, text: str) -> bool:
-        found = self.place < len(self.tokens) and self.tokens[self.place][1] == text
-        self.place += found
+        found = self.position < len(self.tokens) and self.tokens[self.position][1] == text
+        self.position += found
         return found

@@ -75,7 +75,7 @@ def translated_header(text: str) -> str:
         if any(function.begin < begin < function.end and "SIMT_FUNCTION_CALL" in made for begin, _, made in edits):
             end = code.rindex(")", 0, function.begin)
             comma = "" if code[:end].rstrip().endswith("(") else ", "
-            edits.append((end, end, f"{comma}SIMT_PLACE"))
+            edits.append((end, end, f"{comma}SIMT_LOCATION"))
     return edited(text, sorted(edits))
 
 

@@ -117,7 +117,7 @@ struct alignas(64) TensorMap {
 static_assert(sizeof(TensorMap) == 128, "as large as a GPU's");
 
 // Where a box begins: an element along each dimension.
-struct TilePlace {
+struct TilePosition {
     const TensorMap* map;
     int at[TensorMap::MOST];
 };
@@ -242,9 +242,9 @@ SIMT_EXPORT void simt_barrier_arrive(const simt::Thread* self, simt::Call call, 
                                      unsigned bytes);
 SIMT_EXPORT void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                    unsigned parity);
-SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TilePlace& place,
+SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TilePosition& place,
                                 unsigned long long* barrier);
-SIMT_EXPORT void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TilePlace& place,
+SIMT_EXPORT void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TilePosition& place,
                                  const void* shared);
 SIMT_EXPORT void simt_commit_tiles(const simt::Thread* self);
 SIMT_EXPORT void simt_wait_tiles(const simt::Thread* self, unsigned pending, bool written);
@@ -256,7 +256,7 @@ SIMT_EXPORT void simt_grid_sync(const simt::Thread* self, simt::Call call);
 SIMT_EXPORT void simt_cluster_sync(const simt::Thread* self, simt::Call call);
 SIMT_EXPORT void* simt_in_block(const simt::Thread* self, simt::Call call, void* shared, int rank);
 SIMT_EXPORT void simt_load_tile_to(const simt::Thread* self, simt::Call call, unsigned blocks, void* shared,
-                                   const simt::TilePlace& place, unsigned long long* barrier);
+                                   const simt::TilePosition& place, unsigned long long* barrier);
 
 // The address of a place in shared memory as PTX has it.
 SIMT_EXPORT unsigned simt_shared_address(const simt::Thread* self, const void* shared);

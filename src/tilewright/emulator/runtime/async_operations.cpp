@@ -109,7 +109,7 @@ BlockRunner& BlockRunner::in_cluster(const Call& call, int rank) {
 
 // What lies in another block's shared memory where this lies in one's own.
 template <typename T>
-T* BlockRunner::at_same_place(BlockRunner& there, T* shared) const {
+T* BlockRunner::at_same_offset(BlockRunner& there, T* shared) const {
     if (&there != this && is_static(shared)) {
         return reinterpret_cast<T*>(cluster_->kept(there.block_.rank) + (number(shared) - number(static_shared_.data)));
     }
@@ -259,7 +259,7 @@ void BlockRunner::wait_tiles(GpuThread* self, unsigned pending, bool written) {
 
 // Starts the copy of a tile to a block of the cluster, given where it would go in this one.
 void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, unsigned long long* address) {
-    address = at_same_place(to, address);
+    address = at_same_offset(to, address);
     Mbarrier& barrier = &to == this ? usable(self, copy.call, address) : usable_there(copy.call, to, address);
     if (!barrier.fenced) {
         fail(copy.call, " for a barrier that the copy engine may not see yet: " +
@@ -269,7 +269,7 @@ void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, un
         fail(copy.call, " for static shared memory of another block: on the emulator tiles for others go to dynamic shared memory");
     }
     copy.block = &to.block_;
-    copy.shared = at_same_place(to, copy.shared);
+    copy.shared = at_same_offset(to, copy.shared);
     if (observed()) {
         observer_->tile_started(*self, copy, address);
         stop_if_refused();
@@ -281,7 +281,7 @@ void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, un
 void* BlockRunner::in_block(const Call& call, void* shared, int rank) {
     BlockRunner& there = in_cluster(call, rank);
     check_shared(call, shared, 1, 1);
-    return at_same_place(there, static_cast<unsigned char*>(shared));
+    return at_same_offset(there, static_cast<unsigned char*>(shared));
 }
 
 void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
@@ -289,7 +289,7 @@ void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
     for (unsigned lanes = self->warp->live; lanes != 0; lanes &= lanes - 1) {
         GpuThread& other = self->warp->threads[__builtin_ctz(lanes)];
         const bool waits = other.waits && other.call.operation == call.operation && other.cluster_phase == cluster_->passed();
-        if (waits && !same_place(other.call, call)) {
+        if (waits && !same_location(other.call, call)) {
             fail(call, " while lane " + std::to_string(other.lane) + " of its warp waits at " + describe(other.call));
         }
         if (waits && call.operation == Operation::cluster_sync && waits_at_barriers(other) != waits_at_barriers(*self)) {
@@ -364,7 +364,7 @@ void BlockRunner::end_stores() {
 
 namespace {
 
-simt::TileBox box_at(const simt::Call& call, const void* shared, const simt::TilePlace& place) {
+simt::TileBox box_at(const simt::Call& call, const void* shared, const simt::TilePosition& place) {
     simt::TileBox box = {call, static_cast<unsigned char*>(const_cast<void*>(shared)), *place.map, {}};
     std::copy(std::begin(place.at), std::end(place.at), box.at);
     return box;
@@ -426,19 +426,19 @@ void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long 
     thread->runner->barrier_wait(thread, call, barrier, parity);
 }
 
-void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TilePlace& place,
+void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TilePosition& place,
                     unsigned long long* barrier) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->load_tile(thread, {box_at(call, shared, place)}, barrier);
 }
 
 void simt_load_tile_to(const simt::Thread* self, simt::Call call, unsigned blocks, void* shared,
-                       const simt::TilePlace& place, unsigned long long* barrier) {
+                       const simt::TilePosition& place, unsigned long long* barrier) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->load_tile_to(thread, blocks, {box_at(call, shared, place)}, barrier);
 }
 
-void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TilePlace& place, const void* shared) {
+void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TilePosition& place, const void* shared) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     simt::TileStore store = {box_at(call, shared, place)};
     store.whole_pieces = true;

@@ -38,7 +38,7 @@ unsigned bit(unsigned lane) { return 1u << lane; }
 
 }  // namespace
 
-bool same_place(const Call& a, const Call& b) {
+bool same_location(const Call& a, const Call& b) {
     return a.operation == b.operation && a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 
@@ -206,7 +206,7 @@ void BlockRunner::suspend(GpuThread* self, const Call& call) {
 int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate) {
     if (arrived_ == 0) barrier_call_ = call;
     // Threads that wait at different calls wait for ever: the barrier opens when all have arrived at the same.
-    if (same_place(call, barrier_call_)) {
+    if (same_location(call, barrier_call_)) {
         predicates_ += predicate != 0;
         ++arrived_;
         if (all_have_arrived()) {
@@ -268,7 +268,7 @@ std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsi
     Warp& warp = *self->warp;
     auto sync = std::find_if(warp.syncs.begin(), warp.syncs.end(), [&](const WarpSync& other) {
         return other.call.operation == call.operation && other.mask == mask &&
-               (work == nullptr || same_place(other.call, call));
+               (work == nullptr || same_location(other.call, call));
     });
     if (sync == warp.syncs.end()) sync = warp.syncs.insert(sync, {call, mask, 0});
     sync->arrived |= bit(self->lane);
@@ -391,7 +391,7 @@ bool BlockRunner::resolve_active_masks() {
         thread.result = 0;
         for (unsigned lanes = thread.warp->live; lanes != 0; lanes &= lanes - 1) {
             const GpuThread& other = thread.warp->threads[__builtin_ctz(lanes)];
-            if (asks(other) && same_place(thread.call, other.call)) thread.result |= bit(other.lane);
+            if (asks(other) && same_location(thread.call, other.call)) thread.result |= bit(other.lane);
         }
         ready_.push(&thread);
     }
@@ -421,12 +421,12 @@ void BlockRunner::overrun(const Overrun& access, std::intptr_t index) {
                    place(access.file, access.line) + ")");
 }
 
-void BlockRunner::divided_by_zero(const CheckedPlace& at) {
+void BlockRunner::divided_by_zero(const CheckedLocation& at) {
     stop_block(Stop::division, 0, {Operation::none, at.file, int(at.line)},
                "divides by zero (" + place(at.file, at.line) + ")");
 }
 
-void BlockRunner::overflowed(const CheckedPlace& at, const char* before, std::uintptr_t first, const char* between,
+void BlockRunner::overflowed(const CheckedLocation& at, const char* before, std::uintptr_t first, const char* between,
                              std::uintptr_t second) {
     if (!observed()) return;
     const unsigned unused = 64 - (1u << (at.type->info >> 1));  // of a value's bits
@@ -587,22 +587,22 @@ SIMT_EXPORT void __ubsan_handle_out_of_bounds(const simt::Overrun* access, std::
 }
 
 // The same of -fsanitize=integer-divide-by-zero, and of quotients that -fsanitize=signed-integer-overflow finds.
-SIMT_EXPORT void __ubsan_handle_divrem_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+SIMT_EXPORT void __ubsan_handle_divrem_overflow(const simt::CheckedLocation* at, std::uintptr_t a, std::uintptr_t b) {
     if (b == 0) simt::runner()->divided_by_zero(*at);
     simt::runner()->overflowed(*at, "", a, " / ", b);
 }
 
 // The same of the other operations. They return, and the code goes on with the low bits of the result.
-SIMT_EXPORT void __ubsan_handle_add_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+SIMT_EXPORT void __ubsan_handle_add_overflow(const simt::CheckedLocation* at, std::uintptr_t a, std::uintptr_t b) {
     simt::runner()->overflowed(*at, "", a, " + ", b);
 }
-SIMT_EXPORT void __ubsan_handle_sub_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+SIMT_EXPORT void __ubsan_handle_sub_overflow(const simt::CheckedLocation* at, std::uintptr_t a, std::uintptr_t b) {
     simt::runner()->overflowed(*at, "", a, " - ", b);
 }
-SIMT_EXPORT void __ubsan_handle_mul_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+SIMT_EXPORT void __ubsan_handle_mul_overflow(const simt::CheckedLocation* at, std::uintptr_t a, std::uintptr_t b) {
     simt::runner()->overflowed(*at, "", a, " * ", b);
 }
-SIMT_EXPORT void __ubsan_handle_negate_overflow(const simt::CheckedPlace* at, std::uintptr_t value) {
+SIMT_EXPORT void __ubsan_handle_negate_overflow(const simt::CheckedLocation* at, std::uintptr_t value) {
     simt::runner()->overflowed(*at, "-", value, "", 0);
 }
 

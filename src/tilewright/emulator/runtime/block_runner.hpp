@@ -147,10 +147,10 @@ struct Warp {
 };
 
 // Whether two calls are the same one in the source.
-bool same_place(const Call& a, const Call& b);
+bool same_location(const Call& a, const Call& b);
 
 // What the compiler says of what -fsanitize checks; the layout is the sanitizer's.
-struct CheckedPlace {
+struct CheckedLocation {
     const char* file;
     std::uint32_t line, column;
     const struct {
@@ -158,10 +158,10 @@ struct CheckedPlace {
         char name[64];  // in quotes
     }* type;
 };
-struct MisalignedAccess : CheckedPlace {
+struct MisalignedAccess : CheckedLocation {
     unsigned char log_alignment;
 };
-struct Overrun : CheckedPlace {
+struct Overrun : CheckedLocation {
     const char* array;  // of which an element is taken, as the source has it; null: not of this check (subscripts.py)
 };
 
@@ -253,8 +253,8 @@ class BlockRunner {
     void check_shared(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
     [[noreturn]] void trap(const char* expression, const char* file, int line);
     [[noreturn]] void misaligned(const MisalignedAccess& access, std::uintptr_t address);
-    [[noreturn]] void divided_by_zero(const CheckedPlace& place);
-    void overflowed(const CheckedPlace& place, const char* before, std::uintptr_t first, const char* between, std::uintptr_t second);
+    [[noreturn]] void divided_by_zero(const CheckedLocation& place);
+    void overflowed(const CheckedLocation& place, const char* before, std::uintptr_t first, const char* between, std::uintptr_t second);
     void wrapped(const std::string& operation, std::uintptr_t site);
     [[noreturn]] void overrun(const Overrun& access, std::intptr_t index);
 
@@ -302,7 +302,7 @@ class BlockRunner {
     Mbarrier& usable_there(const Call& call, BlockRunner& there, const unsigned long long* address);
     BlockRunner& in_cluster(const Call& call, int rank);
     template <typename T>
-    T* at_same_place(BlockRunner& there, T* shared) const;
+    T* at_same_offset(BlockRunner& there, T* shared) const;
     void arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned arrivals, unsigned bytes);
     void start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, unsigned long long* address);
     void end_phase(Mbarrier& barrier);

@@ -117,7 +117,7 @@ bool BlockRunner::warpgroup_syncs(GpuThread* self, const Call& call) {
     }
     if (group.arrived == 0) group.call = call;
     // Threads that wait at different calls wait for ever.
-    if (same_place(call, group.call) && ++group.arrived == WARPGROUP_SIZE) {
+    if (same_location(call, group.call) && ++group.arrived == WARPGROUP_SIZE) {
         group.arrived = 0;
         return true;
     }

@@ -173,28 +173,28 @@ def _items(code: str, macros: dict[str, frozenset[str]]) -> Iterator[_Item]:
         on_gpu |= more
     found: list[_Item] = []
     scopes = frozenset(_SCOPE.findall(code))
-    start, place, outer = 0, 0, 0
-    while place < len(code):
-        letter = code[place]
+    start, position, outer = 0, 0, 0
+    while position < len(code):
+        letter = code[position]
         if letter == "(":
-            place = closing(code, place)
+            position = closing(code, position)
         elif letter == ";":
-            found.append(_item(code, start, place + 1, on_gpu, scopes))
-            start = place + 1
+            found.append(_item(code, start, position + 1, on_gpu, scopes))
+            start = position + 1
         elif letter == "}":
             outer -= 1
-            start = place + 1
+            start = position + 1
         elif letter == "{":
-            head = code[start:place]
+            head = code[start:position]
             if NAMESPACE_HEAD.search(head):
-                outer, start = outer + 1, place + 1
+                outer, start = outer + 1, position + 1
             else:
-                place = closing(code, place)
+                position = closing(code, position)
                 if FUNCTION_HEAD.search(head):
-                    found.append(_item(code, start, place + 1, on_gpu, scopes))
-                    start = place + 1
-        place += 1
-    matched = place == len(code) and not outer and not code[start:].strip()
+                    found.append(_item(code, start, position + 1, on_gpu, scopes))
+                    start = position + 1
+        position += 1
+    matched = position == len(code) and not outer and not code[start:].strip()
     return iter(found if matched else [])
 
 

@@ -22,17 +22,17 @@ _NAMED = re.compile(r'[^"\\]+')
 """Names of files that can stand in a source, in quotes."""
 
 
-def read(place: str) -> tuple[Path, str, str]:
+def read(source_name: str) -> tuple[Path, str, str]:
     """A source file, its text, and which of its kernels is meant, '' where that is not said.
 
     Args:
-        place: the file's path; behind a colon the kernel.
+        source_name: the file's path; behind a colon the kernel.
 
     Raises:
         KernelNotFoundError: there is no such file, or its name cannot stand in a source.
     """
-    path, _, entry = place.partition(f"{SUFFIX}:")
-    file = Path(path + SUFFIX if entry else place)
+    path, _, entry = source_name.partition(f"{SUFFIX}:")
+    file = Path(path + SUFFIX if entry else source_name)
     if not _NAMED.fullmatch(file.name) or not file.name.isprintable():
         raise KernelNotFoundError(
             f"no kernel can be read from {file}: compilers do not take such a name of a file, which has a quote, a "

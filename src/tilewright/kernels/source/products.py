@@ -47,7 +47,7 @@ _TF32 = re.compile(r"\.tf32\.tf32\b|\bprecision\s*::\s*tf32\b")
 
 
 def from_source(
-    place: str | Path,
+    source_name: str | Path,
     entry: str = "",
     defines: Mapping[str, str | int] | None = None,
     **words: str | int | tuple[str | int, ...],
@@ -55,7 +55,7 @@ def from_source(
     """The kernel of a source file, or of a source's text.
 
     Args:
-        place: the file's path, behind a colon which of its kernels, where there are several; or the text itself.
+        source_name: the file's path, behind a colon which of its kernels, where there are several; or the text itself.
         entry: the same as behind a colon.
         defines: macros of the source, or arguments of its template, by name: integers, which are parameters then, and
             may have values to try, as in '16:8,16,32', and other texts, as in 'half'. They replace parameters of lines.
@@ -66,10 +66,10 @@ def from_source(
         ConfigError: the file does not say how the kernel is launched, or what a parameter is.
         DtypeError: A, B and C have element types that there are no products of.
     """
-    if isinstance(place, str) and "__global__" in place:
-        file, text, named = _written(place), place, ""
+    if isinstance(source_name, str) and "__global__" in source_name:
+        file, text, named = _written(source_name), source_name, ""
     else:
-        file, text, named = read(str(place))
+        file, text, named = read(str(source_name))
     said = {
         word: f"({','.join(map(str, value))})" if isinstance(value, tuple) else f"{value}"
         for word, value in words.items()
@@ -77,7 +77,7 @@ def from_source(
     for word, value in said.items():
         split_words(f"{word}={value}", word)
     given = tuple((name, f"{value}") for name, value in (defines or {}).items())
-    return _made(file, text, Origin(str(place), entry or named, tuple(said.items()), given))
+    return _made(file, text, Origin(str(source_name), entry or named, tuple(said.items()), given))
 
 
 Kernel.reader = from_source

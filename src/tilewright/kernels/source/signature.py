@@ -151,34 +151,34 @@ def argument(text: str) -> Argument:
 def split(text: str) -> list[str]:
     """The parts between commas that no bracket holds."""
     parts, depth, start = [], 0, 0
-    for place, letter in enumerate(text):
+    for position, letter in enumerate(text):
         depth += (letter in "(<[{") - (letter in ")>]}")
         if letter == "," and not depth:
-            parts.append(text[start:place])
-            start = place + 1
+            parts.append(text[start:position])
+            start = position + 1
     return [part for part in (*parts, text[start:]) if part.strip()]
 
 
 def edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
     """A text with other words in some places, each given by its begin and its end."""
-    pieces, place = [], 0
+    pieces, position = [], 0
     for begin, end, instead in sorted(edits):
-        pieces += [text[place:begin], instead]
-        place = end
-    return "".join([*pieces, text[place:]])
+        pieces += [text[position:begin], instead]
+        position = end
+    return "".join([*pieces, text[position:]])
 
 
 def closing(text: str, opening: int) -> int:
     """Where the bracket or brace that is opened at `opening` is closed; the text's end where it is not."""
     first, depth = text[opening : opening + 1], 0
     last = {"(": ")", "{": "}", "<": ">"}.get(first, "")
-    for place in range(opening, len(text)):
-        depth += (text[place] == first) - (text[place] == last)
+    for position in range(opening, len(text)):
+        depth += (text[position] == first) - (text[position] == last)
         if not depth:
-            return place
+            return position
     return len(text)
 
 
 def _first(text: str, letters: str) -> int:
     """Where the first of these letters is, or the end."""
-    return min((place for letter in letters if (place := text.find(letter)) >= 0), default=len(text))
+    return min((position for letter in letters if (position := text.find(letter)) >= 0), default=len(text))

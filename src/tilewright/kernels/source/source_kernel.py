@@ -16,7 +16,7 @@ from tilewright.kernels.support import Variant
 class Origin(NamedTuple):
     """Source that a kernel was read from: another process reads the kernel from it again."""
 
-    place: str
+    source_name: str
     """The source file, or its text."""
     entry: str
     words: tuple[tuple[str, str], ...]

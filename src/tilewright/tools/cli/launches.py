@@ -65,7 +65,7 @@ class Words:
         found |= split_words(" ".join(word for word in self.args.split() if word not in bare), "--args")
         return found | {word: of for word in ("grid", "block", "shared", "reference") if (of := getattr(self, word))}
 
-    def read(self, place: str, of_products: Mapping[str, object]) -> SourceLaunch:
+    def read(self, source_name: str, of_products: Mapping[str, object]) -> SourceLaunch:
         """The launch of a source file's kernel, with these options.
 
         Args:
@@ -75,24 +75,24 @@ class Words:
         Raises:
             KernelNotFoundError, ConfigError: as `launch_of`; or the kernel is no product, and such an option is given.
         """
-        launch = launch_of(*read(place), self.said, definitions(self.define), self.macros)
+        launch = launch_of(*read(source_name), self.said, definitions(self.define), self.macros)
         if not launch.product and (given := [name for name, value in of_products.items() if value]):
             raise ConfigError(
-                f"{given[0]} is for matrix products: {place} has sizes of its own, as in --args rows=1000"
+                f"{given[0]} is for matrix products: {source_name} has sizes of its own, as in --args rows=1000"
             )
         return launch
 
-    def code(self, place: str, of_products: Mapping[str, object]) -> SourceLaunch | None:
+    def code(self, source_name: str, of_products: Mapping[str, object]) -> SourceLaunch | None:
         """The launch of a source file's kernel that is no matrix product, or of which only the code is known since
         nothing says how it is launched. None for others.
 
         Raises:
             ConfigError: the options do not go with the kernel: see `launches`.
         """
-        self.check([place])
-        if not is_source(place := place.strip()):
+        self.check([source_name])
+        if not is_source(source_name := source_name.strip()):
             return None
-        launch = self.read(place, of_products)
+        launch = self.read(source_name, of_products)
         if not launch.product and launch.has_geometry:
             return launch.checked()
         # What is not ours says itself what it guards: its code is the same for all shapes.
@@ -118,8 +118,10 @@ def launches(names: Sequence[str], words: Words, of_products: Mapping[str, objec
         ConfigError: the options do not go with the kernels.
     """
     words.check(names)
-    found = {place: words.read(place, of_products) for name in names if is_source(place := name.strip())}
-    return {place: launch.checked() for place, launch in found.items() if not launch.product}
+    found = {
+        source_name: words.read(source_name, of_products) for name in names if is_source(source_name := name.strip())
+    }
+    return {source_name: launch.checked() for source_name, launch in found.items() if not launch.product}
 
 
 @dataclass(frozen=True)

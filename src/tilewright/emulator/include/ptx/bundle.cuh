@@ -3,12 +3,12 @@
 
 #include "ptx/dynamic_shared.cuh"
 
-__forceinline__ int place_in_bundle() { return 0; }
+__forceinline__ int position_in_bundle() { return 0; }
 
 __forceinline__ unsigned block_number() { return blockIdx.x; }
 
 template <int THREADS>
-__forceinline__ void sync_block(SIMT_PLACE) { __syncthreads(file, line); }
+__forceinline__ void sync_block(SIMT_LOCATION) { __syncthreads(file, line); }
 
 #define SHARED_OF_BLOCK(type, name) __shared__ type name
 

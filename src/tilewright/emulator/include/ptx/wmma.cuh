@@ -180,25 +180,25 @@ struct Product {
 
 template <typename Use, int M, int N, int K, typename T>
 __forceinline__ void load_matrix_sync(fragment<Use, M, N, K, T, row_major>& to,
-                                      const typename Element<T>::Stored* matrix, unsigned ld, SIMT_PLACE) {
+                                      const typename Element<T>::Stored* matrix, unsigned ld, SIMT_LOCATION) {
     load({simt::Operation::wmma_load, file, line}, to, matrix, ld, mem_row_major);
 }
 
 template <typename Use, int M, int N, int K, typename T>
 __forceinline__ void load_matrix_sync(fragment<Use, M, N, K, T, col_major>& to,
-                                      const typename Element<T>::Stored* matrix, unsigned ld, SIMT_PLACE) {
+                                      const typename Element<T>::Stored* matrix, unsigned ld, SIMT_LOCATION) {
     load({simt::Operation::wmma_load, file, line}, to, matrix, ld, mem_col_major);
 }
 
 template <int M, int N, int K>
 __forceinline__ void load_matrix_sync(fragment<accumulator, M, N, K, float>& to, const float* matrix, unsigned ld,
-                                      layout_t layout, SIMT_PLACE) {
+                                      layout_t layout, SIMT_LOCATION) {
     load({simt::Operation::wmma_load, file, line}, to, matrix, ld, layout);
 }
 
 template <int M, int N, int K>
 __forceinline__ void store_matrix_sync(float* matrix, const fragment<accumulator, M, N, K, float>& from, unsigned ld,
-                                       layout_t layout, SIMT_PLACE) {
+                                       layout_t layout, SIMT_LOCATION) {
     using Store = Transfer<const fragment<accumulator, M, N, K, float>, float>;
     const simt::Call call = {simt::Operation::wmma_store, file, line};
     Store own{&from, matrix, ld, layout, call};
@@ -222,7 +222,7 @@ __forceinline__ void fill_fragment(Fragment& fragment, const T& value) {
 template <int M, int N, int K, typename T, typename LayoutA, typename LayoutB>
 __forceinline__ void mma_sync(fragment<accumulator, M, N, K, float>& d, const fragment<matrix_a, M, N, K, T, LayoutA>& a,
                               const fragment<matrix_b, M, N, K, T, LayoutB>& b,
-                              const fragment<accumulator, M, N, K, float>& c, SIMT_PLACE) {
+                              const fragment<accumulator, M, N, K, float>& c, SIMT_LOCATION) {
     using Step = Product<M, N, K, T>;
     Step own{a.x, b.x, c.x, d.x};
     simt_warp_together(simt_thread(), {simt::Operation::wmma_mma, file, line}, &own, Step::multiply);

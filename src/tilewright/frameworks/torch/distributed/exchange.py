@@ -41,7 +41,7 @@ from tilewright.frameworks.torch.distributed.sequences import (
 from tilewright.frameworks.torch.distributed.watchdog import WatchedCall, watch
 from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime import sequence
-from tilewright.runtime.sequence import ABSOLUTE, Place
+from tilewright.runtime.sequence import ABSOLUTE, Location
 
 _COUNTERS_BYTES = 4096
 """Bytes of the counters before the two halves: one for each lane of each rank."""
@@ -183,7 +183,7 @@ class Exchange:
         self._bases: list[tuple[int, ...]] = []
         self._calls = self._signals = 0
         self._ok = torch.ones((), dtype=torch.int32, device=device)
-        self._check = sequence.PlanLaunch(SIDE, (failing(engine),), (("A", Place(ABSOLUTE, self._ok.data_ptr())),))
+        self._check = sequence.PlanLaunch(SIDE, (failing(engine),), (("A", Location(ABSOLUTE, self._ok.data_ptr())),))
         """Fails where this call, or one before, is to fail."""
         self._aside = _stream_of_its_own(device)
         self._own = {one: _stream_of_its_own(device) for one in (SIDE, LANE, OTHER_SIDE)}

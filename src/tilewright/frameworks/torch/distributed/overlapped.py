@@ -17,7 +17,7 @@ import torch
 from tilewright.frameworks.torch.distributed.exchange import Exchange, ReadyCall
 from tilewright.frameworks.torch.distributed.sequences import MatrixView, RankCall, all_gather, reduce_scatter
 from tilewright.kernels.support import VECTOR_BYTES
-from tilewright.runtime.sequence import Place
+from tilewright.runtime.sequence import Location
 
 
 def all_gather_matmul(
@@ -120,7 +120,7 @@ def _kinds(*matrices: Any) -> tuple[Hashable, ...]:
 
 def _matrix(base: str, of: Any) -> MatrixView:
     rows, cols = of.shape
-    return MatrixView(Place(base), rows, cols, of.stride())
+    return MatrixView(Location(base), rows, cols, of.stride())
 
 
 def _numbered(name: str, several: list[Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Scalars
 from tilewright.frameworks.torch.distributed.sequences import LANE, MAIN, Check, MatrixView, Multiply, RankCall, rounded
-from tilewright.runtime.sequence import ABSOLUTE, Place, PlanLaunch, Started
+from tilewright.runtime.sequence import ABSOLUTE, Location, PlanLaunch, Started
 
 
 class CallKind(NamedTuple):
@@ -67,7 +67,9 @@ def planned(sequence: RankCall, kind: CallKind, check: PlanLaunch, counters_of: 
     def started() -> Iterator[Started]:
         for step in sequence.steps:
             if isinstance(step, Multiply):
-                yield _launch(step, products[step], Place("scratch", begins[step.stream]), counters.get(step.stream, 0))
+                yield _launch(
+                    step, products[step], Location("scratch", begins[step.stream]), counters.get(step.stream, 0)
+                )
             elif isinstance(step, Check):
                 yield check._replace(stream=step.stream)
             else:
@@ -80,7 +82,7 @@ def planned(sequence: RankCall, kind: CallKind, check: PlanLaunch, counters_of: 
 def _planned(product: Multiply, kind: CallKind) -> PlannedCall:
     def operand(argument: str, of: MatrixView) -> Operand:
         item = ITEM_BYTES[kind.dtype]
-        begin = kind.aligned.get(of.place.base, 0) + of.place.offset  # what it leaves by 16 is what counts
+        begin = kind.aligned.get(of.location.base, 0) + of.location.offset  # what it leaves by 16 is what counts
         strides = [item * stride for stride in of.strides]
         return gpu_operand(argument, None, begin, (of.rows, of.cols), strides, kind.dtype, kind.engine.device.device_id)
 
@@ -99,17 +101,17 @@ def _planned(product: Multiply, kind: CallKind) -> PlannedCall:
     return planned
 
 
-def _launch(product: Multiply, planned: PlannedCall, scratch: Place, counters: int) -> PlanLaunch:
+def _launch(product: Multiply, planned: PlannedCall, scratch: Location, counters: int) -> PlanLaunch:
     a, b = (product.b, product.a) if planned.form.swapped else (product.a, product.b)
     needs = planned.plan.needs
-    addresses = {"A": a.place, "B": b.place, "D": product.out.place}
+    addresses = {"A": a.location, "B": b.location, "D": product.out.location}
     if product.c is not None:
-        addresses["C"] = product.c.place
+        addresses["C"] = product.c.location
     if needs.workspace_bytes:
         addresses["workspace"] = scratch
     if needs.relayout_bytes:
-        addresses["relayout"] = Place(scratch.base, scratch.offset + needs.relayout_begin)
+        addresses["relayout"] = Location(scratch.base, scratch.offset + needs.relayout_begin)
     if needs.counters:
-        addresses["counters"] = Place(ABSOLUTE, counters)
+        addresses["counters"] = Location(ABSOLUTE, counters)
     beta = float(product.c is not None)
     return PlanLaunch(product.stream, planned.plan.steps, tuple(addresses.items()), product.alpha, beta)

@@ -24,7 +24,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tilewright.core.hardware import ceil_div, round_up
-from tilewright.runtime.sequence import Await, DeviceCopy, Place, RecordEvent, Signal, Wait
+from tilewright.runtime.sequence import Await, DeviceCopy, Location, RecordEvent, Signal, Wait
 from tilewright.select.cost.dividing import parts_of
 
 MAIN, SIDE, LANE, OTHER_SIDE = range(4)
@@ -40,15 +40,15 @@ COUNTER_BYTES = 4
 """Bytes of the counter by which a lane of a rank signals to another rank."""
 
 
-def counter(rank: int, by: int, lane: int) -> Place:
+def counter(rank: int, by: int, lane: int) -> Location:
     """Offset in a rank's memory at which a lane of another rank counts."""
-    return Place(f"counters{rank}", COUNTER_BYTES * (len(LANES) * by + lane))
+    return Location(f"counters{rank}", COUNTER_BYTES * (len(LANES) * by + lane))
 
 
 class MatrixView(NamedTuple):
     """Elements in memory."""
 
-    place: Place
+    location: Location
     rows: int
     cols: int
     strides: tuple[int, int]
@@ -97,7 +97,7 @@ class RankCall(NamedTuple):
 
 def tight(base: str, offset: int, rows: int, cols: int) -> MatrixView:
     """A row-major matrix without gaps."""
-    return MatrixView(Place(base, offset), rows, cols, (cols, 1))
+    return MatrixView(Location(base, offset), rows, cols, (cols, 1))
 
 
 def rounded(size: int) -> int:
@@ -122,10 +122,12 @@ class _StepWriter:
             self.steps += [RecordEvent(first, self.events), Await(then, self.events)]
             self.events += 1
 
-    def send(self, stream: int, rank: int, offset: int, source: Place, size: int, number: int, lane: int = 0) -> None:
+    def send(
+        self, stream: int, rank: int, offset: int, source: Location, size: int, number: int, lane: int = 0
+    ) -> None:
         """Copy to another rank's memory, and tell it so."""
         if size:
-            self.steps.append(DeviceCopy(stream, Place(f"memory{rank}", offset), source, size))
+            self.steps.append(DeviceCopy(stream, Location(f"memory{rank}", offset), source, size))
         self.steps.append(Signal(stream, counter(rank, self._rank, lane), number))
 
     def wait(self, stream: int, rank: int, number: int, lane: int = 0) -> None:
@@ -153,9 +155,9 @@ def all_gather(rank: int, size: int, shard: MatrixView, Bs: Sequence[MatrixView]
     rows, shard_bytes = shard.rows, shard.rows * shard.cols * item
     slot, own, to_do = rounded(shard_bytes), f"memory{rank}", _StepWriter(rank, SIDE, LANE)
 
-    def keep(source: int, place: Place) -> None:
+    def keep(source: int, location: Location) -> None:
         if wanted and shard_bytes:
-            to_do.steps.append(DeviceCopy(SIDE, Place("whole", source * shard_bytes), place, shard_bytes))
+            to_do.steps.append(DeviceCopy(SIDE, Location("whole", source * shard_bytes), location, shard_bytes))
 
     def multiply(stream: int, source: int, factor: MatrixView) -> None:
         for number, B in enumerate(Bs):
@@ -163,16 +165,16 @@ def all_gather(rank: int, size: int, shard: MatrixView, Bs: Sequence[MatrixView]
             to_do.steps.append(Multiply(stream, factor, B, out))
 
     for step in range(1, size):
-        to_do.send(SIDE, (rank + step) % size, rank * slot, shard.place, shard_bytes, 1)
-    keep(rank, shard.place)
+        to_do.send(SIDE, (rank + step) % size, rank * slot, shard.location, shard_bytes, 1)
+    keep(rank, shard.location)
     multiply(MAIN, rank, shard)
     for step in range(1, size):
         source, stream = (rank - step) % size, LANES[step % len(LANES)]
-        arrived = shard._replace(place=Place(own, source * slot))
+        arrived = shard._replace(location=Location(own, source * slot))
         to_do.wait(stream, source, 1)
         if wanted or step + len(LANES) >= size:  # the last wait of a lane
             to_do.order(stream, SIDE)
-        keep(source, arrived.place)
+        keep(source, arrived.location)
         multiply(stream, source, arrived)
     others = frozenset((other, 0) for other in range(size) if other != rank)
     return RankCall(to_do.ended(), to_do.events, 1, size * slot, 0, others)
@@ -198,8 +200,8 @@ def reduce_scatter(rank: int, size: int, A: MatrixView, B: MatrixView, item: int
     def block(of: MatrixView, rows: slice, cols: slice) -> MatrixView:
         by_row, by_col = of.strides
         offset = (rows.start * by_row + cols.start * by_col) * item
-        place = Place(of.place.base, of.place.offset + offset)
-        return MatrixView(place, rows.stop - rows.start, cols.stop - cols.start, of.strides)
+        location = Location(of.location.base, of.location.offset + offset)
+        return MatrixView(location, rows.stop - rows.start, cols.stop - cols.start, of.strides)
 
     result = tight("result0", 0, rows, B.cols)
     for step in range(size):
@@ -220,7 +222,9 @@ def reduce_scatter(rank: int, size: int, A: MatrixView, B: MatrixView, item: int
             )
             if step < last:
                 to_do.order(stream, side)
-                to_do.send(side, after, step * slot + begin, moved.place, m * n * item, step * turns + turn + 1, lane)
+                to_do.send(
+                    side, after, step * slot + begin, moved.location, m * n * item, step * turns + turn + 1, lane
+                )
     sums, lanes = last * slot, range(min(len(parts), len(LANES)))
     sources = frozenset((before, lane) for lane in lanes)
     to_do.order(OTHER_SIDE, MAIN)

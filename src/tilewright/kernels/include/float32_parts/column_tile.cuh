@@ -66,12 +66,12 @@ struct ColumnTile {
     }
 
     // A thread's 8 elements of 16 k from 16 * step on, as wgmma has them in registers: register r is elements 2r and 2r + 1.
-    __device__ __forceinline__ void read(float* x, const ColumnOffsets<ALONG_K>& places, int step) const {
+    __device__ __forceinline__ void read(float* x, const ColumnOffsets<ALONG_K>& offsets, int step) const {
         if constexpr (ALONG_K) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {  // of the columns
                 float quad[4];
-                load_run<4>(quad, reinterpret_cast<const float*>(lines + places.at[step] + half * 8 * LINE_BYTES));
+                load_run<4>(quad, reinterpret_cast<const float*>(lines + offsets.at[step] + half * 8 * LINE_BYTES));
 #pragma unroll
                 for (int i = 0; i < 4; ++i) x[i / 2 * 4 + half * 2 + i % 2] = quad[i];
             }
@@ -79,7 +79,7 @@ struct ColumnTile {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 float pair[2];
-                load_run<2>(pair, reinterpret_cast<const float*>(lines + places.at[i % 2] + (16 * step + i / 2 * 8) * LINE_BYTES));
+                load_run<2>(pair, reinterpret_cast<const float*>(lines + offsets.at[i % 2] + (16 * step + i / 2 * 8) * LINE_BYTES));
 #pragma unroll
                 for (int half = 0; half < 2; ++half) x[i / 2 * 4 + half * 2 + i % 2] = pair[half];
             }

@@ -36,7 +36,7 @@ class RowProducts {
     SeenRange watch;
 
     // thread: of those that have the columns of a tile of B, 64 each warpgroup.
-    __device__ __forceinline__ RowProducts(int thread, int exists) : thread(thread), exists(exists), places(thread) {}
+    __device__ __forceinline__ RowProducts(int thread, int exists) : thread(thread), exists(exists), offsets(thread) {}
 
     // Splits the first tile of B, which comes to be multiplied.
     __device__ __forceinline__ void begin(const Tile& tile) {
@@ -105,7 +105,7 @@ class RowProducts {
     __device__ __forceinline__ void split(const Tile& tile) {
         float elements[16];
 #pragma unroll
-        for (int i = 0; i < 2; ++i) tile.read(elements + 8 * i, places, i);
+        for (int i = 0; i < 2; ++i) tile.read(elements + 8 * i, offsets, i);
         next_scale = watch.see(elements);
 #pragma unroll
         for (int pair = 0; pair < 8; ++pair) {
@@ -139,7 +139,7 @@ class RowProducts {
     }
 
     const int thread, exists;
-    const ColumnOffsets<ALONG_K> places;
+    const ColumnOffsets<ALONG_K> offsets;
     float sums[COUNT] = {}, others[SEPARATE ? COUNT : 1];  // the latter made by tensor cores over a step
     unsigned now[2][SPLIT_PARTS][4], next[2][SPLIT_PARTS][4];  // of B, of 16 k each: what is multiplied, and what comes next
     float now_scale, next_scale;                   // of these

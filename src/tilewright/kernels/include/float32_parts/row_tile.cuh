@@ -51,8 +51,8 @@ class RowSplitter {
         for (int i = 0; i < EACH; ++i) {
             next[i] = at(first, factor.ld, row_of(i), 16 * step_of(i));
 #pragma unroll
-            for (int half = 0; half < 2; ++half) places[i][half] = place(i, half);
-            pin(places[i]);  // so that they are not computed anew for each tile
+            for (int half = 0; half < 2; ++half) offsets[i][half] = offset_of(i, half);
+            pin(offsets[i]);  // so that they are not computed anew for each tile
         }
 #pragma unroll
         for (int buffer = 0; buffer < BUFFERS; ++buffer) load(buffer);
@@ -88,7 +88,7 @@ class RowSplitter {
                     for (int t = 0; t < SPLIT_PARTS; ++t) reinterpret_cast<unsigned*>(&piece[t])[j] = parts[t];
                 }
 #pragma unroll
-                for (int t = 0; t < SPLIT_PARTS; ++t) *reinterpret_cast<uint4*>(&to[tile].parts[t][places[i][half]]) = piece[t];
+                for (int t = 0; t < SPLIT_PARTS; ++t) *reinterpret_cast<uint4*>(&to[tile].parts[t][offsets[i][half]]) = piece[t];
             }
         }
         load(BUFFER);
@@ -98,7 +98,7 @@ class RowSplitter {
     // Two neighbouring threads load neighbours, and eight store to distinct banks.
     __device__ __forceinline__ int row_of(int i) const { return (thread + THREADS * i) / 2 % ROWS; }
     __device__ __forceinline__ int step_of(int i) const { return (thread + THREADS * i) / (2 * ROWS) * 2 + thread % 2; }
-    __device__ __forceinline__ unsigned place(int i, int half) const {
+    __device__ __forceinline__ unsigned offset_of(int i, int half) const {
         return swizzled<RowTile<ROWS>::BYTES>(row_of(i), step_of(i) % 2 * 2 + half);
     }
 
@@ -125,6 +125,6 @@ class RowSplitter {
     const int thread, rows;
     int depth;                // of k, from those on that are loaded next
     const float* next[EACH];  // where those are
-    unsigned places[EACH][2];  // in a tile, of 8 of a thread's elements each
+    unsigned offsets[EACH][2];  // in a tile, of 8 of a thread's elements each
     float elements[BUFFERS][EACH][16];
 };

@@ -26,7 +26,7 @@ struct FragmentTile {
     static constexpr int SWIZZLED = PIECES < 8 ? PIECES : 8;
     uint4 pieces[LINES][PIECES];
 
-    static __device__ __forceinline__ int place(int line, int piece) { return piece ^ line / (8 / SWIZZLED) % SWIZZLED; }
+    static __device__ __forceinline__ int offset_of(int line, int piece) { return piece ^ line / (8 / SWIZZLED) % SWIZZLED; }
 
     // Loads four matrices of 8 sides and 16 bytes of k: of 16 sides from `side` on and of k from `k` on. SIDES_FIRST: those of 16
     // sides are neighbours.
@@ -36,10 +36,10 @@ struct FragmentTile {
         const int sides = side / 8 + (SIDES_FIRST ? low : high), piece = k / PIECE + (SIDES_FIRST ? high : low);  // in eights, in pieces
         if constexpr (ALONG_K) {
             const int line = 8 * sides + lane % 8;
-            load_matrices(words, reinterpret_cast<const unsigned*>(&pieces[line][place(line, piece)]));
+            load_matrices(words, reinterpret_cast<const unsigned*>(&pieces[line][offset_of(line, piece)]));
         } else {
             const int line = 8 * piece + lane % 8;
-            load_matrices_transposed(words, reinterpret_cast<const unsigned*>(&pieces[line][place(line, sides)]));
+            load_matrices_transposed(words, reinterpret_cast<const unsigned*>(&pieces[line][offset_of(line, sides)]));
         }
 #pragma unroll
         for (int i = 0; sizeof(T) == 4 && i < 4; ++i) words[i] = round_to_tf32(words[i]);
@@ -88,7 +88,7 @@ class TileCopies {
 #pragma unroll
             for (int i = 0; i < PASSES; ++i) {
                 const int line = line_of(i);
-                uint4* const into = &to[t].pieces[line][Tile::place(line, piece())];
+                uint4* const into = &to[t].pieces[line][Tile::offset_of(line, piece())];
                 copy_async_first(into, at(next + t * stride, ld, line - line_of(0), 0), !EDGES || line < lines ? bytes : 0);
             }
         }

@@ -46,7 +46,7 @@ class GroupedOrder {
         group = first + lane;
         const int tiles_m = tiles_of(end - begin);
         const int in_group = tile - (__shfl_sync(0xffffffff, own_tiles_end, lane) - tiles_m * tiles_n);
-        const TilePlace at = position_in_groups<HIGH>(in_group, tiles_m, tiles_n);
+        const TilePosition at = position_in_groups<HIGH>(in_group, tiles_m, tiles_n);
         row = begin + (at.row * DOWN + blockIdx.x % DOWN) * ROWS;
         col = (at.col * ACROSS + blockIdx.x / DOWN % ACROSS) * COLS;
         tile += every;

@@ -13,13 +13,13 @@
 #include "ptx/thread_index.cuh"
 
 // Where a tile of a matrix lies, in rows and columns of tiles.
-struct TilePlace {
+struct TilePosition {
     int row, col;
 };
 
 // Where tile `number` of tiles_m x tiles_n lies. A division takes 0.1 us, with which a block begins: most need none.
 template <int HIGH>
-__device__ __forceinline__ TilePlace position_in_groups(unsigned number, int tiles_m, int tiles_n) {
+__device__ __forceinline__ TilePosition position_in_groups(unsigned number, int tiles_m, int tiles_n) {
     unsigned first = 0, in_group = number;  // row of tiles of the group
     const unsigned tiles_of_group = HIGH * tiles_n;
     if (number >= tiles_of_group) {
@@ -64,7 +64,7 @@ class TileOrder {
         if (tile >= tiles) return false;
         const unsigned of_matrix = tiles_m * tiles_n, number = tile;
         matrix = number < of_matrix ? 0 : number / of_matrix;
-        const TilePlace at = position_in_groups<HIGH>(number - matrix * of_matrix, tiles_m, tiles_n);
+        const TilePosition at = position_in_groups<HIGH>(number - matrix * of_matrix, tiles_m, tiles_n);
         row = (at.row * DOWN + blockIdx.x % DOWN) * ROWS;
         col = (at.col * ACROSS + blockIdx.x / DOWN % ACROSS) * COLS;
         tile += every;

@@ -28,14 +28,14 @@ Numbers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
 
-class Places:
+class Positions:
     """Where the tabled problems of a case lie among others."""
 
     def __init__(self, case: Case, sizes: NDArray[np.int64]) -> None:
         self._case, self._sizes = case, sizes
         log_m, log_n, log_k, log_batch = np.log2(np.maximum(sizes, 1)).T
-        places = np.array(_place(log_m, log_n, log_k, log_batch))
-        self.places = np.vstack((-2 * places, (places * places).sum(axis=0), np.ones(len(sizes))))
+        positions = np.array(_position(log_m, log_n, log_k, log_batch))
+        self.positions = np.vstack((-2 * positions, (positions * positions).sum(axis=0), np.ones(len(sizes))))
         """A column p for each problem: (x, y, z, 1, x*x + y*y + z*z) @ p is the square of its distance from the place
         (x, y, z)."""
         aligned = _aligned(case, sizes)
@@ -59,23 +59,23 @@ class Places:
 
     def distances(self, sizes: Dims) -> Floats:
         """How far each tabled problem is from a problem."""
-        x, y, z = place(sizes)
-        found: Floats = np.array((x, y, z, 1.0, x * x + y * y + z * z + _ROUNDING)).dot(self.places)
+        x, y, z = position(sizes)
+        found: Floats = np.array((x, y, z, 1.0, x * x + y * y + z * z + _ROUNDING)).dot(self.positions)
         np.sqrt(found, found)
         found += self.apart[sizes.aligned]
         return found
 
 
-def place(sizes: Dims) -> tuple[float, float, float]:
+def position(sizes: Dims) -> tuple[float, float, float]:
     """Where a problem lies among others: how many results it has counts most, then k, then how square it is.
 
     One along an axis is twice the results, 8 times the k, or 32 times as tall or wide.
     """
     log2 = math.log2
-    return _place(log2(sizes.m or 1), log2(sizes.n or 1), log2(sizes.k or 1), log2(sizes.batch or 1))
+    return _position(log2(sizes.m or 1), log2(sizes.n or 1), log2(sizes.k or 1), log2(sizes.batch or 1))
 
 
-def _place(log_m: Any, log_n: Any, log_k: Any, log_batch: Any) -> tuple[Any, Any, Any]:
+def _position(log_m: Any, log_n: Any, log_k: Any, log_batch: Any) -> tuple[Any, Any, Any]:
     """The coordinates of `place`, from logarithms that are numbers or arrays."""
     return log_m + log_n + log_batch, log_k / 3, (log_m - log_n) / 5
 
