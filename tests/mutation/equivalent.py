@@ -48,8 +48,8 @@ PLACE = (
 )
 PART = "constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits"
 GROUP = "constexpr int GROUP = THREADS_WIDE > 32 ? THREADS_WIDE : 32;"
-LOAD_FOUR = "if (ALIGNED && (!EDGES || (row < rows && col + 4 <= cols))) {"
-STORE_FOUR = "if (ALIGNED && (!EDGES || col + 4 <= N)) {"
+LOAD_FLOAT4 = "if (ALIGNED && (!EDGES || (row < rows && col + 4 <= cols))) {"
+STORE_FLOAT4 = "if (ALIGNED && (!EDGES || col + 4 <= N)) {"
 STORE_PAIR = "if (ALIGNED && (!EDGES || left >= 2)) {"
 STAGED = "constexpr bool STAGED = EDGES || !ALIGNED;"
 FEW_TOGETHER = "constexpr int TOGETHER = THREADS_WIDE == 1 && !AHEAD ? FEW : FEW % 2 == 0 ? 2 : 1;"
@@ -156,12 +156,12 @@ REASONS = {
     (
         "float32_parts/tile_sums.cuh",
         "comparison",
-        "load_four(quad, BLOCKS > 1 ? in_block(own, part / PARTS) : own);",
+        "load_float4(quad, BLOCKS > 1 ? in_block(own, part / PARTS) : own);",
     ): OWN_MEMORY,
-    ("tile_io.cuh", "comparison", LOAD_FOUR): ONE_BY_ONE,
-    ("tile_io.cuh", "guard", LOAD_FOUR): ONE_BY_ONE,
-    ("epilogue/ladder.cuh", "comparison", STORE_FOUR): ONE_BY_ONE,
-    ("epilogue/ladder.cuh", "guard", STORE_FOUR): ONE_BY_ONE,
+    ("tile_io.cuh", "comparison", LOAD_FLOAT4): ONE_BY_ONE,
+    ("tile_io.cuh", "guard", LOAD_FLOAT4): ONE_BY_ONE,
+    ("epilogue/ladder.cuh", "comparison", STORE_FLOAT4): ONE_BY_ONE,
+    ("epilogue/ladder.cuh", "guard", STORE_FLOAT4): ONE_BY_ONE,
     ("epilogue/ladder_wgmma.cuh", "comparison", STORE_PAIR): ONE_BY_ONE,
     ("epilogue/ladder_wgmma.cuh", "guard", STORE_PAIR): ONE_BY_ONE,
 }

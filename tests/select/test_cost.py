@@ -101,12 +101,12 @@ def test_bundles_mix_blocks_with_a_tile_of_their_own_and_sharers():
 
 
 def test_bundles_that_leave_multiprocessors_without_any_take_longer():
-    """264 blocks are two for each of 132 multiprocessors; by fours they fill half of these."""
+    """264 blocks are two for each of 132 multiprocessors; by float4s they fill half of these."""
     small = {"BM": 32, "BN": 64, "BK": 64, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 1, "MIN_BLOCKS": 4}
-    by_twos, by_fours = (
+    by_twos, by_float4 = (
         cost(find("tma_transposed"), "1120x256x1312", config=small | {"BUNDLE": bundle}).us for bundle in (2, 4)
     )
-    assert by_fours > 1.3 * by_twos
+    assert by_float4 > 1.3 * by_twos
 
 
 def test_without_a_report_it_estimates_and_agrees_with_one(report_of):

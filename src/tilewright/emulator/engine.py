@@ -3,7 +3,7 @@
 A source is compiled in one of three builds: fast, which verifies; checked, whose hooks announce every access to an
 observer (the checker, the counters or the trace); counted, in which `float` is a class that counts operations. Sums of
 tensor cores are Hopper's, except those of mma.cuh, which are Ampere's (runtime/tensor_cores.hpp). CUDA's compiler may
-make an FMA of a product and a sum of 16-bit elements, which the emulator does for float alone; quotients and functions
+make an FMA of a product and a sum of 16-bit elements, which the emulator covers float alone; quotients and functions
 may differ in the last bit. `printf` writes to the process's standard output; an `assert` that fails ends the launch
 with an error.
 

@@ -150,7 +150,7 @@ PADDED_ROWS = Parameter("PAD", 0, (0, 1), "unused columns added to the rows of b
 PADDED_ROWS_FIT = {_FITS: lambda c: shared_tiles_bytes(c, c.PAD) + FLOAT_BYTES * c.BM * c.PAD <= STATIC_SHARED_LIMIT}
 """Tiles fit into shared memory, PAD being added to the rows of both."""
 
-FRAGMENTS_OF_FOURS: Constraints = {
+FRAGMENTS_OF_FLOAT4: Constraints = {
     "TM must be a multiple of 4: fragments are read as float4s": lambda c: c.TM % 4 == 0,
     "TN must be a multiple of 4: fragments are moved as float4s": lambda c: c.TN % 4 == 0,
 }

@@ -49,7 +49,7 @@ class Choices(NamedTuple):
         return found
 
 
-def _beside(facts: Iterable[NDArray[Any]], choices: Numbers) -> Floats:
+def _next_to(facts: Iterable[NDArray[Any]], choices: Numbers) -> Floats:
     """Facts of these choices, one fact of all behind the other."""
     return np.ascontiguousarray(np.concatenate([fact[:, choices] for fact in facts], axis=1), np.float64)
 
@@ -92,7 +92,7 @@ class Tabled(Positions):
         others[few] = False
         facts = votes, np.where(self.known, np.nan, 0.0), self.known, self.inaccurate
         groups = np.array(sorted(few), np.intp), np.flatnonzero(others)
-        self.groups = tuple(Choices(group.tolist(), _beside(facts, group)) for group in groups)
+        self.groups = tuple(Choices(group.tolist(), _next_to(facts, group)) for group in groups)
         """The fewest choices of which one is near the fastest on every problem, since a choice among few goes wrong
         less often; and all others, for problems that none of these takes."""
 

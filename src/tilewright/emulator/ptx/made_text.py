@@ -109,7 +109,7 @@ def ways(statement: Statement, texts: Collection[str], is_known: Known) -> Itera
     while True:
         filled = {i: values[i] for i in of if i in before}
         programs = list(_programs(template, filled, set(of) - before, strict=not of_text))
-        others = {mark for _, program in programs for mark in _marks_beside_names(program)}
+        others = {mark for _, program in programs for mark in _marks_next_to_names(program)}
         for mark, opcode in others:
             if mark not in of_text:
                 name = _MARK.sub(r"%\1", opcode)
@@ -145,7 +145,7 @@ def _filled(template: str, by_operand: Mapping[int, str]) -> str:
     return _OPERAND.sub(lambda one: by_operand.get(int(one[1]), one[0]) if one[1] else one[0], template)
 
 
-def _marks_beside_names(program: PtxProgram) -> Iterator[tuple[int, str]]:
+def _marks_next_to_names(program: PtxProgram) -> Iterator[tuple[int, str]]:
     """The marks that are not in names of instructions or kinds, each with the name of its instruction."""
     for name in program.registers:
         yield from ((int(mark), ".reg") for mark in _MARK.findall(name))

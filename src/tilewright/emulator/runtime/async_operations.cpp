@@ -321,7 +321,7 @@ void BlockRunner::end_phase(Mbarrier& barrier) {
 }
 
 // When no thread can go on, tiles come that somebody waits for, until that lets one go on.
-bool BlockRunner::bring_tiles() {
+bool BlockRunner::complete_loads() {
     for (Mbarrier& barrier : mbarriers_.all()) {
         while ((!barrier.waiting.empty() || barrier.tested) && !barrier.coming.empty()) {
             const TileCopy copy = barrier.coming.front();

@@ -179,7 +179,7 @@ class BlockRunner {
     void begin(std::uint64_t number, bool chosen);
     void run_ready();
     bool has_work() const { return !ready_.empty() || can_begin(); }
-    bool wake() { return resolve_active_masks() || bring_tiles(); }
+    bool wake() { return resolve_active_masks() || complete_loads(); }
     bool ended() const { return returned_ == threads_.size(); }
 
     // Threads that have let others go on, and may now themselves; how often they have since looked at memory that nobody changed.
@@ -294,7 +294,7 @@ class BlockRunner {
     void leave(Warp& warp, unsigned lane);
     static std::int64_t combined(const Warp& warp, const WarpSync& sync);
     bool resolve_active_masks();
-    bool bring_tiles();
+    bool complete_loads();
     void check_that_copies_arrived();
     void end_stores();
     void check_tile(const TileBox& box);

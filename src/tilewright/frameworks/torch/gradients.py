@@ -22,7 +22,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from tilewright.core.problem import Epilogue
-from tilewright.frameworks.torch.library import ACTIVATIONS, Arguments, beside_result, launched, matmul_op
+from tilewright.frameworks.torch.library import ACTIVATIONS, Arguments, launched, matmul_op, next_to_result
 
 _Modes = tuple[bool, bool]
 """Whether backward and forward derivatives are recorded."""
@@ -128,7 +128,7 @@ class _MatmulFunction(_SingleLevelFunction):
             if dc is not None and ctx.beta != 0:
                 parts.append(dc * ctx.beta)
             if dbias is not None:
-                parts.append(beside_result(dbias, a, b))
+                parts.append(next_to_result(dbias, a, b))
             dz = sum(parts[1:], parts[0]) if parts else torch.zeros_like(dc)
             dz = dz.expand(ctx.shapes[-1])
             return dz if y is None else _through_relu(dz, y)

@@ -125,7 +125,7 @@ def call_operator(operator: Any, arrays: Mapping[str, Any], *arguments: Any) -> 
         raise
 
 
-def beside_result(bias: Any, a: Any, b: Any) -> Any:
+def next_to_result(bias: Any, a: Any, b: Any) -> Any:
     """A bias as it broadcasts to the result of a and b: where one of these is a vector, the result has no m or no n."""
     vectors = (a.dim() == 1) + (b.dim() == 1)
     return bias if vectors == 0 else bias.reshape(-1) if vectors == 1 else bias.reshape(())

@@ -87,9 +87,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             float a[2][TM], b[2][TN];
             const auto load = [&](int k) {
 #pragma unroll
-                for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bs + offset_in_tile<BN, B_ALONG_K>(k) + j * LANES_N);
+                for (int j = 0; j < TN; j += 4) load_float4(&b[k % 2][j], Bs + offset_in_tile<BN, B_ALONG_K>(k) + j * LANES_N);
 #pragma unroll
-                for (int i = 0; i < TM; i += 4) load_four(&a[k % 2][i], As + offset_in_tile<BM, A_ALONG_K>(k) + i * LANES_M);
+                for (int i = 0; i < TM; i += 4) load_float4(&a[k % 2][i], As + offset_in_tile<BM, A_ALONG_K>(k) + i * LANES_M);
             };
             load(0);
 #pragma unroll

@@ -64,7 +64,7 @@ KERNEL = Kernel(
     constraints={
         **tiling.WARPS_OF_4_BY_8,
         "TM must be a multiple of K_SLICES, which divide a thread's rows": lambda c: c.TM % c.K_SLICES == 0,
-        **tiling.FRAGMENTS_OF_FOURS,
+        **tiling.FRAGMENTS_OF_FLOAT4,
         "BK must be a multiple of 2*K_SLICES: fragments alternate between two sets of registers": lambda c: (
             c.BK % (2 * c.K_SLICES) == 0
         ),

@@ -42,7 +42,7 @@ def constraints(threads: Callable[[Config], int], shared_bytes: Callable[[Config
     """Constraints of the source; threads and shared_bytes are a block's."""
     return {
         **tiling.WARPS_OF_4_BY_8,
-        **tiling.FRAGMENTS_OF_FOURS,
+        **tiling.FRAGMENTS_OF_FLOAT4,
         "BM, BN and BK must be at most 256, the extents of a tensor box": lambda c: max(c.BM, c.BN, c.BK) <= 256,
         **tiling.shared_memory_fits(
             lambda c: shared_bytes(c) + BARRIER_BYTES,

@@ -31,7 +31,7 @@ __device__ __forceinline__ void store_fragments(const Result<T>& result, int row
             const int c = element % (16 * COLS);
             if (ALIGNED) {
                 float quad[4];
-                load_four(quad, &staged.rows[r][c]);
+                load_float4(quad, &staged.rows[r][c]);
                 result.store_quad(row + 16 * i + r, col + c, quad);
             } else {
                 result.store(row + 16 * i + r, col + c, staged.rows[r][c]);

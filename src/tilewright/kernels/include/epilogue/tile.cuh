@@ -41,7 +41,7 @@ __device__ __forceinline__ void store_results(const Result<T>& result, int tile_
             } else {
                 const float quad[] = {result.scale(sums[i][j]), result.scale(sums[i][j + 1]),
                                       result.scale(sums[i][j + 2]), result.scale(sums[i][j + 3])};
-                store_four(scaled + row * TILE_COLS + first, quad);
+                store_float4(scaled + row * TILE_COLS + first, quad);
             }
         }
     }

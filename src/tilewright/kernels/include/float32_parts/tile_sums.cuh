@@ -53,7 +53,7 @@ struct TileSums {
         for (int part = 0; part < BLOCKS * PARTS; ++part) {
             float* const own = &parts[part % PARTS][row_of(number)][col_of(number)];
             float quad[4];
-            load_four(quad, BLOCKS > 1 ? in_block(own, part / PARTS) : own);
+            load_float4(quad, BLOCKS > 1 ? in_block(own, part / PARTS) : own);
 #pragma unroll
             for (int j = 0; j < 4; ++j) total[j] += quad[j];
         }

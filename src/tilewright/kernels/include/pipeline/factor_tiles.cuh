@@ -66,7 +66,7 @@ struct FactorTiles {
         const int flip = ALONG_K ? Transposer::flip(k) : 0;
 #pragma unroll
         for (int i = 0; i < COUNT; i += 4) {
-            load_four(&quads[i], at[flip % LANES / 2] + k * ROWS + (i ^ flip / LANES * 4) * LANES);
+            load_float4(&quads[i], at[flip % LANES / 2] + k * ROWS + (i ^ flip / LANES * 4) * LANES);
         }
     }
 

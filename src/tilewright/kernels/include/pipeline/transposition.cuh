@@ -59,7 +59,7 @@ struct Transposition {
             for (int i = 0; i < BATCH; ++i) {
                 // Rows 16 and more apart are quads 4 apart, which `flip` exchanges at an odd k.
                 const int low = row_of(first + i) % 32;
-                store_four(to + (target ^ low) + k_of(first + i) * ROWS + row_of(first + i) - low, quads[i]);
+                store_float4(to + (target ^ low) + k_of(first + i) * ROWS + row_of(first + i) - low, quads[i]);
             }
         }
     }
