@@ -65,7 +65,7 @@ OPERATORS = (
     _operator("no fence", r"(?<![\w.])(?:__threadfence|fence_\w+)" + _CALL, ";"),
     _operator(
         "no wait",
-        r"(?<![\w.])(?:wait_\w+|barrier_wait|commit_\w+)" + _CALL,
+        r"(?<![\w.])(?:wait_\w+|\w+_wait|commit_\w+)" + _CALL,
         ";",
     ),
     _operator("no arrival", r"(?<![\w.])(?:barrier_arrive\w*|barrier_expect_bytes)" + _CALL, ";"),
