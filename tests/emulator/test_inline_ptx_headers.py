@@ -114,6 +114,6 @@ def test_products_whose_instructions_types_name_are_those_of_the_stand_ins(tmp_p
     header = tmp_path / "ptx/factor_names.cuh"
     header.write_text(header.read_text().replace('K[] = "16"', 'K[] = "24"'))
     with pytest.raises(
-        CompileError, match=r"at mma.cuh:29: .* in which %14, FactorNames<T>::K, and %15.* make what there is not"
+        CompileError, match=r"at ptx/mma.cuh:28: .* in which %14, FactorNames<T>::K, and %15.* make what there is not"
     ):
         found(replace(of, source=tmp_path / of.source.name), (40, 72, 48))
