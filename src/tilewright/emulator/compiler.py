@@ -45,8 +45,11 @@ _OF_LONG_HEADER = {_LONG_HEADER, "cuda_fp16.h", "cuda_bf16.h"}
 """A header that GCC takes as long to read as a small kernel, and those that are no more than it. It is parsed once for
 all kernels that include it, since nothing in it depends on their macros."""
 
-_PTX_HEADER = "inline_ptx.hpp"
-"""Header that sources with inline PTX include; it includes the long header."""
+_PTX_HEADER = "inline_ptx_halves.hpp"
+"""Header for sources that have inline PTX themselves; it includes the long header, and the next."""
+
+_PTX_HEADER_OF_OURS = "inline_ptx.hpp"
+"""Header for sources where only headers of ours have inline PTX."""
 
 _NO_HEADER = re.compile(r"fatal error: '?(?P<header>[^':\s]+)'?:? (?:No such file|file not found)")
 """In what GCC and Clang print."""
@@ -218,7 +221,8 @@ def compile_kernel(
     elif (level := _optimization()) != "3":
         # -Og compiles faster, and what calls no hook runs nearly as fast. Both make multiply-adds, which -O0 does not.
         options.append("-Og" if level == "1" and not build.observable else f"-O{level}")
-    headers = [own, *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE), cache.texts_key(_HERE / "ptx", ".py")]
+    shared = [cache.texts_key(place, *_HEADERS) for place in _INCLUDE]
+    headers = [own, *shared, cache.texts_key(_HERE / "ptx", ".py")]
     if by_macros:
         headers += [contents]
     name = "kernel-" + cache.key(compiler.key, options, build.ahead, build.spacing, unit, headers, runtime.name)
@@ -226,12 +230,15 @@ def compile_kernel(
     if found is not None:
         return found
     ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp", *(["index.hpp"] if exact else []))]
-    reached = _reached(text, *contents)
+    reached = _reached((text, *contents), *shared)
     of_ours = _of_ours(reached)
-    if by_macros or ptx.texts != rewritten or of_ours != {name: reached[name] for name in of_ours}:
+    if by_macros or ptx.texts != rewritten:
         ahead.append(_INCLUDE[0] / _PTX_HEADER)
-    elif reached.keys() & _OF_LONG_HEADER - {header for header, _ in own}:
-        ahead.append(_INCLUDE[0] / _LONG_HEADER)
+    else:
+        if reached.keys() & _OF_LONG_HEADER - {header for header, _ in own}:
+            ahead.append(_INCLUDE[0] / _LONG_HEADER)
+        if of_ours:
+            ahead.append(_INCLUDE[0] / _PTX_HEADER_OF_OURS)
     prelude = "".join(f'#include "{header}"\n' for header in ahead)
     parsed = None if compiler.is_clang else _parsed(compiler, tuple(options), prelude, runtime, cache.folder())
     with scratch() as output:
@@ -247,7 +254,8 @@ def compile_kernel(
             unit_file.write_text(unit, encoding="utf-8")
             # What lies around the unit comes first for stand-ins too, which include it in quotes.
             options += ["-iquote", str(unit_file.parent), "-iquote", str(folder)]
-            options += [f"-I{_INCLUDE[0]}", f"-I{_placed(output.parent / 'include', of_ours)}"]
+            placed = _placed(output.parent / "include", of_ours)
+            options += [f"-I{place}" for place in (_INCLUDE[0], placed, _INCLUDE[1])]
             texts = dict(zip(names, (text, *contents), strict=True))
             if by_macros:
                 expanded = output.with_suffix(".ii")
@@ -279,14 +287,16 @@ def compile_kernel(
         return cache.store(name, SUFFIX, output.read_bytes())
 
 
-def _reached(*texts: str) -> dict[str, str]:
+@lru_cache
+def _reached(texts: tuple[str, ...], *_shared: str) -> Mapping[str, str]:
     """Names and texts of the headers of ours that sources include, themselves or by way of others."""
     return {name: header for text in texts for name, header in included(text, *_INCLUDE)}
 
 
 def _of_ours(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers that the emulator has none of its own of, with C++ in the place of inline PTX."""
-    return {name: _translated_header(text) for name, text in headers.items() if Path(name).is_absolute()}
+    """Headers that have inline PTX, and that the emulator has none of its own of, with C++ in the place of that."""
+    made = {name: _translated_header(text) for name, text in headers.items() if Path(name).is_absolute()}
+    return {name: text for name, text in made.items() if text != headers[name]}
 
 
 _translated_header = lru_cache(maxsize=256)(translated_header)

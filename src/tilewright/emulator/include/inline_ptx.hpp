@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <initializer_list>
 
-#include "ptx/float8.cuh"
-#include "ptx/half.cuh"
 #include "load_matrices.hpp"
 
 // Of an operation: an instruction in the source, or a function of a header of ours, which the source calls.
@@ -214,27 +212,9 @@ __forceinline__ T clamped(T value) {
     return value > T(0) ? (value < T(1) ? value : T(1)) : T(0);
 }
 
-template <typename Half, typename From>
-__forceinline__ Half to_half(From value) {
-    if constexpr (std::is_same_v<Half, __half>) return __float2half_rn(float(value));
-    else return __float2bfloat16_rn(float(value));
-}
-
-template <typename Half>
-__forceinline__ unsigned pair(Half lower, Half upper) {
-    return bit_cast<unsigned short>(lower) | unsigned(bit_cast<unsigned short>(upper)) << 16;
-}
-
-__forceinline__ unsigned halves_of_e4m3(unsigned short two) {
-    return pair(__float2half_rn(to_float(float8_e4m3{std::uint8_t(two)})),
-                __float2half_rn(to_float(float8_e4m3{std::uint8_t(two >> 8)})));
-}
-
 // Addresses.
 
 __forceinline__ char* at(unsigned long long address) { return reinterpret_cast<char*>(address); }
-
-__forceinline__ void* pointer(const void* shared) { return const_cast<void*>(shared); }
 
 template <typename T, int COUNT>
 struct alignas(COUNT * sizeof(T)) Vector {
@@ -296,6 +276,7 @@ __forceinline__ TilePosition in_map(Call call, unsigned long long address, Int..
     }
     return {map, {at...}};
 }
+
 // Matrices.
 
 // Where `float` is a class that counts: what the tensor cores do with sums is not counted.
@@ -306,10 +287,9 @@ __forceinline__ void* row_at(Call call, int count, unsigned row) {
     call.operation = Operation::shared_memory;
     return int(simt_thread()->lane) < 8 * count ? simt_at_shared(simt_thread(), call, row) : nullptr;
 }
-__forceinline__ void* row_at(Call, int, void* row) { return row; }
 
-template <bool TRANSPOSED, int COUNT, typename Row>
-__forceinline__ void load_matrices(Call call, unsigned (&words)[COUNT], Row row) {
+template <bool TRANSPOSED, int COUNT>
+__forceinline__ void load_matrices(Call call, unsigned (&words)[COUNT], unsigned row) {
     simt::load_matrices<TRANSPOSED>(words, static_cast<const unsigned*>(row_at(call, COUNT, row)), call);
 }
 
@@ -329,16 +309,6 @@ __forceinline__ void multiply_fragments(Call call, float (&sums)[4], const unsig
                                         FactorType of_a, FactorType of_b) {
     const unsigned whole_a[4] = {a[0], a[1]}, whole_b[2] = {b[0]};
     multiply_fragments(call, sums, whole_a, whole_b, of_a, of_b);
-}
-
-// Sums that are pairs of half.
-template <int A, int B>
-__forceinline__ void multiply_fragments(Call call, unsigned (&sums)[2], const unsigned (&a)[A], const unsigned (&b)[B],
-                                        FactorType of_a, FactorType of_b) {
-    float wide[4];
-    for (int i = 0; i < 4; ++i) wide[i] = float_from_half(std::uint16_t(sums[i / 2] >> 16 * (i % 2)));
-    multiply_fragments(call, wide, a, b, of_a, of_b);
-    for (int i = 0; i < 2; ++i) sums[i] = pair(__float2half_rn(wide[2 * i]), __float2half_rn(wide[2 * i + 1]));
 }
 
 // Registers that the tensor cores use until they are waited for: they must be neighbours in a thread's array.

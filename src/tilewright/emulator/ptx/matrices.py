@@ -40,10 +40,15 @@ def _small_matrices(w: Writer) -> tuple[int, str]:
 def load(w: Writer) -> str:
     """One, two or four matrices from shared memory."""
     count, transposed = _small_matrices(w)
-    words = " ".join(w.put(one, f"simt_ptx_words[{i}]") for i, one in enumerate(w.parts(w.operands[0], count)))
+    parts = w.parts(w.operands[0], count)
+    if w.of_ours:  # whose registers are neighbours in an array
+        words = f"reinterpret_cast<unsigned (&)[{count}]>({w.register(parts[0])})"
+        row = f"static_cast<const unsigned*>({w.shared(w.operands[1])})"
+        return f"simt::load_matrices<{transposed}>({words}, {row}, {w.call('load_matrices')});"
+    words = " ".join(w.put(one, f"simt_ptx_words[{i}]") for i, one in enumerate(parts))
     return (
         f"{{ unsigned simt_ptx_words[{count}]; simt::ptx::load_matrices<{transposed}>"
-        f"({w.call('load_matrices')}, simt_ptx_words, {w.in_shared(w.operands[1])}); {words} }}"
+        f"({w.call('load_matrices')}, simt_ptx_words, {w.shared_number(w.operands[1])}); {words} }}"
     )
 
 

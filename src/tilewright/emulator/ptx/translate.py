@@ -11,7 +11,7 @@ from tilewright.emulator.ptx import arithmetic, copies, matrices, memory, waitin
 from tilewright.emulator.ptx.made_text import condition, makers, strings, ways
 from tilewright.emulator.ptx.parse import Name, PtxInstruction, PtxProgram, UnknownError, parse
 from tilewright.emulator.ptx.statements import AsmOperand, Segment, Statement, segments, statements
-from tilewright.emulator.ptx.writer import HANDLERS, HELD, POINTER, TYPES, Writer
+from tilewright.emulator.ptx.writer import HANDLERS, HELD, TYPES, Writer
 from tilewright.kernels.source.signature import edited, without_comments, without_directives
 
 INSTRUCTIONS = (arithmetic, copies, matrices, memory, waiting)
@@ -63,11 +63,13 @@ def translated_expanded(text: str, files: Mapping[str, str]) -> Translated:
 
 def translated_header(text: str) -> str:
     """A header of ours: what its functions carry out is called, for messages, where they are, by their names."""
+    if "asm" not in text:
+        return text
     code = without_comments(text)
     edits = []
     for one in statements(text):
         if one.template and one.template.strip():
-            operands = tuple(map(_as_pointer, one.operands or ()))
+            operands = tuple(map(_of_ours, one.operands or ()))
             written, reason = _any_statement(one._replace(operands=operands), set, "")
             assert not reason, reason
             edits.append((one.begin, one.end, _CALL.sub(r"SIMT_FUNCTION_CALL(\1)", written) + one.breaks))
@@ -79,9 +81,10 @@ def translated_header(text: str) -> str:
     return edited(text, sorted(edits))
 
 
-def _as_pointer(operand: AsmOperand) -> AsmOperand:
+def _of_ours(operand: AsmOperand) -> AsmOperand:
+    """An operand by the letter that it has in headers of ours: see `HELD`."""
     found = _SHARED_ADDRESS.fullmatch(operand.expression)
-    return AsmOperand("P", found[1]) if found else operand
+    return AsmOperand("P", found[1]) if found else operand._replace(constraint=operand.constraint.upper())
 
 
 def _strings(texts: Iterable[tuple[str, list[Segment]]]) -> Callable[[], Collection[str]]:
@@ -166,10 +169,10 @@ def _operands(operands: Sequence[AsmOperand], by_place: set[int]) -> str:
             continue
         if constraint[:1] not in HELD:
             raise UnknownError(f"an operand of the kind {operand.constraint!r}")
-        if held == POINTER:
-            lines.append(f"void* const simt_ptx_{i} = simt::ptx::pointer({operand.expression});")
-        elif held is None:
+        if held is None:
             lines.append(f"auto&& simt_ptx_{i} = {operand.expression};")
+        elif constraint.isupper():
+            lines.append(f"{held} const simt_ptx_{i} = ({held})({operand.expression});")
         elif i in by_place:
             lines.append(f"const auto& simt_ptx_{i} = {operand.expression};")
         else:

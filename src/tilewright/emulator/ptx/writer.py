@@ -36,14 +36,18 @@ TYPES = {
 }
 """In C++, by their names in PTX."""
 
+_INTEGERS = {held for name, held in TYPES.items() if name[0] in "bus" and name[1:].isdigit()}
+
 POINTER = "void*"
 """An address in shared memory that a source has as a pointer."""
 
-HELD = {
-    **{"r": "unsigned", "l": "unsigned long long", "h": "unsigned short", "f": "float", "d": "double"},
-    **{"n": "long long", "P": POINTER},
+_LETTERS = {
+    **{"r": "unsigned", "l": "unsigned long long", "h": "unsigned short"},
+    **{"f": "float", "d": "double", "n": "long long"},
 }
-"""Inputs in C++, by their letters; `P` is none of PTX."""
+HELD = {**_LETTERS, **{letter.upper(): held for letter, held in _LETTERS.items()}, "P": POINTER}
+"""Inputs in C++, by their letters. Headers of ours have capitals: their inputs are numbers and pointers, for which a
+cast compiles in less time than a function that also knows a source's own types."""
 
 SPECIAL = {
     **{
@@ -137,7 +141,9 @@ class Writer:
         held = self.held[operand.number] if isinstance(operand, Numbered) else None
         if held == POINTER:
             return f"simt_shared_address(simt_thread(), {name})"
-        return name if held == of else f"simt::ptx::get<{of}>({name})"
+        if held == of:
+            return name
+        return f"static_cast<{of}>({name})" if {held, of} <= _INTEGERS else f"simt::ptx::get<{of}>({name})"
 
     def register(self, operand: Operand) -> str:
         """The C++ variable that is a register."""
@@ -176,18 +182,13 @@ class Writer:
 
     def shared(self, operand: Operand) -> str:
         """A pointer to shared memory."""
-        found = self.in_shared(operand)
         if self.is_pointer(operand):
-            return found
-        return f"simt_at_shared(simt_thread(), {self.call('shared_memory')}, {found})"
+            return self.register(self.address(operand).base)
+        return f"simt_at_shared(simt_thread(), {self.call('shared_memory')}, {self.shared_number(operand)})"
 
     def barrier(self, operand: Operand) -> str:
         """C++ for a pointer to a barrier in shared memory."""
         return f"simt::ptx::as_barrier({self.shared(operand)})"
-
-    def in_shared(self, operand: Operand) -> str:
-        """C++ for a pointer to shared memory, or for its number where only that is known."""
-        return self.register(self.address(operand).base) if self.is_pointer(operand) else self.shared_number(operand)
 
     def is_pointer(self, operand: Operand) -> bool:
         """Whether an address is known as a pointer to shared memory."""

@@ -10,11 +10,9 @@
 template <typename Word>
 __device__ __forceinline__ void load_matrices(Word (&words)[4], const Word* row) {
     static_assert(sizeof(Word) == 4, "a row has four words");
-    unsigned bits[4];
+    unsigned (&bits)[4] = reinterpret_cast<unsigned (&)[4]>(words);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3]) : "r"(shared_address(row)) : "memory");
-#pragma unroll
-    for (int matrix = 0; matrix < 4; ++matrix) words[matrix] = reinterpret_cast<const Word&>(bits[matrix]);
 }
 
 // The same of 16-bit elements, with rows and columns of each matrix exchanged: every lane gets, of matrix after matrix, element
