@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -293,6 +293,9 @@ class Kernel:
     """Named configs, as overrides of the defaults: the variants that the sources describe."""
     tuned: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
     """Overrides of the defaults that were measured to be better, by compute capability."""
+    portfolio: Sequence[Mapping[str, int]] = ()
+    """Configs, as overrides of the defaults, that together are near the fastest on every problem: a survey measures
+    them (`tools.tune.survey`)."""
 
     def __post_init__(self) -> None:
         if self.source == BY_NAME:
