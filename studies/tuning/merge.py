@@ -7,7 +7,6 @@ tuning. A table that is there already is added to: entries of the same problem, 
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from tilewright.core.files import Output, check_outputs
 from tilewright.core.gpus import capability_of
 from tilewright.core.problem import Scalars
 from tilewright.kernels import find
-from tilewright.select.measured import factors
 from tilewright.select.tables.entry import Entry
 from tilewright.select.tables.store import SHIPPED
 from tilewright.select.tables.table import KIND, Table, file_name
@@ -70,7 +68,6 @@ def merge(files: Sequence[Path], output: Path | None = None) -> tuple[Path, Tabl
         records = [one for one in run.records if one.apart_us or _posed(one) not in timed_both_ways]
         entries += of_records(records, run.environment.get("revision"))
     table = before.merged(entries)
-    table = replace(table, factors=factors(table.of_today()))
     table.save(path)
     return path, table
 

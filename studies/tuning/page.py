@@ -105,7 +105,9 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
     for environment, found in runs:
         ratios |= {one.problem.shape: one.ratio for one in found if one.ratio}
         of_draw = [
-            (one, one.picked, picked_now(environment["gpu"], one)) for one in found if not tabled.holds(one.problem)
+            (one, one.picked, picked_now(environment["gpu"], one))
+            for one in found
+            if not any(tabled.measured(one.problem))
         ]
         rows += of_draw
         now = [longer for _, _, longer in of_draw if longer is not None]

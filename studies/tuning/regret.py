@@ -24,7 +24,6 @@ from tilewright.kernels.spec import Choice
 from tilewright.runtime.base import Engine
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import posed
-from tilewright.select.tables.merging import KEEP_WITHIN
 from tilewright.select.tables.table import Table
 from tilewright.tools.bench.environment import environment
 from tilewright.tools.bench.measure import BaselineLibrary, measure
@@ -36,6 +35,9 @@ from tilewright.tools.tune.space import distinct
 
 _NEARLY_BEST = 1.1
 """Known are the configs that come so near to the fastest on some tabled problem, and the kernels' defaults."""
+
+_NEAR = 1.5
+"""Records are kept of configs that take at most so many times as long as the fastest."""
 
 
 class Regret(NamedTuple):
@@ -76,7 +78,7 @@ def draw(
         step = 32 if len(problems) % 2 else 1
         shape = f"{size(step)}x{size(step)}x{size(step)}"
         problem = Problem.parse(shape, arithmetic=arithmetic, a=a, b=b)
-        if not any(table.holds(problem) for table in tables):
+        if not any(any(table.measured(problem)) for table in tables):
             problems.append(problem)
     return problems
 
@@ -123,7 +125,7 @@ def regrets(
             raise TilewrightError(f"wrong results on {problem.shape}: {', '.join(wrong)}")
         times_us = {words(choice): record.usual_us for choice, record in zip(choices, records, strict=True)}
         least = min(times_us.values())
-        near = [record for record in records if record.usual_us <= KEEP_WITHIN * least]
+        near = [record for record in records if record.usual_us <= _NEAR * least]
         yield Regret(problem, words(chosen), times_us[words(chosen)] / least, times_us, records[0].ratio), near
 
 

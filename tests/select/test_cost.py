@@ -10,10 +10,10 @@ from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, orders
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
 from tilewright.runtime.executable import CompileReport
-from tilewright.select.cost.footprint import footprint
-from tilewright.select.cost.prediction import predict
 from tilewright.select.tables import store
 from tilewright.tools.bench.records import Run
+from tilewright.tools.explain.cost.footprint import footprint
+from tilewright.tools.explain.cost.prediction import predict
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 WARPTILED = find("warptiled")

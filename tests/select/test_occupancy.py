@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.core.gpus import MULTIPROCESSORS
-from tilewright.select.cost.occupancy import occupancy
+from tilewright.tools.explain.cost.occupancy import occupancy
 
 
 def test_the_worklogs_example_rung_3_on_an_a6000():

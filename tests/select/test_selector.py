@@ -20,13 +20,13 @@ from tilewright.kernels.takes import Addresses, Takes
 from tilewright.select import counted as counted_module
 from tilewright.select import measured as measured_module
 from tilewright.select import selector
-from tilewright.select.cost.prediction import Sizes
 from tilewright.select.measured import Measured, measured, nearest_measured
 from tilewright.select.selector import select, unhidden_us
 from tilewright.select.tables import entry as entry_module
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import Case, posed
 from tilewright.select.tables.entry import Entry
+from tilewright.tools.explain.cost.prediction import Sizes
 
 CAPABILITIES = [None, (7, 5), (8, 0), (8, 6), (9, 0), (12, 0)]
 GPUS = [("NVIDIA H200", (9, 0)), ("NVIDIA A100-SXM4-80GB", (8, 0)), ("unheard of", (8, 6))]

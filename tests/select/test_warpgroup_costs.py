@@ -13,8 +13,8 @@ from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import find
 from tilewright.kernels.config import Config, parse_overrides
 from tilewright.kernels.takes import Variant
-from tilewright.select.cost.footprint import footprint
-from tilewright.select.cost.prediction import CostModel, Sizes, predict
+from tilewright.tools.explain.cost.footprint import footprint
+from tilewright.tools.explain.cost.prediction import CostModel, Sizes, predict
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 GEMM = find("gemm_sm90")

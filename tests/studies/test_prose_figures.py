@@ -8,9 +8,9 @@ import pytest
 from studies.scaling import page as scaling
 from studies.scaling.out_of_core import LIMIT
 from tilewright.api.gpu import LENT_BYTES
+from tilewright.frameworks.dividing import LANE_STEP_US, STEP_US
 from tilewright.frameworks.torch.distributed.watch import GRACE_S
 from tilewright.runtime.cuda import REPLAY_MS
-from tilewright.select.cost.dividing import LANE_STEP_US, STEP_US
 from tilewright.select.selector import LEAST_VOTES
 from tilewright.select.tables.entry import ACCURATE_WITHIN
 from tilewright.select.tables.merging import KEEP_NEAR, NEAR

@@ -295,7 +295,8 @@ class Kernel:
     """Overrides of the defaults that were measured to be better, by compute capability."""
     portfolio: Sequence[Mapping[str, int]] = ()
     """Configs, as overrides of the defaults, that together are near the fastest on every problem: a survey measures
-    them (`tools.tune.survey`)."""
+    them (`tools.tune.survey`), and among them is chosen. Those that the constraints refuse are left out. A kernel of
+    the library without any has its default and presets; a rung without any is not chosen."""
 
     def __post_init__(self) -> None:
         if self.source == BY_NAME:
@@ -385,6 +386,12 @@ class Kernel:
         if name not in self.presets:
             raise KernelNotFoundError(f"{self.name} has no preset {name!r}{nearest(name, self.presets)}")
         return self.presets[name]
+
+    def candidates(self, capability: tuple[int, int]) -> list[Config]:
+        """The configs among which is chosen on GPUs of a compute capability."""
+        own = self.portfolio or (() if self.rung else ({}, *self.presets.values()))
+        tuned = (self.tuned[capability],) if own and capability in self.tuned else ()
+        return list(dict.fromkeys(valid_configs(self, (*own, *tuned))))
 
     @cached_property
     def terms(self) -> int:

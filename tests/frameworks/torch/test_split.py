@@ -12,8 +12,8 @@ from stand_ins import NumPyEngine  # noqa: E402
 from tilewright.api.call import Call, Request  # noqa: E402
 from tilewright.core.errors import EngineUnavailableError, ProblemError  # noqa: E402
 from tilewright.core.problem import Scalars  # noqa: E402
+from tilewright.frameworks.dividing import Cuts  # noqa: E402
 from tilewright.frameworks.torch import multi_gpu as split  # noqa: E402
-from tilewright.select.cost.dividing import Cuts  # noqa: E402
 
 registry = import_module("tilewright.api.engines")
 SETTINGS = {"alpha": 1.0, "beta": 2.0, "activation": None, "precision": None, "kernel": None, "config": None}

@@ -21,6 +21,7 @@ KERNEL = gemm_sm90.of_type(
         "narrow": {"BN": 64, "STAGES": 8},
         "split": {"BN": 64, "SPLITS": 4},
     },
+    portfolio=gemm_sm90.OF_OTHER_TYPES,
 )
 
 ROW_MAJOR = gemm_sm90.of_type(
@@ -36,10 +37,14 @@ ROW_MAJOR = gemm_sm90.of_type(
         "narrow": {"BN": 64, "STAGES": 8},
         "few_rows": {"BN": 16, "STAGES": 10},
     },
+    portfolio=gemm_sm90.OF_OTHER_TYPES,
 )
 
 FAST = gemm_sm90.of_type(
-    "gemm_fp8_fast", "float8 factors on Hopper's tensor cores by warpgroups, sums of 13 bits", factors=FLOAT8
+    "gemm_fp8_fast",
+    "float8 factors on Hopper's tensor cores by warpgroups, sums of 13 bits",
+    factors=FLOAT8,
+    portfolio=gemm_sm90.OF_OTHER_TYPES,
 )
 
 BLOCKS = gemm_sm90.of_type(
@@ -51,4 +56,5 @@ BLOCKS = gemm_sm90.of_type(
     bn=128,
     stages=6,
     presets={"large": {"BM": 256, "STAGES": 4, "CLUSTER": 2}},
+    portfolio=gemm_sm90.OF_OTHER_TYPES,
 )

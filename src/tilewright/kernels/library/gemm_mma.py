@@ -4,14 +4,14 @@ Of 16-bit factors; of float32 factors rounded to TF32, or as 16-bit terms; of fl
 `gemm_sm90` and its kin are on Hopper, from compute capability 8.0 on, float8 from 8.9. Sources: theirs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
 from tilewright.core.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
 from tilewright.core.problem import FAST, SCALED_BLOCK
-from tilewright.kernels.config import Config
+from tilewright.kernels.config import Config, listed_configs
 from tilewright.kernels.families import Warps
 from tilewright.kernels.library import gemm_terms, splitting
 from tilewright.kernels.spec import Kernel, Parameter, Split, Sums
@@ -54,13 +54,14 @@ def _of_type(
     stages: int = 3,
     promote: int = SCALED_BLOCK,
     presets: dict[str, dict[str, int]] | None = None,
+    portfolio: Sequence[Mapping[str, int]] = (),
 ) -> Kernel:
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
     anew: whether sums of tensor cores begin anew, those of terms and of float8 every `promote` of k.
     blocks: whether float8 factors have scales of blocks, which threads multiply by then.
     bk, wn, stages, promote: what BK, WN, STAGES and, of terms, PROMOTE are by default.
-    presets: see `Kernel.presets`.
+    presets, portfolio: see `Kernel`.
     """
     terms = split.terms if split else 1
     item = ITEM_BYTES[split.dtype if split else factors[0]]
@@ -145,6 +146,7 @@ def _of_type(
         sum_order=lambda config: None if anew or float8 else f"mma {_LINES[0] // item}",
         overlaps=True,
         presets=presets or {},
+        portfolio=portfolio,
     )
 
 
@@ -164,6 +166,17 @@ KERNEL = _of_type(
         "small": {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32},
         "few_rows": {**_FEW_ROWS, "BK": 64},
     },
+    portfolio=listed_configs(
+        "BM BN BK WM WN STAGES BAND",
+        (
+            (32, 64, 64, 16, 32, 4, 8),
+            (16, 64, 64, 16, 16, 4, 8),
+            (64, 64, 64, 32, 32, 3, 8),
+            (128, 128, 32, 64, 64, 3, 8),
+            (16, 128, 64, 16, 32, 4, 8),
+            (64, 128, 64, 32, 64, 3, 8),
+        ),
+    ),
 )
 
 TF32 = _of_type(

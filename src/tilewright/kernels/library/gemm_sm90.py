@@ -1,6 +1,6 @@
 """gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, of TF32, of float8."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -12,7 +12,7 @@ from tilewright.core.gpus import clusters
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
 from tilewright.kernels import warpgroups
-from tilewright.kernels.config import Config
+from tilewright.kernels.config import Config, listed_configs
 from tilewright.kernels.library import splitting
 from tilewright.kernels.spec import SCALED_K, Constraints, Kernel, Parameter, Split, Sums, Tile
 from tilewright.kernels.takes import EVERYTHING
@@ -172,6 +172,7 @@ def of_type(
     stages: int = 4,
     across_k: str | None = None,
     presets: dict[str, dict[str, int]] | None = None,
+    portfolio: Sequence[Mapping[str, int]] = (),
 ) -> Kernel:
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
@@ -181,7 +182,7 @@ def of_type(
     bn, stages: what BN and STAGES are by default.
     across_k: of TF32 and float8, the factor that lies across k and is multiplied from registers, 'A' or 'B'. With 'B'
         it computes D^T = B^T A^T, and parameters are those of this product.
-    presets: see `Kernel.presets`.
+    presets, portfolio: see `Kernel`.
     """
 
     def of_d(of_rows: _T, of_columns: _T) -> tuple[_T, _T]:
@@ -299,11 +300,46 @@ def of_type(
         blocks=partial(_blocks, exchanged),
         exchanged=exchanged,
         presets=presets or {},
+        portfolio=portfolio,
     )
 
+
+PORTFOLIO = listed_configs(
+    "BM BN STAGES BAND PINGPONG CLUSTER CLUSTER_N SPLITS CONSUMERS",
+    (
+        (64, 64, 7, 16, 1, 2, 1, 1, 2),
+        (64, 64, 14, 4, 0, 1, 1, 8, 1),
+        (128, 192, 5, 8, 1, 2, 1, 1, 2),
+        (64, 128, 7, 16, 1, 1, 1, 1, 2),
+        (64, 32, 8, 4, 0, 1, 1, 1, 1),
+        (64, 64, 14, 4, 0, 1, 1, 4, 1),
+        (128, 256, 4, 8, 0, 2, 1, 1, 2),
+        (64, 192, 7, 4, 0, 1, 1, 4, 1),
+        (64, 96, 7, 16, 1, 2, 1, 1, 2),
+        (64, 64, 7, 16, 1, 1, 1, 1, 2),
+        (64, 128, 9, 4, 0, 1, 1, 4, 1),
+        (64, 144, 6, 4, 0, 4, 1, 1, 1),
+        (192, 176, 4, 8, 0, 1, 2, 1, 3),
+        (64, 64, 14, 4, 0, 1, 1, 1, 1),
+        (64, 32, 12, 4, 0, 1, 1, 4, 1),
+        (128, 160, 5, 8, 0, 2, 1, 1, 2),
+        (128, 192, 5, 16, 0, 1, 1, 4, 2),
+        (128, 64, 7, 8, 1, 2, 1, 1, 2),
+        (192, 96, 5, 8, 0, 1, 1, 1, 3),
+        (128, 64, 9, 4, 0, 1, 1, 4, 2),
+        (64, 32, 7, 4, 1, 1, 1, 1, 2),
+        (128, 192, 5, 16, 0, 1, 1, 1, 2),
+        (64, 16, 14, 4, 0, 1, 1, 1, 1),
+    ),
+)
+"""Configs that together are near the fastest, those first that most problems need."""
+
+OF_OTHER_TYPES = PORTFOLIO[:16]
+"""Those of them that kernels for TF32 and float8 have, where they have the registers and memory."""
 
 KERNEL = of_type(
     "gemm_sm90",
     "16-bit factors on Hopper's tensor cores by warpgroups, in every order of A and B",
     factors=("float16", "bfloat16"),
+    portfolio=(*PORTFOLIO, {"BAND": 1, "CLUSTER": 2, "BN": 128, "STAGES": 6, "STORED": 2}),
 )

@@ -12,6 +12,7 @@ KERNEL = gemm_sm90.of_type(
     "gemm_tf32",
     "float32 factors rounded to TF32 on Hopper's tensor cores by warpgroups",
     presets={"narrow": {"BN": 64, "STAGES": 6}},
+    portfolio=gemm_sm90.OF_OTHER_TYPES,
 )
 ROW_MAJOR = gemm_sm90.of_type(
     "gemm_tf32_nn",
@@ -23,10 +24,12 @@ ROW_MAJOR = gemm_sm90.of_type(
         "few_rows": {"BN": 128, "STAGES": 7, "SPLITS": 4},
         "fewest_rows": {"BN": 16, "STAGES": 12, "SPLITS": 2},
     },
+    portfolio=gemm_sm90.OF_OTHER_TYPES,
 )
 COLUMN_MAJOR = gemm_sm90.of_type(
     "gemm_tf32_tt",
     "column-major float32 factors rounded to TF32, of which threads hand the tensor cores A in registers",
     across_k="A",
     presets={"narrow": {"BN": 64, "STAGES": 8}},
+    portfolio=gemm_sm90.OF_OTHER_TYPES,
 )

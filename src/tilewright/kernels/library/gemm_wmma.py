@@ -21,4 +21,5 @@ KERNEL = Kernel(
     presets={"small": {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "MIN_BLOCKS": 4}},
     tuned={(7, 5): _FEWER_SUMS, (12, 0): _FEWER_SUMS},
     arguments=("sizes", "A", "B", "output"),
+    portfolio=({"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "MIN_BLOCKS": 4}, {}),
 )

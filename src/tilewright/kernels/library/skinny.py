@@ -11,7 +11,7 @@ from tilewright.core.dtypes import FLOAT8, RESULTS
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
-from tilewright.kernels.config import Config, named_configs
+from tilewright.kernels.config import Config, listed_configs, named_configs
 from tilewright.kernels.families import Fragment, Streaming
 from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Kernel, Parameter, Tile
 from tilewright.kernels.takes import EVERYTHING
@@ -142,6 +142,15 @@ KERNEL = Kernel(
             "transposed_columns": (4, 8, 1, 32, 12, 4, 1, 1),
         },
     ),
+    portfolio=listed_configs(
+        "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS",
+        (
+            (16, 2, 1, 1, 16, 4, 0, 1),
+            (1, 4, 8, 1, 16, 8, 0, 1),
+            (4, 4, 1, 1, 8, 8, 0, 1),
+            (1, 4, 8, 1, 16, 16, 0, 1),
+        ),
+    ),
 )
 
 _OF_FLOAT8 = {"TM": 1, "THREADS_N": 1, "GROUPS": 8, "DEPTH": 16, "AHEAD": 0, "MIN_BLOCKS": 2}
@@ -155,6 +164,7 @@ FP8 = replace(
     idea="skinny for float8 factors, which threads convert and add up in float32",
     takes=replace(KERNEL.takes, factors=FLOAT8, results=(*RESULTS, FLOAT8[0]), least_capability=(8, 9)),
     constants=lambda config: {"FACTOR_SCALES": 1},
+    portfolio=(),
     presets=named_configs(
         _NAMES,
         {

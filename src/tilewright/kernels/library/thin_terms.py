@@ -14,7 +14,7 @@ from tilewright.core.gpus import MULTIPROCESSORS
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
-from tilewright.kernels.config import Config
+from tilewright.kernels.config import Config, listed_configs
 from tilewright.kernels.families import Thin
 from tilewright.kernels.library import gemm_terms, splitting
 from tilewright.kernels.spec import RANGE_WORDS, Kernel, Parameter, Split, Sums
@@ -141,6 +141,19 @@ def _of_type(name: str, idea: str, split: Split) -> Kernel:
             "rows_64": {"BM": 64, "STAGES": 8, "SPLITS": 2},
             "rows_128": {"BN": 64, "K_SLICES": 2, "STAGES": 7, "SPLITS": 2},
         },
+        portfolio=listed_configs(
+            "BM BN BK K_SLICES STAGES SPLITS MIN_BLOCKS",
+            (
+                (64, 128, 64, 1, 3, 2, 1),
+                (128, 128, 32, 1, 4, 1, 1),
+                (64, 128, 64, 1, 3, 4, 1),
+                (64, 128, 64, 1, 3, 1, 1),
+                (64, 64, 64, 1, 5, 2, 1),
+                (32, 128, 64, 1, 4, 1, 1),
+                (128, 64, 32, 2, 7, 2, 1),
+                (32, 64, 128, 2, 4, 2, 1),
+            ),
+        ),
     )
 
 

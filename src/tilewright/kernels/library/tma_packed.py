@@ -109,4 +109,5 @@ KERNEL = Kernel(
     blocks=schedule.blocks,
     division=schedule.divide,
     workspace_bytes=schedule.workspace_bytes,
+    portfolio=({"BM": 64, "BN": 64, "BK": 16, "TM": 8, "TN": 8, "WORKERS": 0, "MIN_BLOCKS": 1},),
 )

@@ -70,10 +70,6 @@ class Entry(Shaped):
         """Whether its kernel keeps what a problem promises: `Kernel.keeps`. One that no longer exists does."""
         return promise in kept_by(self.kernel)
 
-    def adds_in(self, order: str | None) -> bool:
-        """Whether its config has an order of sums, `Kernel.sum_order`; every one has where that is None."""
-        return order is None or order_of(self.kernel, tuple(self.config.items())) == order
-
     @property
     def time_us(self) -> float:
         """Microseconds of a run."""
@@ -124,3 +120,12 @@ def found_kernel(name: str) -> Kernel | None:
         return find(name)
     except KernelNotFoundError:
         return None
+
+
+def best_of_kernels(entries: Iterable[Entry]) -> list[Entry]:
+    """The best entry of each problem, kernel and order of sums; a later one replaces that of its problem and config."""
+    by_identity = {entry.identity: entry for entry in entries}
+    best: dict[object, Entry] = {}
+    for entry in sorted(by_identity.values(), key=rank):
+        best.setdefault((entry.problem, entry.kernel, order_of(entry.kernel, entry.choice[1])), entry)
+    return list(best.values())

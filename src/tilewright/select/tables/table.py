@@ -2,33 +2,33 @@
 
     {"format": 3, "gpu": "NVIDIA H200", "capability": [9, 0],
      "runs": [[revision, whether runs after other work were measured], ...],
-     "factors": {element type: {kernel: median of measured over predicted times}},
+     "models": {element type: [[choice, blocks of a multiprocessor, [coefficient, ...]], ...]},
      "kernels": [[name, [parameter, ...], [config's values, ...], ...], ...],
      "cases": {"NN float32": [[m, n, k, batch, [choice, GFLOP/s, cuBLAS's, error over cuBLAS's, run], ...], ...]}}
 
 A choice numbers the configs of all kernels, in the order of the file; null stands for what was not measured. Numbers
-have five digits: two measurements of one thing differ by more.
+have five digits: two measurements of one thing differ by more. Models are those of `select.model`, of what a survey
+measured; a table that has none has no line of them.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import json_kind, save
 from tilewright.core.problem import Problem
-from tilewright.kernels import recorded
+from tilewright.kernels import find, recorded
 from tilewright.kernels.config import Config
-from tilewright.select.tables.cases import timed_case
-from tilewright.select.tables.entry import Entry
-from tilewright.select.tables.merging import merged
+from tilewright.kernels.takes import Addresses
+from tilewright.select.model import TERMS, ConfigModel, Fitted, ProblemSizes
+from tilewright.select.tables.cases import posed, same_speed_cases, timed_case
+from tilewright.select.tables.entry import Entry, best_of_kernels
 
 FORMAT = 3
 """Version of the format, the only one that is read."""
@@ -37,7 +37,7 @@ KIND = json_kind("a tuned table", "format", "gpu")
 
 _CASE = re.compile(r"[NT]{2} \w+(->\w+)?( [\w+]+)?")
 _DIGITS = 5
-_SIZES, _NUMBERS = 4, 5
+_SIZES = 4
 
 Choice = tuple[str, Sequence[str], Sequence[int]]
 """A kernel's name, its parameters, and a config's values of them."""
@@ -53,24 +53,6 @@ _Problems = list[list[Any]]
 """Of a case: sizes of each problem, and behind them its measurements."""
 
 
-class Cells(NamedTuple):
-    """A case's measurements as arrays. `sizes` has a row a problem, all others an element a measurement."""
-
-    sizes: NDArray[np.int64]
-    """m, n, k and batch."""
-    problem: NDArray[np.intp]
-    """Row of `sizes`."""
-    choice: NDArray[np.intp]
-    """Number in `Table.choices`."""
-    gflops: NDArray[np.float64]
-    baseline_gflops: NDArray[np.float64]
-    """NaN where it was not measured."""
-    error_ratio: NDArray[np.float64]
-    """NaN where it was not measured."""
-    run: NDArray[np.intp]
-    """Number in `Table.runs`."""
-
-
 @dataclass(frozen=True)
 class Table:
     """What was measured on one GPU."""
@@ -78,8 +60,8 @@ class Table:
     gpu: str
     """The name that its driver gives it."""
     capability: tuple[int, int]
-    factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By element type of A and B, and kernel: the median of its measured over the cost model's times."""
+    models: Mapping[str, Sequence[Fitted]] = field(default_factory=dict)
+    """By element type of A and B."""
     runs: Sequence[tuple[str | None, bool]] = ()
     """Revision of the source that was measured, and whether runs after other work were."""
     choices: Sequence[Choice] = ()
@@ -91,11 +73,13 @@ class Table:
         gpu: str,
         capability: tuple[int, int],
         entries: Iterable[Entry] = (),
-        factors: Mapping[str, Mapping[str, float]] | None = None,
+        models: Mapping[str, Sequence[Fitted]] | None = None,
     ) -> "Table":
         """A table of entries: by case, work and problem, the best first."""
         kept = sorted(entries, key=lambda entry: (entry.case, entry.work, entry.problem, -entry.gflops))
-        configs = sorted({(entry.kernel, tuple(entry.config), tuple(entry.config.values())) for entry in kept})
+        fitted = (one for several in (models or {}).values() for one in several)
+        named = ((entry.kernel, entry.config) for entry in kept), ((one.kernel.name, one.config) for one in fitted)
+        configs = sorted({_choice(kernel, config) for some in named for kernel, config in some})
         choices = {config: number for number, config in enumerate(configs)}
         listed = [(kernel, list(names), list(values)) for kernel, names, values in configs]
         runs = {run: number for number, run in enumerate(dict.fromkeys((one.revision, one.apart) for one in kept))}
@@ -105,10 +89,11 @@ class Table:
             sizes = [entry.m, entry.n, entry.k, entry.batch]
             if not problems or problems[-1][:4] != sizes:
                 problems.append(sizes)
-            config = entry.kernel, tuple(entry.config), tuple(entry.config.values())
             numbers = map(_rounded, (entry.gflops, entry.baseline_gflops, entry.error_ratio))
-            problems[-1].append([choices[config], *numbers, runs[entry.revision, entry.apart]])
-        return cls(gpu, capability, factors or {}, list(runs), listed, cases)
+            problems[-1].append(
+                [choices[_choice(entry.kernel, entry.config)], *numbers, runs[entry.revision, entry.apart]]
+            )
+        return cls(gpu, capability, models or {}, list(runs), listed, cases)
 
     @classmethod
     def load(cls, path: Path) -> "Table":
@@ -139,30 +124,57 @@ class Table:
                 kernels.append([kernel, names])
             kernels[-1].append(values)
         head = {"format": FORMAT, "gpu": self.gpu, "capability": self.capability, "runs": self.runs}
-        parts = [f"{_json(name)}:{_json(value)}" for name, value in {**head, "factors": self.factors}.items()]
+        parts = [f"{_json(name)}:{_json(value)}" for name, value in head.items()]
+        if self.models:
+            models = ",\n".join(f"{_json(dtype)}:[\n{_lines(self._listed(one))}]" for dtype, one in self.models.items())
+            parts.append(f'"models":{{\n{models}}}')
         parts.append(f'"kernels":[\n{_lines(kernels)}]')
         cases = ",\n".join(f"{_json(case)}:[\n{_lines(problems)}]" for case, problems in self.cases.items())
         parts.append(f'"cases":{{\n{cases}}}')
         save(path, f"{{{', '.join(parts)}}}\n".encode(), f"the table {path}")
 
+    def _listed(self, models: Sequence[Fitted]) -> Iterator[list[Any]]:
+        """Models as the file has them."""
+        numbers = {
+            _choice(kernel, config_of(one)): number for number, one in enumerate(self.choices) for kernel in (one[0],)
+        }
+        for kernel, config, model in models:
+            yield [numbers[_choice(kernel.name, config)], model.together, model.coefficients]
+
     def of_today(self) -> "Table":
         """This table in the parameters that kernels have now, without kernels and configs that no longer exist."""
         now = [recorded(choice[0], config_of(choice)) for choice in self.choices]
-        return Table.of(self.gpu, self.capability, self._entries_with(now), self.factors)
+        return Table.of(self.gpu, self.capability, self._entries_with(now), self.models)
 
-    def merged(self, entries: Iterable[Entry]) -> "Table":
-        """This table with newer entries, in the parameters of now, without what is not worth keeping: see `merging`."""
-        return Table.of(self.gpu, self.capability, merged(self.of_today().entries, entries), self.factors)
+    def merged(self, entries: Iterable[Entry], models: Mapping[str, Sequence[Fitted]] | None = None) -> "Table":
+        """This table with newer entries, in the parameters of now: see `best_of_kernels`; and with newer models."""
+        kept = best_of_kernels((*self.of_today().entries, *entries))
+        return Table.of(self.gpu, self.capability, kept, {**self.models, **(models or {})})
 
-    def cells(self, case: str) -> Cells:
-        """The measurements of a case that the table has, each problem's in the order of the file."""
-        found = self._cells.get(case)
-        if found is None:
-            found = self._cells[case] = _cells(self.cases[case])
-        return found
+    def measured(self, problem: Problem, addresses: Addresses = Addresses()) -> Iterator[Entry]:
+        """What was measured on a problem, or else on the one of a type that takes the same time; bias and activation,
+        and gaps between lines that do not change their alignment, do not matter."""
+        sizes = problem.m, problem.n, problem.k, problem.batch
+        for case in same_speed_cases(timed_case(problem)):
+            row = self._rows(case).get(sizes)
+            if row and _alike(problem, addresses, posed(*sizes[:3], case, problem.batch)):
+                yield from self._entries_of(case, row)
+                return
+
+    def entries_of_cases(self, cases: Iterable[str]) -> Iterator[Entry]:
+        """The measurements of some cases."""
+        for case in cases:
+            for row in self.cases.get(case, ()):
+                yield from self._entries_of(case, row)
+
+    def _rows(self, case: str) -> Mapping[tuple[int, ...], list[Any]]:
+        """A case's problems by their sizes."""
+        if case not in self._by_case:
+            self._by_case[case] = {tuple(row[:_SIZES]): row for row in self.cases.get(case, ())}
+        return self._by_case[case]
 
     @cached_property
-    def _cells(self) -> dict[str, Cells]:
+    def _by_case(self) -> dict[str, Mapping[tuple[int, ...], list[Any]]]:
         return {}
 
     @cached_property
@@ -172,17 +184,20 @@ class Table:
 
     def _entries_with(self, configs: Sequence[Mapping[str, int] | None]) -> Iterator[Entry]:
         """The measurements of all choices but those without a config here."""
-        for case, problems in self.cases.items():
-            for m, n, k, batch, *measured in problems:
-                for choice, gflops, baseline, error, run in measured:
-                    if (config := configs[choice]) is not None:
-                        kernel, (revision, apart) = self.choices[choice][0], self.runs[run]
-                        yield Entry(m, n, k, case, kernel, config, gflops, baseline, error, revision, apart, batch)
+        return (
+            entry for case, rows in self.cases.items() for row in rows for entry in self._entries_of(case, row, configs)
+        )
 
-    def holds(self, problem: Problem) -> bool:
-        """Whether there are measurements of a problem's sizes, batch and case."""
-        wanted = [problem.m, problem.n, problem.k, problem.batch]
-        return any(one[:4] == wanted for one in self.cases.get(timed_case(problem), ()))
+    def _entries_of(
+        self, case: str, row: list[Any], configs: Sequence[Mapping[str, int] | None] = ()
+    ) -> Iterator[Entry]:
+        """The measurements of a problem; configs: of choices, where they are not this table's own."""
+        m, n, k, batch, *measured = row
+        for choice, gflops, baseline, error, run in measured:
+            config = configs[choice] if configs else dict(config_of(self.choices[choice]))
+            if config is not None:
+                kernel, (revision, apart) = self.choices[choice][0], self.runs[run]
+                yield Entry(m, n, k, case, kernel, config, gflops, baseline, error, revision, apart, batch)
 
 
 def _read(facts: Any) -> Table:
@@ -200,9 +215,20 @@ def _read(facts: Any) -> Table:
         raise ValueError(f"format: got {facts['format']!r}")
     choices = [(kernel, names, values) for kernel, names, *configs in facts["kernels"] for values in configs]
     runs = [(revision, apart) for revision, apart in facts["runs"]]
-    table = Table(gpu, (major, minor), facts["factors"], runs, choices, facts["cases"])
+    models = {dtype: list(_models(one, choices)) for dtype, one in facts.get("models", {}).items()}
+    table = Table(gpu, (major, minor), models, runs, choices, facts["cases"])
     _check(table)
     return table
+
+
+def _models(listed: Iterable[Any], choices: Sequence[Choice]) -> Iterator[Fitted]:
+    """The models of configs that kernels have today."""
+    for number, together, coefficients in listed:
+        if len(coefficients) != len(TERMS) or not all(0 <= one < math.inf for one in (together, *coefficients)):
+            raise ValueError(f"models must have {len(TERMS)} coefficients, at least 0, got {coefficients}")
+        kernel = choices[number][0]
+        if (config := recorded(kernel, config_of(choices[number]))) is not None:
+            yield Fitted(find(kernel), config, ConfigModel(together, tuple(coefficients)))
 
 
 def _check(table: Table) -> None:
@@ -211,30 +237,33 @@ def _check(table: Table) -> None:
     Raises:
         ValueError, TypeError: some are of the wrong type or out of range.
     """
-    for case in table.cases:
-        if not _CASE.fullmatch(case):
-            raise ValueError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
     for kernel, names, values in table.choices:
         if not (isinstance(kernel, str) and len(names) == len(values)):
             raise ValueError(f"kernels must have a name, and values for all parameters, got {kernel!r}")
-    if not table.cases:
-        return
-    cells = [table.cells(case) for case in table.cases]
-    sizes, _, choice, gflops, baseline, error, run = map(np.concatenate, zip(*cells, strict=True))
-    speeds = np.concatenate((gflops, baseline[~np.isnan(baseline)]))
-    if not (np.isfinite(speeds) & (speeds > 0)).all() or (error < 0).any() or (sizes < 0).any():
-        raise ValueError("sizes must be at least 0, and speeds above it")
-    for name, numbers, count in (("choice", choice, len(table.choices)), ("run", run, len(table.runs))):
-        if not ((numbers >= 0) & (numbers < count)).all():
-            raise ValueError(f"a {name} must be one of {count}")
+    for case, problems in table.cases.items():
+        if not _CASE.fullmatch(case):
+            raise ValueError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
+        for row in problems:
+            if any(type(size) is not int or size < 0 for size in row[:_SIZES]):
+                raise ValueError(f"sizes must be at least 0, got {row[:_SIZES]}")
+            for choice, gflops, baseline, error, run in row[_SIZES:]:
+                if not (0 < gflops < math.inf and (baseline is None or 0 < baseline < math.inf)):
+                    raise ValueError(f"speeds must be above 0, got {gflops!r} and {baseline!r}")
+                if error is not None and error < 0:
+                    raise ValueError(f"an error must be at least 0, got {error!r}")
+                for name, number, count in (("choice", choice, len(table.choices)), ("run", run, len(table.runs))):
+                    if not 0 <= number < count:
+                        raise ValueError(f"a {name} must be one of {count}, got {number!r}")
 
 
-def _cells(problems: _Problems) -> Cells:
-    cells = np.array([cell for one in problems for cell in one[_SIZES:]], np.float64).reshape(-1, _NUMBERS)
-    sizes = np.array([one[:_SIZES] for one in problems], np.int64).reshape(-1, _SIZES)
-    choice, gflops, baseline, error, run = cells.T
-    of = np.array([number for number, one in enumerate(problems) for _ in one[_SIZES:]], np.intp)
-    return Cells(sizes, of, choice.astype(np.intp), gflops, baseline, error, run.astype(np.intp))
+def _alike(problem: Problem, addresses: Addresses, dense: Problem) -> bool:
+    """Whether the same lines of two problems' matrices start at multiples of 16 bytes."""
+    one, other = ProblemSizes.of(problem, addresses), ProblemSizes.of(dense)
+    return one.unaligned == other.unaligned
+
+
+def _choice(kernel: str, config: Mapping[str, int]) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
+    return kernel, tuple(config), tuple(config.values())
 
 
 def _rounded(value: float | None) -> float | None:

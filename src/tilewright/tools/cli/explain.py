@@ -20,8 +20,6 @@ from tilewright.kernels import BEST
 from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.source.launches import Launch
 from tilewright.kernels.source.lines import Extents
-from tilewright.select.cost.occupancy import held
-from tilewright.select.cost.prediction import predict
 from tilewright.select.selector import select
 from tilewright.select.tables.store import device_of
 from tilewright.tools.bench import ncu
@@ -29,6 +27,8 @@ from tilewright.tools.bench.profile import of_launch
 from tilewright.tools.cli import launches, options
 from tilewright.tools.cli.streams import notes, remark
 from tilewright.tools.cli.terminal import json_output, results, say, write_json
+from tilewright.tools.explain.cost.occupancy import held
+from tilewright.tools.explain.cost.prediction import predict
 from tilewright.tools.explain.explanation import Explanation, explain, to_json, verdict
 from tilewright.tools.explain.foreign_code import is_code, read_code
 from tilewright.tools.explain.launch_explanation import explain_launch, launch_json, launch_verdict

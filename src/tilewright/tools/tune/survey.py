@@ -29,7 +29,8 @@ from tilewright.core.errors import TilewrightError
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
 from tilewright.emulator.host import cores
-from tilewright.kernels import find, recorded
+from tilewright.kernels import KERNELS, find, recorded
+from tilewright.kernels.families import Streaming
 from tilewright.kernels.spec import Choice
 from tilewright.kernels.takes import Addresses
 from tilewright.runtime.base import Work
@@ -46,8 +47,12 @@ REPLAY_US = 300.0
 MOST_LAUNCHES, FEWEST_LAUNCHES = 64, 2
 """Runs in a replay."""
 
-SLOW, SLOW_US = 2.0, 20.0
-"""A config is run once alone on a problem where it takes this many times as long as the fastest, and so much longer."""
+SLOW, SLOW_US = 2.0, 100.0
+"""A config is run alone on a problem, and no more, where it takes this many times as long as the fastest, and so much
+longer: what the host takes to start a run differs by tens of microseconds."""
+
+NARROW = 48
+"""Rows or columns of D up to which kernels that stage nothing are measured."""
 
 AHEAD = 48
 """Problems whose code is compiled before they are measured."""
@@ -202,6 +207,18 @@ class Memory:
         ]
 
 
+def in_portfolios(problem: Problem, capability: tuple[int, int]) -> list[Choice]:
+    """The configs of portfolios that a problem may be computed with: what a survey measures on it."""
+    narrow = min(problem.m, problem.n) <= NARROW
+    return [
+        Choice(kernel, config)
+        for kernel in KERNELS
+        if kernel.portfolio and kernel.keeps(problem.arithmetic.precision) and kernel.runs_on(capability, problem.dtype)
+        if (narrow or not isinstance(kernel.cost, Streaming)) and kernel.refusal(problem) is None
+        for config in kernel.candidates(capability)
+    ]
+
+
 Others = Callable[[Problem, Sequence[Pointers], int], Mapping[str, Any]]
 """What else is timed on a problem, with these operands and this many runs in a replay: replays by name."""
 
@@ -209,14 +226,18 @@ Others = Callable[[Problem, Sequence[Pointers], int], Mapping[str, Any]]
 class Survey:
     """Measures problems one after the other, and compiles ahead of that."""
 
-    def __init__(self, engine: Any, memory: Memory, choices: Callable[[Problem], Sequence[Choice]]) -> None:
+    def __init__(
+        self, engine: Any, memory: Memory, choices: Callable[[Problem], Sequence[Choice]], timed: int = 0
+    ) -> None:
         """Set up a survey.
 
         Args:
             engine: a GPU.
             memory: of the problems' element type.
             choices: what is measured on a problem.
+            timed: how many of the first of these are timed even where they are slow.
         """
+        self._timed = timed
         self._engine, self._memory, self._choices = engine, memory, choices
         self._threads = ThreadPoolExecutor(cores(), thread_name_prefix="tilewright-compile")
         self._compiled: dict[object, Future[str]] = {}
@@ -297,14 +318,15 @@ class Survey:
                     continue
                 work = _work(engine, plan, sets)
                 engine.run_us(work)  # loads its code
-                alone[choice] = engine.run_us(work)
+                alone[choice] = min(engine.run_us(work) for _ in range(2))
                 works[choice] = work
             except TilewrightError as error:
                 self.refused[choice] = str(error)
         if not works:
             return None
         least = min(alone.values())
-        fast = [one for one, us in alone.items() if us <= max(SLOW * least, least + SLOW_US)]
+        always = choices[: self._timed]
+        fast = [one for one, us in alone.items() if us <= max(SLOW * least, least + SLOW_US) or one in always]
         for choice in fast:
             alone[choice] = min(engine.run_us(works[choice]), alone[choice])
         least = min(alone.values())

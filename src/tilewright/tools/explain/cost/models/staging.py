@@ -20,7 +20,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.families import Staging
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
-from tilewright.select.cost.models.block import (
+from tilewright.tools.explain.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,
     Demand,

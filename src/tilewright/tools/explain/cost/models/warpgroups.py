@@ -31,7 +31,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Kernel, Tile
 from tilewright.kernels.takes import VECTOR_BYTES, Variant
-from tilewright.select.cost.models.block import Asked, Footprint, Needs, granted, join
+from tilewright.tools.explain.cost.models.block import Asked, Footprint, Needs, granted, join
 
 _PORT_BYTES = 84
 """What a multiprocessor gets from the L2 cache in a clock, where nothing else takes as long."""

@@ -7,7 +7,7 @@ from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
 from tilewright.kernels.families import Streaming
 from tilewright.kernels.spec import Kernel
-from tilewright.select.cost.models.block import (
+from tilewright.tools.explain.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,
     Footprint,

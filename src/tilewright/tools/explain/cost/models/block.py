@@ -10,7 +10,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.families import Fragment, Warpgroups, Warps
 from tilewright.kernels.spec import Kernel, Tile
 from tilewright.kernels.takes import Variant
-from tilewright.select.cost.occupancy import Occupancy
+from tilewright.tools.explain.cost.occupancy import Occupancy
 
 FRAGMENT_WIDTH = 4
 """float32 elements of one load of fragments from shared memory."""

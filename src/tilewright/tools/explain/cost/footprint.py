@@ -9,9 +9,9 @@ from tilewright.kernels.families import Copying, Staging, Streaming, Thin, Warpg
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.runtime.executable import CompileReport
-from tilewright.select.cost.models import copying, staging, streaming, thin, warpgroups, warps
-from tilewright.select.cost.models.block import Asked, Demand, Footprint, Needs
-from tilewright.select.cost.occupancy import occupancy
+from tilewright.tools.explain.cost.models import copying, staging, streaming, thin, warpgroups, warps
+from tilewright.tools.explain.cost.models.block import Asked, Demand, Footprint, Needs
+from tilewright.tools.explain.cost.occupancy import occupancy
 
 _MODELS: Mapping[type, Any] = {
     Staging: staging, Copying: copying, Streaming: streaming, Thin: thin, Warpgroups: warpgroups, Warps: warps,

@@ -11,8 +11,8 @@ each).
 """
 
 from tilewright.kernels.families import Thin
-from tilewright.select.cost.models.block import Asked, Footprint, join
-from tilewright.select.cost.models.warpgroups import needs
+from tilewright.tools.explain.cost.models.block import Asked, Footprint, join
+from tilewright.tools.explain.cost.models.warpgroups import needs
 
 __all__ = ["footprint", "needs"]
 

@@ -5,7 +5,16 @@ from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
 from tilewright.kernels.families import Copying
 from tilewright.kernels.spec import Kernel
-from tilewright.select.cost.models.block import FRAGMENT_WIDTH, Asked, Footprint, Needs, fragment, granted, join, spread
+from tilewright.tools.explain.cost.models.block import (
+    FRAGMENT_WIDTH,
+    Asked,
+    Footprint,
+    Needs,
+    fragment,
+    granted,
+    join,
+    spread,
+)
 
 _WIDE_LOAD = 2.1
 """Cycles of shared memory for a warp's 128-bit load of fragments, of which neighbours share pieces."""

@@ -12,7 +12,7 @@ from tilewright.core.gpus import Multiprocessor
 from tilewright.kernels.config import Config
 from tilewright.kernels.families import Warps
 from tilewright.kernels.spec import Kernel
-from tilewright.select.cost.models.block import Asked, Footprint, Needs, granted, join
+from tilewright.tools.explain.cost.models.block import Asked, Footprint, Needs, granted, join
 
 _PRODUCTS = {1: 1024, 2: 1024, 4: 512}
 """Multiply-adds a clock that a multiprocessor's tensor cores make at most for instructions of warps, by bytes of an

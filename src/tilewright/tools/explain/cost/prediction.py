@@ -6,15 +6,14 @@ all its blocks, or that of one block with its latencies where few blocks hide th
 cache and of DRAM overlaps with that. Where blocks share tiles, their partial sums are added afterwards, while blocks
 with a tile of their own still run; where operands are copied into another layout, that comes before.
 
-The model ranks configs, picks kernels, and says in an explanation what a launch takes: there with what was counted of
-it (`demand`). On an H200's squares its mean error is 8% (`report.nearness`); on the problems of the tuned table, with
-the configs that are fast there, 4 to 7% for rungs 12, 15, 16 and 18, 23% for rung 17, 7% for gemm_sm90
-(`models.warpgroups`), 15 to 23% for products of terms. What it does not know of a kernel is for a calibration by
-measured times.
+The model ranks configs for a search, and says in an explanation what a launch takes: there with what was counted of it
+(`demand`). Kernels are not picked by it, but by `select.model`. On an H200's squares its mean error is 8%
+(`report.nearness`); on the problems of the tuned table, with the configs that are fast there, 4 to 7% for rungs 12, 15,
+16 and 18, 23% for rung 17, 7% for gemm_sm90 (`models.warpgroups`), 15 to 23% for products of terms. What it does not
+know of a kernel is for a calibration by measured times.
 """
 
 import math
-from array import array
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -28,9 +27,9 @@ from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
 from tilewright.runtime.executable import CompileReport
-from tilewright.select.cost.footprint import footprint
-from tilewright.select.cost.models import warpgroups
-from tilewright.select.cost.models.block import Demand, Footprint, join
+from tilewright.tools.explain.cost.footprint import footprint
+from tilewright.tools.explain.cost.models import warpgroups
+from tilewright.tools.explain.cost.models.block import Demand, Footprint, join
 
 LAUNCH_US = 1.27
 _L2_SHARE = 0.7
@@ -62,9 +61,6 @@ _LEVEL_US_PER_RESULT = 7.5e-5
 """... and each result of their tile."""
 _STRADDLE = 0.92
 """Levels that ranges of k add that begin in one tile and end in the next."""
-
-CONSTANTS = array("d", (LAUNCH_US, _GATHER_US, _STRADDLE, warpgroups.SUSTAINED))
-"""As `Constants` of predicting.cpp has them."""
 
 
 class Cost(NamedTuple):
@@ -245,20 +241,6 @@ class CostModel:
         # Bytes that blocks read for each byte of the factors.
         self._read = kernel.terms * self._item_bytes / ITEM_BYTES["float32"] if split else 1.0
         self._level_us = _LEVEL_US + _LEVEL_US_PER_RESULT * self._tile.m * self._tile.n
-
-    @property
-    def numbers(self) -> tuple[float, ...]:
-        """What it says of all problems, as `Model` of predicting.cpp has it."""
-        return (
-            *self._tile, self._workers, self._bundle, self._rows, self._cols, self._splits_k, self._band,
-            self._multiprocessors, self._clock_mhz, self._l2_bytes_per_us, self._l2_bytes, self._dram_bytes_per_us,
-            self._copied_bytes_per_us, self._copying_us, self._read, self._level_us, self._splits,
-        )  # fmt: skip
-
-    def rooms(self, form: Form) -> tuple[tuple[float, ...] | None, ...]:
-        """What it has found of a form without edges, and with, as `Room` of predicting.cpp has it."""
-        found = (rooms.get(form) for rooms in self._rooms)
-        return tuple(None if room is None else (*room[:2], *room[3:]) for room in found)
 
     def predict(self, sizes: Sizes) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""
