@@ -13,7 +13,7 @@ from tilewright.kernels.takes import VECTOR_BYTES, Addresses
 from tilewright.select.model import Floats, ProblemSizes
 from tilewright.select.orders import order_of
 from tilewright.select.tables import store
-from tilewright.select.tables.cases import same_speed_cases, timed_case
+from tilewright.select.tables.cases import timed_case
 from tilewright.select.tables.entry import Entry, found_kernel, rank
 from tilewright.select.tables.entry import order_of as order_of_entry
 
@@ -129,7 +129,7 @@ def _measured(
     best: dict[object, Entry] = {}
     for table in (one for one in store.of_gpu(device, capability) if one.capability == capability):
         found: dict[object, Entry] = {}
-        for entry in sorted(table.entries_of_cases(same_speed_cases(case)), key=rank):
+        for entry in sorted(table.entries_of(case), key=rank):
             if entry.baseline_gflops and _counts(entry, promise, order):
                 found.setdefault(entry.problem[:4], entry)
         best = found | best

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.gpus import Gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
@@ -37,6 +37,7 @@ whole waves of blocks; "work" is without what the last wave leaves idle."""
 _BYTES = [number for number, name in enumerate(TERMS) if name.endswith("bytes") or name == "bytes_past_l2"]
 _STEPS = [number for number, name in enumerate(TERMS) if name.startswith(("steps", "waves", "work"))]
 _FIRST, _SECOND = TERMS.index("steps_a_row"), TERMS.index("waves")
+_FACTOR_BYTES = TERMS.index("factor_bytes")
 _MEGA = 1e6
 _KEPT_IN_L2 = 0.6
 """Share of the L2 cache that operands are found in."""
@@ -235,6 +236,7 @@ def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: 
     of_gpu = np.ones(len(TERMS))
     of_gpu[_STEPS] = slower * measured_on.clock_mhz / gpu.clock_mhz
     of_gpu[_BYTES] = measured_on.dram_gbs / gpu.dram_gbs
+    of_gpu[_FACTOR_BYTES] *= own.moved / other.moved
     if nearest.kernel is not kernel:
         of_gpu *= _CAUTION if nearest.kernel.source == kernel.source else _CAUTION**4
     return ConfigModel(nearest.model.together, tuple((of_gpu * nearest.model.coefficients).tolist()))
@@ -248,6 +250,8 @@ class _Likeness(NamedTuple):
     products: float
     """Multiply-adds of a step, those of all terms, of elements of a byte."""
     tensor_cores: bool
+    moved: float
+    """Bytes that are moved for each byte of a factor: where it is split, more."""
 
 
 @lru_cache(maxsize=1024)
@@ -255,8 +259,12 @@ def _likeness(kernel: Kernel, config: Config) -> _Likeness:
     tile, parts = kernel.tile(config), Grid.of(kernel, config).parts
     depth = tile.k * (ITEM_BYTES[kernel.split.dtype] if kernel.split else ITEM_BYTES[kernel.takes.factors[0]])
     products = _PRODUCTS.get(kernel.precision or "", 1) * tile.m * tile.n * depth
-    sides = tuple(math.log2(one) for one in (tile.m, tile.n, depth, parts))
-    return _Likeness(sides, products, _on_tensor_cores(kernel))
+    if isinstance(kernel.cost, Warpgroups) and kernel.cost.held and kernel.takes.factors == FLOAT8:
+        products *= _HELD
+    high, wide = (tile.n, tile.m) if kernel.exchanged else (tile.m, tile.n)
+    sides = tuple(math.log2(one) for one in (high, wide, depth, parts))
+    moved = (1 + kernel.split.terms) * (_SCALED if kernel.split.scaled else 1) if kernel.split else 1.0
+    return _Likeness(sides, products, _on_tensor_cores(kernel), moved)
 
 
 _CAUTION = 1.05
@@ -264,8 +272,14 @@ _CAUTION = 1.05
 was."""
 
 
-_PRODUCTS = {"bf16x6": 6, "bf16x3": 3, "fp16x3": 3}
-"""Products of terms that make one, by a kernel's precision."""
+_HELD = 1.2
+"""How many times longer steps of float8 take where threads hand the tensor cores A in registers, and add up sums."""
+
+_SCALED = 1.5
+"""How many times longer splitting takes where elements are scaled: the largest of squares are looked for first."""
+
+_PRODUCTS = {"bf16x6": 6, "bf16x3": 3.4, "fp16x3": 3.7}
+"""Products of terms that make one, by a kernel's precision, or as many as take as long as these and what is besides."""
 
 
 def _on_tensor_cores(kernel: Kernel) -> bool:

@@ -28,7 +28,7 @@ from tilewright.select.model import Fitted, Floats, Models, ProblemSizes, lent
 from tilewright.select.tables import store
 
 _UNMEASURED = 1.1
-"""How many times longer than the model says a config is assumed to take next to what was measured on the problem."""
+"""How many times as fast as what was measured on the problem a config must be expected to be, to be picked instead."""
 
 _COPY_OF_C_US = 1e6
 """Puts kernels last which cost a copy of C."""
@@ -41,6 +41,9 @@ _SMALLEST = ("coalesced", "split_k:tiny")
 
 _EMULATED_GROUPS = {"BM": 64, "BN": 64, "STAGES": 2, "PINGPONG": 1}
 """For the emulator, of grouped products: small tiles, of which most are used."""
+
+_FEW_ROWS = 64
+"""Rows of a group, in the mean, up to which tiles have no more of them: taller ones are for the most part empty."""
 
 _ACTIVATION_NS = {"relu": 0.023, "gelu": 0.054, "gelu_tanh": 0.064, "silu": 0.059}
 """What an activation adds for each element that a multiprocessor has, with a bias: on an H100 at 1024x1024x1024 in
@@ -110,18 +113,24 @@ def select(
     if measured and order is None and (promise in (None, "ieee") or measured.precision == promise):
         return measured.kernel, measured.config
     compared = compared_on(device, capability, problem.dtype, promise, order)
-    expected = asked.us(compared) if compared else np.empty(0)
-    if adds_c and compared:
+    if compared is None:
+        return (measured.kernel, measured.config) if measured else _any(asked)
+    expected = asked.us(compared)
+    if adds_c:
         expected += _COPY_OF_C_US * compared.copies_c
-    least = measured.us / _UNMEASURED if measured else math.inf
+    least = math.inf
+    if measured:
+        # The model is as far off for others as for what was measured.
+        number = compared.numbers.get((measured.kernel, measured.config))
+        expected *= _UNMEASURED if number is None else measured.us / expected[number]
+        least = measured.us / _UNMEASURED
     for number in expected.argsort().tolist():
-        assert compared is not None
         kernel, config, _ = compared.models.fitted[number]
-        if expected[number] >= least:
-            break
+        if measured and expected[number] >= least:
+            return measured.kernel, measured.config
         if asked.takes(kernel):
             return kernel, config
-    return (measured.kernel, measured.config) if measured else _any(asked)
+    return _any(asked)
 
 
 class _Asked(NamedTuple):
@@ -183,6 +192,7 @@ class _Compared:
     def __init__(self, models: Models, surveyed: frozenset[Kernel]) -> None:
         kernels = [one.kernel for one in models.fitted]
         self.models = models
+        self.numbers = {(one.kernel, one.config): number for number, one in enumerate(models.fitted)}
         self.copies_c = np.array([not kernel.takes.separate_c for kernel in kernels], np.float64)
         """1 where a kernel adds C where the result goes."""
         self.split = np.array([_split(kernel) for kernel in kernels], np.float64)
@@ -208,6 +218,8 @@ def compared_on(
     """
     gpu = find_gpu(device, capability)
     measured_on, fitted = store.fitted(device, capability, dtype)
+    if not fitted:
+        return None
     kernels = (kernel_for(dtype),) if grouped else KERNELS
     configs = [
         (kernel, config)
@@ -235,10 +247,15 @@ def _measured(asked: _Asked, device: str, order: str | None, adds_c: bool) -> _M
     promise = asked.problem.arithmetic.precision
     for table in store.load(device) if device else ():
         found = []
+        baselines: dict[bool, float | None] = {}
         for entry in table.measured(asked.problem, asked.addresses):
             kernel, config = find(entry.kernel), Config(entry.config)
             if asked.takes(kernel) and order in (None, kernel.sum_order(config)):
-                us = entry.time_us + unhidden_us(kernel, config, asked.problem, asked.gpu) - asked.saved_us(kernel)
+                # The GPU may have been slower in one run than in another, which cuBLAS tells.
+                first = baselines.setdefault(kernel.precision == "tf32", entry.baseline_gflops)
+                of_run = entry.baseline_gflops / first if entry.baseline_gflops and first else 1.0
+                us = entry.time_us * of_run + unhidden_us(kernel, config, asked.problem, asked.gpu)
+                us -= asked.saved_us(kernel)
                 rank = adds_c and not kernel.takes.separate_c, not entry.accurate, us
                 found.append((rank, _Measured(us, kernel, config)))
         if found:
@@ -306,16 +323,14 @@ def _for_groups(kernel: Kernel, problem: Problem, capability: tuple[int, int] | 
     compared = compared_on(device, capability, problem.dtype, problem.arithmetic.precision, None, grouped=True)
     assert compared is not None
     models = compared.models
-    by_rows: dict[int, list[int]] = {}
-    for number, one in enumerate(models.fitted):
-        by_rows.setdefault(one.config.BM * one.config.CLUSTER, []).append(number)
-    _, best = min(
-        (float(us[number]), number)
-        for height, numbers in by_rows.items()
-        for us in (models.us(expected_of_groups(problem, height)),)
-        for number in numbers
-    )
-    return models.fitted[best].config
+    few = problem.m <= _FEW_ROWS * problem.batch
+    numbers = [number for number, one in enumerate(models.fitted) if (one.config.BM <= _FEW_ROWS) == few]
+
+    def us(number: int) -> float:
+        config = models.fitted[number].config
+        return float(models.us(expected_of_groups(problem, config.BM * config.CLUSTER))[number])
+
+    return models.fitted[min(numbers, key=us)].config
 
 
 def expected_of_groups(problem: Problem, height: int) -> ProblemSizes:

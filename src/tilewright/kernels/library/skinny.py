@@ -77,6 +77,35 @@ def _registers(config: Config) -> int:
     return few * wide + config.DEPTH * (together + (1 + config.AHEAD) * wide) + _OTHER_REGISTERS
 
 
+_PRESETS = named_configs(
+    _NAMES,
+    {
+        # Few rows and a row-major B; transposed_rows has registers for guards where A is column-major.
+        "row": (1, 4, 8, 1, 16, 16, 0, 1),
+        "rows": (16, 4, 32, 1, 12, 4, 1, 1),
+        "transposed_rows": (16, 4, 32, 1, 8, 4, 1, 1),
+        # Few rows and a column-major B, as the weights of a linear layer.
+        "weights_row": (1, 8, 1, 1, 8, 8, 0, 2),
+        "weights_rows": (16, 4, 8, 1, 12, 4, 1, 1),
+        # Few columns and a row-major A.
+        "column": (8, 1, 1, 1, 8, 4, 0, 3),
+        "dot": (16, 2, 1, 1, 16, 4, 0, 1),
+        # Few columns and a column-major A.
+        "transposed_column": (4, 1, 1, 8, 16, 16, 0, 1),
+        "transposed_columns": (4, 8, 1, 32, 12, 4, 1, 1),
+    },
+)
+
+_MORE = listed_configs(
+    "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS",
+    (
+        (16, 2, 1, 1, 16, 4, 0, 1),
+        (1, 4, 8, 1, 16, 8, 0, 1),
+        (4, 4, 1, 1, 8, 8, 0, 1),
+        (1, 4, 8, 1, 16, 16, 0, 1),
+    ),
+)
+
 KERNEL = Kernel(
     rung=17,
     name="skinny",
@@ -124,33 +153,8 @@ KERNEL = Kernel(
     constants=lambda config: {"FACTOR_SCALES": 0},
     blocks=_blocks,
     workspace_bytes=_workspace_bytes,
-    presets=named_configs(
-        _NAMES,
-        {
-            # Few rows and a row-major B; transposed_rows has registers for guards where A is column-major.
-            "row": (1, 4, 8, 1, 16, 16, 0, 1),
-            "rows": (16, 4, 32, 1, 12, 4, 1, 1),
-            "transposed_rows": (16, 4, 32, 1, 8, 4, 1, 1),
-            # Few rows and a column-major B, as the weights of a linear layer.
-            "weights_row": (1, 8, 1, 1, 8, 8, 0, 2),
-            "weights_rows": (16, 4, 8, 1, 12, 4, 1, 1),
-            # Few columns and a row-major A.
-            "column": (8, 1, 1, 1, 8, 4, 0, 3),
-            "dot": (16, 2, 1, 1, 16, 4, 0, 1),
-            # Few columns and a column-major A.
-            "transposed_column": (4, 1, 1, 8, 16, 16, 0, 1),
-            "transposed_columns": (4, 8, 1, 32, 12, 4, 1, 1),
-        },
-    ),
-    portfolio=listed_configs(
-        "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS",
-        (
-            (16, 2, 1, 1, 16, 4, 0, 1),
-            (1, 4, 8, 1, 16, 8, 0, 1),
-            (4, 4, 1, 1, 8, 8, 0, 1),
-            (1, 4, 8, 1, 16, 16, 0, 1),
-        ),
-    ),
+    presets=_PRESETS,
+    portfolio=(*_PRESETS.values(), *_MORE),
 )
 
 _OF_FLOAT8 = {"TM": 1, "THREADS_N": 1, "GROUPS": 8, "DEPTH": 16, "AHEAD": 0, "MIN_BLOCKS": 2}

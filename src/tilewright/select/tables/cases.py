@@ -38,11 +38,11 @@ class Case(NamedTuple):
 
 @lru_cache
 def same_speed_cases(text: str) -> tuple[str, ...]:
-    """A case's text, and those of cases whose products take the same time: without an epilogue, with A's type for B's,
-    and with float16 in place of bfloat16 or the other way round."""
+    """Of cases whose products take the same time: a case's text without an epilogue and B's type, and that with float16
+    in place of bfloat16 or the other way round."""
     plain = re.sub(r"\*\w+", "", " ".join(text.split(" ")[:2]))
     swapped = re.sub(r"b?float16", lambda one: "float16" if one[0] == "bfloat16" else "bfloat16", plain)
-    return tuple(dict.fromkeys((text, plain, swapped)))
+    return tuple(dict.fromkeys((plain, swapped)))
 
 
 @lru_cache(maxsize=2**15)  # a table has many configs of each problem

@@ -123,9 +123,11 @@ def found_kernel(name: str) -> Kernel | None:
 
 
 def best_of_kernels(entries: Iterable[Entry]) -> list[Entry]:
-    """The best entry of each problem, kernel and order of sums; a later one replaces that of its problem and config."""
+    """The best entry of each problem, kernel and order of sums, and of configs whose consumers take turns (`PINGPONG`)
+    and others, since activations cost these alone time; a later one replaces that of its problem and config."""
     by_identity = {entry.identity: entry for entry in entries}
     best: dict[object, Entry] = {}
     for entry in sorted(by_identity.values(), key=rank):
-        best.setdefault((entry.problem, entry.kernel, order_of(entry.kernel, entry.choice[1])), entry)
+        kind = order_of(entry.kernel, entry.choice[1]), entry.config.get("PINGPONG")
+        best.setdefault((entry.problem, entry.kernel, kind), entry)
     return list(best.values())

@@ -66,7 +66,9 @@ def fitted(device: str, capability: tuple[int, int], dtype: str) -> tuple[Gpu, S
     kernels for factors that were not, as of TF32, follow from them.
     """
     surveyed, other = ("float32", "bfloat16") if dtype == "float32" else ("bfloat16", "float32")
-    table = next(one for one in of_gpu(device, capability) if one.models.get(surveyed))
+    table = next((one for one in of_gpu(device, capability) if one.models.get(surveyed)), None)
+    if table is None:
+        return find_gpu(device, capability), ()
     return find_gpu(table.gpu, table.capability), [*table.models[surveyed], *table.models.get(other, ())]
 
 

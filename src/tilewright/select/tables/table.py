@@ -156,26 +156,28 @@ class Table:
         and gaps between lines that do not change their alignment, do not matter."""
         sizes = problem.m, problem.n, problem.k, problem.batch
         for case in same_speed_cases(timed_case(problem)):
-            row = self._rows(case).get(sizes)
-            if row and _alike(problem, addresses, posed(*sizes[:3], case, problem.batch)):
-                yield from self._entries_of(case, row)
+            if sizes in self._rows.get(case, ()):
+                if _alike(problem, addresses, posed(*sizes[:3], case, problem.batch)):
+                    for text, row in self._rows[case][sizes]:
+                        yield from self._entries_of(text, row)
                 return
 
-    def entries_of_cases(self, cases: Iterable[str]) -> Iterator[Entry]:
-        """The measurements of some cases."""
-        for case in cases:
-            for row in self.cases.get(case, ()):
-                yield from self._entries_of(case, row)
-
-    def _rows(self, case: str) -> Mapping[tuple[int, ...], list[Any]]:
-        """A case's problems by their sizes."""
-        if case not in self._by_case:
-            self._by_case[case] = {tuple(row[:_SIZES]): row for row in self.cases.get(case, ())}
-        return self._by_case[case]
-
     @cached_property
-    def _by_case(self) -> dict[str, Mapping[tuple[int, ...], list[Any]]]:
-        return {}
+    def _rows(self) -> dict[str, dict[tuple[int, ...], list[tuple[str, list[Any]]]]]:
+        """By case without epilogue and sizes, a problem's rows, and the cases that they are of."""
+        found: dict[str, dict[tuple[int, ...], list[tuple[str, list[Any]]]]] = {}
+        for case, rows in self.cases.items():
+            by_sizes = found.setdefault(same_speed_cases(case)[0], {})
+            for row in rows:
+                by_sizes.setdefault(tuple(row[:_SIZES]), []).append((case, row))
+        return found
+
+    def entries_of(self, case: str) -> Iterator[Entry]:
+        """What was measured on problems of a case and of that of a type that takes the same time."""
+        for one in same_speed_cases(case):
+            for rows in self._rows.get(one, {}).values():
+                for text, row in rows:
+                    yield from self._entries_of(text, row)
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:

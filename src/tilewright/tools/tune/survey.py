@@ -73,8 +73,8 @@ _LARGEST_OF_BATCH, _MOST_MATRICES = 2048, 256
 
 
 def problems(dtype: str) -> Iterator[Problem]:
-    """Problems without end, spread evenly over what a user may multiply: of ten, eight are single products with sizes
-    from 16 to 8192, one has longer sides, and one is a batch."""
+    """Problems without end, spread evenly over what a user may multiply: of ten, seven are single products with sizes
+    from 16 to 8192, one has less than 16 rows or columns, one has longer sides, and one is a batch."""
     base = _root(_ROOTS)
     arithmetic = Arithmetic(dtype, default_result(dtype))
     for number in count():
@@ -94,14 +94,18 @@ def _root(axes: int) -> float:
 def _problem(arithmetic: Arithmetic, points: Sequence[float]) -> Problem | None:
     """The problem of a point in the unit cube; None where its work or memory is out of range."""
     *sides, of_order, of_lines, of_kind = points
-    longer, batched = 0.8 <= of_kind < 0.9, of_kind >= 0.9
+    few, longer, batched = 0.7 <= of_kind < 0.8, 0.8 <= of_kind < 0.9, of_kind >= 0.9
     largest = _LONGEST if longer else _LARGEST_OF_BATCH if batched else _LARGEST
     batch = round(2 * (_MOST_MATRICES / 2) ** (10 * (of_kind - 0.9))) if batched else 1
     step = 1 if of_lines < 0.4 else 8 if of_lines < 0.85 else 64  # elements whose multiples all sizes are
     m, n, k = (max(round(_SMALLEST * (largest / _SMALLEST) ** side / step) * step, step) for side in sides)
+    if few:  # as many as there are halves of an axis: rows where it is the first
+        m, n = (
+            (round(_SMALLEST ** (2 * sides[0])), n) if sides[0] < 0.5 else (m, round(_SMALLEST ** (2 * sides[0] - 1)))
+        )
     item, result = ITEM_BYTES[arithmetic.factors], ITEM_BYTES[arithmetic.result]
     fits = batch * k * (m + n) * item <= FACTOR_BYTES - 2**20 and batch * m * n * result <= RESULT_BYTES - 2**20
-    if not fits or not _LEAST_WORK < 2 * batch * m * n * k < _MOST_WORK:
+    if not fits or not _LEAST_WORK / (8 if few else 1) < 2 * batch * m * n * k < _MOST_WORK:
         return None
     a, b = orders(LAYOUTS[int(of_order * len(LAYOUTS))])
     return Problem(m, n, k, arithmetic, batch, a, b)

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
+from tilewright.frameworks import dividing
 from tilewright.frameworks.dividing import LANE_STEP_US, STEP_US, Cuts, Work, divide, pieces, share_us
-from tilewright.tools.explain.cost import dividing
 
 LINK = 3.5e5
 
