@@ -23,9 +23,6 @@ from tilewright.tools.bench.records import Record, Run
 from tilewright.tools.tune.entries import is_promising, of_records
 from tilewright.tools.tune.journal import Trial, read, source_digest
 
-_OF_A_JOURNAL = 6
-"""Configs that a table takes of a journal for a problem: its fastest. The fastest of every kernel come in addition."""
-
 
 @reporting
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,7 +70,7 @@ def merge(files: Sequence[Path], output: Path | None = None) -> tuple[Path, Tabl
 
 
 def of_journal(trials: Iterable[Trial]) -> list[Entry]:
-    """Entries of each problem's fastest trials, where their kernels' sources are still those that were tried."""
+    """Entries of each problem's and kernel's fastest trial, where the kernel's source is still that which was tried."""
     by_problem: dict[object, list[Trial]] = {}
     for trial in trials:
         usable = trial.outcome == "timed" and trial.gflops and trial.scalars == Scalars()
@@ -81,9 +78,8 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
             by_problem.setdefault(trial.problem, []).append(trial)
     chosen: list[Trial] = []
     for tried in by_problem.values():
-        tried.sort(key=lambda trial: -(trial.gflops or 0))
-        firsts = {trial.kernel: trial for trial in reversed(tried)}
-        chosen += {id(trial): trial for trial in (*tried[:_OF_A_JOURNAL], *firsts.values())}.values()
+        tried.sort(key=lambda trial: trial.gflops or 0)
+        chosen += {trial.kernel: trial for trial in tried}.values()
     facts = [trial.model_dump(include={"m", "n", "k", "batch", "case", "kernel", "config"}) for trial in chosen]
     return [Entry(**one, gflops=trial.gflops or 0) for one, trial in zip(facts, chosen, strict=True)]
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tilewright.core.gpus import find_gpu
+from tilewright.kernels import KERNELS, find
+from tilewright.kernels.spec import PROMISES, Choice
 from tilewright.select.tables.cases import timed_case
 from tilewright.select.tables.entry import Entry, best_of_kernels
 from tilewright.select.tables.table import Table
@@ -51,7 +53,8 @@ def thinned(entries: Sequence[Entry]) -> list[Entry]:
     firsts: set[object] = set()
     found = []
     for one in sorted(kept, key=lambda entry: -entry.gflops):
-        strict = one.problem, tuple(one.keeps(promise) for promise in ("ieee", None, "fp16x3", "bf16x3", "tf32"))
+        # Kernels that split factors first need not where b is prepared.
+        strict = one.problem, find(one.kernel).splits, tuple(map(one.keeps, PROMISES))
         if strict not in firsts or one.gflops * SLOW > best[one.problem]:
             firsts.add(strict)
             found.append(one)
@@ -70,11 +73,9 @@ def main() -> int:
     models, entries = dict(table.models), list(table.entries)
     for path in given.surveys:
         surveyed = SurveyFile(path).found
+        listed = {Choice(kernel, config) for kernel in KERNELS for config in kernel.candidates(table.capability)}
         of_portfolios = [
-            one._replace(
-                us={choice: us for choice, us in one.us.items() if choice.config in choice.kernel.candidates((9, 0))}
-            )
-            for one in surveyed
+            one._replace(us={choice: us for choice, us in one.us.items() if choice in listed}) for one in surveyed
         ]
         models[surveyed[0].problem.dtype] = fit(of_portfolios, find_gpu(table.gpu, table.capability))
         entries += entries_of(of_portfolios, given.revision)
