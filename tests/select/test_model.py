@@ -10,6 +10,7 @@ import pytest
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Arithmetic, Layout, Problem
 from tilewright.kernels import KERNELS, find
+from tilewright.kernels.spec import Choice
 from tilewright.select.model import TERMS, ConfigModel, Counts, Fitted, Grid, Models, ProblemSizes, lent, terms_of
 from tilewright.select.selector import compared_on
 from tilewright.select.tables import store
@@ -101,13 +102,10 @@ def test_one_problem_and_many_have_the_same_terms(problem):
     """`Models.us` computes what the terms of a fit, times the coefficients, are."""
     _, fitted = store.fitted(DEVICE, CAPABILITY, "float32")
     models, sizes = Models(H100, fitted), ProblemSizes.of(problem)
-    by_terms = [
-        np.dot(
-            one.model.coefficients, terms_of(Grid.of(one.kernel, one.config, one.model.together), joined, H100)[:, 0]
-        )
-        for joined in [ProblemSizes.joined([sizes, sizes])]
-        for one in fitted
-    ]
+    joined = ProblemSizes.joined([sizes, sizes])
+    grids = [Grid.of(one.kernel, one.config, one.model.together) for one in fitted]
+    terms = [terms_of(grid, joined, H100)[:, 0] for grid in grids]
+    by_terms = [np.dot(one.model.coefficients, of) for one, of in zip(fitted, terms, strict=True)]
     np.testing.assert_allclose(models.us(sizes), by_terms, rtol=1e-9)
 
 
@@ -142,11 +140,8 @@ def test_a_fit_finds_what_times_were_made_of():
     surveyed = []
     for number, (m, n, k) in enumerate(sizes):
         problem = Problem(m, n, k, a=Layout("column" if number % 2 else "row"))
-        us = true.us(ProblemSizes.of(problem)).tolist()
-        surveyed.append(Surveyed(problem, {one: time for one, time in zip(true.fitted, us, strict=True)}, {}, {}))
-    surveyed = [
-        one._replace(us={(fitted.kernel, fitted.config): us for fitted, us in one.us.items()}) for one in surveyed
-    ]
+        us = zip(configs, true.us(ProblemSizes.of(problem)).tolist(), strict=True)
+        surveyed.append(Surveyed(problem, {Choice(kernel, config): time for config, time in us}, {}, {}))
     found = Models(H100, fit(surveyed, H100))
     for problem in (Problem(100, 900, 300), Problem(4000, 64, 2000, a=Layout("column"))):
         sizes = ProblemSizes.of(problem)
