@@ -20,6 +20,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import json_kind, save
 from tilewright.core.problem import Problem
@@ -37,7 +39,7 @@ KIND = json_kind("a tuned table", "format", "gpu")
 
 _CASE = re.compile(r"[NT]{2} \w+(->\w+)?( [\w+]+)?")
 _DIGITS = 5
-_SIZES = 4
+_SIZES, _NUMBERS = 4, 5
 
 Choice = tuple[str, Sequence[str], Sequence[int]]
 """A kernel's name, its parameters, and a config's values of them."""
@@ -226,7 +228,7 @@ def _read(facts: Any) -> Table:
 def _models(listed: Iterable[Any], choices: Sequence[Choice]) -> Iterator[Fitted]:
     """The models of configs that kernels have today."""
     for number, together, coefficients in listed:
-        if len(coefficients) != len(TERMS) or not all(0 <= one < math.inf for one in (together, *coefficients)):
+        if len(coefficients) != len(TERMS) or not 0 <= min(coefficients) <= max(coefficients) < math.inf:
             raise ValueError(f"models must have {len(TERMS)} coefficients, at least 0, got {coefficients}")
         kernel = choices[number][0]
         if (config := recorded(kernel, config_of(choices[number]))) is not None:
@@ -242,20 +244,19 @@ def _check(table: Table) -> None:
     for kernel, names, values in table.choices:
         if not (isinstance(kernel, str) and len(names) == len(values)):
             raise ValueError(f"kernels must have a name, and values for all parameters, got {kernel!r}")
-    for case, problems in table.cases.items():
+    for case in table.cases:
         if not _CASE.fullmatch(case):
             raise ValueError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
-        for row in problems:
-            if any(type(size) is not int or size < 0 for size in row[:_SIZES]):
-                raise ValueError(f"sizes must be at least 0, got {row[:_SIZES]}")
-            for choice, gflops, baseline, error, run in row[_SIZES:]:
-                if not (0 < gflops < math.inf and (baseline is None or 0 < baseline < math.inf)):
-                    raise ValueError(f"speeds must be above 0, got {gflops!r} and {baseline!r}")
-                if error is not None and error < 0:
-                    raise ValueError(f"an error must be at least 0, got {error!r}")
-                for name, number, count in (("choice", choice, len(table.choices)), ("run", run, len(table.runs))):
-                    if not 0 <= number < count:
-                        raise ValueError(f"a {name} must be one of {count}, got {number!r}")
+    rows = [row for problems in table.cases.values() for row in problems]
+    sizes = np.array([row[:_SIZES] for row in rows], np.int64).reshape(len(rows), _SIZES)
+    cells = np.array([cell for row in rows for cell in row[_SIZES:]], np.float64).reshape(-1, _NUMBERS)
+    choice, gflops, baseline, error, run = cells.T
+    speeds = np.concatenate((gflops, baseline[~np.isnan(baseline)]))
+    if not (np.isfinite(speeds) & (speeds > 0)).all() or (error < 0).any() or (sizes < 0).any():
+        raise ValueError("sizes must be at least 0, and speeds above it")
+    for name, numbers, count in (("choice", choice, len(table.choices)), ("run", run, len(table.runs))):
+        if not ((numbers >= 0) & (numbers < count)).all():
+            raise ValueError(f"a {name} must be one of {count}")
 
 
 def _alike(problem: Problem, addresses: Addresses, dense: Problem) -> bool:
