@@ -70,7 +70,7 @@ def main() -> int:
     parser.add_argument("-o", "--out", type=Path, required=True)
     given = parser.parse_args()
     table = Table.load(given.out) if given.out.exists() else Table(given.gpu, (9, 0))
-    models, entries = dict(table.models), list(table.entries)
+    models, entries = {dtype: table.fitted(dtype) for dtype in table.models}, list(table.entries)
     for path in given.surveys:
         surveyed = SurveyFile(path).found
         listed = {Choice(kernel, config) for kernel in KERNELS for config in kernel.candidates(table.capability)}

@@ -69,7 +69,7 @@ def fitted(device: str, capability: tuple[int, int], dtype: str) -> tuple[Gpu, S
     table = next((one for one in of_gpu(device, capability) if one.models.get(surveyed)), None)
     if table is None:
         return find_gpu(device, capability), ()
-    return find_gpu(table.gpu, table.capability), [*table.models[surveyed], *table.models.get(other, ())]
+    return find_gpu(table.gpu, table.capability), [*table.fitted(surveyed), *table.fitted(other)]
 
 
 def device_of(gpu: Gpu) -> str:

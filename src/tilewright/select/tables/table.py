@@ -62,8 +62,8 @@ class Table:
     gpu: str
     """The name that its driver gives it."""
     capability: tuple[int, int]
-    models: Mapping[str, Sequence[Fitted]] = field(default_factory=dict)
-    """By element type of A and B."""
+    models: Mapping[str, Sequence[Sequence[Any]]] = field(default_factory=dict)
+    """By element type of A and B: choice, blocks of a multiprocessor, coefficients. See `fitted`."""
     runs: Sequence[tuple[str | None, bool]] = ()
     """Revision of the source that was measured, and whether runs after other work were."""
     choices: Sequence[Choice] = ()
@@ -95,7 +95,14 @@ class Table:
             problems[-1].append(
                 [choices[_choice(entry.kernel, entry.config)], *numbers, runs[entry.revision, entry.apart]]
             )
-        return cls(gpu, capability, models or {}, list(runs), listed, cases)
+        numbered = {
+            dtype: [
+                [choices[_choice(kernel.name, config)], together, list(of)]
+                for kernel, config, (together, of) in several
+            ]
+            for dtype, several in (models or {}).items()
+        }
+        return cls(gpu, capability, numbered, list(runs), listed, cases)
 
     @classmethod
     def load(cls, path: Path) -> "Table":
@@ -128,30 +135,35 @@ class Table:
         head = {"format": FORMAT, "gpu": self.gpu, "capability": self.capability, "runs": self.runs}
         parts = [f"{_json(name)}:{_json(value)}" for name, value in head.items()]
         if self.models:
-            models = ",\n".join(f"{_json(dtype)}:[\n{_lines(self._listed(one))}]" for dtype, one in self.models.items())
+            models = ",\n".join(f"{_json(dtype)}:[\n{_lines(one)}]" for dtype, one in self.models.items())
             parts.append(f'"models":{{\n{models}}}')
         parts.append(f'"kernels":[\n{_lines(kernels)}]')
         cases = ",\n".join(f"{_json(case)}:[\n{_lines(problems)}]" for case, problems in self.cases.items())
         parts.append(f'"cases":{{\n{cases}}}')
         save(path, f"{{{', '.join(parts)}}}\n".encode(), f"the table {path}")
 
-    def _listed(self, models: Sequence[Fitted]) -> Iterator[list[Any]]:
-        """Models as the file has them."""
-        numbers = {
-            _choice(kernel, config_of(one)): number for number, one in enumerate(self.choices) for kernel in (one[0],)
-        }
-        for kernel, config, model in models:
-            yield [numbers[_choice(kernel.name, config)], model.together, model.coefficients]
+    def fitted(self, dtype: str) -> list[Fitted]:
+        """The models for factors of a type, of configs that kernels have today."""
+        found = []
+        for number, together, coefficients in self.models.get(dtype, ()):
+            name = self.choices[number][0]
+            if (config := recorded(name, config_of(self.choices[number]))) is not None:
+                found.append(Fitted(find(name), config, ConfigModel(together, tuple(coefficients))))
+        return found
+
+    @property
+    def _fitted(self) -> dict[str, list[Fitted]]:
+        return {dtype: self.fitted(dtype) for dtype in self.models}
 
     def of_today(self) -> "Table":
         """This table in the parameters that kernels have now, without kernels and configs that no longer exist."""
         now = [recorded(choice[0], config_of(choice)) for choice in self.choices]
-        return Table.of(self.gpu, self.capability, self._entries_with(now), self.models)
+        return Table.of(self.gpu, self.capability, self._entries_with(now), self._fitted)
 
     def merged(self, entries: Iterable[Entry], models: Mapping[str, Sequence[Fitted]] | None = None) -> "Table":
         """This table with newer entries, in the parameters of now: see `best_of_kernels`; and with newer models."""
         kept = best_of_kernels((*self.of_today().entries, *entries))
-        return Table.of(self.gpu, self.capability, kept, {**self.models, **(models or {})})
+        return Table.of(self.gpu, self.capability, kept, {**self._fitted, **(models or {})})
 
     def measured(self, problem: Problem, addresses: Addresses = Addresses()) -> Iterator[Entry]:
         """What was measured on a problem, or else on the one of a type that takes the same time; bias and activation,
@@ -219,20 +231,9 @@ def _read(facts: Any) -> Table:
         raise ValueError(f"format: got {facts['format']!r}")
     choices = [(kernel, names, values) for kernel, names, *configs in facts["kernels"] for values in configs]
     runs = [(revision, apart) for revision, apart in facts["runs"]]
-    models = {dtype: list(_models(one, choices)) for dtype, one in facts.get("models", {}).items()}
-    table = Table(gpu, (major, minor), models, runs, choices, facts["cases"])
+    table = Table(gpu, (major, minor), facts.get("models", {}), runs, choices, facts["cases"])
     _check(table)
     return table
-
-
-def _models(listed: Iterable[Any], choices: Sequence[Choice]) -> Iterator[Fitted]:
-    """The models of configs that kernels have today."""
-    for number, together, coefficients in listed:
-        if len(coefficients) != len(TERMS) or not 0 <= min(coefficients) <= max(coefficients) < math.inf:
-            raise ValueError(f"models must have {len(TERMS)} coefficients, at least 0, got {coefficients}")
-        kernel = choices[number][0]
-        if (config := recorded(kernel, config_of(choices[number]))) is not None:
-            yield Fitted(find(kernel), config, ConfigModel(together, tuple(coefficients)))
 
 
 def _check(table: Table) -> None:
@@ -244,6 +245,10 @@ def _check(table: Table) -> None:
     for kernel, names, values in table.choices:
         if not (isinstance(kernel, str) and len(names) == len(values)):
             raise ValueError(f"kernels must have a name, and values for all parameters, got {kernel!r}")
+    for number, together, coefficients in (one for several in table.models.values() for one in several):
+        low, high = min(together, *coefficients), max(together, *coefficients)
+        if not (len(coefficients) == len(TERMS) and 0 <= low <= high < math.inf and 0 <= number < len(table.choices)):
+            raise ValueError(f"models must be of a choice and have {len(TERMS)} coefficients, at least 0")
     for case in table.cases:
         if not _CASE.fullmatch(case):
             raise ValueError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
