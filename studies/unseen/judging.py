@@ -124,7 +124,7 @@ def judge(
         for one in others:
             try:
                 found |= one(problem, sets, launches)
-            except Exception as error:  # noqa: BLE001 whatever a library raises, the others are timed
+            except Exception as error:
                 say(f"{problem.shape}: {error}")
         return found
 
