@@ -10,17 +10,19 @@ from setuptools.command.build_ext import build_ext
 from setuptools.modified import newer_group
 
 PACKAGE = Path("src/tilewright")
-PREBUILT = runpy.run_path(str(PACKAGE / "runtime" / "prebuilt.py"))
-OPTIONS_LIE_IN = ("setup.py", str(PACKAGE / "runtime" / "prebuilt.py"))
+DIGESTS, PREBUILT = PACKAGE / "runtime" / "digests.py", PACKAGE / "emulator" / "prebuilt.py"
+OPTIONS_LIE_IN = ("setup.py", str(DIGESTS), str(PREBUILT))
 """Files whose changes make options others."""
 
 RUNTIME = "tilewright.emulator._runtime"
 
+digests, prebuilt = runpy.run_path(str(DIGESTS)), runpy.run_path(str(PREBUILT))
+
 
 def module(name: str, source: str, *options: str) -> Extension:
     """A Python extension, which says what it was compiled from: see `runtime/extension.py`."""
-    path, headers = PACKAGE / source, PREBUILT["HEADERS"]
-    digest = PREBUILT["digest"]((path, *headers))
+    path, headers = PACKAGE / source, digests["HEADERS"]
+    digest = digests["digest"]((path, *headers))
     return Extension(
         name,
         [path.as_posix()],
@@ -38,8 +40,8 @@ def runtime() -> Extension:
         RUNTIME,
         [],
         depends=[*map(str, sorted((PACKAGE / "emulator").glob("*/*.[ch]*"))), *OPTIONS_LIE_IN],
-        extra_compile_args=[*PREBUILT["PREBUILT_OPTIONS"], "-g0", *asked],  # the last -O counts
-        extra_link_args=["-pthread", "-fno-lto", f"-Wl,-soname,{PREBUILT['runtime_name']()}"],
+        extra_compile_args=[*prebuilt["PREBUILT_OPTIONS"], "-g0", *asked],  # the last -O counts
+        extra_link_args=["-pthread", "-fno-lto", f"-Wl,-soname,{prebuilt['runtime_name'](digests['digest'])}"],
         language="c++",
         optional=True,
     )
@@ -58,7 +60,7 @@ class Build(build_ext):
                 return  # the unit, which is written anew, would always be newer
             unit = Path(self.build_temp, "runtime.cpp")
             unit.parent.mkdir(parents=True, exist_ok=True)
-            unit.write_text(PREBUILT["unit"](PREBUILT["runtime_sources"]()), encoding="utf-8")
+            unit.write_text(prebuilt["unit"](prebuilt["runtime_sources"]()), encoding="utf-8")
             ext.sources = [str(unit)]
         super().build_extension(ext)
 

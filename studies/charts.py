@@ -55,7 +55,7 @@ class Curve(NamedTuple):
     """Its name in the legend; one that begins with an underscore is not there."""
     points: Sequence[tuple[float, float]]
     style: Mapping[str, Any] = {}
-    """What else `Axes.plot` takes: color, linestyle."""
+    """Further arguments of `Axes.plot`: color, linestyle."""
 
 
 class Panel(NamedTuple):

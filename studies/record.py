@@ -1,4 +1,4 @@
-"""What a study measures, and the JSON file that holds it: one format for all studies."""
+"""Measurements of a study, and the JSON file that holds them: one format for all studies."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ class Measurement(Facts):
     limit: float | None = None
     """The largest error that counts as right; None where the study has none."""
     facts: dict[str, Any] = Field(default_factory=dict)
-    """What else was measured, by name."""
+    """Further measured values, by name."""
 
     @property
     def right(self) -> bool:
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 
 class Measurements(RunFile):
-    """What one run of a study measured, and where."""
+    """Measurements of one run of a study, and its environment."""
 
     measurements: list[Measurement]
 

@@ -114,7 +114,7 @@ def each(names: Iterable[str], measured: Callable[[str], Iterable[Measurement]])
 
 
 def in_a_process(study: str, options: Sequence[str], timeout: float | None = None) -> list[Measurement]:
-    """What a command of a study measures in a process of its own, which prints to this one's standard error.
+    """Measurements of a command of a study in a subprocess, which prints to this one's standard error.
 
     Args:
         study: as of `run`.
@@ -132,7 +132,7 @@ def in_a_process(study: str, options: Sequence[str], timeout: float | None = Non
 def in_processes(
     command: Sequence[str], settings: Sequence[Mapping[str, str]], timeout: float | None
 ) -> list[Measurement]:
-    """What the first of several processes measures.
+    """Measurements of the first of several processes.
 
     Args:
         command: a module and its arguments but for the last, a file for measurements. The files of all processes lie in

@@ -36,13 +36,13 @@ def is_stale(record: Record, run: Run) -> bool:
     if not record.picked or "gpu" not in run.environment:
         return False
     gpu = run.environment["gpu"]
-    kept = "B" if record.prepared else None
-    kernel, config = select(record.problem, capability_of(gpu["compute_capability"]), gpu["name"], kept=kept)
+    cached = "B" if record.prepared else None
+    kernel, config = select(record.problem, capability_of(gpu["compute_capability"]), gpu["name"], cached=cached)
     return (kernel.name, config) != (record.picked, recorded(record.picked, record.config))
 
 
 def mark(record: Record, run: Run) -> str:
-    """What a table has behind a pick that is not today's."""
+    """Mark behind a pick that is not today's."""
     return " †" if is_stale(record, run) else ""
 
 
@@ -75,7 +75,7 @@ _ENVIRONMENT.globals |= {
 
 
 def render(template: str, **given: Any) -> str:
-    """What a template makes, without lines at its ends that hold nothing.
+    """Text that a template makes, without lines at its ends that hold nothing.
 
     Args:
         template: its path in the folder of studies.
@@ -95,7 +95,7 @@ def section(study: str) -> str:
 
 
 def block(template: str, name: str, **given: Any) -> str:
-    """What one block of a template makes.
+    """Text that one block of a template makes.
 
     Args:
         template, given: see `render`.

@@ -3,13 +3,13 @@
 import numpy as np
 
 from tilewright.core.problem import Problem
-from tilewright.kernels.spec import RUNG_ARGUMENTS, Kernel, Parameter, Tile
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import RUNG_ARGUMENTS, Kernel, Parameter, Schedule, Tile
+from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.base import run
 
 DUMP = """
-#include "tensor_map.cuh"
+#include "ptx/tensor_map.cuh"
 extern "C" __global__ void dump(const __grid_constant__ TensorMap A, const float* start, float* C) {
     __shared__ __align__(1024) float tile[BYTES / 4];
     __shared__ Barrier barrier;
@@ -35,12 +35,11 @@ def dump_kernel(folder):
         name=f"dump {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
         parameters=tuple(Parameter(name, 0, (), "", least=0) for name in ("ROWS", "COLS", "SWIZZLE", "BYTES")),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (32, 1, 1),
         tensor_maps=lambda config, *_: (TensorBox(config.ROWS, config.COLS, config.SWIZZLE), TensorBox(1, 4)),
-        takes=Takes(aligned=True, least_capability=(9, 0)),
+        support=Support(vectorized=False, aligned=True, least_capability=(9, 0)),
         arguments=("A_map", "B_data", "D_data"),
     )
 
@@ -57,7 +56,7 @@ def dump(engine, kernel, matrix, start, box):
 
 
 STORE = """
-#include "tensor_map.cuh"
+#include "ptx/tensor_map.cuh"
 extern "C" __global__ void store(const float* start, const __grid_constant__ TensorMap D) {
     __shared__ __align__(1024) float tile[BYTES / 4];
     for (int i = threadIdx.x; i < BYTES / 4; i += blockDim.x) tile[i] = i + 1;
@@ -84,9 +83,8 @@ def store(engine, folder, shape, start, box):
         parameters=tuple(Parameter(name, 0, (), "", least=0) for name in ("ROWS", "COLS", "SWIZZLE", "BYTES")),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (32, 1, 1),
-        vectorized=True,
         stored_box=lambda config, item_bytes: TensorBox(config.ROWS, config.COLS, config.SWIZZLE),
-        takes=Takes(least_capability=(9, 0)),
+        support=Support(least_capability=(9, 0)),
         arguments=("A_data", "D_map"),
     )
     rows, cols, swizzle = box
@@ -98,7 +96,7 @@ def store(engine, folder, shape, start, box):
 
 
 def stored_as_a_gpu_does(shape, start, box):
-    """What D is then: the elements of the box that are inside of it have arrived from where the box has them."""
+    """Array D after the store: the elements of the box that lie inside of D have arrived."""
     rows, cols, _ = box
     numbers = np.arange(rows * cols, dtype=np.float32).reshape(rows, cols)
     places = box_as_it_lies(numbers, 0, 0, *box).astype(int)
@@ -112,7 +110,7 @@ def stored_as_a_gpu_does(shape, start, box):
 
 
 def box_as_it_lies(matrix, row, col, rows, cols, swizzle):
-    """What a GPU has in shared memory: the box, zeros outside, 16-byte pieces exchanged in lines of 128 bytes."""
+    """Shared memory of a GPU after the copy: the box, zeros outside, 16-byte pieces exchanged in lines of 128 bytes."""
     box = np.zeros((rows, cols), np.float32)
     for r in range(rows):
         for c in range(cols):
@@ -146,10 +144,10 @@ LOAD_STARTS = [*STARTS, (-2, -8), (-300, 44)]
 
 # Each block sums its part of k for a tile of 16 x 16; the last of a tile adds the parts in their order.
 SPLIT_K = """
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 extern "C" __global__ void __launch_bounds__(256)
     split_k(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,
-            int ldc, float* workspace, unsigned* tickets) {
+            int ldc, float* workspace, unsigned* counters) {
     const int split = blockIdx.x % SPLIT_K, tile = blockIdx.x / SPLIT_K;
     const int tiles_n = (N + 15) / 16;
     const int row = tile / tiles_n * 16 + threadIdx.x / 16, col = tile % tiles_n * 16 + threadIdx.x % 16;
@@ -160,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(256)
         __threadfence();
         __syncthreads();
         __shared__ bool last;
-        if (threadIdx.x == 0) last = atomicInc(&tickets[tile], SPLIT_K - WRAPS) == SPLIT_K - 1;
+        if (threadIdx.x == 0) last = atomicInc(&counters[tile], SPLIT_K - WRAPS) == SPLIT_K - 1;
         __syncthreads();
         if (!last) return;
         __threadfence();
@@ -173,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 
 def split_k_kernel(folder):
-    """A kernel whose blocks share each tile of C between them. WRAPS=0 leaves its tickets as they are at the end."""
+    """A kernel whose blocks share each tile of C between them. WRAPS=0 leaves its counters as they are at the end."""
     path = folder / "split_k.cu"
     path.write_text(SPLIT_K)
     return Kernel(
@@ -181,20 +179,22 @@ def split_k_kernel(folder):
         name=f"split_k {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=(Parameter("SPLIT_K", 4, (1, 4), ""), Parameter("WRAPS", 1, (1,), "", least=0)),
         tile=lambda config: Tile(16, 16, 1),
         block=lambda config: (256, 1, 1),
-        arguments=(*RUNG_ARGUMENTS, "sums", "tickets"),
-        blocks=lambda problem, config, multiprocessors: -(-problem.m // 16) * -(-problem.n // 16) * config.SPLIT_K,
-        workspace_bytes=lambda problem, config, multiprocessors: (
-            4 * 256 * config.SPLIT_K * -(-problem.m // 16) * -(-problem.n // 16) if config.SPLIT_K > 1 else 0
-        ),
+        arguments=(*RUNG_ARGUMENTS, "sums", "counters"),
+        schedule=_split_k_schedule,
     )
 
 
+def _split_k_schedule(problem, config, multiprocessors):
+    blocks = -(-problem.m // 16) * -(-problem.n // 16) * config.SPLIT_K
+    return Schedule(blocks, 4 * 256 * blocks if config.SPLIT_K > 1 else 0)
+
+
 MATRICES = """
-#include "load_matrix.cuh"
+#include "ptx/load_matrix.cuh"
 extern "C" __global__ void matrices(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
                                     float beta, float* C, int ldc) {
     __shared__ __align__(16) float shared[64 * 4];
@@ -209,7 +209,7 @@ extern "C" __global__ void matrices(int M, int N, int K, float alpha, const floa
 
 
 def load_matrices(engine, folder):
-    """What two warps get of 64 rows of four floats, 0, 1, 2 and so on: of rows 0 to 31, and of 63 down to 32."""
+    """Fragments that two warps get of 64 rows of four floats, 0, 1, 2 and so on: rows 0 to 31, and 63 down to 32."""
     path = folder / "matrices.cu"
     path.write_text(MATRICES)
     kernel = Kernel(
@@ -217,7 +217,7 @@ def load_matrices(engine, folder):
         name=f"matrices {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=(),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (64, 1, 1),
@@ -238,8 +238,8 @@ def matrices_as_the_manual_has_them():
 
 # A and B lie in shared memory as they do here, 64 lines of 64 elements each: of A rows, or with COLUMNS_A its columns.
 PRODUCT = """
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
+#include <ptx/tensor_map.cuh>
+#include <ptx/wgmma.cuh>
 #if BFLOAT16
 using Element = __nv_bfloat16;
 #else
@@ -273,7 +273,7 @@ extern "C" __global__ void product(int M, int N, int K, float alpha, const Eleme
 
 
 def warpgroup_product(engine, folder, a, b, across_a, across_b):
-    """What a warpgroup makes of two 64 x 64 arrays of 16-bit elements: A and B's transpose, across k A's and B."""
+    """A warpgroup's product of two 64 x 64 arrays of 16-bit elements: A and B's transpose, across k A's and B."""
     path = folder / "product.cu"
     path.write_text(PRODUCT)
     kernel = Kernel(
@@ -281,11 +281,12 @@ def warpgroup_product(engine, folder, a, b, across_a, across_b):
         name=f"product {folder.name}",
         idea="",
         source=path,
-        vectorized=False,
         parameters=tuple(Parameter(name, 0, (0, 1), "", least=0) for name in ("COLUMNS_A", "ROWS_B")),
         tile=lambda config: Tile(64, 64, 64),
         block=lambda config: (128, 1, 1),
-        takes=Takes(factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)),
+        support=Support(
+            vectorized=False, factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)
+        ),
     )
     config = kernel.config({"COLUMNS_A": int(across_a), "ROWS_B": int(across_b)})
     of_a, of_b, c = (engine.upload(array) for array in (a, b, np.full((64, 64), np.nan, np.float32)))

@@ -1,4 +1,4 @@
-"""What NVRTC made of configs: a record, so that a run of the tests compiles only what has changed since.
+"""Record of NVRTC's results for configs, so that a run of the tests compiles only the configs that have changed since.
 
 The fixture `report_of` is `nvrtc.compile` for tests that ask how many registers a config takes, whether some spill,
 what the compiler remarks, and what a function reads of the machine code. What the record does not have, since a source,
@@ -25,8 +25,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime import cache, machine_code_tools, nvrtc
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.included import included
@@ -43,7 +43,7 @@ ONE_IN = 24
 """How many of the record's entries there are for each that is compiled nevertheless."""
 
 PLAIN = Variant(False, False)._asdict()
-"""Of a variant, the record names what is not so."""
+"""Values of a variant that a record leaves out."""
 
 _REMARK = re.compile(r"ptxas (?!info\s*: (?:\d+ bytes|Compiling entry|Function properties|Used|Compile time)|\s*\.).*")
 """A line of the assembler's that it does not print of any kernel."""
@@ -51,18 +51,18 @@ _REMARK = re.compile(r"ptxas (?!info\s*: (?:\d+ bytes|Compiling entry|Function p
 
 @dataclass(frozen=True)
 class Compiled:
-    """What tests ask of machine code."""
+    """Results of compiling that tests ask for."""
 
     arch: str
     report: CompileReport
     log: str
-    """What the assembler remarked besides."""
+    """Further remarks of the assembler."""
     read: object = None
-    """What the asked function returned."""
+    """Result of the function that a test asked for."""
 
 
 Reads = Callable[[str], object]
-"""What JSON can hold of the disassembler's text. The function's module imports nothing of ours."""
+"""Function of the disassembler's text whose result JSON can hold. The function's module imports nothing of ours."""
 
 
 def report_of(kernel: Kernel, config: Config, variant: Variant, arch: str, read: Reads | None = None) -> Compiled:

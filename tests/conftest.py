@@ -1,4 +1,4 @@
-"""What tests of several modules share."""
+"""Fixtures and settings that tests of several modules share."""
 
 import contextlib
 import gc
@@ -91,7 +91,7 @@ def unasked_nvrtc(monkeypatch):
     def absent(*_):
         raise EngineUnavailableError("NVRTC is not asked")
 
-    monkeypatch.setattr("tilewright.runtime.nvrtc.foreign_errors", absent)
+    monkeypatch.setattr("tilewright.runtime.nvrtc.user_source_errors", absent)
 
 
 @pytest.fixture(scope="session")

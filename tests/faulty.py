@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from tilewright.kernels.spec import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, Tile
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, Schedule, Tile
+from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 
 PLANTED = Path(__file__).with_name("planted_faults")
@@ -13,7 +13,7 @@ CLUSTERS = ("right_cluster",)
 """Kernels of clusters of two blocks."""
 STORING = ("right_store", "store_without_fence", "late_fence", "store_before_the_barrier", "reuse_before_it_is_read")
 """Kernels whose results the copy engine stores."""
-SHARING = ("missing_fence", "before_the_ticket", "right")
+SHARING = ("missing_fence", "before_the_counter", "right")
 """Kernels of which four blocks share a tile."""
 OVERLAPPING = ("early_access", "one_thread_waits")
 """Kernels that may begin while the launch before them runs."""
@@ -34,13 +34,13 @@ def faulty(name):
         source=PLANTED / f"{name}.cu",
         parameters=(),
         tile=lambda config: Tile(16, 16, 16),
-        vectorized=name in STORING,
         stored_box=(lambda config, item_bytes: TensorBox(8, 16)) if name in STORING else None,
         block=lambda config: (384 if name in THREE_WARPGROUPS else 256, 1, 1),
-        takes=Takes(aligned=name in TENSOR_MAPS),
+        support=Support(vectorized=name in STORING, aligned=name in TENSOR_MAPS),
         arguments=_arguments(name),
-        blocks=lambda problem, config, multiprocessors: blocks_of_tile * tiles_of(problem),
-        workspace_bytes=(lambda problem, config, multiprocessors: 4 * 256 * 4 * tiles_of(problem)) if shares else None,
+        schedule=lambda problem, config, multiprocessors: Schedule(
+            blocks_of_tile * tiles_of(problem), 4 * 256 * 4 * tiles_of(problem) if shares else 0
+        ),
         tensor_maps=(lambda *_: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
         shared_bytes=lambda config, layout: 3088 if name in CLUSTERS else 0,
         cluster=lambda config: 2 if name in CLUSTERS else 1,
@@ -53,7 +53,7 @@ def _arguments(name):
         return TMA_RUNG_ARGUMENTS
     if name in STORING:
         return (*RUNG_ARGUMENTS, "D_map")
-    return (*RUNG_ARGUMENTS, "sums", "tickets") if name in SHARING else RUNG_ARGUMENTS
+    return (*RUNG_ARGUMENTS, "sums", "counters") if name in SHARING else RUNG_ARGUMENTS
 
 
 def tiles_of(problem):

@@ -1,11 +1,16 @@
 """Statements of a kernel that are left out while it runs: one compiled kernel has the faults of many."""
 
+import shutil
+from dataclasses import replace
+
+from tilewright.runtime.nvrtc import INCLUDE
+
 VARIABLE = "LEFT_OUT"
 """Environment variable with the number of the statement that is left out; with 0 none is."""
 
 HEAD = f"""__attribute__((noinline, no_sanitize("thread"))) static int left_out() {{
     const char* number = getenv("{VARIABLE}"); return number ? atoi(number) : 0; }}""".replace("\n", "")
-"""What comes ahead of the first line of a file with such statements."""
+"""Code ahead of the first line of a file with such statements."""
 
 
 def guarded(statement, number):
@@ -21,3 +26,11 @@ def switchable(text, statements):
         line = statement.partition("\n")[0].partition("  //")[0]
         text = text.replace(statement, statement.replace(line, guarded(line, number), 1))
     return f"{HEAD} {text}"
+
+
+def copied(kernel, folder):
+    """The kernel with its source in this folder, and around that the headers, which may be changed there: all but those
+    of ptx/, of which the emulator has its own."""
+    shutil.copytree(INCLUDE, folder, ignore=shutil.ignore_patterns("ptx"), dirs_exist_ok=True)
+    shutil.copy(kernel.source, folder)
+    return replace(kernel, source=folder / kernel.source.name)

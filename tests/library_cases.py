@@ -1,4 +1,4 @@
-"""What the tests of the library's kernels share: problems drawn from what a kernel takes, run and judged by float64."""
+"""Cases of the tests of the library's kernels: drawn from the problems that a kernel supports, judged by float64."""
 
 import math
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from tilewright.emulator.checker import Checker, arrays_of
 from tilewright.emulator.compiler import CHECKED
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.program import Watch
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.base import Matrix
 from tilewright.runtime.plan import Pointers
 
@@ -30,7 +30,7 @@ _SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
 _APPROXIMATED = 6.2e-5
 """By how much of itself gelu errs in results of 16 bits, below -2 by more: test_device_activations.py."""
 _UNTOUCHED = 7
-"""What lies between the rows of D."""
+"""Value of the elements between the rows of D."""
 _DRAWN = "one that is drawn"
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _ACTIVATION = {
@@ -57,7 +57,7 @@ class Case:
 
 
 class Kind(NamedTuple):
-    """What of a problem a kernel is compiled for, but for edges."""
+    """Properties of a problem that a kernel is compiled for, but for edges."""
 
     layout: str
     arithmetic: Arithmetic
@@ -71,7 +71,7 @@ def kinds(kernel, overrides, activation=_DRAWN):
     Few, since each is compiled. Both orders of A and of B, and alignments, are among them; which comes with which, and
     with which element types, side of the bias and activation where none is given, is drawn for each config anew.
     """
-    takes = kernel.takes
+    support = kernel.support
     random = Random(f"{kernel.name} {overrides}")
 
     def turns(values, count):
@@ -79,22 +79,22 @@ def kinds(kernel, overrides, activation=_DRAWN):
         return random.sample([shuffled[i % len(values)] for i in range(count)], count)
 
     epilogues = [Epilogue()] * 2
-    if takes.epilogue:
+    if support.epilogue:
         side, drawn = random.choice(("row", "column")), random.choice((None, *ACTIVATIONS))
         epilogues[random.randrange(2)] = Epilogue(side, drawn if activation is _DRAWN else activation)
-    types = map(Arithmetic, turns(takes.factors, 2), turns(takes.results, 2))
-    aligned = turns((True,) if takes.aligned else (True, False), 2)
-    layout = random.choice(takes.layouts)
-    other = max(takes.layouts, key=lambda one: sum(map(str.__ne__, one, layout)))
+    types = map(Arithmetic, turns(support.factors, 2), turns(support.results, 2))
+    aligned = turns((True,) if support.aligned else (True, False), 2)
+    layout = random.choice(support.layouts)
+    other = max(support.layouts, key=lambda one: sum(map(str.__ne__, one, layout)))
     return list(map(Kind, (layout, other), types, aligned, epilogues))
 
 
 @st.composite
 def cases(draw, kernel, config, among, sizes=SIZES, depths=DEPTHS):
     """A problem of one of these kinds, which a kernel takes. With guards: each kind is compiled once for a config."""
-    takes = kernel.takes
+    support = kernel.support
     m, n, k = (draw(st.sampled_from(of)) for of in (sizes, sizes, depths))
-    batch = draw(st.sampled_from((1, 1, 2, 3))) if takes.batches else 1
+    batch = draw(st.sampled_from((1, 1, 2, 3))) if support.batches else 1
     layout, arithmetic, aligned, epilogue = draw(st.sampled_from(among))
     # The smallest case has the first value: one row is unaligned by its offset alone.
     offset = 0 if aligned else draw(st.sampled_from((1, 0)))
@@ -109,11 +109,11 @@ def cases(draw, kernel, config, among, sizes=SIZES, depths=DEPTHS):
     orders = ["row" if order == "N" else "column" for order in layout]
     a, b = operand(orders[0], m, k, True), operand(orders[1], k, n, True)
     c, d = operand("row", m, n, False), operand("row", m, n, False)
-    separate_c = takes.separate_c and draw(st.booleans())
+    separate_c = support.separate_c and draw(st.booleans())
     problem = Problem(m, n, k, arithmetic, batch, a, b, d, c if separate_c else None, epilogue)
     start = offset * ITEM_BYTES[arithmetic.factors]
     variant = kernel.variant(problem, config, Addresses(a=start, b=start))
-    assume(variant.edges and variant.aligned == (aligned and kernel.vectorized))
+    assume(variant.edges and variant.aligned == (aligned and kernel.support.vectorized))
     scalars = Scalars(draw(st.sampled_from(SCALARS)), draw(st.sampled_from(SCALARS)))
     return Case(problem, scalars, separate_c, offset)
 
@@ -158,10 +158,10 @@ def place(engine, values, layout, offset, between=np.nan):
     return Matrix(start, *values.shape[1:], layout.ld, whole.dtype, whole, layout.order, batch)
 
 
-def multiply(engine, kernel, config, case, operands, kept=None):
+def multiply(engine, kernel, config, case, operands, cached=None):
     """Run a kernel; D, once nothing between its rows has changed. The plan is for every alpha, as the launcher's are.
 
-    kept: the factor whose copy is made apart.
+    cached: the factor whose copy is made by a launch of its own.
     """
     problem = case.problem
     a = place(engine, operands.a, problem.a, case.offset)
@@ -171,9 +171,9 @@ def multiply(engine, kernel, config, case, operands, kept=None):
     c = place(engine, operands.c, problem.addend, case.offset) if case.separate_c else None
     bias = engine.upload(operands.bias[None]) if problem.epilogue.bias else None
     pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
-    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), kept=kept)
-    copy = engine.keep(plan.kept, (a if kept == "A" else b).pointer, None) if plan.kept else None
-    engine.start(plan, pointers._replace(kept=copy.pointer if copy else 0), case.scalars)
+    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), cached=cached)
+    copy = engine.keep(plan.cached, (a if cached == "A" else b).pointer, None) if plan.cached else None
+    engine.start(plan, pointers._replace(cached=copy.pointer if copy else 0), case.scalars)
     memory = engine.download(d.owner)[0]
     whole = memory[case.offset :].reshape(*start.shape[:2], d.ld)
     assert (memory[: case.offset] == _UNTOUCHED).all(), "what lies before D has changed"
@@ -182,7 +182,7 @@ def multiply(engine, kernel, config, case, operands, kept=None):
 
 
 def reference(case, operands, left=0.0):
-    """What D has to be, in float64; and by how much each element may differ from it. left: as in `check`."""
+    """Values that D has to have, in float64; and the largest difference of each element. left: as in `check`."""
     problem, (alpha, beta) = case.problem, case.scalars
     a, b, c, bias = (x.astype(np.float64) for x in (operands.a, operands.b, operands.c, operands.bias))
     if alpha == 0:
@@ -203,7 +203,7 @@ def reference(case, operands, left=0.0):
     return result, allowed
 
 
-def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands: None, kept=None):
+def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands: None, cached=None):
     """Raise AssertionError unless a kernel computes a case as float64 does.
 
     left: the part of each product that it leaves out at most, besides what float32 sums round away. change: what is
@@ -213,7 +213,7 @@ def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands
     change(operands)
     if case.scalars.alpha == 0:  # they are not read
         operands.a[:] = operands.b[:] = np.nan
-    result = multiply(engine, kernel, config, case, operands, kept).astype(np.float64)
+    result = multiply(engine, kernel, config, case, operands, cached).astype(np.float64)
     expected, allowed = reference(case, operands, left)
     assert (abs(result - expected) <= allowed).all(), (
         f"{case}: {np.argwhere(~(abs(result - expected) <= allowed))[:3].tolist()} differ"
@@ -221,9 +221,8 @@ def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands
 
 
 def check_specials(engine, kernel, config, case, seed, left=0.0, change=lambda operands: None):
-    """The same where A and B have NaN and infinities, in corners, next to edges and anywhere: D has those of NumPy's
-    float32 product, and is right everywhere else.
-    """
+    """Raise AssertionError unless a kernel computes a case where A and B have NaN and infinities, in corners, next to
+    edges and anywhere: D has those of NumPy's float32 product, and is right everywhere else."""
     operands, random = Operands.draw(case, seed), np.random.default_rng(seed)
     change(operands)
     for values, layout in ((operands.a, case.problem.a), (operands.b, case.problem.b)):
@@ -243,7 +242,7 @@ def check_specials(engine, kernel, config, case, seed, left=0.0, change=lambda o
 
 
 def findings(kernel, config, case, **named):
-    """What the checker finds in the launches of a case, in the order of the threads' numbers and backwards. named: as
+    """Findings of the checker in the launches of a case, in the order of the threads' numbers and backwards. named: as
     in `check`."""
     checkers = []
     for schedule in (0, 1):

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tilewright.kernels.spec import Kernel, Parameter, Tile
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
+from tilewright.kernels.support import Support
 
 RIGHT, REFUSED, WRONG, HANGS, CRASHES = range(5)
 
@@ -19,7 +20,7 @@ KERNEL = Planted(
     name="planted",
     idea="faults to be found",
     source=Path(__file__).with_name("planted.cu"),
-    vectorized=False,
+    support=Support(vectorized=False),
     parameters=(
         Parameter("BLOCK", 8, (8, 16), "side of a block's square"),
         Parameter("FAULT", RIGHT, (RIGHT, REFUSED, WRONG, HANGS, CRASHES), "what is wrong", least=0),

@@ -1,4 +1,4 @@
-"""What tests of kernels ask of machine code. `compiled.py` records what they find, for this very text."""
+"""Questions that tests of kernels ask of machine code. `compiled.py` records the answers, for this very text."""
 
 import re
 
@@ -19,13 +19,13 @@ def loop_of_products(text):
 
 
 def of_products(text):
-    """Of a kernel of wgmma instructions: how many there are, and which instructions come too early for them."""
+    """For a kernel of wgmma instructions: how many there are, and which instructions come too early for them."""
     return {"products": text.count(_PRODUCT), "written early": written_early(text)}
 
 
 def of_loop(text):
-    """The same of its loop, twice since its next step follows, and what comes after it; and whether an instruction is
-    found to be early where a wait in it is shorter."""
+    """For the loop of a kernel of wgmma instructions, twice since its next step follows, and the code behind it: how
+    many there are, which come too early, and whether one is found to be early where a wait in the loop is shorter."""
     loop, rest = loop_of_products(text)
     shorter = (loop + loop).replace("gsb0, 0x3", "gsb0, 0x4")
     return {

@@ -1,4 +1,4 @@
-"""What stands in for GPUs, and for array libraries that a test machine need not have.
+"""Stand-ins for GPUs, and for array libraries that a test machine need not have.
 
 The arrays here all lie in the host's memory, also those that say they lie on a GPU.
 """
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from tilewright.api import activations
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.base import Matrix, matrix_at, memory_lines
-from tilewright.runtime.plan import Kept, Needs, Plan, Pointers, Step
-from tilewright.runtime.relayouts import jobs, kept_as
+from tilewright.runtime.plan import CachedOperand, Needs, Plan, Pointers, Step
+from tilewright.runtime.relayouts import cached_operand_of, jobs
 
 _STEP = Step(None, (1, 1, 1), (1, 1, 1), 0, False, b"", (), ())
 """Stands for the launch of a product that has elements."""
@@ -43,8 +43,8 @@ class NumPyEngine:
         self.streams: list[Any] = []
         self.started: list[Pointers] = []
         self.needs: Callable[[Kernel], Needs] = lambda kernel: Needs()
-        """Of plans of a kernel."""
-        self.kept: list[tuple[Kept, Any]] = []
+        """Memory that plans of a kernel need."""
+        self.cached: list[tuple[CachedOperand, Any]] = []
         self.uploads = self.loads = self.loaded_bytes = self.synchronized = 0
         self.allocated_bytes = 0
         """By `empty`, freed or not."""
@@ -56,17 +56,17 @@ class NumPyEngine:
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
-        kept: str | None = None,
+        cached: str | None = None,
         capturing: Any = None,
     ) -> Plan:
         assert capturing is None or not capturing()
-        kernel.check(problem, addresses)
+        kernel.check(problem, addresses=addresses)
         executable = SimpleNamespace(kernel=kernel, variant=kernel.variant(problem, config, addresses))
         steps = () if problem.is_empty else (_STEP,)
         copy = None
-        if steps and kept and (keeping := jobs(kernel, config, problem, addresses, kept).keeping):
-            copy = kept_as(keeping, _STEP._replace(function=(kept, problem)))
-        plan = Plan(problem, kernel, config, executable, steps, self.needs(kernel), kept=copy)
+        if steps and cached and (keeping := jobs(kernel, config, problem, addresses, cached).keeping):
+            copy = cached_operand_of(keeping, _STEP._replace(function=(cached, problem)))
+        plan = Plan(problem, kernel, config, executable, steps, self.needs(kernel), cached=copy)
         self.planned.append(plan)
         return plan
 
@@ -75,8 +75,8 @@ class NumPyEngine:
         self.streams.append(stream)
         self.started.append(pointers)
         of = {"A": pointers.a, "B": pointers.b}
-        if plan.kept:
-            of[plan.kept.step.function[0]] = pointers.kept
+        if plan.cached:
+            of[plan.cached.step.function[0]] = pointers.cached
         a = _at(of["A"], problem.a, problem.m, problem.k, problem.batch, problem.dtype)
         b = _at(of["B"], problem.b, problem.k, problem.n, problem.batch, problem.dtype)
         d = _at(pointers.d, problem.d, problem.m, problem.n, problem.batch, problem.result)
@@ -89,13 +89,13 @@ class NumPyEngine:
             result = result + _at(pointers.bias, Layout(ld=shape[1]), *shape, 1, problem.result)[0].astype(np.float32)
         d[...] = activations.apply(problem.epilogue.activation, result)
 
-    def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
+    def keep(self, cached: CachedOperand, pointer: int, stream: Any) -> Matrix:
         """A copy of the operand as it is."""
-        name, p = kept.step.function
+        name, p = cached.step.function
         elements = p.a.extent(p.m, p.k, p.batch) if name == "A" else p.b.extent(p.k, p.n, p.batch)
         memory = np.frombuffer(ctypes.string_at(pointer, elements * np.dtype(p.dtype).itemsize), np.uint8)
-        self.kept.append((kept, stream))
-        return Matrix(memory.ctypes.data, 1, kept.bytes, kept.bytes, "uint8", memory)
+        self.cached.append((cached, stream))
+        return Matrix(memory.ctypes.data, 1, cached.bytes, cached.bytes, "uint8", memory)
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: str = "row") -> Matrix:
         self.uploads += 1
@@ -188,7 +188,7 @@ def _as_bfloat16(capsule: Any) -> Any:
 
 
 class StandardArray(Exporter):
-    """The same, of a library that follows the array API standard."""
+    """An array of a library that follows the array API standard."""
 
     dtype = "float32"
 
@@ -365,7 +365,7 @@ class Tracer:
 
 
 class DynamicJaxprTracer(Tracer):
-    """What stands for an array inside jax.jit."""
+    """Stand-in for an array inside jax.jit."""
 
 
 Tracer.__module__ = DynamicJaxprTracer.__module__ = "jax._src.core"

@@ -9,7 +9,7 @@ import compiled
 from compiled import Compiled, entries, report_of, sample
 from sass_cases import of_products, written_early
 from tilewright.kernels import find
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime import machine_code_tools, nvrtc
 from tilewright.runtime.executable import CompileReport
 

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = [path for pattern in ("*.md", "docs/*.md", "docs/worklog/*.md") for path in ROOT.glob(pattern)]
+FOLDERS = (ROOT, ROOT / "docs", ROOT / "docs/tools", ROOT / "docs/worklog")
+PAGES = [path for folder in FOLDERS for path in folder.glob("*.md")]
 
 
 def words(page):
@@ -13,7 +14,7 @@ def words(page):
 
 
 def anchors(page):
-    """What links to its headings end in."""
+    """Ends of links to a page's headings."""
     heads = re.findall(r"^#+ (.*)$", words(page), re.MULTILINE)
     plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head) for head in heads)
     return {re.sub(r"[^\w\- ]", "", head).lower().replace(" ", "-") for head in plain}

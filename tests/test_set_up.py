@@ -1,4 +1,4 @@
-"""What a newcomer is told: how to call the command line, and what to install."""
+"""Instructions to a newcomer: how to call the command line, and what to install."""
 
 import os
 import re

@@ -24,8 +24,7 @@ NOT_PACKAGED = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
 
 
 def copied(folder):
-    """What a wheel is built of: a copy of the sources alone, since what earlier builds left behind must not show.
-    Studies lie there too."""
+    """Copy of the sources, to build a wheel of: files of earlier builds must not show. Studies lie there too."""
     pytest.importorskip("setuptools")
     for name in ("src", "studies"):
         shutil.copytree(ROOT / name, folder / name, ignore=NOT_PACKAGED)
@@ -69,7 +68,7 @@ def installed(wheel, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def compiled(compiled_wheel, tmp_path_factory):
-    """The same with the other wheel."""
+    """Runs a command with the other installed wheel, from an empty folder; gives its output."""
     return runner(compiled_wheel, tmp_path_factory)
 
 
@@ -144,7 +143,7 @@ print(_launcher.SOURCE == extension.digest(launcher._SOURCE), launcher.load() is
 
 @pytest.mark.further
 def test_without_its_runtime_another_is_compiled_at_first_use(installed, copy, tmp_path):
-    """Of the sources as they are."""
+    """A runtime is compiled from edited sources, at the first use."""
     with (copy / RUNTIME / "findings.cpp").open("a") as edited:
         edited.write("// edited\n")
     fast = shlex.join(["sh", "-c", 'exec g++ "$@" -O0', "sh"])  # which compiles in a third of the time
@@ -166,7 +165,7 @@ def test_when_its_runtime_is_used(installed, copy, tmp_path, why):
     elif why == "does not load":
         library.write_bytes(b"no ELF" + library.read_bytes())
     elif why == "other processor":
-        program = f"from tilewright.runtime import prebuilt; prebuilt.INSTRUCTIONS['none such'] = ''; {program}"
+        program = f"from tilewright.emulator import prebuilt; prebuilt.INSTRUCTIONS['none such'] = ''; {program}"
     script = tmp_path / "compiler"
     script.write_text('#!/bin/sh\ncase "$*" in *-E*) exec g++ "$@";; esac; echo cannot compile >&2; exit 1\n')
     script.chmod(0o755)

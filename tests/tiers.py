@@ -32,7 +32,7 @@ def mark_further(items):
 
 
 def _of_no_new_kind(items):
-    """What is left of a test's items when each that adds most kinds has been taken, one by one."""
+    """Items of a test that are left when each that adds most kinds has been taken, one by one."""
     left, seen = [(item, _kinds(item)) for item in items], set()
     while left:
         item, kinds = max(left, key=lambda one: len(one[1] - seen))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tilewright.api.prepared import Prepared
     from tilewright.core.problem import Problem
     from tilewright.kernels.config import Config
-    from tilewright.kernels.spec import Kernel
+    from tilewright.kernels.kernel import Kernel
 
 __all__ = [
     "ArrayError",
@@ -57,7 +57,7 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("ProductPlan", "grouped_matmul", "matmul", "plan", "prepare"), "api.front"),
     "Config": "kernels.config",
-    "Kernel": "kernels.spec",
+    "Kernel": "kernels.kernel",
     "Prepared": "api.prepared",
     "Problem": "core.problem",
 }

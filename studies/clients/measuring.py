@@ -47,7 +47,7 @@ class Scale(NamedTuple):
     model: str = "GPT-2"
     sizes: Sizes = Sizes()
     steps: int = 20
-    """Of the training."""
+    """Steps of the training."""
     turns: int = 3
 
 
@@ -64,7 +64,7 @@ def ways() -> dict[str, Way]:
 
 
 class Program(NamedTuple):
-    """What is solved."""
+    """A system that is solved, and how."""
 
     name: str
     size: str

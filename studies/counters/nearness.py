@@ -20,8 +20,8 @@ from tilewright.core.gpus import Gpu, gpu_named, limits
 from tilewright.core.problem import Problem
 from tilewright.kernels import find, recorded
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Staging, Warpgroups
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.cost_family import Staging, Warpgroups
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.relayouts import as_read
 from tilewright.tools.bench.records import Record
 from tilewright.tools.explain.cost.prediction import predict
@@ -32,8 +32,8 @@ _SOURCES: tuple[tuple[str, str, str, Mapping[int, float], str], ...] = (
     ("notes on a GH200", "GH200", "4096x4096x4096", published.GH200, ""),
     *(("notes on an RTX 3060", "RTX 3060", shape, speeds, "rtx3060") for shape, speeds in published.RTX3060.items()),
 )
-"""What published a table, of which GPU and problem, and the preset that has its tiles. Of other rungs, the config that
-the GPU gets is predicted. Of cuBLAS nothing is."""
+"""Source of a published table, its GPU and problem, and the preset that has its tiles. For other rungs, the config that
+the GPU gets is predicted. Nothing is predicted for cuBLAS."""
 _ALONG_N = {"rtx3060": {1: {"X_ALONG_N": 1}}}
 """Where a source's kernel of a rung has another mapping."""
 
@@ -50,21 +50,21 @@ class Launch(NamedTuple):
     us: float
 
     def measured(self) -> Measurement:
-        """What was measured, without a prediction."""
+        """The measurement, without a prediction."""
         what: dict[str, str | int] = {"source": self.source, "gpu": self.gpu.name}
         what |= {"shape": self.problem.shape, "dtype": self.problem.dtype}
         facts = {"rung": self.kernel.rung, "config": dict(self.config), "measured_us": self.us}
         return Measurement(what=what, way=self.kernel.name, facts=facts)
 
     def predicted(self) -> Measurement:
-        """The same with the time that `explain` says."""
+        """The measurement, with the time that `explain` predicts."""
         us = predicted_us(self.kernel, self.config, self.problem, self.gpu)
         return self.measured().model_copy(update={"us": us})
 
 
 @cache  # a launch is in several files
 def predicted_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> float:
-    """What `explain` says, in microseconds; counted and compiled only where the model takes counts and registers."""
+    """Microseconds that `explain` predicts; counted and compiled only where the model needs counts and registers."""
     from tilewright.runtime import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
     if isinstance(kernel.cost, Staging):
@@ -113,7 +113,7 @@ def of_sources() -> Iterator[Launch]:
             kernel = find(str(rung))
             overrides = kernel.presets.get(preset, _ALONG_N.get(preset, {}).get(rung, {}))
             config = kernel.config(overrides, capability=where.capability)
-            problem = Problem.parse(shape, arithmetic=kernel.takes.arithmetic())
+            problem = Problem.parse(shape, arithmetic=kernel.support.arithmetic())
             yield Launch(source, where, kernel, config, problem, problem.flops / speeds[rung] / 1e3)
 
 
@@ -133,7 +133,7 @@ def worst(rows: Iterable[Measurement]) -> Measurement:
 
 
 def of_us(rows: Iterable[Measurement]) -> list[Measurement]:
-    """Those of launches that are among the records."""
+    """Rows of launches that are among the records."""
     return [row for row in rows if str(row.what["source"]).endswith(".json")]
 
 

@@ -44,12 +44,12 @@ _EXACT = (
 
 
 def launches(capability: tuple[int, int], shapes: Sequence[str] = SHAPES) -> list[ncu.ProfiledLaunch]:
-    """What is compared: the ladder's configs for GPUs of a compute capability."""
+    """Launches that are compared: the ladder's configs for GPUs of a compute capability."""
     return [
         ncu.ProfiledLaunch.of(
             kernel,
             kernel.config(capability=capability),
-            Problem.parse(shape, arithmetic=kernel.takes.arithmetic()),
+            Problem.parse(shape, arithmetic=kernel.support.arithmetic()),
         )
         for kernel in LADDER
         if kernel.rung <= LAST_RUNG
@@ -73,11 +73,11 @@ def explained(launch: ncu.ProfiledLaunch, gpu: Gpu) -> dict[str, Any]:
     return {name: facts[name] for name in (*dict.fromkeys(metric.path[0] for metric in ncu.METRICS), "notes")}
 
 
-def _rows(one: Measurement) -> list[ncu.Row]:
+def _rows(one: Measurement) -> list[ncu.CounterRow]:
     return ncu.compare(one.facts["explained"], one.facts["ncu"])
 
 
-def _both(rows: Iterable[ncu.Row]) -> Iterator[tuple[str, int, int]]:
+def _both(rows: Iterable[ncu.CounterRow]) -> Iterator[tuple[str, int, int]]:
     """Names, and counts explained and profiled, of counters that both have."""
     for row in rows:
         if row.ours is not None and row.theirs is not None:
@@ -100,7 +100,7 @@ def failures(one: Measurement, within: float = 0.05) -> Iterator[str]:
             yield f"{one.way} {one.what['shape']}: {name} {ours:,}, not {theirs:,}"
 
 
-def _judged(one: Measurement) -> dict[str, ncu.Row]:
+def _judged(one: Measurement) -> dict[str, ncu.CounterRow]:
     """The counters that must agree."""
     named = {row.name: row for row in _rows(one)}
     found = {name: named[name] for name in _EXACT if name in named}
@@ -130,7 +130,7 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
 
 
 def explained_anew(run: Measurements) -> Measurements:
-    """The same launches, as they are explained today.
+    """Measurements of a run's launches, as they are explained today.
 
     Raises:
         EngineUnavailableError: there is no C++ compiler.

@@ -16,16 +16,16 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench.end_to_end import Call, Tensors, TorchCalls, exact
-from tilewright.tools.bench.ncu import posed
+from tilewright.tools.bench.ncu import problem_of
 
 STEP, SMALLEST, LARGEST = 8, 256, 4096
 """Sizes are multiples of STEP, so that all rows are aligned."""
 
 SHAPES = 100
-"""That are timed."""
+"""Shapes that are timed."""
 
 LOADING = 300
-"""That come first."""
+"""Calls before the timed ones, which load the code that all calls need."""
 
 _SPARE_BYTES = 2**30
 """Memory that PyTorch has to spare: more than operands, result and copies of a product take."""
@@ -66,7 +66,7 @@ def measure(
         if sizes in seen:
             return pair()
         seen.add(sizes)
-        problem = posed("x".join(map(str, sizes)), layout, dtype, dtype)
+        problem = problem_of("x".join(map(str, sizes)), layout, dtype, dtype)
         operands = _zeros(calls, problem)
         return calls.ours(problem, Scalars(), None)(operands, None), calls.own(problem, Scalars())(operands, None)
 
@@ -98,7 +98,7 @@ def measure(
                 break
         else:
             raise LaunchError(f"of {4 * shapes} calls only {len(first)} loaded no code, after {loading} others")
-    case = posed(str(SMALLEST), layout, dtype, dtype).case
+    case = problem_of(str(SMALLEST), layout, dtype, dtype).case
     for which, times in (("first", first), ("second", again)):
         what: dict[str, str | int] = {"case": case, "call": which}
         what |= {"smallest": SMALLEST, "largest": largest, "shapes": shapes}

@@ -1,4 +1,4 @@
-"""Float32 products of which terms cannot hold all: `python -m studies.float32_way measure --out FILE`."""
+"""Float32 products of which parts cannot represent all: `python -m studies.float32_way measure --out FILE`."""
 
 import sys
 

@@ -1,8 +1,8 @@
-"""Float32 products of which terms cannot hold all.
+"""Float32 products of which parts cannot represent all.
 
-A kernel of terms puts the infinities and NaN of its factors on a list, looks at sums where elements are so small that
-terms lose bits of them, and computes in float32 what is left, in the same launch. It takes turns with the kernel for
-precision="ieee", and with itself on factors that terms hold.
+A kernel of parts puts the infinities and NaN of its factors on a list, looks at sums where elements are so small that
+parts lose bits of them, and computes in float32 what is left, in the same launch. It takes turns with the kernel for
+precision="ieee", and with itself on factors that parts represent.
 """
 
 from argparse import Namespace
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from studies.record import Measurement
 from tilewright.core.problem import Arithmetic, Problem, orders
-from tilewright.kernels.spec import NON_FINITE, Choice
+from tilewright.kernels.kernel import Choice
+from tilewright.kernels.split import NON_FINITE
 from tilewright.runtime.base import Engine, Work
 from tilewright.tools.bench.measure import OperandSet, operand_sets, work_on
 from tilewright.tools.bench.run import pick
@@ -22,10 +23,10 @@ from tilewright.tools.bench.verify import Operands
 SIZES = (1024, 2048, 4095, 4096, 8192)
 LAYOUTS = ("NN", "NT")
 SAMPLES = 7
-IEEE, TERMS = "ieee", "terms"
+IEEE, SPLIT_PARTS = "ieee", "parts"
 
 Change = Callable[[NDArray[np.float32], NDArray[np.float32]], None]
-"""Of a and b, in place."""
+"""Function that changes a and b, in place."""
 
 
 def _one_infinity(a: NDArray[np.float32], b: NDArray[np.float32]) -> None:
@@ -44,13 +45,13 @@ def _probabilities(a: NDArray[np.float32], b: NDArray[np.float32]) -> None:
 
 
 def _overflow(a: NDArray[np.float32], b: NDArray[np.float32]) -> None:
-    """What is found with the first element, and holds for all."""
+    """Scale both factors: the first element shows that the products overflow."""
     a *= np.float32(2.0**60)
     b *= np.float32(2.0**55)
 
 
 def _one_overflows(a: NDArray[np.float32], b: NDArray[np.float32]) -> None:
-    """What is found when all has been split."""
+    """Make the last element of b the largest float32, which is found when all has been split."""
     b[-1, -1] = np.finfo(np.float32).max
 
 
@@ -61,13 +62,14 @@ CASES: dict[str, Change] = {
     "products near overflow": _overflow,
     "the largest float32 in b": _one_overflows,
 }
-"""What is done to normal factors, in place, so that terms do not hold all. The last two are computed in float32."""
+"""Changes to normal factors, in place, after which bfloat16 parts do not represent all elements. The last two are
+computed in float32."""
 _ROWS = 64
-"""Of D, whose error is looked at: the first."""
+"""First rows of D, whose error is looked at."""
 
 
 def measure(
-    engine: Engine, size: int, layout: str, terms: Choice, ieee: Choice, samples: int = SAMPLES
+    engine: Engine, size: int, layout: str, parts: Choice, ieee: Choice, samples: int = SAMPLES
 ) -> list[Measurement]:
     """Time one product in each way, on operands that rotate through twice the last-level cache.
 
@@ -75,7 +77,7 @@ def measure(
         engine: where.
         size: m, n and k.
         layout: the orders of a and b, as in 'NT'.
-        terms: a kernel of terms, and its config.
+        parts: a kernel of parts, and its config.
         ieee: the one for precision="ieee".
         samples: of each.
     """
@@ -93,9 +95,9 @@ def measure(
         sets = operand_sets(engine, operands)
         return work_on(engine, engine.plan(*choice, operands.problem), sets), operands, sets
 
-    ways = {name: work(terms, None, change) for name, change in CASES.items()}
-    ways |= {IEEE: work(ieee, "ieee"), TERMS: work(terms, None)}
-    times = engine.time([start for start, *_ in ways.values()], samples, rotation=len(ways[TERMS][2]))
+    ways = {name: work(parts, None, change) for name, change in CASES.items()}
+    ways |= {IEEE: work(ieee, "ieee"), SPLIT_PARTS: work(parts, None)}
+    times = engine.time([start for start, *_ in ways.values()], samples, rotation=len(ways[SPLIT_PARTS][2]))
     errors: dict[str, float] = {}
     for name in CASES:
         start, operands, sets = ways[name]
@@ -120,5 +122,5 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
     """Every case of every product."""
     for size in SIZES:
         for layout in LAYOUTS:
-            terms, ieee = (pick(engine, _problem(size, layout, precision)) for precision in (None, "ieee"))
-            yield from measure(engine, size, layout, terms, ieee)
+            parts, ieee = (pick(engine, _problem(size, layout, precision)) for precision in (None, "ieee"))
+            yield from measure(engine, size, layout, parts, ieee)

@@ -1,4 +1,4 @@
-"""What is compared with frameworks."""
+"""Results that are compared with frameworks."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ BF16 = "training step in bfloat16"
 BF16_COMPILED = "training step in bfloat16, compiled"
 SHORT = "training step of one short sequence"
 SHORT_COMPILED = "training step of one short sequence, compiled"
-NOTHING_GAINS = "enable() where nothing gains"
+NOTHING_IS_FASTER = "enable() where nothing is faster"
 # ... JAX's, ...
 CALL = "call of a jitted product"
 PROGRAM = "product in a jitted program of several"
@@ -60,5 +60,5 @@ def check_difference(what: str, difference: float, allowed: float) -> None:
 
 
 def check_same(what: str, ours: Any, expected: Any, allowed: float) -> None:
-    """The same of two arrays of float64, of any library."""
+    """Check that two arrays of float64, of any library, are close enough."""
     check_difference(what, float(((ours - expected) ** 2).sum() / (expected**2).sum()) ** 0.5, allowed)

@@ -19,7 +19,7 @@ class Sizes(NamedTuple):
     length: int = 512
     """Tokens of a sequence."""
     rank: int = 16
-    """Of the update that LoRA trains."""
+    """Rank of the update that LoRA trains."""
 
 
 class Task(NamedTuple):

@@ -25,7 +25,7 @@ def comparisons(squares: Sequence[int] = SQUARES) -> Iterator[Measurement]:
 
 
 def of_library(library: Any, name: str, wait: Callable[[], None], squares: Sequence[int]) -> Iterator[Measurement]:
-    """The same for a library of NumPy's interface.
+    """Measurements for a library of NumPy's interface.
 
     Args:
         library: the module.

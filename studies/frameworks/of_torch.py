@@ -25,10 +25,10 @@ HOST_BOUND_SAMPLES = 31
 """Turns where the host is the busier: its times vary by several percent from one to the next."""
 
 _ALLOWED = 1e-5
-"""What results of two ways may differ by."""
+"""Largest difference between results of two ways."""
 
 _MEMORY_STEPS = 3
-"""Of a training whose memory is measured. The optimizer makes its state in the first; the others have it throughout."""
+"""Steps of a training whose memory is measured. The optimizer makes its state in the first."""
 
 
 def _gpu_bytes() -> int:
@@ -42,32 +42,32 @@ class Scale(NamedTuple):
 
     device: str = "cuda"
     used_bytes: Callable[[], int] = _gpu_bytes
-    """Memory of the device that is in use, ..."""
+    """Function that returns the memory of the device in use; another process must be able to import it."""
     peak_bytes: Callable[[], int] = torch.cuda.max_memory_allocated
-    """... and the most that PyTorch's allocator had given out: functions that another process can import."""
+    """Function that returns the most that PyTorch's allocator had given out, to be imported likewise."""
     calls: tuple[int, ...] = (64, 256, 1024)
     """Sizes of the squares that are compiled."""
     tokens: tuple[int, ...] = (1024, 2048, 4096, 8192)
-    """Rows of a linear layer's input, ..."""
+    """Rows of a linear layer's input."""
     features: int = 4096
-    """... and its columns, and those of the result."""
+    """Columns of a linear layer's input, and of its result."""
     sizes: Sizes = Sizes()
     short: int = 32
     """Tokens of the short sequence."""
     steps: int = 20
-    """Of a training whose losses are compared."""
+    """Steps of a training whose losses are compared."""
     models: tuple[str, ...] = tuple(TASKS)
     """Names of what is trained."""
     in_bf16: tuple[str, ...] = ("GPT-2", "Llama")
-    """What is trained in bfloat16."""
+    """Models that are trained in bfloat16."""
     left: str = "GPT-2"
-    """What is trained in float64, which is left to PyTorch: ..."""
+    """Model that is trained in float64, which is left to PyTorch, to find the cost of enable() itself."""
     turns: int = 9
-    """... this many blocks with enable() and as many without, ..."""
+    """Blocks of steps of that training with enable(), and as many without."""
     untimed: int = 100
-    """... each of this many steps until the switch has no effect of its own any more, ..."""
+    """Steps at the begin of a block that are not timed, until the switch has no effect of its own any more."""
     timed: int = 150
-    """... and this many that are timed."""
+    """Steps of a block that are timed."""
     backend: str = "inductor"
 
 
@@ -89,7 +89,7 @@ def comparisons(scale: Scale = H200) -> Iterator[Measurement]:
         for name in scale.models:
             for compiled in (False, True):
                 yield from _training(scale, stopwatch, name, compiled)
-        yield from _nothing_gains(scale, stopwatch)
+        yield from _nothing_is_faster(scale, stopwatch)
 
 
 def trainings_in_bf16(scale: Scale = H200) -> Iterator[Measurement]:
@@ -212,7 +212,7 @@ def _step(
     return training(task, model)
 
 
-def _nothing_gains(scale: Scale, stopwatch: Stopwatch) -> list[Measurement]:
+def _nothing_is_faster(scale: Scale, stopwatch: Stopwatch) -> list[Measurement]:
     """A short sequence keeps the host busy. The control is of the blocks that switch nothing."""
     short = scale.sizes._replace(batch=1, length=scale.short)
     step = _step(scale, scale.left, False, short, torch.float64)
@@ -220,4 +220,4 @@ def _nothing_gains(scale: Scale, stopwatch: Stopwatch) -> list[Measurement]:
     enabled, alone = stopwatch.blocks_us(step, within, scale.turns, scale.untimed, scale.timed)
     us = map(statistics.median, (enabled, alone))
     control = {"fastest_us": min(alone), "slowest_us": max(alone)}
-    return compared(NAME, kinds.NOTHING_GAINS, f"{scale.left} in float64", us, alone=control)
+    return compared(NAME, kinds.NOTHING_IS_FASTER, f"{scale.left} in float64", us, alone=control)

@@ -3,7 +3,8 @@
 Layers of mixtures of experts, with experts that get equally many rows and with a few that get most. grouped_matmul,
 torch._grouped_mm and a loop of torch.mm take turns on the same bfloat16 tensors. The loop is given the sizes of groups
 beforehand, as no program is whose router runs on the GPU. Calls are captured in CUDA graphs, so that the GPU's time is
-measured; the host's time in a call is measured apart. The matrices of a layer are many times as large as the L2 cache.
+measured; the host's time in a call is measured separately. The matrices of a layer are many times as large as the L2
+cache.
 """
 
 import math
@@ -27,7 +28,7 @@ REPLAY_US = 4000.0
 ROWS = (512, 8192, 32768)
 SPREADS = ("even", "skewed")
 ORDERS = ("NN", "NT")
-"""Of a and of each matrix of b: NT has the weights as a linear layer keeps them."""
+"""Orders of a and of each matrix of b: NT has the weights as a linear layer keeps them."""
 
 
 class Layer(NamedTuple):

@@ -1,4 +1,4 @@
-"""The tables and plots of README.md, docs/performance.md and other pages: `python -m studies.performance write`."""
+"""The tables and plots of README.md, docs/results.md and other pages: `python -m studies.performance write`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What changes of kernels gained, of runs before and after each, every cell next to cuBLAS in its own run."""
+"""Speedups by changes of kernels: runs before and after each change, every cell next to cuBLAS in its own run."""
 
 from collections.abc import Iterable, Iterator
 
@@ -22,10 +22,10 @@ CHANGES = (
     ("shorter activations", "h100_longer_activations", "h100_shorter_activations"),
     ("stores by the copy engine", "h100_stored_by_threads", "h100_stored_by_the_copy_engine"),
 )
-"""What was changed, and the runs of the same problems without it and with it."""
+"""Names of changes, and the runs of the same problems without each and with it."""
 
-_GAINS = 2
-"""Of each change, how many of the problems that gained most are shown."""
+_SPEEDUPS = 2
+"""Problems of each change that gained most and are shown."""
 
 
 def section() -> str:
@@ -39,13 +39,13 @@ def section() -> str:
 
 
 def _rows(name: str, before: Run, after: Run) -> Iterator[tuple[str, str, Record, Record]]:
-    """What gained most, and what lost most, of the problems of both runs, each by the fastest config of its run."""
+    """Problems of both runs that gained most, and the one that lost most, each by the fastest config of its run."""
     earlier, later = _fastest(before.records), _fastest(after.records)
     pairs = [(earlier[problem], later[problem]) for problem in earlier if problem in later]
     pairs.sort(key=lambda pair: (ratio(pair[1]) or 0.0) - (ratio(pair[0]) or 0.0), reverse=True)
     facts = after.environment
     measured = f"{facts['gpu']['name'].removeprefix('NVIDIA ')}, {facts['date'][:10]}, {facts['revision']}"
-    for pair in (*pairs[:_GAINS], *pairs[max(_GAINS, len(pairs) - 1) :]):
+    for pair in (*pairs[:_SPEEDUPS], *pairs[max(_SPEEDUPS, len(pairs) - 1) :]):
         yield name, measured, *pair
 
 

@@ -7,7 +7,7 @@ Run as `python -m studies.performance write` from the root of a checkout (`make 
 import io
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 from studies import published
 from studies.counters import nearness, validation
 from studies.pages import redraw
-from studies.performance import changes, picks, term_products
+from studies.performance import changes, part_products, picks
 from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.precisions import tables as precisions
 from studies.profiles import tables as profiles
@@ -30,12 +30,14 @@ from tilewright.kernels import KERNELS, recorded
 from tilewright.tools.bench.records import Record, Result, Run
 from tilewright.tools.bench.suites import shapes
 from tilewright.tools.report import course
-from tilewright.tools.report.calls import CAPTION, FORMS, HEADS, Row, rows
+from tilewright.tools.report.calls import CAPTION, FORMS, HEADS, CallRow, rows
 from tilewright.tools.report.ratios import baseline_speed, quotient
 from tilewright.tools.report.tables import bench_table
 from tilewright.tools.report.verified import count, course_table
 
-PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/emulator.md", "docs/counters.md", "docs/tools.md")))
+_RESULTS = ("results", "records", "how-measured", "lab-notebook", "worklog/measured")
+_OTHERS = ("emulator", "counters", "tools/bench")
+PAGES = (Path("README.md"), *(Path("docs", f"{name}.md") for name in (*_RESULTS, *_OTHERS)))
 PLOT = Path("docs/ladder.svg")
 TENSOR_CORE_PLOT = Path("docs/ladder_tensor_cores.svg")
 HEADLINE = "4096x4096x4096"
@@ -45,10 +47,10 @@ GUARDED = "4092x4092x4092"
 _TEMPLATE = "performance/page.md.j2"
 
 FEWEST_RUNS = 3
-"""Of a problem, for the spread of cuBLAS's speed to be listed."""
+"""Runs of a problem from which on the spread of cuBLAS's speed is listed."""
 
 Speeds = Mapping[tuple[str, str], Sequence[float]]
-"""Of cuBLAS, in GFLOP/s, one a run: by sizes and what it computed in."""
+"""Speeds of cuBLAS in GFLOP/s, one a run: by sizes and arithmetic."""
 
 
 def write() -> None:
@@ -69,15 +71,17 @@ def write() -> None:
     write_whole(TENSOR_CORE_PLOT, tensor_core_ladder(squares).encode())
     drawn = Measurements.load(path("precisions"))
     precisions.draw(drawn)
-    products = term_products.load()
+    products = part_products.load()
     sections = {
         "chart": chart(picked[best], drawn),
         "device": block(_TEMPLATE, "device", run=picked[best]),
         "headline": headline(records, rungs),
         "best": picks.every(picked[best]),
-        "glance": picks.glance(picked),
+        "summary": picks.summary(picked),
+        **{f"glance {kind}": picks.glance(picked, kind) for kind in picks.KINDS},
         "cases": picks.chosen({path: run for path, run in picked.items() if path != best}),
-        "end_to_end": end_to_end(runs("end_to_end")),
+        "end_to_end": by_gpu(calls, runs("end_to_end")),
+        "each_call": by_gpu(each_call, runs("end_to_end")),
         "emulator": verified(emulated.results),
         "bench": terminal([record for record in run.records if record.shape == HEADLINE]),
         "sizes": sizes([*rungs, *runs("rungs elsewhere")], gpu),
@@ -89,11 +93,11 @@ def write() -> None:
         "profiles": profiles.section(Measurements.load(path("profiles"))),
         "requests": profiles.of_library(Measurements.load(path("profiles of the library"))),
         "guards": guards(records),
-        "reading": term_products.reading(products),
+        "reading": part_products.reading(products),
         "changes": changes.section(),
         "prepared": prepared(runs("prepared")),
         **{study: section(study) for study in ("clients", "first_calls", "float32_way", "grouped", "sustained")},
-        **term_products.sections(products),
+        **part_products.sections(products),
         **precisions.sections(drawn),
     }
     for page in PAGES:
@@ -112,7 +116,7 @@ def chart(results: Run, drawn: Measurements) -> str:
 
 
 def own(of: Sequence[Run]) -> list[Record]:
-    """Of each rung, the records of the first run that has it: a later one has it for others to be compared with."""
+    """Records of each rung from the first run that has it: a later run has it for others to be compared with."""
     first: dict[str, Run] = {}
     for run in of:
         for record in run.records:
@@ -138,13 +142,13 @@ def headline(records: Sequence[Record], of: Sequence[Run] = ()) -> str:
 
 
 def terminal(records: Sequence[Record]) -> str:
-    """What `tilewright bench` prints of these records, as a block of text."""
+    """Output of `tilewright bench` for these records, as a block of text."""
     groups = groupby(records, key=lambda record: (record.shape, record.case))
     return printed(bench_table(list(group)) for _, group in groups)
 
 
 def verified(results: Sequence[Result]) -> str:
-    """What `tilewright bench` prints of the course without a GPU, and how many kernels there are besides."""
+    """Output of `tilewright bench` of the course without a GPU, and the number of further kernels."""
     shown = printed([course_table(results, course.measured()), "", count(results)])
     in_table = {one.kernel for one in results}
     kernels = [kernel for kernel in KERNELS if not kernel.rung or kernel.name in in_table]
@@ -152,7 +156,7 @@ def verified(results: Sequence[Result]) -> str:
 
 
 def printed(parts: Iterable[RenderableType]) -> str:
-    """What a terminal of 100 columns shows, as a block of text."""
+    """Text on a terminal of 100 columns, as a block of text."""
     console = Console(width=100, record=True, file=io.StringIO())
     for part in parts:
         console.print(part, highlight=False)
@@ -218,35 +222,34 @@ def prepared(of: Iterable[Run]) -> str:
     return block(_TEMPLATE, "prepared", prepared=of, pairwise=pairwise)
 
 
-def end_to_end(of: Iterable[Run]) -> str:
-    """What a caller sees on each GPU."""
-    by_gpu: dict[str, list[Run]] = {}
+def by_gpu(section: Callable[[Sequence[Run]], str], of: Iterable[Run]) -> str:
+    """A section of the runs of each GPU, one after the other."""
+    found: dict[str, list[Run]] = {}
     for run in of:
-        by_gpu.setdefault(run.environment["gpu"]["name"], []).append(run)
-    return "\n\n".join(map(calls, by_gpu.values()))
+        found.setdefault(run.environment["gpu"]["name"], []).append(run)
+    return "\n\n".join(map(section, found.values()))
 
 
 def calls(runs: Sequence[Run]) -> str:
-    """What a caller sees on one GPU: means over each case, and calls that return a new result, of row-major factors.
-    Empty where no calls were timed."""
-    found = [(row, is_stale(row.record, run)) for run in runs for row in rows(run.records)]
+    """Calls on one GPU as a caller sees them: means over the problems of each case. Empty where no calls were timed."""
+    found = [row for run in runs for row in rows(run.records)]
     if not found:
         return ""
-    by_case: dict[tuple[str, str], list[Row]] = {}
-    for row, _ in found:
+    by_case: dict[tuple[str, str], list[CallRow]] = {}
+    for row in found:
         by_case.setdefault((row.record.case, row.form), []).append(row)
+    given: dict[str, Any] = {"runs": runs, "rows": found, "cases": by_case.values(), "caption": CAPTION}
+    return block(_TEMPLATE, "calls", slowest=_slowest, mean=statistics.geometric_mean, **given)
+
+
+def each_call(runs: Sequence[Run]) -> str:
+    """Each call on one GPU that returns a new result, of row-major operands. Empty where no calls were timed."""
+    found = [(row, is_stale(row.record, run)) for run in runs for row in rows(run.records)]
     shown = [(row, stale) for row, stale in found if (row.record.layout, row.form) == ("NN", FORMS[0])]
-    given: dict[str, Any] = {
-        "runs": runs,
-        "rows": [row for row, _ in found],
-        "cases": by_case.values(),
-        "row_major": shown,
-    }
-    given |= {"caption": CAPTION, "heads": HEADS, "form": FORMS[0], "mean": statistics.geometric_mean}
-    return block(_TEMPLATE, "calls", slowest=_slowest, **given)
+    return block(_TEMPLATE, "each_call", runs=runs, row_major=shown, heads=HEADS, form=FORMS[0]) if shown else ""
 
 
-def _slowest(found: Sequence[Row]) -> Row:
+def _slowest(found: Sequence[CallRow]) -> CallRow:
     """Where a call is slowest by wall time, next to the framework's."""
     return min(found, key=lambda row: row.wall[1] / row.wall[0])
 

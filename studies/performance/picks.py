@@ -1,4 +1,4 @@
-"""What `matmul` picks, next to cuBLAS: of each run and case one line, and the problems that say most."""
+"""Kernels that `matmul` picks, next to cuBLAS: of each run and case one line, and the problems that say most."""
 
 import math
 import statistics
@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from studies.templates import block
+from tilewright.core.dtypes import FLOAT8
 from tilewright.tools.bench.records import Record, Run
-from tilewright.tools.bench.suites import Shape, shapes
+from tilewright.tools.bench.suites import SuiteSize, shapes
 from tilewright.tools.report.ratios import ratio
 
 SLOWEST = 3
 """Problems of a case that are listed because cuBLAS does best there."""
+KINDS = ("float32", "parts of 16 bits", "TF32", "16 bits", "float8")
+"""Sections of docs/results.md: parts of 16 bits and TF32 are float32 products with a weaker precision."""
 ALWAYS = "4096x4096x4096"
 """A problem that is listed wherever it was measured."""
 
@@ -39,13 +42,34 @@ def cases(runs: Mapping[Path, Run]) -> Iterator[Case]:
             yield Case(name, [record for record in run.records if record.case == name], run, path)
 
 
-def glance(runs: Mapping[Path, Run]) -> str:
-    """A line for each case: how many times as fast as cuBLAS in the same run is what `matmul` picks.
+def kind_of(record: Record) -> str:
+    """Which section of the page a record belongs to, by element type and precision: one of KINDS."""
+    if record.dtype in FLOAT8:
+        return "float8"
+    if record.dtype != "float32":
+        return "16 bits"
+    return {None: "float32", "float32": "float32", "tf32": "TF32"}.get(record.promise, "parts of 16 bits")
+
+
+def summary(runs: Mapping[Path, Run]) -> str:
+    """A line for each kind and GPU: speedups over cuBLAS in the same run of what `matmul` picks.
 
     Raises:
         RecordsError: a ratio is of another run.
     """
-    return _made("glance", cases=list(cases(runs)))
+    found: dict[tuple[str, str], list[Case]] = {}
+    for case in cases(runs):
+        found.setdefault((kind_of(case.records[0]), case.run.gpu.name), []).append(case)
+    return _made("summary", groups=sorted(found.items(), key=lambda one: KINDS.index(one[0][0])))
+
+
+def glance(runs: Mapping[Path, Run], kind: str) -> str:
+    """A line for each case of a kind: speedups over cuBLAS in the same run of what `matmul` picks.
+
+    Raises:
+        RecordsError: a ratio is of another run.
+    """
+    return _made("glance", cases=[case for case in cases(runs) if kind_of(case.records[0]) == kind])
 
 
 def chosen(runs: Mapping[Path, Run]) -> str:
@@ -85,18 +109,18 @@ def in_order(records: Sequence[Record]) -> list[Record]:
     return sorted(records, key=lambda one: places.get(shape_of(one), len(places)))
 
 
-def shape_of(record: Record) -> Shape:
+def shape_of(record: Record) -> SuiteSize:
     """The shape of a record, as suites name it."""
-    return Shape(record.m, record.n, record.k, record.batch, record.layout)
+    return SuiteSize(record.m, record.n, record.k, record.batch, record.layout)
 
 
 def _made(name: str, **given: Any) -> str:
-    return block("performance/picks.md.j2", name, median=statistics.median, apart=_apart, **given)
+    return block("performance/picks.md.j2", name, median=statistics.median, after_other_work=_after_other_work, **given)
 
 
-def _apart(record: Record) -> str:
+def _after_other_work(record: Record) -> str:
     """Microseconds of runs that follow other work, the baseline's over ours: how many times as fast ours are."""
-    times = [one.apart_us for one in (record.baseline, record) if one and one.apart_us]
+    times = [one.after_other_work_us for one in (record.baseline, record) if one and one.after_other_work_us]
     if len(times) < 2:
         return ""
     theirs, ours = (round(one.median, 3 - math.floor(math.log10(one.median))) for one in times)  # to four digits

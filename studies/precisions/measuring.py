@@ -1,4 +1,4 @@
-"""Speed against error: every way on normal inputs, timed in turns, and tilewright's on hostile ones.
+"""Speed against error: every way on normal inputs, timed in turns, and tilewright's on adversarial ones.
 
 PyTorch's, tilewright's, JAX's and Triton's ways take turns in one process; JAX and Triton where they are installed.
 """
@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from studies.precisions import hostile
+from studies.precisions import adversarial
 from studies.precisions.ways import Round, Way, of_tilewright, of_torch
 from studies.record import Measurement
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench.end_to_end import Stopwatch
-from tilewright.tools.bench.suites import Shape
+from tilewright.tools.bench.suites import SuiteSize
 
-PARTS = ("speeds", "hostile")
+PARTS = ("speeds", "adversarial")
 _OTHERS = {"jax": "of_jax", "triton": "of_triton"}
 """Libraries whose ways are compared where they are installed, and the modules that have them."""
 
 
-_SHAPES = (*(Shape(size, size, size) for size in (1024, 2048, 4096, 8192)), Shape(4096, 14336, 4096))
+_SHAPES = (*(SuiteSize(size, size, size) for size in (1024, 2048, 4096, 8192)), SuiteSize(4096, 14336, 4096))
 
 
 UNTIMED = 5
@@ -38,11 +38,11 @@ class Scale(NamedTuple):
     """How large everything is."""
 
     device: str = "cuda"
-    shapes: tuple[Shape, ...] = _SHAPES
+    shapes: tuple[SuiteSize, ...] = _SHAPES
     side: int = 1024
-    """Rows and columns of results of hostile inputs, ..."""
+    """Rows and columns of results of adversarial inputs."""
     depths: tuple[int, ...] = (64, 200, 1024, 4096)
-    """... and their k."""
+    """Sizes along k of adversarial inputs."""
 
 
 H200 = Scale()
@@ -59,7 +59,7 @@ def all_ways() -> list[Way]:
     return ways
 
 
-def choices(scale: Scale, ways: Sequence[Way], shape: Shape) -> list[Measurement]:
+def choices(scale: Scale, ways: Sequence[Way], shape: SuiteSize) -> list[Measurement]:
     """Every way on one problem; those that their library refuses there are left out.
 
     Operands rotate through sets that fill the GPU's cache twice.
@@ -94,7 +94,7 @@ def choices(scale: Scale, ways: Sequence[Way], shape: Shape) -> list[Measurement
     ]
 
 
-def _pairs(scale: Scale, shape: Shape) -> list[tuple[Any, Any]]:
+def _pairs(scale: Scale, shape: SuiteSize) -> list[tuple[Any, Any]]:
     m, n, k = shape.m, shape.n, shape.k
     cache = torch.cuda.get_device_properties(0).L2_cache_size if scale.device == "cuda" else 0
     size = 4 * (m * k + k * n + m * n)
@@ -105,9 +105,9 @@ def _pairs(scale: Scale, shape: Shape) -> list[tuple[Any, Any]]:
     ]
 
 
-def hostile_cases(scale: Scale, k: int) -> Iterator[Measurement]:
-    """Errors of PyTorch's float32 and of tilewright's precisions on every class of hostile inputs of this k."""
-    for name, make in (hostile.ORDINARY | hostile.EXACT | hostile.EXTREME).items():
+def adversarial_cases(scale: Scale, k: int) -> Iterator[Measurement]:
+    """Errors of PyTorch's float32 and of tilewright's precisions on every class of adversarial inputs of this k."""
+    for name, make in (adversarial.ORDINARY | adversarial.EXACT | adversarial.EXTREME).items():
         factors = make(np.random.default_rng(k), scale.side, scale.side, k)
         a, b = (torch.from_numpy(factor).to(scale.device) for factor in factors)
         exact, size = a.double() @ b.double(), a.double().abs() @ b.double().abs()
@@ -136,13 +136,13 @@ def options(parser: ArgumentParser) -> None:
 
 
 def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
-    """Speeds and errors on normal inputs, and errors on hostile ones."""
+    """Speeds and errors on normal inputs, and errors on adversarial ones."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take three quarters of the memory
     parts = given.part or PARTS
     if "speeds" in parts:
         ways = all_ways()
         for shape in H200.shapes:
             yield from choices(H200, ways, shape)
-    if "hostile" in parts:
+    if "adversarial" in parts:
         for k in H200.depths:
-            yield from hostile_cases(H200, k)
+            yield from adversarial_cases(H200, k)

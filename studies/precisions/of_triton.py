@@ -1,4 +1,4 @@
-"""Triton's ways to compute a float32 product: `tl.dot` with terms of TF32 or bfloat16, in a plain tiled kernel."""
+"""Triton's ways to compute a float32 product: `tl.dot` with parts of TF32 or bfloat16, in a plain tiled kernel."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -25,7 +25,7 @@ _CONFIGS = [
 
 
 def ways() -> Iterator[Way]:
-    """Three products of TF32 terms, and six of bfloat16 terms."""
+    """Three products of TF32 parts, and six of bfloat16 parts."""
     for precision in ("tf32x3", "bf16x6"):
         yield of_products(f"Triton {precision}", _NAME, partial(_multiply, precision=precision))
 
@@ -55,12 +55,12 @@ def _product(
     BM: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
-    BAND: tl.constexpr = 8,
+    GROUP_M: tl.constexpr = 8,
 ):
-    """One block computes one tile; blocks that run together lie in a band of BAND rows of tiles."""
+    """One block computes one tile; blocks that run together lie in a group of GROUP_M rows of tiles."""
     tiles_m, tiles_n = tl.cdiv(m, BM), tl.cdiv(n, BN)
     tile = tl.program_id(0)
-    tile_m, tile_n = tl.swizzle2d(tile // tiles_n, tile % tiles_n, tiles_m, tiles_n, BAND)
+    tile_m, tile_n = tl.swizzle2d(tile // tiles_n, tile % tiles_n, tiles_m, tiles_n, GROUP_M)
     rows, cols, depth = tile_m * BM + tl.arange(0, BM), tile_n * BN + tl.arange(0, BN), tl.arange(0, BK)
     sums = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(0, k, BK):

@@ -1,4 +1,4 @@
-"""What a float32 product may be computed in: the chart of speed over error, and the tables, from the records."""
+"""The chart of speed over error, and the tables, of everything that a float32 product may be computed in."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,13 +20,19 @@ _OWN_COLOR = "#c8102e"
 
 def sections(run: Measurements) -> dict[str, str]:
     """Parts of pages, by name."""
-    on_hostile = [one for one in run.measurements if "inputs" in one.what]
+    on_adversarial = [one for one in run.measurements if "inputs" in one.what]
     libraries = dict.fromkeys(one.facts["library"] for one in run.measurements if "library" in one.facts)
     speeds = {"speeds": _speeds(run), "libraries": libraries, "tflops": tflops, "baseline": BASELINE}
-    ways = list(dict.fromkeys(one.way for one in on_hostile if one.way != BASELINE))
-    errors = {"hostile": _hostile(run), "ways": ways, "own": OWN, "worst": _worst, "rows": on_hostile[0].what["m"]}
-    errors["depths"] = dict.fromkeys(one.what["k"] for one in on_hostile)
-    made = {"precisions": speeds, "hostile": errors}
+    ways = list(dict.fromkeys(one.way for one in on_adversarial if one.way != BASELINE))
+    errors = {
+        "adversarial": _adversarial(run),
+        "ways": ways,
+        "own": OWN,
+        "worst": _worst,
+        "rows": on_adversarial[0].what["m"],
+    }
+    errors["depths"] = dict.fromkeys(one.what["k"] for one in on_adversarial)
+    made = {"precisions": speeds, "adversarial": errors}
     return {name: block("precisions/tables.md.j2", name, run=run, **given) for name, given in made.items()}
 
 
@@ -60,8 +66,8 @@ def _speeds(run: Measurements) -> dict[str, Mapping[Any, Measurement]]:
     return {"x".join(map(str, row.what.values())): row.of for row in rows}
 
 
-def _hostile(run: Measurements) -> dict[str, dict[tuple[object, str], Measurement]]:
-    """Measurements on hostile inputs, by their class; by their sizes and the way."""
+def _adversarial(run: Measurements) -> dict[str, dict[tuple[object, str], Measurement]]:
+    """Measurements on adversarial inputs, by their class; by their sizes and the way."""
     found: dict[str, dict[tuple[object, str], Measurement]] = {}
     for one in run.measurements:
         if "inputs" in one.what:

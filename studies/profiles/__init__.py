@@ -1,1 +1,1 @@
-"""What Nsight Compute counts of every rung, of what matmul picks, and of cuBLAS."""
+"""Counters of Nsight Compute for every rung, for the picks of matmul, and for cuBLAS."""

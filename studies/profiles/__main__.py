@@ -1,4 +1,4 @@
-"""What Nsight Compute counts: `python -m studies.profiles measure --out FILE`."""
+"""Counters of Nsight Compute: `python -m studies.profiles measure --out FILE`."""
 
 import sys
 

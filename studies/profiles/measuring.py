@@ -45,7 +45,7 @@ def profile_of(one: Measurement) -> Profile:
 
 
 def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled]) -> Profile:
-    """What was counted of cuBLAS's kernels, together."""
+    """Profile of cuBLAS's kernels, together."""
 
     def time(one: ncu.Profiled) -> float:
         return one.counters.get("gpu__time_duration.sum", 0.0)
@@ -67,9 +67,9 @@ def of_ladder(capability: tuple[int, int], shape: str = "") -> Iterator[Profile]
         shape: of all problems; if left out, that of each rung's page.
     """
     problems = {
-        kernel: Problem.parse(shape or SHAPES_OF.get(kernel.name, SHAPE), arithmetic=kernel.takes.arithmetic())
+        kernel: Problem.parse(shape or SHAPES_OF.get(kernel.name, SHAPE), arithmetic=kernel.support.arithmetic())
         for kernel in LADDER
-        if kernel.takes.refusal_of_gpu(kernel.name, capability, kernel.takes.arithmetic().factors) is None
+        if kernel.support.runs_on(capability, kernel.support.arithmetic().factors)
     }
     more = [] if shape else [(find(name), Problem.parse(sizes)) for name, sizes in MORE]
     for kernel, problem in (*problems.items(), *more):
@@ -79,13 +79,13 @@ def of_ladder(capability: tuple[int, int], shape: str = "") -> Iterator[Profile]
 
 
 def of_library(capability: tuple[int, int], device: str) -> Iterator[Profile]:
-    """The same of what `matmul` picks for the products of `LIBRARY`, and of cuBLAS on each.
+    """Profiles of the kernels that `matmul` picks for the products of `LIBRARY`, and of cuBLAS on each.
 
     Args:
         capability, device: of the GPU, and its name.
     """
     for shape, layout in LIBRARY:
-        problem = ncu.posed(shape, layout, "bfloat16", "bfloat16")
+        problem = ncu.problem_of(shape, layout, "bfloat16", "bfloat16")
         yield _of_launch(ncu.ProfiledLaunch.of(*select(problem, capability, device), problem))
         yield of_cublas(problem, ncu.profile_cublas(problem))
 

@@ -1,4 +1,4 @@
-"""What Nsight Compute counted of each rung and of cuBLAS: a part of docs/performance.md."""
+"""Tables of the counters of Nsight Compute, of each rung and of cuBLAS: a part of docs/worklog/measured.md."""
 
 from studies.profiles.measuring import profile_of
 from studies.record import Measurements

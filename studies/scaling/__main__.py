@@ -17,10 +17,10 @@ from tilewright.core.errors import LaunchError
 from tilewright.runtime.base import Engine
 
 TIMEOUT_S = 240
-"""Of a case, with the start of its processes."""
+"""Seconds for a case, with the start of its processes."""
 
 GROUP_S = 60
-"""What ranks wait for each other."""
+"""Seconds that ranks wait for each other."""
 
 WITHOUT_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
 """The environment in which nobody multicasts over NVLink, so that all ways have the same links."""

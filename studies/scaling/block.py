@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 class BlockSizes(NamedTuple):
-    """Those of Llama 3 with 8 billion parameters."""
+    """Sizes of Llama 3 with 8 billion parameters."""
 
     width: int = 4096
     hidden: int = 14336

@@ -25,7 +25,7 @@ Work = Callable[[], Any]
 _NCCL = "NCCL, then product"
 
 ALLOWED = {"bfloat16": 2e-2, "float32": 2e-5}
-"""What results of two ways may differ by: sums of partial sums are rounded at every rank."""
+"""Largest relative difference between results of two ways: sums of partial sums are rounded at every rank."""
 
 
 class Scale(NamedTuple):
@@ -205,7 +205,7 @@ def times(
 
 
 def _seconds(scale: Scale, work: Work, count: int) -> float:
-    """Of one run among several back to back, on this rank; all ranks begin together."""
+    """Seconds of one run among several back to back, on this rank; all ranks begin together."""
     if scale.device != "cuda":
         _barrier()
         start = time.perf_counter()
@@ -251,7 +251,7 @@ def _normal(scale: Scale, dtype: str, rows: int, cols: int) -> Any:
 
 
 def _difference(what: str, dtype: str, found: Any, expected: Any, times_allowed: float = 1) -> float:
-    """Of two results, relative in the Frobenius norm.
+    """Difference of two results, relative in the Frobenius norm.
 
     Raises:
         LaunchError: it is more than rounding explains, on any rank.

@@ -25,7 +25,7 @@ LIMIT = 8 * 10**9
 
 
 class Product(NamedTuple):
-    """What is multiplied."""
+    """Sizes and type of a product."""
 
     name: str
     m: int
@@ -132,7 +132,7 @@ def _others(torch: Any, case: Product, a: Any, b: Any, out: Any) -> dict[str, Ca
 
 
 def _difference(torch: Any, case: Product, a: Any, b: Any, out: Any) -> float:
-    """Of some rows from float64, relative in the Frobenius norm."""
+    """Difference of some rows from float64, relative in the Frobenius norm."""
     rows = np.linspace(0, case.m - 1, 16).astype(int)
     some, factor, found = (torch.as_tensor(one) for one in (a, b, out))
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -11,7 +11,7 @@ from studies.templates import block, where
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.frameworks.dividing import Work, divide, timeline
+from tilewright.frameworks.dividing import Workload, divide, timeline
 from tilewright.select.selector import select
 from tilewright.tools.explain.cost.prediction import Cost, predict
 from tilewright.tools.explain.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
@@ -21,10 +21,10 @@ PAGE = Path("docs/scaling.md")
 _TEMPLATE = "scaling/page.md.j2"
 
 GPU, LINKS = "H200", Links(450.0, 50.0, 8)
-"""What the page is of: NVLink and a network of 400 Gbit/s for each GPU, one way, as their makers give them."""
+"""GPU and links of the page: NVLink and a network of 400 Gbit/s for each GPU, one way, as their makers give them."""
 
 MEASURED_LINKS = Links(394.0)
-"""Of two GPUs of the runs: what copies alone were measured to move over NVLink, one way."""
+"""Links of two GPUs of the runs: the rate that copies alone were measured to have over NVLink, one way."""
 
 SHAPES = ((8192, 8192, 8192), (16384, 16384, 16384), (4096, 14336, 4096))
 
@@ -47,7 +47,7 @@ def sections() -> dict[str, str]:
 
 
 def schedule(sizes: Problem, gpu: Gpu) -> str:
-    """What the second of two GPUs loads, multiplies and stores of one product of GPU 0, and when."""
+    """Loads, products and stores of the second of two GPUs for a product of GPU 0, in time."""
     divided = []
     for dtype in ("bfloat16", "float32"):
 
@@ -55,7 +55,7 @@ def schedule(sizes: Problem, gpu: Gpu) -> str:
             cost = _expected(Problem(m, n, sizes.k, Arithmetic(dtype, dtype)), gpu, f"NVIDIA {GPU}")
             return cost.us if cost else 0.0
 
-        work = Work(sizes.m, sizes.n, sizes.k, ITEM_BYTES[dtype], ITEM_BYTES[dtype])
+        work = Workload(sizes.m, sizes.n, sizes.k, ITEM_BYTES[dtype], ITEM_BYTES[dtype])
         link_bytes_us = 1e3 * MEASURED_LINKS.link_gb_s
         found = divide(taken_us, work, 2, link_bytes_us)
         first = found.bounds[1]
@@ -65,7 +65,7 @@ def schedule(sizes: Problem, gpu: Gpu) -> str:
 
 
 def measured(runs: Sequence[Measurements]) -> str:
-    """What runs measured, a row for each piece of work, in a table for those of one GPU, day and revision."""
+    """Tables of the measurements, a row for each piece of work, in a table for those of one GPU, day and revision."""
     tables: dict[str, list[tuple[Row, float | None]]] = {}
     for run in runs:
         rows = [(row, _predicted(row.what, run)) for row in run.rows()]

@@ -1,4 +1,4 @@
-"""What is measured of products that several GPUs make, or that one makes of arrays it cannot hold."""
+"""Measurements of products that several GPUs make, or that one makes of arrays that do not fit its memory."""
 
 from collections.abc import Mapping
 

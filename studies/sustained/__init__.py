@@ -1,1 +1,1 @@
-"""What a GPU sustains at its power limit."""
+"""Sustained speeds of a GPU at its power limit."""

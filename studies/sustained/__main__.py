@@ -1,4 +1,4 @@
-"""What a GPU sustains: `python -m studies.sustained measure --out FILE`."""
+"""Sustained speeds of a GPU: `python -m studies.sustained measure --out FILE`."""
 
 import sys
 

@@ -3,25 +3,25 @@
 //
 //   OF_A 0   A is in shared memory
 //        1   A is in registers, loaded once
-//        2   A is in registers, loaded from lines across k before each stage's products, as held_factor.cuh does
-#include <dynamic_shared.cuh>
-#include <float8.cuh>
-#include <half.cuh>
+//        2   A is in registers, loaded from lines across k before each stage's products, as register_operand.cuh does
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/float8.cuh"
+#include "ptx/half.cuh"
 
 // What the headers of gemm_sm90 take as macros.
-[[maybe_unused]] constexpr bool HOLDS_A = OF_A > 0, EXCHANGED = false, TRANSPOSED_A = false, TRANSPOSED_B = true;
-[[maybe_unused]] constexpr int PROMOTE = 0, MADE = 1, TERMS = 1, SCALED = 0, FACTOR_SCALES = 0, EDGES = 0;
+[[maybe_unused]] constexpr bool A_IN_REGISTERS = OF_A > 0, SWAP_AB = false, TRANSPOSED_A = false, TRANSPOSED_B = true;
+[[maybe_unused]] constexpr int PROMOTE = 0, PARTIAL_BUFFERS = 1, SPLIT_PARTS = 1, SCALED = 0, FACTOR_SCALES = 0, EDGES = 0;
 using FACTOR_B = FACTOR;
 
-#include "held_factor.cuh"
-#include "stage_tiles.cuh"
+#include "pipeline/register_operand.cuh"
+#include "pipeline/stage_tiles.cuh"
 
 constexpr int THREADS = 256, SIXTY_FOURS = OWN_ROWS / 64;
 using Stage = StageTiles<2 * OWN_ROWS, BN, 1, 1>;
 
 // Multiplies a stage REPEATS times, from row `first` of A on.
 template <int PARTS, int COUNT>
-__device__ __forceinline__ void multiply(const Stage& stage, int first, float (&sums)[PARTS][COUNT], HeldFactor<PARTS>& held) {
+__device__ __forceinline__ void multiply(const Stage& stage, int first, float (&sums)[PARTS][COUNT], RegisterOperand<PARTS>& held) {
     constexpr int STEPS = LINE_BYTES / STEP_BYTES;
     if constexpr (OF_A == 1) {
         for (int k = 0; k < STEPS; ++k) {
@@ -40,8 +40,8 @@ __device__ __forceinline__ void multiply(const Stage& stage, int first, float (&
             commit_products();
             wait_products<1>(sums);
         } else {
-            Made<COUNT> none;
-            multiply_stage(stage, first, sums, none, none, TermScales{}, held);
+            Partial<COUNT> none;
+            multiply_stage(stage, first, sums, none, none, PartScales{}, held);
         }
     }
     wait_products<0>(sums);
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) bare_products(const uin
     __syncthreads();
 
     float sums[SIXTY_FOURS][BN / 2] = {};
-    HeldFactor<SIXTY_FOURS> held{static_cast<int>(blockDim.x)};
+    RegisterOperand<SIXTY_FOURS> held{static_cast<int>(blockDim.x)};
     multiply(*stage, threadIdx.x / 128 * OWN_ROWS, sums, held);
     float all = 0;
     for (int i = 0; i < SIXTY_FOURS; ++i) {

@@ -30,9 +30,9 @@ class Bare:
 
     dtype: Literal["bfloat16", "float8_e4m3fn"]
     rows: int
-    """Of A, that each of two warpgroups multiplies: 64 or 128."""
+    """Rows of A that each of two warpgroups multiplies: 64 or 128."""
     columns: int
-    """Of B."""
+    """Columns of B."""
     of_a: str = "shared memory"
     """Where A is: a key of `_OF_A`. From registers, of lines across k."""
 
@@ -53,16 +53,16 @@ class Bare:
             "BN": self.columns,
         }
         macros |= {"OF_A": _OF_A[self.of_a], "REPEATS": REPEATS}
-        (arch,) = warpgroups.TAKES.architectures
+        (arch,) = warpgroups.BFLOAT16.architectures
         return nvrtc.compile_source(SOURCE.read_text(), str(SOURCE), _ENTRY, macros, arch, SOURCE.parent)
 
     @property
     def stage_bytes(self) -> int:
-        """Of a stage's tiles of A and of B."""
+        """Bytes of a stage's tiles of A and of B."""
         return (_WARPGROUPS * self.rows + self.columns) * warpgroups.LINE_BYTES
 
     def flops(self, blocks: int) -> int:
-        """Of a launch."""
+        """Floating-point operations of a launch of this many blocks."""
         depth = warpgroups.LINE_BYTES // ITEM_BYTES[self.dtype]
         return 2 * blocks * _WARPGROUPS * self.rows * self.columns * depth * REPEATS
 

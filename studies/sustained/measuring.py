@@ -1,4 +1,4 @@
-"""What a GPU sustains.
+"""Sustained speeds of a GPU.
 
 Each product runs in a row for seconds, by ours and by cuBLAS in turns, and so do the tensor cores' instructions by
 themselves (bare_products.py); clocks and power are read while they run. Samples of a benchmark are too short for the
@@ -19,11 +19,11 @@ import numpy as np
 from studies.record import Measurement
 from studies.sustained.bare_products import Bare
 from tilewright.core.problem import Problem
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.runtime.base import Engine, Work
 from tilewright.tools.bench.environment import gpu_state
 from tilewright.tools.bench.measure import BaselineLibrary, operand_sets, work_on
-from tilewright.tools.bench.ncu import posed
+from tilewright.tools.bench.ncu import problem_of
 from tilewright.tools.bench.run import baseline_library, pick
 from tilewright.tools.bench.verify import Operands
 
@@ -53,10 +53,10 @@ _CALIBRATION = 10
 
 
 class State(NamedTuple):
-    """Of a GPU while a work runs in a row."""
+    """State of a GPU while a work runs in a row."""
 
     us: float
-    """Of a launch."""
+    """Microseconds of a launch."""
     sm_clock_mhz: float | None
     power_w: float | None
 
@@ -84,7 +84,7 @@ def sustain(engine: Engine, work: Work, seconds: float = SECONDS) -> State:
 
 
 def _mean(who: str, what: str, flops: int, states: Sequence[State]) -> Measurement:
-    """Of several times that a work ran."""
+    """Mean of the states in which a work ran several times."""
     us, clock, power = (
         statistics.fmean(known) if (known := [one for one in values if one is not None]) else None
         for values in zip(*states, strict=True)
@@ -110,7 +110,7 @@ def of_products(
         seconds: of each work.
     """
     for dtype, shape, layout in products:
-        problem = posed(shape, layout, dtype, "bfloat16")
+        problem = problem_of(shape, layout, dtype, "bfloat16")
         random = np.random.default_rng(0)
         shapes = (problem.m, problem.k), (problem.k, problem.n)
         a, b = (random.standard_normal(shape, np.float32).astype(dtype) for shape in shapes)

@@ -59,10 +59,10 @@ def merge(files: Sequence[Path], output: Path | None = None) -> tuple[Path, Tabl
     path = output or SHIPPED / file_name(gpu)
     before = Table.load(path) if path.exists() else Table(gpu, capability)
     entries = of_journal([trial for trial in trials if trial.device == gpu])
-    timed_both_ways = {_posed(record) for run in runs for record in run.records if record.apart_us}
+    timed_both_ways = {_problem_of(record) for run in runs for record in run.records if record.after_other_work_us}
     for run in sorted(runs, key=lambda run: str(run.environment.get("date"))):  # what was measured last replaces
         # Times of runs back to back alone are shorter than the means that they would be compared with.
-        records = [one for one in run.records if one.apart_us or _posed(one) not in timed_both_ways]
+        records = [one for one in run.records if one.after_other_work_us or _problem_of(one) not in timed_both_ways]
         entries += of_records(records, run.environment.get("revision"))
     table = before.merged(entries)
     table.save(path)
@@ -84,8 +84,8 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
     return [Entry(**one, gflops=trial.gflops or 0) for one, trial in zip(facts, chosen, strict=True)]
 
 
-def _posed(record: Record) -> tuple[str, str, str]:
-    """What was computed, and by which kernel."""
+def _problem_of(record: Record) -> tuple[str, str, str]:
+    """Shape, case and kernel of a record."""
     return record.shape, record.case, record.picked or record.kernel
 
 

@@ -75,8 +75,8 @@ def winners(entries: Sequence[Entry]) -> str:
 
 
 def fastest(entries: Iterable[Entry]) -> list[Entry]:
-    """Of each problem the fastest entry that keeps float32's promise, of those that err little; by case and work."""
-    best = best_by_problem(entry for entry in entries if entry.keeps(None)).values()
+    """Fastest entries of each problem that keep float32's promise, of those that err little; by case and work."""
+    best = best_by_problem(entry for entry in entries if entry.meets(None)).values()
     return sorted(best, key=lambda entry: (entry.case, entry.work, entry.problem))
 
 

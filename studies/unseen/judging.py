@@ -15,7 +15,7 @@ from tilewright.core.dtypes import default_result
 from tilewright.core.errors import TilewrightError
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import find, recorded
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.select.selector import select
 from tilewright.tools.tune.survey import Memory, Survey, Surveyed, in_portfolios
 
@@ -87,7 +87,7 @@ def _words(choice: Choice | None) -> str | None:
     return f"{choice.kernel.name} {choice.config}" if choice else None
 
 
-def posed(drawn: Drawn, dtype: str, precision: str | None = None) -> Problem:
+def problem_of(drawn: Drawn, dtype: str, precision: str | None = None) -> Problem:
     """The problem of a drawn shape."""
     a, b = orders(drawn.layout)
     return Problem(drawn.m, drawn.n, drawn.k, Arithmetic(dtype, default_result(dtype), precision), a=a, b=b)
@@ -160,7 +160,7 @@ def key(drawn: Drawn, dtype: str) -> str:
 
 
 def _asked(engine: Any, drawn: Drawn, dtype: str, precision: str | None, before: Mapping[str, Any]) -> Judged:
-    problem = posed(drawn, dtype, precision)
+    problem = problem_of(drawn, dtype, precision)
     was = before.get(key(drawn, f"{dtype}:{precision}" if precision else dtype))
     config = recorded(*was) if was else None
     picked = Choice(*select(problem, engine.capability, engine.device_name))

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tilewright.core.gpus import find_gpu
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.spec import PROMISES, Choice
+from tilewright.kernels.kernel import Choice
+from tilewright.kernels.support import PROMISES
 from tilewright.select.tables.cases import timed_case
 from tilewright.select.tables.entry import Entry, best_of_kernels
 from tilewright.select.tables.table import Table
@@ -27,9 +28,9 @@ def entries_of(surveyed: Sequence[Surveyed], revision: str | None) -> Iterator[E
     for problem, us, _, others in surveyed:
         firsts: dict[str | None, Entry] = {}
         for (kernel, config), time in sorted(us.items(), key=lambda one: one[1]):
-            if kernel.precision not in firsts:
+            if kernel.support.precision not in firsts:
                 baseline = next(iter(others.values()), None)
-                firsts[kernel.precision] = Entry(
+                firsts[kernel.support.precision] = Entry(
                     m=problem.m,
                     n=problem.n,
                     k=problem.k,
@@ -54,7 +55,7 @@ def thinned(entries: Sequence[Entry]) -> list[Entry]:
     found = []
     for one in sorted(kept, key=lambda entry: -entry.gflops):
         # Kernels that split factors first need not where b is prepared.
-        strict = one.problem, find(one.kernel).splits, tuple(map(one.keeps, PROMISES))
+        strict = one.problem, find(one.kernel).splits, tuple(map(one.meets, PROMISES))
         if strict not in firsts or one.gflops * SLOW > best[one.problem]:
             firsts.add(strict)
             found.append(one)

@@ -16,7 +16,7 @@ from tilewright.api.engines import resolve_engine
 from tilewright.core.errors import TilewrightError
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.runtime.plan import Pointers
 from tilewright.select.selector import select
 from tilewright.tools.tune import survey
@@ -43,7 +43,7 @@ def main() -> int:
         for one in candidates:
             if one.kernel.name == "skinny" and min(problem.m, problem.n) > survey.NARROW:
                 continue
-            if one.kernel.keeps(None) and one.kernel.refusal(problem) is None:
+            if one.kernel.meets(None) and one.kernel.why_not(problem) is None:
                 found.append(one)
         return list(dict.fromkeys(found))
 

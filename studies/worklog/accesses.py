@@ -19,7 +19,7 @@ TOYS: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "four in a column": ("thread_tiled_1d", {"BM": 4, "BN": 4, "BK": 7, "TM": 4, "TN": 1}),
     "four in a 2 x 2 square": ("thread_tiled_2d", {"BM": 4, "BN": 4, "BK": 7, "TM": 2, "TN": 2}),
 }
-"""What a thread of each computes."""
+"""Results that a thread computes, by name, and the kernel and config that do so."""
 
 
 class Accesses(Facts):

@@ -1,10 +1,10 @@
-"""What the worklog says of each rung that needs no GPU: counts of the emulator, and the compiler's own report."""
+"""Facts about each rung that need no GPU: counts of the emulator, and the compiler's own report."""
 
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Facts, RunFile
 from tilewright.tools.explain import instruction_mix
 from tilewright.tools.explain.explanation import explain
@@ -25,7 +25,7 @@ class Group(Facts):
 
 
 class Counted(Facts):
-    """What is counted of a rung at one shape."""
+    """Counts of a rung at one shape."""
 
     kernel: str
     shape: str
@@ -36,15 +36,15 @@ class Counted(Facts):
     ffma: int | None
     """Multiply-adds of threads; None for kernels that compute in tensor cores."""
     least_bytes: int
-    """That must be moved from and to DRAM."""
+    """Bytes that must be moved from and to DRAM."""
     requested_bytes: int
-    """Asked of global memory by all requests: whole sectors, and the copy engine's tiles."""
+    """Bytes asked of global memory by all requests: whole sectors, and the copy engine's tiles."""
     registers: int
-    """Of a thread."""
+    """Registers of a thread."""
     shared_bytes: int
-    """Of a block."""
+    """Bytes of shared memory of a block."""
     warps: int
-    """That a multiprocessor holds."""
+    """Warps that a multiprocessor holds."""
     times_us: dict[str, float]
     """The least that the launch takes for its arithmetic, and at each level of memory (see `roofline`)."""
     loop: dict[str, int]
@@ -52,7 +52,7 @@ class Counted(Facts):
 
     @property
     def wavefronts(self) -> int:
-        """Of shared memory, whoever asks."""
+        """Wavefronts of shared memory, whoever asks."""
         return sum(group.wavefronts for group in self.groups.values())
 
     @property
@@ -99,6 +99,6 @@ def counted(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu = GPU) ->
 
 
 class Counts(RunFile):
-    """What is counted of rungs."""
+    """Counts of rungs."""
 
     counts: list[Counted]

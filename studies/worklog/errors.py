@@ -42,13 +42,13 @@ _KERNELS: Mapping[str, tuple[str, Mapping[str, int]]] = {
     FP16X3: ("gemm_fp16x3", {"BN": _SIDE}),
     BF16X3: ("gemm_bf16x3", {"BN": _SIDE}),
 }
-"""What runs for each way."""
+"""Kernel and macros that run for each way."""
 
 WAYS_OF: Mapping[str, Sequence[str]] = {
     "split": (FLOAT32, NEVER, BF16X3, TF32),
     "promoted": (FLOAT32, NEVER, *map(PROMOTED.format, reversed(_MORE_DEPTHS)), FP16X3),
 }
-"""What is drawn on a rung's page."""
+"""Ways that a rung's page shows."""
 _COLORS = {
     way: owner_color(number)
     for number, way in enumerate((FLOAT32, FP16X3, BF16X3, TF32, NEVER, *map(PROMOTED.format, _MORE_DEPTHS)))
@@ -116,7 +116,7 @@ def all_sampled() -> Iterator[Measurement]:
 
 
 class Errors:
-    """What was sampled, as pages show it."""
+    """Samples of errors, as pages show them."""
 
     def __init__(self, samples: Measurements) -> None:
         self._samples = {(one.way, one.what["inputs"], one.what["k"]): one for one in samples.measurements}

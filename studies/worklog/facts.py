@@ -13,15 +13,15 @@ from tilewright.core.errors import RecordsError, nearest
 from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find, recorded
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.ncu import CUBLAS
 from tilewright.tools.bench.profile import Profile
 from tilewright.tools.bench.records import Record, Run
 from tilewright.tools.explain.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
 from tilewright.tools.explain.traffic import WAVEFRONT_BYTES
 from tilewright.tools.report.figures import roofline
-from tilewright.tools.report.figures.kernel_figure import Roofline
-from tilewright.tools.report.figures.roofline import Point
+from tilewright.tools.report.figures.kernel_figure import RooflineChart
+from tilewright.tools.report.figures.roofline import Dot
 from tilewright.tools.report.ratios import quotient, share, speed
 
 _TEMPLATE = "worklog/tables.md.j2"
@@ -77,14 +77,14 @@ class Facts:
             for record in run.records
             if record.shape == shape
             and kernel in (record.kernel, record.picked)
-            and record.case == f"NN {find(kernel).takes.arithmetic(record.dtype)}"
+            and record.case == f"NN {find(kernel).support.arithmetic(record.dtype)}"
         ]
         own = [found for found in at_shape if found[1].kernel == kernel and found[0] is chosen]
         picked = [found for found in at_shape if found[1].picked == kernel]
         return next(iter((*own, *picked)), None)
 
     def picked(self, shape: str, layout: str) -> Measured | None:
-        """What `matmul` picked for a float32 product, A and B in these orders."""
+        """Record of the kernel that `matmul` picked for a float32 product, A and B in these orders."""
         wanted = shape, f"{layout} float32"
         records = ((run, record) for run in self.runs for record in run.records)
         return next((found for found in records if found[1].picked and (found[1].shape, found[1].case) == wanted), None)
@@ -195,12 +195,12 @@ class Facts:
         """Operations for each byte of A, B and C."""
         return f"{self._best_intensity(kernel):.3g}"
 
-    def roofline(self) -> Roofline:
+    def roofline(self) -> RooflineChart:
         """Every rung in float32 that was measured and counted at SHAPE."""
         found = (self.find(kernel.name, SHAPE) for kernel in LADDER if kernel.name in self.counts)
         records = [one[1] for one in found if one and one[1].arithmetic == "float32"]
         points = [
-            Point(record.rung, one.kernel, one.intensity, record.gflops, levels=self._levels(one))
+            Dot(record.rung, one.kernel, one.intensity, record.gflops, levels=self._levels(one))
             for record in records
             for one in [self.counts[record.picked or record.kernel]]
         ]
@@ -208,9 +208,9 @@ class Facts:
         profile = self.profiles.get((CUBLAS, SHAPE, "float32"))
         if cublas and profile and (asked := profile.asked_bytes):
             flops = profile.problem.flops
-            points.append(Point(0, CUBLAS, flops / asked, cublas, levels=_measured_levels(profile)))
+            points.append(Dot(0, CUBLAS, flops / asked, cublas, levels=_measured_levels(profile)))
             cublas = 0.0
-        return Roofline(points, GPU, self._best_intensity(points[0].name) if points else 1.0, cublas)
+        return RooflineChart(points, GPU, self._best_intensity(points[0].name) if points else 1.0, cublas)
 
     def _levels(self, one: Counted) -> dict[str, float]:
         """Operations for each byte of further levels of memory: counted, and measured where there is a profile."""
@@ -220,7 +220,7 @@ class Facts:
         return shared | (_measured_levels(profile) if profile else {})
 
     def count(self, kernel: str) -> Counted:
-        """What was counted of a rung.
+        """Counts of a rung.
 
         Raises:
             RecordsError: nothing was.
@@ -270,4 +270,4 @@ def shape_of(kernel: str) -> str:
 
 def problem_of(kernel: Kernel) -> Problem:
     """The problem at which a rung is looked at."""
-    return Problem.parse(shape_of(kernel.name), arithmetic=kernel.takes.arithmetic())
+    return Problem.parse(shape_of(kernel.name), arithmetic=kernel.support.arithmetic())

@@ -11,7 +11,7 @@ _STORES, _SHARED_LOADS = ("global_store",), ("shared_load",)
 _SHARED_STORES = ("shared_store", "async_copy")
 
 Value = Callable[[Counted], float | None]
-"""Of what was counted; None where the kernel has nothing of it."""
+"""Function of the counts of a kernel; None where the kernel has nothing of it."""
 
 
 class Metric(NamedTuple):

@@ -12,16 +12,15 @@ from pathlib import Path
 from studies import published
 from studies.results import runs
 from studies.templates import block
-from studies.worklog import accesses, hoisting, rounds, sources, variations
+from studies.worklog import accesses, sources, variations
 from studies.worklog.counted import GPU
 from studies.worklog.errors import WAYS_OF, Errors
-from studies.worklog.facts import MEASURED_SHAPES, Facts, problem_of, shape_of
+from studies.worklog.facts import Facts, problem_of, shape_of
 from studies.worklog.quantisation import quantisation
 from studies.worklog.rungs import FOLDER, TEXTS, page_name, with_page
 from studies.worklog.template import Fill, excerpt, fill
 from tilewright import kernels
-from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Run
 from tilewright.tools.report.figures.kernel_figure import KernelFigure
 from tilewright.tools.report.figures.roofline import roofline_panel
@@ -119,7 +118,7 @@ class Worklog:
         return drawn.render("roofline")
 
     def _swept(self) -> str:
-        """What was measured of the tiles that a source sweeps, as a picture and a table."""
+        """Measurements of the tiles that a source sweeps, as a picture and a table."""
         gpu = self.varied.gpu.name
         caption = f"GFLOP/s of the RTX 3060 notes' kernels on one {gpu}, over the results of a thread"
         return f"![{caption}]({FIGURES.name}/{SWEEP})\n\n{variations.sweep(self.varied)}"
@@ -152,23 +151,15 @@ class Worklog:
             "figure": partial(_figure_link, kernel),
             "code": partial(_code, kernel),
             **{name: partial(getattr(facts, name), kernel.name) for name in tables},
-            "in_use": partial(self._in_use, kernel),
             "signs": self.errors.signs,
             "predicted": partial(self.errors.predicted, kernel.name),
             "times_error": self.errors.times,
             "accesses": partial(accesses.of_rungs, self.of_sources.accesses),
-            "swapped_code": hoisting.code,
-            "swapped_loops": partial(hoisting.markdown, self.of_sources.loops),
             "toys": partial(accesses.of_toys, self.of_sources.accesses),
             "fast_cu": partial(sources.fast_cu, facts, kernel.rung),
             "mark": partial(_mark, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }
-
-    def _in_use(self, kernel: Kernel, *before: str) -> str:
-        """Bytes of A and B in use at a time, of this rung and others."""
-        kernels = [*map(find, before), kernel]
-        return rounds.in_use([(one, self.facts.config(one)) for one in kernels], MEASURED_SHAPES[-2:])
 
     def _contents(self) -> str:
         """The table of contents."""

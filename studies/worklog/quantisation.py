@@ -16,7 +16,7 @@ def of_tiles(size: int, side: int) -> float:
 
 
 def of_waves(size: int, side: int, blocks: int) -> float:
-    """The same over the elements of whole waves, each of this many tiles."""
+    """Results of a size x size product, over the elements of whole waves, each of this many tiles."""
     tiles = math.ceil(size / side) ** 2
     return size**2 / (math.ceil(tiles / blocks) * blocks * side**2)
 

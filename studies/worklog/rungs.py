@@ -6,7 +6,7 @@ from pathlib import Path
 from studies.results import path
 from studies.worklog.facts import shape_of
 from tilewright.kernels import LADDER
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.report import course
 
 FOLDER = Path("docs/worklog")

@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 from studies import published
 from studies.profiles.measuring import SHAPE
 from studies.templates import block
-from studies.worklog import hoisting
 from studies.worklog.accesses import Accesses
 from studies.worklog.accesses import all_counted as all_accesses
 from studies.worklog.counted import Counted, counted
 from studies.worklog.facts import Facts, problem_of
-from studies.worklog.hoisting import Loops
 from studies.worklog.metrics import METRICS, cell
 from studies.worklog.varying import swept
 from tilewright.core.gpus import Gpu, gpu_named
@@ -25,15 +23,13 @@ _SWEPT_GPU: Gpu = gpu_named("RTX 3060")
 
 
 class SourceCounts(RunFile):
-    """What is counted for the sources' sake."""
+    """Counts for comparison with the sources."""
 
     accesses: list[Accesses]
     presets: list[Counted]
-    """Of FastCuda's versions, on the GPU of the records."""
+    """Counts of FastCuda's versions, on the GPU of the records."""
     sweep: list[Counted]
-    """Of the RTX 3060 notes' kernels with other tiles, on that GPU."""
-    loops: Loops
-    """Of rung 4, as written and with its loops the other way round."""
+    """Counts of the RTX 3060 notes' kernels with other tiles, on that GPU."""
 
 
 def all_counted() -> SourceCounts:
@@ -47,8 +43,7 @@ def all_counted() -> SourceCounts:
         kernel, overrides = resolve(version.preset)
         presets.append(counted(kernel, kernel.config(overrides), problem_of(kernel)))
     sweep = [counted(kernel, config, problem_of(kernel), _SWEPT_GPU) for kernel, config in swept()]
-    loops = hoisting.compiled()
-    return SourceCounts(environment={}, accesses=all_accesses(), presets=presets, sweep=sweep, loops=loops)
+    return SourceCounts(environment={}, accesses=all_accesses(), presets=presets, sweep=sweep)
 
 
 def next_to_ours(facts: Facts, speeds: Mapping[str, Mapping[int, float]], gpu: str) -> str:

@@ -1,4 +1,4 @@
-"""What the sources' configs do on a GPU: tables of what `varying.py` measured."""
+"""Tables of the sources' configs on a GPU, from the measurements of `varying.py`."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from studies import published
 from studies.charts import Curve, Panel, curves, style
 from studies.templates import block
-from studies.worklog.varying import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
-from tilewright.kernels.spec import Choice
+from studies.worklog.varying import GROUP_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench.records import Record, Run
 from tilewright.tools.report.ratios import quotient
 
@@ -49,7 +49,7 @@ def sweep(varied: Run) -> str:
 
 
 def sweep_figure(varied: Run) -> str:
-    """The same as curves, speed over the results of a thread, as SVG."""
+    """Curves of speed over the results of a thread, as SVG."""
     panels = []
     for shape in SWEPT_SHAPES:
         found: dict[str, list[tuple[int, float]]] = {}
@@ -69,7 +69,7 @@ def fastcuda(varied: Run) -> Mapping[str, Record]:
 
 
 def split(varied: Run) -> str:
-    """What dividing k gained: the best of each way, all in one run a problem."""
+    """Speedup by dividing k: the best of each way, all in one run a problem."""
     rows = []
     for shape in SPLIT_SHAPES:
         of_shape = [record for record in varied.records if (record.kernel, record.shape) == ("split_k", shape)]
@@ -82,11 +82,11 @@ def split(varied: Run) -> str:
 
 
 def orders(varied: Run, tuned: Run) -> str:
-    """What the order of tiles gained (thread-block swizzling), rows of tiles over bands of rows."""
+    """Speedup by the order of tiles (thread-block swizzling), rows of tiles over groups of rows."""
     rows = []
     for name, of, shape, parameter in (
         ("tma_packed", tuned, _RASTER_SHAPE, "RASTER"),
-        ("gemm_sm90", varied, BAND_SHAPE, "BAND"),
+        ("gemm_sm90", varied, GROUP_SHAPE, "GROUP_M"),
     ):
         for group in _alike(_of(of.records, name, shape), parameter):
             first, best = group[0], max(group[1:], key=lambda one: one.gflops)

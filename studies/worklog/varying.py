@@ -14,7 +14,7 @@ from studies.runner import run
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import LADDER, find, resolve
-from tilewright.kernels.spec import Choice, Kernel, valid_configs
+from tilewright.kernels.kernel import Choice, Kernel, valid_configs
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench.measure import measure
 from tilewright.tools.bench.records import Record, Run
@@ -26,7 +26,7 @@ SWEPT_SHAPES = ("8192x8192x4096", "4096x4096x8192")
 SQUARES = ("64", "128", "256", "512", "1024", "2048", "4096", "8192")
 """Where cuBLAS's kernels are named."""
 SPLIT_SHAPES = ("256x256x256", "512x512x512", "16x4096x4096")
-BAND_SHAPE = "8192x8192x8192"
+GROUP_SHAPE = "8192x8192x8192"
 
 _SWEPT_TILES = (16, 32, 64)
 _SWEPT: Mapping[str, Sequence[tuple[int, int]]] = {
@@ -35,11 +35,11 @@ _SWEPT: Mapping[str, Sequence[tuple[int, int]]] = {
 }
 """By rung, the tiles of a thread (TM, TN) of the notes' kernels, in every one of _SWEPT_TILES that they fit."""
 _SPLIT = {"BM": 16, "BN": 32, "BK": 64, "TM": 4, "TN": 4, "STAGES": 3, "MIN_BLOCKS": 2}
-_BANDS = {"BM": 128, "BN": 256, "STAGES": 4}
+_GROUPED = {"BM": 128, "BN": 256, "STAGES": 4}
 
 
 class Task(NamedTuple):
-    """What takes turns."""
+    """A problem, and the kernels that take turns on it."""
 
     problem: Problem
     choices: Sequence[Choice]
@@ -74,13 +74,13 @@ def tasks() -> list[Task]:
     found += [Task(Problem.parse(shape), notes) for shape in SWEPT_SHAPES]
     by_types: dict[Arithmetic, list[Choice]] = {}
     for choice in presets("fastcuda").values():
-        by_types.setdefault(choice.kernel.takes.arithmetic(), []).append(choice)
+        by_types.setdefault(choice.kernel.support.arithmetic(), []).append(choice)
     found += [Task(Problem.parse("4096", arithmetic=types), choices) for types, choices in by_types.items()]
     split_k = _variations(find("split_k"), _SPLIT, K_SLICES=(1, 2, 4), WORKERS=(0, 1, 2))
     found += [Task(Problem.parse(shape), split_k) for shape in SPLIT_SHAPES]
-    bands = _variations(find("gemm_sm90"), _BANDS, BAND=(1, 2, 4, 8, 16, 32))
+    groups = _variations(find("gemm_sm90"), _GROUPED, GROUP_M=(1, 2, 4, 8, 16, 32))
     bfloat16 = Arithmetic("bfloat16", "bfloat16")
-    return [*found, Task(Problem.parse(BAND_SHAPE, arithmetic=bfloat16), bands)]
+    return [*found, Task(Problem.parse(GROUP_SHAPE, arithmetic=bfloat16), groups)]
 
 
 def _variations(kernel: Kernel, fixed: Mapping[str, int], **varied: Sequence[int]) -> list[Choice]:
@@ -100,7 +100,7 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Record]:
     library = baseline_library(engine)
     for problem, choices in tasks():
         gpu = engine.capability
-        taken = [choice for choice in choices if gpu is None or choice.kernel.runs_on(gpu, problem.dtype)]
+        taken = [choice for choice in choices if gpu is None or choice.kernel.support.runs_on(gpu, problem.dtype)]
         if taken:
             yield from measure(engine, taken, problem, samples=given.samples, library=library, name_kernels=True)
 

@@ -13,10 +13,10 @@ from tilewright import EngineUnavailableError, ProblemError
 from tilewright.api import call as calls
 from tilewright.api.out_of_core import tiles
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.select.orders import order_of
 from tilewright.select.selector import select
-from tilewright.select.tables.cases import posed, timed_case
+from tilewright.select.tables.cases import problem_of, timed_case
 from tilewright.tools.bench.records import Result
 from tilewright.tools.cli import main
 
@@ -120,8 +120,8 @@ def test_every_size_gets_the_same_order_on_a_gpu(data):
     problem = Problem(m, n, k, arithmetic, draw(st.sampled_from((1, 3))), a, b, epilogue=epilogue)
     addresses = Addresses(*(draw(st.sampled_from((0, 4))) for _ in range(3)))
     kernel, config = select(problem, capability, device, addresses, adds_c=draw(st.booleans()))
-    assert kernel.sum_order(config) == order_of(arithmetic, capability)
-    assert kernel.refusal(problem, addresses) is None
+    assert kernel.sums(config).order == order_of(arithmetic, capability)
+    assert kernel.why_not(problem, addresses=addresses) is None
 
 
 def test_the_tables_of_a_gpu_count_within_the_order():
@@ -162,10 +162,10 @@ def test_what_is_no_bool_is_refused(given):
 def test_the_case_says_it_and_tables_do_not_know_it():
     problem = Problem(4, 5, 6, Arithmetic("float32", "float32", "ieee", batch_invariant=True))
     assert problem.case == "NN float32:ieee:batch_invariant"
-    assert posed(4, 5, 6, problem.case) == problem
+    assert problem_of(4, 5, 6, problem.case) == problem
     half = Problem(4, 5, 6, Arithmetic("float16", "float16", batch_invariant=True))
     assert half.case == "NN float16:batch_invariant->float16"
-    assert posed(4, 5, 6, half.case) == half
+    assert problem_of(4, 5, 6, half.case) == half
     assert timed_case(half) == "NN float16->float16"
 
 

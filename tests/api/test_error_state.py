@@ -9,6 +9,9 @@ import pytest
 
 import tilewright
 from stand_ins import NumPyEngine
+from tilewright.api.arrays.libraries import library_of
+from tilewright.api.call import Call
+from tilewright.api.request import Request
 
 calls = import_module("tilewright.api.call")
 
@@ -79,8 +82,8 @@ def test_nothing_is_said_of_tiles_that_threads_finish(monkeypatch):
     monkeypatch.setattr(import_module("tilewright.api.out_of_core.tiles"), "SMALL_BYTES", 0)
     a, b = full(300, "float16", (300, 500)), full(300, "float16", (500, 90))
     engines = [NumPyEngine(None), NumPyEngine(None)]
-    request = calls.Request(activation="silu", engine=engines[0])
-    call = calls.Call.read(request, {"a": a, "b": b, "c": None, "out": None, "bias": None}, calls.Scalars(0.5))
+    request = Request(activation="silu", engine=engines[0])
+    call = Call.read(request, library_of("a", a), {"a": a, "b": b, "c": None, "out": None, "bias": None}, 0.5)
     on_host = import_module("tilewright.api.out_of_core.host")
     check(on_host.multiply(call, engines, 60_000), INF)
     assert all(engine.started for engine in engines)

@@ -18,7 +18,7 @@ from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL
 from tilewright.select.selector import expected_of_groups, select
 
 calls = import_module("tilewright.api.call")
-CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "BAND": 2}
+CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "GROUP_M": 2}
 ROWS, REST, N, K = (5, 0, 70, 1, 60), 3, 40, 72
 END = sum(ROWS)
 ENDS = np.cumsum(ROWS).astype(np.int32)
@@ -123,7 +123,7 @@ def test_arrays_on_a_gpu_are_multiplied_there_on_the_current_stream(gpu, make):
     assert type(result) is type(make(A))
     check(result.values)
     assert gpu.streams == [STREAM]
-    again = grouped_matmul(make(A), make(B), make(ENDS), out=result, config="BM=64,BN=32,STAGES=2,PINGPONG=1,BAND=2")
+    again = grouped_matmul(make(A), make(B), make(ENDS), out=result, config="BM=64,BN=32,STAGES=2,PINGPONG=1,GROUP_M=2")
     assert again is result
     grouped_matmul(make(A), make(B), make(ENDS), out=result, config=CONFIG)
     assert len(gpu.planned) == 2, "a plan is made once for arrays of a kind"
@@ -182,7 +182,7 @@ SCALES = {
     "of b alone": (None, np.asfortranarray(draw(len(ROWS), N) + 4)),
     "none": (None, None),
 }
-FLOAT8_CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER": 2, "BAND": 2}
+FLOAT8_CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 2}
 
 
 @pytest.mark.first(3)

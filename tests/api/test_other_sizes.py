@@ -10,8 +10,10 @@ import pytest
 
 from stand_ins import NumPyEngine, Tensor, torch_module
 from tilewright.api import gpu as on_gpu
-from tilewright.api.call import Call, Request
-from tilewright.api.planned_call import bound_of, planner
+from tilewright.api.arrays.libraries import library_of
+from tilewright.api.call import Call
+from tilewright.api.planned_call import planner
+from tilewright.api.request import Request
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
 
@@ -42,7 +44,7 @@ def call_of(sizes, a="row", b="row", out=None, c=False, bias=False, beta=0.0, dt
     arrays["out"] = matrix(m, n, out, dtype, gap) if out else None
     arrays["c"] = matrix(m, n, out or "row", dtype) if c else None
     arrays["bias"] = Tensor(np.zeros(n, dtype), "cuda:0") if bias else None
-    return Call.read(Request(**request).checked(), arrays, Scalars(1.0, beta)), arrays
+    return Call.read(Request(**request), library_of("a", arrays["a"]), arrays, 1.0, beta), arrays
 
 
 CALLS = {
@@ -63,10 +65,10 @@ CALLS = {
 @pytest.mark.parametrize("named", CALLS.values(), ids=CALLS)
 def test_other_sizes_get_the_plans_of_their_own_calls(engine, named):
     call, _ = call_of((256, 128, 64), **named)
-    plan = planner(call, bound_of(call))
+    plan = planner(call, on_gpu.planned_call_of(call))
     for sizes in SIZES:
         other, arrays = call_of(sizes, **named)
-        expected = bound_of(other).plan
+        expected = on_gpu.planned_call_of(other).plan
         ld = {name: 0 if one is None or name == "bias" else max(one.stride()) for name, one in arrays.items()}
         found = plan(*sizes, ld["a"], ld["b"], ld["c"], ld["out"])
         assert found.problem == expected.problem
@@ -92,7 +94,7 @@ def test_what_the_launcher_is_given_for_other_sizes(engine, monkeypatch):
     engine.context, engine.workspace = 0, None
     for named, other_sizes in (({}, True), ({"out": "row"}, True), ({}, False)):
         call, arrays = call_of((256, 128, 64), **named)
-        assert on_gpu.remember(call, bound_of(call), arrays, None, other_sizes) is None
+        on_gpu.multiply(call, arrays, None, True, other_sizes)
     new, out, neither = (named["plan"] for named in remembered)
     assert neither is None
     steps, needs, (make, (shape, strides), keywords), lent = new(96, 80, 64, 64, 80, 0, 0)
@@ -106,18 +108,18 @@ def test_what_the_launcher_is_given_for_other_sizes(engine, monkeypatch):
 
 def test_calls_whose_other_sizes_the_launcher_does_not_plan(engine):
     call, _ = call_of((256, 128, 64))
-    bound = bound_of(call)
-    assert on_gpu._has_others(call, bound)
-    assert not on_gpu._has_others(call._replace(scalars=Scalars(0.0, 1.0)), bound)
-    assert not on_gpu._has_others(call._replace(prepared=object()), bound)
-    assert not on_gpu._has_others(call, bound._replace(form=bound.form._replace(batch=(2,))))
+    planned = on_gpu.planned_call_of(call)
+    assert on_gpu._has_others(call, planned)
+    assert not on_gpu._has_others(call._replace(scalars=Scalars(0.0, 1.0)), planned)
+    assert not on_gpu._has_others(call._replace(prepared=object()), planned)
+    assert not on_gpu._has_others(call, planned._replace(form=planned.form._replace(batch=(2,))))
 
 
 @pytest.mark.parametrize(("precision", "most"), [(None, 112), ("ieee", 157)])
 def test_other_sizes_are_planned_quickly(engine, precision, most):
     """By the calls it makes, as in test_matmul.py: what `tilewright.plan` does besides is not done."""
     call, _ = call_of((1016, 1000, 1024), precision=precision)
-    plan = planner(call, bound_of(call))
+    plan = planner(call, on_gpu.planned_call_of(call))
     plan(1012, 1004, 1020, 1020, 1004, 0, 0)
     profile = cProfile.Profile()
     profile.runcall(plan, 1000, 1004, 1008, 1008, 1004, 0, 0)

@@ -12,7 +12,7 @@ from test_arrays import Remembers
 import tilewright
 from stand_ins import CuPyArray, NumPyEngine, Tensor, cupy_module, torch_module
 from tilewright import ArrayError, DtypeError
-from tilewright.api.call import Request
+from tilewright.api.request import Request
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.select.selector import select
 
@@ -59,25 +59,25 @@ B = draw(64, 48)
 @pytest.mark.parametrize("make", [tensor, CuPyArray])
 def test_a_copy_is_made_by_the_first_product_and_serves_all(gpu, make):
     prepared = tilewright.prepare(make(B))
-    assert gpu.kept == []
+    assert gpu.cached == []
     for m in (5, 7, 5):
         a = draw(m, 64)
         check(tilewright.matmul(make(a), prepared, **SPLIT), a @ B)
         check(tilewright.matmul(make(np.stack([a, a])), prepared, **SPLIT), np.stack([a, a]) @ B)
-    ((kept, stream),) = gpu.kept
+    ((cached, stream),) = gpu.cached
     assert stream == STREAM
-    assert prepared.nbytes == kept.bytes > 6 * B.size
+    assert prepared.nbytes == cached.bytes > 6 * B.size
     check(tilewright.matmul(make(draw(5, 64)), prepared, kernel="split_k"), draw(5, 64) @ B)  # reads b as it is
-    assert len(gpu.kept) == 1
+    assert len(gpu.cached) == 1
 
 
 def test_each_kernel_reads_the_copy_that_it_wants(gpu):
     prepared, a = tilewright.prepare(tensor(B)), draw(5, 64)
     for kernel in ("gemm_bf16x6", "gemm_fp16x3", "gemm_bf16x6"):
         check(tilewright.matmul(tensor(a), prepared, kernel=kernel), a @ B)
-    first, second, again = (one.kept for one in gpu.started)
+    first, second, again = (one.cached for one in gpu.started)
     assert first == again != second
-    assert prepared.nbytes == sum(kept.bytes for kept, _ in gpu.kept)
+    assert prepared.nbytes == sum(cached.bytes for cached, _ in gpu.cached)
 
 
 def test_a_copy_serves_where_the_factors_change_places(gpu):
@@ -86,8 +86,8 @@ def test_a_copy_serves_where_the_factors_change_places(gpu):
     out = tensor(np.full((48, 5), np.nan, np.float32).T)
     assert tilewright.matmul(tensor(a), prepared, out=out, **SPLIT) is out
     check(out, a @ B)
-    assert [plan.kept.step.function[0] for plan in gpu.planned] == ["B", "A"]
-    assert len(gpu.kept) == 1
+    assert [plan.cached.step.function[0] for plan in gpu.planned] == ["B", "A"]
+    assert len(gpu.cached) == 1
 
 
 def test_a_batch_is_prepared_too(gpu):
@@ -95,7 +95,7 @@ def test_a_batch_is_prepared_too(gpu):
     prepared = tilewright.prepare(tensor(b))
     for _ in range(2):
         check(tilewright.matmul(tensor(a), prepared, **SPLIT), a @ b)
-    assert len(gpu.kept) == 1
+    assert len(gpu.cached) == 1
     with_more = draw(2, 3, 5, 64)
     check(tilewright.matmul(CuPyArray(with_more), tilewright.prepare(CuPyArray(b)), **SPLIT), with_more @ b)
     assert "b is copied first" in tilewright.plan(CuPyArray(with_more), tilewright.prepare(CuPyArray(b))).describe()
@@ -103,14 +103,14 @@ def test_a_batch_is_prepared_too(gpu):
 
 def test_alpha_0_needs_no_copy(gpu):
     check(tilewright.matmul(tensor(draw(5, 64)), tilewright.prepare(tensor(B)), alpha=0.0, **SPLIT), np.zeros((5, 48)))
-    assert gpu.kept == []
+    assert gpu.cached == []
 
 
 def test_a_plan_makes_the_copy_and_says_that_b_is_prepared(gpu):
     a, prepared = tensor(draw(5, 64)), tilewright.prepare(tensor(B))
     plan = tilewright.plan(a, prepared, **SPLIT)
-    assert len(gpu.kept) == 1
-    assert f"b is prepared: {prepared.nbytes} bytes of it are kept as the kernel wants them" in plan.describe()
+    assert len(gpu.cached) == 1
+    assert f"b is prepared: {prepared.nbytes} bytes of it are cached as the kernel wants them" in plan.describe()
     assert "b is prepared, and used as it is" in tilewright.plan(a, prepared, kernel="split_k").describe()
     assert "prepared" not in tilewright.plan(a, tensor(B), **SPLIT).describe()
     check(plan(a, prepared), a.values @ B)
@@ -133,19 +133,19 @@ def test_what_is_kept_is_freed_with_it(gpu):
 
 
 def test_the_selector_counts_on_it(gpu):
-    """A product too small to write the terms of a large b takes them where they are written already."""
+    """A product too small to write the parts of a large b takes them where they are written already."""
     gpu.device_name = "NVIDIA H200"
     for m, n, k in ((128, 4096, 14336), (256, 4096, 4096)):
-        names = [select(Problem(m, n, k), (9, 0), "NVIDIA H200", kept=kept)[0].name for kept in (None, "B")]
-        assert names == ["thin_bf16x6", "gemm_bf16x6"]
+        names = [select(Problem(m, n, k), (9, 0), "NVIDIA H200", cached=cached)[0].name for cached in (None, "B")]
+        assert names == ["small_m_bf16x6", "gemm_bf16x6"]
     a, b = (tensor(np.broadcast_to(np.float32(1), shape).copy()) for shape in ((256, 4096), (4096, 4096)))
     plans = [tilewright.plan(a, one) for one in (b, tilewright.prepare(b))]
-    assert [plan.describe().splitlines()[0].split()[3] for plan in plans] == ["thin_bf16x6", "gemm_bf16x6"]
+    assert [plan.describe().splitlines()[0].split()[3] for plan in plans] == ["small_m_bf16x6", "gemm_bf16x6"]
 
 
-def test_a_kept_copy_of_unaligned_halves_counts_too():
+def test_a_cached_operand_of_unaligned_halves_counts_too():
     case = Problem(128, 4095, 4096, Arithmetic("bfloat16", "bfloat16"))
-    assert select(case, (9, 0), "NVIDIA H200", kept="B")[0].name == "gemm_sm90"
+    assert select(case, (9, 0), "NVIDIA H200", cached="B")[0].name == "gemm_sm90"
 
 
 # The compiled launcher.
@@ -158,7 +158,7 @@ def test_the_launcher_knows_each_by_itself(gpu, launcher):
         for more in ({}, {"activation": "relu"}):
             assert tilewright.matmul(a, one, out=out, **SPLIT, **more) is out
     assert len(launcher.launched) == 10
-    addresses = [plan["kept"] for plan in launcher.remembered]
+    addresses = [plan["cached"] for plan in launcher.remembered]
     assert len(addresses) == 6
     assert addresses[:2] == [memory.pointer for memory in first._copies.values()] * 2
     assert addresses[2:4] == [memory.pointer for memory in second._copies.values()] * 2
@@ -169,7 +169,7 @@ def test_the_launcher_knows_each_by_itself(gpu, launcher):
         assert plan(a, one, out=out) is out
     assert len(launcher.remembered) == 8
     del first
-    assert len(gpu.kept) == 2
+    assert len(gpu.cached) == 2
 
 
 def test_the_first_call_of_all_is_remembered_with_its_options(gpu, launcher, monkeypatch):

@@ -37,10 +37,10 @@ def arrays(draw, shape, may_repeat=True):
     random = np.random.default_rng(draw(st.integers(0, 99)))
     memory = random.integers(-9, 10, math.prod(extents), dtype=np.int64)
     whole = memory.reshape([extents[axis] for axis in order]).transpose(np.argsort(order))
-    kept = tuple(
+    cached = tuple(
         slice(None) if repeated else slice(None, None, step) for step, repeated in zip(steps, repeats, strict=True)
     )
-    stepped = whole[(*kept, ...)]
+    stepped = whole[(*cached, ...)]
     cut = tuple(slice(None) if repeated else slice(size) for size, repeated in zip(shape, repeats, strict=True))
     return np.broadcast_to(stepped[(*cut, ...)], shape) if any(repeats) else stepped[(*cut, ...)], memory
 
@@ -54,8 +54,8 @@ def factors(draw):
     def shape(rows, cols, missing):
         if draw(st.sampled_from((False, False, False, True))):
             return (rows if missing == 1 else cols,)
-        kept = batch[draw(st.integers(0, len(batch))) :]
-        return (*(1 if draw(st.booleans()) and draw(st.booleans()) else size for size in kept), rows, cols)
+        cached = batch[draw(st.integers(0, len(batch))) :]
+        return (*(1 if draw(st.booleans()) and draw(st.booleans()) else size for size in cached), rows, cols)
 
     return draw(arrays(shape(m, k, 0))), draw(arrays(shape(k, n, 1)))
 
@@ -68,7 +68,7 @@ def places(origin, layout, rows, cols, batch):
 
 
 def read(memory, origin, layout, rows, cols, batch):
-    """What a Problem finds in memory; nothing of it may lie outside."""
+    """Elements that a Problem addresses in memory; none of them may lie outside."""
     at = places(origin, layout, rows, cols, batch)
     assert not at.size or (at.min() >= 0 and at.max() < memory.size)
     return memory[at]

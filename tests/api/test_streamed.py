@@ -9,6 +9,9 @@ import pytest
 
 import tilewright
 from stand_ins import NumPyEngine
+from tilewright.api.arrays.libraries import library_of
+from tilewright.api.call import Call
+from tilewright.api.request import Request
 from tilewright.core.errors import ArrayError, EngineUnavailableError, ProblemError
 
 LIMIT = 60_000
@@ -208,9 +211,9 @@ def test_a_memmap_is_written_to_its_file(tmp_path, monkeypatch):
 def test_several_engines_divide_the_rows():
     a, b, c, bias = draw(700, 60), draw(60, 90, seed=1), draw(700, 90), draw(700, 1)
     engines = [NumPyEngine(None), NumPyEngine(None), NumPyEngine(None)]
-    request = calls.Request(engine=engines[0])
+    request = Request(engine=engines[0])
     arrays = {"a": a, "b": b, "c": c, "out": None, "bias": bias}
-    call = calls.Call.read(request, arrays, tilewright.core.problem.Scalars(1.0, 2.0))
+    call = Call.read(request, library_of("a", a), arrays, 1.0, 2.0)
     check(on_host.multiply(call, engines, LIMIT), product(a, b) + 2 * c + bias)
     assert all(engine.started for engine in engines)
 

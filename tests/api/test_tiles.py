@@ -13,7 +13,7 @@ GIB = 2**30
 
 
 def least_bytes(s):
-    """What has to be moved at least: everything once."""
+    """Least number of bytes to move: everything once."""
     return s.m * s.k * s.a_bytes + s.k * s.n * s.b_bytes + s.m * s.n * s.d_bytes * (1 + s.reads_c)
 
 

@@ -201,7 +201,7 @@ def test_every_listed_product_is_found_by_its_whole_name(gpu, way):
 
 
 def test_a_part_of_a_name_means_the_only_one_that_has_it():
-    """Of every part of every name: all names that have it are candidates, unless it is one name as a whole."""
+    """Every part of every name: all names that have it are candidates, unless it is one name as a whole."""
     plain = {gpu.name: gpu.name.replace(" ", "").lower() for gpu in GPUS}
     parts = {
         name[begin:end] for name in plain.values() for begin in range(len(name)) for end in range(begin + 1, len(name))
@@ -238,7 +238,7 @@ def test_an_unknown_product_is_refused_with_the_nearest():
         gpu_named("")
 
 
-def test_products_of_terms_are_made_of_several():
+def test_products_of_parts_are_made_of_several():
     gpu = gpu_named("H200")
     assert gpu.peak_tflops("fp16x3") == pytest.approx(gpu.peak_tflops("float16") / 3, rel=0.01)
     assert gpu.peak_tflops("bf16x6") == pytest.approx(gpu.peak_tflops("bfloat16") / 6, rel=0.01)

@@ -345,7 +345,7 @@ def test_scales_are_of_a_whole_factor_of_lines_or_of_blocks():
     of_a, of_b = Scaling.dense("blocks", 200, 300)
     assert (of_a, of_b) == (Scale("1x128", 3, 1), Scale("128x128", 1, 2))
     assert (of_a.extent(70, 300), of_b.extent(200, 300)) == (70 * 3, 3 * 2)
-    assert Scaling(of_a, None).exchanged == Scaling(None, of_a)
+    assert Scaling(of_a, None).swapped == Scaling(None, of_a)
     with pytest.raises(ProblemError, match="scales must be one of tensor, lines, blocks, got 'line'; did you mean"):
         Scaling.dense("line", 200, 300)
     with pytest.raises(DtypeError, match="scales are for float8 factors, got factors of bfloat16"):
@@ -355,7 +355,7 @@ def test_scales_are_of_a_whole_factor_of_lines_or_of_blocks():
 def test_types_of_factors_may_be_mixed_of_float8_alone():
     mixed = Arithmetic("float8_e4m3fn", "bfloat16", "fast", of_b="float8_e5m2")
     assert str(mixed) == "float8_e4m3fn*float8_e5m2:fast->bfloat16"
-    assert mixed.exchanged == Arithmetic("float8_e5m2", "bfloat16", "fast", of_b="float8_e4m3fn")
+    assert mixed.swapped == Arithmetic("float8_e5m2", "bfloat16", "fast", of_b="float8_e4m3fn")
     assert Arithmetic("float16", of_b="float16") == Arithmetic("float16")
     with pytest.raises(DtypeError, match="b must have the element type of a, or both be of float8: got float16"):
         Arithmetic("float32", of_b="float16")

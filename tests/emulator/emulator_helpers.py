@@ -1,4 +1,4 @@
-"""What the emulator's tests share: launching a small kernel on NumPy arrays."""
+"""Helpers of the emulator's tests: launching a small kernel on NumPy arrays."""
 
 import contextlib
 import ctypes
@@ -26,7 +26,7 @@ def _as_ctypes(argument):
 
 
 def kinds_found(source, *arrays, block=(1, 1, 1), grid=(1, 1, 1), shared_bytes=0):
-    """What kinds of faults the checker finds in a kernel, which is given these arrays by pointer."""
+    """Kinds of faults that the checker finds in a kernel, which is given these arrays by pointer."""
     library = compile_kernel(source, "kernel", build=CHECKED)
     shapes = ((array.ctypes.data, 1, array.size, array.size, array.dtype.name) for array in arrays)
     checker = Checker(library, [Array(f"array {i}", Matrix(*shape)) for i, shape in enumerate(shapes)])

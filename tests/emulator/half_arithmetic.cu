@@ -1,6 +1,6 @@
 // What cuda_fp16.h and cuda_bf16.h have of arithmetic, one element a thread. T is __half or __nv_bfloat16, PAIR two of it, NAME what functions call it.
 
-#include <half.cuh>
+#include <ptx/half.cuh>
 
 #define ELEMENTS const int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= count) return;
 #define JOIN(a, b, c, d) a##b##c##d

@@ -1,6 +1,6 @@
 // Every conversion of half.cuh, one element a thread.
 
-#include <half.cuh>
+#include <ptx/half.cuh>
 
 #define ELEMENTS const int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= count) return;
 

@@ -4,9 +4,10 @@ import pytest
 
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.launches import check_launch
-from tilewright.kernels.source.launches import read_launch
 from tilewright.kernels.source.products import from_source
-from tilewright.tools.bench.checking import Case, outcomes
+from tilewright.kernels.source.source_launch import read_launch
+from tilewright.tools.bench.case import CheckCase
+from tilewright.tools.bench.checking import outcomes
 
 SOURCE = """
 // tilewright: grid=1 x=float32[48] y=zeros:float32[48]
@@ -100,6 +101,6 @@ __global__ void product(const float* A, const float* B, float* C, int M, int N, 
 }
 """)
     kernel = from_source(str(file))
-    (outcome,) = outcomes(kernel, [Case(Problem(4, 4, 40), Scalars(), kernel.config())])
+    (outcome,) = outcomes(kernel, [CheckCase(Problem(4, 4, 40), Scalars(), kernel.config())])
     (found,) = outcome.checked.findings
     assert (found.kind, str(found.party.line)) == ("absent lane", "product.cu:5")

@@ -13,7 +13,7 @@ ELEMENTS = THREADS * 4
 def source(statements, bytes_each=4):
     """A kernel in which each thread copies its share of `from` to `shared`; `place` is its first element."""
     return f"""
-#include "async_copy.cuh"
+#include "ptx/async_copy.cuh"
 extern "C" __global__ void kernel(const float* from, float* to) {{
     __shared__ __align__(16) float shared[2][{ELEMENTS}];
     const int each = {bytes_each} / 4;

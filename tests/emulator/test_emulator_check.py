@@ -1,13 +1,13 @@
 """The checker: planted faults are found and named, and the ladder has none."""
 
 import re
-import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from faulty import PLANTED, STORING, TENSOR_MAPS, faulty, marks
+from left_out import copied
 from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.emulator.check import check, telling_shapes
 from tilewright.emulator.compiler import CHECKED, compile_kernel
@@ -19,8 +19,8 @@ from tilewright.tools.bench.verify import Operands, limit
 
 
 def run(kernel, problem, overrides=None, scalars=Scalars()):
-    """What comes of a check, and the operands."""
-    problem = kernel.takes.scaled(problem)
+    """Result of a check, and the operands."""
+    problem = kernel.support.scaled(problem)
     of = Operands.draw(problem, scalars)
     scales = of.scale_a, of.scale_b
     return check(kernel, kernel.config(overrides), problem, of.a, of.b, of.c, scalars, of.bias, scales), of
@@ -33,9 +33,9 @@ def planted(kernel, folder, changes, file=None):
     for text, instead in changes.items():
         assert source.count(text) == 1
         source = source.replace(text, instead)
-    shutil.copy(kernel.source, folder)
-    (folder / file.name).write_text(source)
-    return replace(kernel, source=folder / kernel.source.name)
+    changed = copied(kernel, folder)
+    (folder / (file.name if file == kernel.source else file.relative_to(INCLUDE))).write_text(source)
+    return changed
 
 
 def file_of(kernel, name):
@@ -50,7 +50,7 @@ def assert_named(checked, kind, words):
 
 
 def findings_of(name, shape=(24, 39, 35)):
-    """What is found in a planted kernel."""
+    """Findings in a planted kernel."""
     return run(faulty(name), Problem(*shape))[0].findings
 
 
@@ -76,15 +76,15 @@ def test_threads_and_memory_are_named():
         "at past_the_last_row.cu:21"
     )
     assert finding.count == 39
-    (finding,) = findings_of("before_the_ticket")
+    (finding,) = findings_of("before_the_counter")
     assert re.fullmatch(
-        r"thread \((\d+), 0, 0\) of block \(3, 0, 0\) reads workspace\[\1\] at before_the_ticket.cu:23; "
-        r"thread \(\1, 0, 0\) of block \(0, 0, 0\) wrote it at before_the_ticket.cu:14, and nothing orders the two",
+        r"thread \((\d+), 0, 0\) of block \(3, 0, 0\) reads workspace\[\1\] at before_the_counter.cu:23; "
+        r"thread \(\1, 0, 0\) of block \(0, 0, 0\) wrote it at before_the_counter.cu:14, and nothing orders the two",
         str(finding),
     )
 
 
-def test_what_an_early_access_misses_is_told():
+def test_what_an_early_access_misses_is_reported():
     (finding,) = findings_of("one_thread_waits")
     assert re.fullmatch(
         r"thread \(\d+, 0, 0\) of block \(0, 0, 0\) reads A\[\d+, 0\] at one_thread_waits.cu:16, "
@@ -94,16 +94,16 @@ def test_what_an_early_access_misses_is_told():
     assert finding.count > 100
 
 
-def test_registers_that_nobody_gives_are_told():
+def test_registers_that_nobody_gives_are_reported():
     (finding,) = findings_of("take_without_give")
     assert str(finding) == (
-        "in block (0, 0, 0) threads wait for others that never come: 256 threads wait at take_registers "
+        "in block (0, 0, 0) threads wait for others that never come: 256 threads wait at setmaxnreg_inc "
         "(take_without_give.cu:12), where their warpgroup waits for 232 registers a thread: it has 168, and 0 more are "
         "free, 128 threads have returned"
     )
     (finding,) = findings_of("give_of_more")
     assert re.fullmatch(
-        r"in block \(0, 0, 0\) thread \(\d+, 0, 0\) calls give_registers \(give_of_more.cu:10\) to have 176 registers "
+        r"in block \(0, 0, 0\) thread \(\d+, 0, 0\) calls setmaxnreg_dec \(give_of_more.cu:10\) to have 176 registers "
         r"a thread, and has only 168",
         str(finding),
     )
@@ -127,7 +127,7 @@ def test_results_that_the_copy_engine_stores_are_right():
     np.testing.assert_allclose(checked.result, of.a @ of.b, rtol=1e-4, atol=1e-4)
 
 
-STORED = {
+TMA_STORE_STAGES = {
     "store_without_fence": (
         r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of tile(\[\d+\])+ at store_without_fence.cu:\d+"
         r"; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) wrote it at .*, and has not called fence_async_shared "
@@ -149,10 +149,10 @@ STORED = {
 }
 
 
-@pytest.mark.parametrize("name", STORED)
-def test_stores_by_the_copy_engine_are_told(name):
+@pytest.mark.parametrize("name", TMA_STORE_STAGES)
+def test_stores_by_the_copy_engine_are_reported(name):
     findings = findings_of(name, (24, 40, 36))
-    assert any(re.search(STORED[name], str(one)) for one in findings), findings
+    assert any(re.search(TMA_STORE_STAGES[name], str(one)) for one in findings), findings
 
 
 def test_reads_of_what_the_copy_engine_may_not_have_written_yet_are_named(tmp_path):
@@ -174,12 +174,12 @@ def test_reads_of_what_the_copy_engine_may_not_have_written_yet_are_named(tmp_pa
     np.testing.assert_allclose(checked.result, of.a @ of.b + 1, rtol=1e-4, atol=1e-4)
 
 
-CLUSTER = (24, 64, 100)
+CLUSTER_M = (24, 64, 100)
 """A problem of `right_cluster`: an even number of tiles in a row, and more than three steps along k."""
 
 
 def test_a_right_kernel_of_clusters_is_not_blamed():
-    checked, of = run(faulty("right_cluster"), Problem(*CLUSTER))
+    checked, of = run(faulty("right_cluster"), Problem(*CLUSTER_M))
     assert checked.findings == []
     sums = of.a.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(checked.result, np.broadcast_to(sums, checked.result.shape), rtol=1e-4, atol=1e-4)
@@ -274,7 +274,7 @@ IN_CLUSTERS = {
         {LAST: "    if (threadIdx.x == 37) barrier_wait(&shared->full, (K + 31) / 32 % 2 ^ 1);\n" + LAST},
         "misuse",
         r"calls cluster_sync \(right_cluster.cu:44\) after other waits at barriers than lane \d+ of its warp, so that "
-        r"they may come apart: __syncwarp must be between",
+        r"they may diverge: __syncwarp must be between",
     ),
     "a load of what the other block stores at the same time": (
         {GIVEN: GIVEN.replace("cluster_sync", "__syncthreads")},
@@ -308,7 +308,7 @@ IN_CLUSTERS = {
 @pytest.mark.parametrize("case", IN_CLUSTERS)
 def test_planted_faults_of_clusters_are_named(case, tmp_path):
     changes, kind, words = IN_CLUSTERS[case]
-    checked, _ = run(planted(faulty("right_cluster"), tmp_path, changes), Problem(*CLUSTER))
+    checked, _ = run(planted(faulty("right_cluster"), tmp_path, changes), Problem(*CLUSTER_M))
     assert_named(checked, kind, words)
 
 
@@ -316,7 +316,7 @@ def test_planted_faults_of_clusters_are_named(case, tmp_path):
 @pytest.mark.parametrize("gone", ["rank == 1 && threadIdx.x == 7", "threadIdx.x % 3", "rank == 1"])
 def test_threads_that_have_returned_hold_up_no_barrier_of_a_cluster(gone, tmp_path):
     changes = {LAST: f"    if ({gone}) return;\n{LAST}"}
-    checked, of = run(planted(faulty("right_cluster"), tmp_path, changes), Problem(*CLUSTER))
+    checked, of = run(planted(faulty("right_cluster"), tmp_path, changes), Problem(*CLUSTER_M))
     assert checked.findings == []
     sums = of.a.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(checked.result, np.broadcast_to(sums, checked.result.shape), rtol=1e-4, atol=1e-4)
@@ -380,28 +380,28 @@ def test_planted_faults_of_named_barriers_are_named(case, tmp_path):
 def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
     kernel = faulty("right_cluster")
     source = kernel.source.read_text().replace("    float sum = 0;", "    sync_named<256>(1);\n    float sum = 0;")
-    (tmp_path / kernel.source.name).write_text(f"#include <named_barrier.cuh>\n{source}")
-    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(*CLUSTER))
+    (tmp_path / kernel.source.name).write_text(f"#include <ptx/named_barrier.cuh>\n{source}")
+    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(*CLUSTER_M))
     assert checked.findings == []
 
 
-# Those that take batches are checked below, those of terms in tests/kernels/test_split_products.py, but for one.
-@pytest.mark.one_of_each("kernel.arguments", "kernel.takes.factors", "kernel.precision", "beta")
+# Those that take batches are checked below, those of parts in tests/kernels/test_split_products.py, but for one.
+@pytest.mark.one_of_each("kernel.arguments", "kernel.support.factors", "kernel.support.precision", "beta")
 @pytest.mark.parametrize(
     ("kernel", "shape", "beta"),
     [
         (kernel, shape, beta)
         for kernel in KERNELS
         for shape, beta in (((128, 256, 128), 0.5), ((67, 45, 37), 0.0))
-        if not kernel.takes.batches or (kernel.name == "gemm_mma_bf16x6" and shape[0] % 2)
+        if not kernel.support.batches or (kernel.name == "gemm_mma_bf16x6" and shape[0] % 2)
     ],
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_kernels_have_no_faults(kernel, shape, beta):
-    problem = Problem(*shape, kernel.takes.arithmetic())
+    problem = Problem(*shape, kernel.support.arithmetic())
     checked, operands = run(kernel, problem, scalars=Scalars(1.5, beta))
     assert checked.findings == []
-    assert operands.error(checked.result) <= limit(problem, kernel.precision)
+    assert operands.error(checked.result) <= limit(problem, kernel.support.precision)
 
 
 @pytest.mark.first(1)
@@ -409,7 +409,7 @@ def test_kernels_have_no_faults(kernel, shape, beta):
 def test_a_block_below_the_last_tile_row_touches_nothing(name):
     """Though tiles divide C, so that the code has no guards."""
     kernel = find(name)
-    problem = Problem(3 * 128, 64, 64, kernel.takes.arithmetic())
+    problem = Problem(3 * 128, 64, 64, kernel.support.arithmetic())
     checked, operands = run(kernel, problem, {"BN": 64}, scalars=Scalars(1.5, 0.5))
     assert checked.findings == []
     assert operands.error(checked.result) <= limit(problem)
@@ -438,11 +438,11 @@ def test_kernels_of_batches_have_no_faults(name, layout, shape):
     a, b = orders(layout)
     b = b._replace(batch_stride=0) if shape[0] == 67 else b
     side = "row" if layout[0] == "N" else "column"
-    arithmetic = Arithmetic(kernel.takes.factors[0], "float16" if shape[1] == 45 else "float32")
+    arithmetic = Arithmetic(kernel.support.factors[0], "float16" if shape[1] == 45 else "float32")
     problem = Problem(*shape, arithmetic, 2, a, b, epilogue=Epilogue(side, "gelu"))
     checked, operands = run(kernel, problem, scalars=Scalars(-0.5, 2.0))
     assert checked.findings == []
-    assert operands.error(checked.result) <= limit(problem, kernel.precision)
+    assert operands.error(checked.result) <= limit(problem, kernel.support.precision)
 
 
 @pytest.mark.further
@@ -465,8 +465,8 @@ def test_tiles_that_are_transposed_in_other_steps_have_no_faults(overrides, layo
 SM90 = {
     "one consumer": {"BM": 64, "BN": 48, "STAGES": 2, "CONSUMERS": 1},
     "three": {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3},
-    "ping-pong": {"BM": 64, "BN": 48, "STAGES": 2, "PINGPONG": 1, "BAND": 1},
-    "clusters": {"BM": 128, "BN": 64, "STAGES": 2, "CLUSTER": 2, "CLUSTER_N": 2, "BAND": 1},
+    "ping-pong": {"BM": 64, "BN": 48, "STAGES": 2, "PINGPONG": 1, "GROUP_M": 1},
+    "clusters": {"BM": 128, "BN": 64, "STAGES": 2, "CLUSTER_M": 2, "CLUSTER_N": 2, "GROUP_M": 1},
     "splits": {"BM": 128, "BN": 32, "STAGES": 2, "SPLITS": 2},
 }
 """Forms of gemm_sm90."""
@@ -486,12 +486,10 @@ SM90 = {
     ids=("rows past the last", "steps past the last", "a wrong step along k"),
 )
 def test_scales_of_blocks_are_read_within_their_arrays(changes, words, tmp_path):
-    """Of 131 rows, 77 columns and 6 steps along k: scales of rows lie 7 apart, those of steps of B 2."""
+    """Scales of 131 rows, 77 columns and 6 steps along k: those of rows lie 7 apart, those of steps of B 2."""
     kernel = find("gemm_fp8_blocks")
-    include = kernel.source.parents[1] / "include"
-    shutil.copytree(include, tmp_path, dirs_exist_ok=True)  # so that headers next to it find the changed one too
-    header = include / "factor_scales.cuh"
-    problem = Problem(131, 77, 700, kernel.takes.arithmetic())
+    header = INCLUDE / "pipeline/factor_scales.cuh"
+    problem = Problem(131, 77, 700, kernel.support.arithmetic())
     checked, _ = run(planted(kernel, tmp_path, changes, header), problem, {**SM90["one consumer"], "BN": 64})
     assert_named(checked, "out of bounds", words)
 
@@ -528,7 +526,7 @@ def test_planted_faults_of_warpgroups_show(change, tmp_path):
     assert text in source
     (tmp_path / kernel.source.name).write_text(source.replace(text, instead))
     faulty_kernel = replace(kernel, source=tmp_path / kernel.source.name)
-    problem = Problem(64, 128, 128, kernel.takes.arithmetic())
+    problem = Problem(64, 128, 128, kernel.support.arithmetic())
     checked, operands = run(faulty_kernel, problem, {"BM": 64})
     if words is None:
         assert checked.findings or not operands.error(checked.result) <= limit(problem)
@@ -543,7 +541,7 @@ def test_an_early_refill_is_named(tmp_path):
         "        commit_products();", "        commit_products();\n"
     )
     (tmp_path / kernel.source.name).write_text(early)
-    problem = Problem(128, 64, 320, kernel.takes.arithmetic())
+    problem = Problem(128, 64, 320, kernel.support.arithmetic())
     checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), problem, {"BN": 64, "STAGES": 2})
     found = [finding for finding in checked.findings if finding.kind == "race"]
     assert any("the tensor cores of block (0, 0, 0) read it at specialised.cu" in str(one) for one in found)
@@ -553,14 +551,14 @@ def test_an_early_refill_is_named(tmp_path):
 HAZARDS = {
     "a wait for the wrong phase of full": (
         "ping-pong",
-        "stage_barriers.cuh",
+        "pipeline/stage_barriers.cuh",
         {"full[turn.stage], turn.parity);": "full[turn.stage], turn.parity ^ 1);"},
         "unfinished copy",
-        r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+        r"reads byte \d+ of .* at gemm_sm90.cu:\d+; thread \(256, 0, 0\) .* started a copy to it",
     ),
     "a wait for the wrong phase of empty": (
         "ping-pong",
-        "stage_barriers.cuh",
+        "pipeline/stage_barriers.cuh",
         {"turn.parity ^ 1);  // returns": "turn.parity);  // returns"},
         "barrier",
         r"32 threads wait at barrier_wait \(stage_barriers.cuh:\d+\), where 4 of 4 arrivals and 0 bytes of its phase 0",
@@ -568,7 +566,7 @@ HAZARDS = {
     "a stage that is released before its products": (
         "ping-pong",
         "gemm_sm90.cu",
-        {" multiply_stage(": " shared->barriers.release(turn.stage, grid, lane);\n multiply_stage("},
+        {"fence_sums(sums);": "shared->barriers.release(turn.stage, grid, lane);\nfence_sums(sums);"},
         "race",
         r"thread \(256, 0, 0\) .* starts a copy to byte \d+ of .*; the tensor cores of block .* read it",
     ),
@@ -577,7 +575,7 @@ HAZARDS = {
         "gemm_sm90.cu",
         {"(turn, bytes, ": "(turn, bytes / 2, "},
         "unfinished copy",
-        r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+        r"reads byte \d+ of .* at gemm_sm90.cu:\d+; thread \(256, 0, 0\) .* started a copy to it",
     ),
     "more bytes than are loaded": (
         "ping-pong",
@@ -588,14 +586,14 @@ HAZARDS = {
     ),
     "a stage that is empty for the own block alone": (
         "clusters",
-        "stage_barriers.cuh",
+        "pipeline/stage_barriers.cuh",
         {"WARPS * Grid::MATES": "WARPS"},
         "unfinished copy",
         r"starts a copy to byte \d+ of dynamic shared memory of block \(\d, 0, 0\)",
     ),
     "arrivals at the own block alone": (
         "clusters",
-        "stage_barriers.cuh",
+        "pipeline/stage_barriers.cuh",
         {"barrier_arrive_at(&empty[stage], grid.mate(lane))": "barrier_arrive(&empty[stage])"},
         "race",
         r"starts a copy to byte \d+ of dynamic shared memory of block .*; the tensor cores of block .* read it",
@@ -603,9 +601,9 @@ HAZARDS = {
     "registers that no block has": (
         "three",
         "gemm_sm90.cu",
-        {"take_registers<CONSUMERS == 2 ? 232 : 152>": "take_registers<232>"},
+        {"setmaxnreg_inc<CONSUMERS == 2 ? 232 : 152>": "setmaxnreg_inc<232>"},
         "barrier",
-        r"take_registers \(gemm_sm90.cu:\d+\), where their warpgroup waits for 232 registers a thread: it has 128",
+        r"setmaxnreg_inc \(gemm_sm90.cu:\d+\), where their warpgroup waits for 232 registers a thread: it has 128",
     ),
 }
 """Forms of gemm_sm90, a file of its source, changes of it, and the kind and words of what is found then."""
@@ -617,7 +615,7 @@ def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
     kernel = find("gemm_sm90")
     form, file, changes, kind, words = HAZARDS[hazard]
     hazardous = planted(kernel, tmp_path, changes, file_of(kernel, file))
-    checked, _ = run(hazardous, Problem(600, 300, 205, kernel.takes.arithmetic()), SM90[form])
+    checked, _ = run(hazardous, Problem(600, 300, 205, kernel.support.arithmetic()), SM90[form])
     assert_named(checked, kind, words)
 
 
@@ -625,7 +623,7 @@ def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
 def test_writes_to_inputs_are_named(operand, statement, tmp_path):
     kernel = find("skinny")
     write = f"if (threadIdx.x == 0) const_cast<float*>({statement})[0] = 1;"
-    writing = planted(kernel, tmp_path, {"wait_for_grid_before();": f"wait_for_grid_before(); {write}"})
+    writing = planted(kernel, tmp_path, {"grid_dependency_wait();": f"grid_dependency_wait(); {write}"})
     checked, _ = run(writing, Problem(4, 64, 64, epilogue=Epilogue("row")))
     assert_named(checked, "write to an input", rf"writes {operand}\[0(, 0)?\]")
 
@@ -634,7 +632,7 @@ BY_DEFAULT = {
     "specialised": ("specialised.cu", {"(step / STAGES - 1) % 2": "0"}),
     "persistent": ("persistent.cu", {"parity ^= 1;": ";"}),
     "pingpong": ("pingpong.cu", {"(number - 1) / CONSUMERS & 1": "0"}),
-    "gemm_sm90": ("stage_barriers.cuh", {"turn.parity ^ 1);": "1);"}),
+    "gemm_sm90": ("pipeline/stage_barriers.cuh", {"turn.parity ^ 1);": "1);"}),
     "tma_transposed": ("gemm_tma.cu", {"fence_async_shared();": ";"}),
 }
 """Faults that show once a stage is filled again, or a block has several tiles."""
@@ -649,11 +647,10 @@ def test_the_shapes_of_a_check_show_faults_of_later_stages_and_tiles(name, tmp_p
     for text, instead in changes.items():
         assert text in source
         source = source.replace(text, instead)
-    shutil.copy(kernel.source, tmp_path)
+    faulty_kernel = copied(kernel, tmp_path)
     (tmp_path / file).write_text(source)
-    faulty_kernel = replace(kernel, source=tmp_path / kernel.source.name)
     shapes = telling_shapes(kernel, kernel.config())
-    assert any(run(faulty_kernel, Problem(*shape, kernel.takes.arithmetic()))[0].findings for shape in shapes)
+    assert any(run(faulty_kernel, Problem(*shape, kernel.support.arithmetic()))[0].findings for shape in shapes)
 
 
 def test_the_shapes_of_a_check_have_odd_sizes_and_sizes_that_tiles_divide():
@@ -668,9 +665,9 @@ def test_the_shapes_of_a_check_have_odd_sizes_and_sizes_that_tiles_divide():
 @pytest.mark.parametrize("name", ["specialised", "interleaved", "gemm_sm90"])
 def test_a_producer_must_give_its_registers(name, tmp_path):
     kernel = find(name)
-    (tmp_path / kernel.source.name).write_text(kernel.source.read_text().replace("give_registers<40>();", ""))
+    (tmp_path / kernel.source.name).write_text(kernel.source.read_text().replace("setmaxnreg_dec<40>();", ""))
     thrifty = replace(kernel, source=tmp_path / kernel.source.name)
-    checked, _ = run(thrifty, Problem(128, 64, 64, kernel.takes.arithmetic()), {"BN": 64})
+    checked, _ = run(thrifty, Problem(128, 64, 64, kernel.support.arithmetic()), {"BN": 64})
     words = "waits for 232 registers a thread: it has 168, and 0 more are free"
     assert any(one.kind == "barrier" and words in str(one) for one in checked.findings), checked.findings
 
@@ -697,7 +694,7 @@ def test_a_result_of_nan_is_the_same_in_every_order():
 
 
 @pytest.mark.parametrize(
-    ("statement", "meets"),
+    ("statement", "syncs"),
     [
         ("out[threadIdx.x] = clock();", True),
         ("out[threadIdx.x] = blockDim.x;", False),
@@ -707,7 +704,7 @@ def test_a_result_of_nan_is_the_same_in_every_order():
         ("__shared__ int own[32]; own[threadIdx.x] = 1; out[threadIdx.x] = own[threadIdx.x];", True),
     ],
 )
-def test_whether_threads_can_meet(statement, meets):
+def test_whether_threads_can_sync(statement, syncs):
     source = f'extern "C" __global__ void kernel(int* out) {{ {statement} }}'
     program = load(compile_kernel(source, "kernel", build=CHECKED), "kernel", CHECKED)
-    assert program.meets is meets
+    assert program.syncs is syncs

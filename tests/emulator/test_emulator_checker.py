@@ -1,4 +1,4 @@
-"""What the checker takes for ordered and what for a race, access by access."""
+"""Accesses that the checker takes for ordered, and for a race, one by one."""
 
 import ctypes
 
@@ -15,12 +15,12 @@ from tilewright.runtime.base import Matrix
 FIRST = 8
 """Line of a kernel's first statement."""
 
-HEADERS = {"copy_async": "async_copy.cuh", "wmma": "wmma.cuh", "multiply_async": "wgmma.cuh"}
-"""What a kernel needs that says these words."""
+HEADERS = {"copy_async": "ptx/async_copy.cuh", "wmma": "ptx/wmma.cuh", "multiply_async": "ptx/wgmma.cuh"}
+"""Headers that a kernel with these words needs."""
 
-HEADER = """#include "tensor_map.cuh"
+HEADER = """#include "ptx/tensor_map.cuh"
 #include "{}"
-extern "C" __global__ void kernel(float* C, int rows, float* out, unsigned* tickets, const float* input) {{
+extern "C" __global__ void kernel(float* C, int rows, float* out, unsigned* counters, const float* input) {{
     __shared__ __align__(128) float s[256];
     __shared__ short halves[64]; __shared__ bool flag; __shared__ Barrier full, empty;
     const int self = threadIdx.x, lane = self % 32, block = blockIdx.x;
@@ -37,12 +37,12 @@ def look(*statements, **options):
 
 
 def look_at(*statements, threads=64, blocks=1, schedule=0, written=True):
-    """The same; the findings."""
+    """Run a kernel of these statements; the findings."""
     body = "\n".join([*statements, "}"])
-    header = next((header for word, header in HEADERS.items() if word in body), "mbarrier.cuh")
+    header = next((header for word, header in HEADERS.items() if word in body), "ptx/mbarrier.cuh")
     library = compile_kernel(HEADER.format(header) + body, "kernel", build=CHECKED)
     arrays = {name: np.zeros((8, 32), np.float32) for name in ("C", "out", "input")} | {
-        "tickets": np.zeros((1, 64), np.uint32)
+        "counters": np.zeros((1, 64), np.uint32)
     }
     checked = []
     for name, array in arrays.items():
@@ -52,7 +52,7 @@ def look_at(*statements, threads=64, blocks=1, schedule=0, written=True):
         checked.append(Array(name, matrix, constant=name == "input", written=written or name != "C"))
     checker = Checker(library, checked)
     pointers = {name: ctypes.c_void_p(array.ctypes.data) for name, array in arrays.items()}
-    arguments = [pointers["C"], ctypes.c_int(8), pointers["out"], pointers["tickets"], pointers["input"]]
+    arguments = [pointers["C"], ctypes.c_int(8), pointers["out"], pointers["counters"], pointers["input"]]
     watch = Watch(checker, schedule=schedule)
     try:
         load(library, "kernel", CHECKED).launch((blocks, 1, 1), (threads, 1, 1), arguments, 0, watch)
@@ -109,7 +109,7 @@ ORDERED = {
         "__syncwarp(); store_matrix_sync(s, f, 16, mem_row_major); __syncwarp();",
         "out[self] = s[self]; }",
     ],
-    "atomic operations": ["atomicAdd(&tickets[0], 1); atomicAdd(&C[0], 1);"],
+    "atomic operations": ["atomicAdd(&counters[0], 1); atomicAdd(&C[0], 1);"],
     "a vector that begins in its row": ["float2 two = *(float2*)&C[28 + 32 * (self % 8)]; out[self] = two.x;"],
 }
 
@@ -189,7 +189,7 @@ RACES = {
         ["s[self] = 1; __syncthreads();", "out[self] = s[self ^ 1];", "s[self] = 2;"],
         {("race", 1, 2)},
     ),
-    "across warps that met only for themselves": (
+    "across warps that synced only for themselves": (
         ["s[self] = 1;", "__syncwarp();", "if (self >= 32) out[self] = s[63 - self];"],
         {("race", 0, 2), ("uninitialized read", 2)},
     ),
@@ -249,7 +249,7 @@ RACES = {
         ],
         {("race", 1, 3)},
     ),
-    "a fragment that is read before the warp has met": (
+    "a fragment that is read before the warp has synced": (
         [
             "using namespace wmma; fragment<accumulator, 16, 16, 16, float> f; fill_fragment(f, 1.0f);",
             "if (self < 32) { store_matrix_sync(s, f, 16, mem_row_major);",
@@ -258,11 +258,11 @@ RACES = {
         {("race", 1, 2)},
     ),
     "an atomic operation and a write": (
-        ["if (self == 0)", "tickets[0] = 1;", "else atomicAdd(&tickets[0], 1);"],
+        ["if (self == 0)", "counters[0] = 1;", "else atomicAdd(&counters[0], 1);"],
         {("race", 1, 2)},
     ),
     "an atomic operation and a read": (
-        ["if (self == 0) atomicAdd(&tickets[0], 1);", "if (self == 40) out[0] = tickets[0];"],
+        ["if (self == 0) atomicAdd(&counters[0], 1);", "if (self == 40) out[0] = counters[0];"],
         {("race", 0, 1)},
     ),
     "parts of words, one of them twice": (["halves[self / 2] = self;"], {("race", 0)}),
@@ -342,7 +342,7 @@ def test_blocks_know_of_each_other_by_an_atomic_operation_between_fences(case):
     found = look(
         "if (self < 30) C[block * 32 + self] = 1;",
         before,
-        "if (self == 0) flag = atomicAdd(&tickets[0], 1) == 1; __syncthreads();",
+        "if (self == 0) flag = atomicAdd(&counters[0], 1) == 1; __syncthreads();",
         f"if (flag) {{ {after}",
         "if (self < 30) out[self] = C[29 - self] + C[32 + 29 - self]; }",
         blocks=2,
@@ -367,7 +367,7 @@ def test_lanes_pass_on_what_they_know_of_other_blocks_at_a_syncwarp(case, schedu
     found = look(
         "if (self < 30) C[block * 32 + self] = 1;",
         f"{all_before} __syncwarp(); bool last = false;",
-        f"if (self == 0) {{ {before} last = atomicAdd(&tickets[0], 1) == 1; {after} }}",
+        f"if (self == 0) {{ {before} last = atomicAdd(&counters[0], 1) == 1; {after} }}",
         f"{meet} last = __shfl_sync(~0u, last, 0); {all_after}",
         "if (last && self < 30) out[self] = C[29 - self] + C[32 + 29 - self];",
         blocks=2,
@@ -380,8 +380,8 @@ def test_what_a_block_has_learnt_it_passes_on():
     passed_on = [
         "if (block == self) C[self] = 1;",
         "__threadfence(); __syncthreads();",
-        "if (self == 0) atomicAdd(&tickets[block > 1], 1); __syncthreads();",
-        "if (block == 1 && self == 0) { __threadfence(); atomicAdd(&tickets[1], 1); }",
+        "if (self == 0) atomicAdd(&counters[block > 1], 1); __syncthreads();",
+        "if (block == 1 && self == 0) { __threadfence(); atomicAdd(&counters[1], 1); }",
         "__threadfence(); __syncthreads();",
         "if (block == 2) out[self] = C[0];",
     ]

@@ -1,4 +1,4 @@
-"""The emulator's clusters: blocks that run together, meet, and reach each other's shared memory.
+"""The emulator's clusters: blocks that run together, sync, and reach each other's shared memory.
 
 What the checker finds in them is in test_emulator_check.py.
 """
@@ -12,19 +12,19 @@ from emulator_helpers import launch
 from faulty import faulty
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Problem, Scalars
-from tilewright.emulator.counting import BlockCounter, Operands
+from tilewright.emulator.counting import BlockCounter, LaunchOperands
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.launches import check_launch
 from tilewright.emulator.program import Watch
-from tilewright.kernels.source.launches import read_launch
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.source.source_launch import read_launch
+from tilewright.kernels.support import Variant
 from tilewright.runtime.base import run
 
 pytestmark = pytest.mark.usefixtures("unasked_nvrtc")
 
 KERNEL = """
-#include "cluster.cuh"
-#include "dynamic_shared.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
 struct Shared {{ Barrier barrier; int value; }};
 extern "C" __global__ void __cluster_dims__(4, 1, 1) kernel(int* out) {{
     DYNAMIC_SHARED(Shared, shared);
@@ -36,7 +36,7 @@ MADE = "if (self == 0) barrier_init(&shared->barrier, {}); cluster_sync();"
 
 
 def cells(*statements, blocks=8, **options):
-    """What blocks of 32 threads, four to a cluster, write to 64 integers."""
+    """64 integers that blocks of 32 threads write, four blocks to a cluster."""
     out = np.full(64, -1, np.int32)
     launch(
         KERNEL.format("\n".join(statements)),
@@ -208,11 +208,11 @@ def test_a_tile_goes_to_all_blocks_of_its_mask(schedule):
 
 @pytest.mark.parametrize(("blocks", "share"), [(None, 8), ([5], 1)])
 def test_a_tile_for_two_blocks_is_loaded_once_and_written_twice(blocks, share):
-    """Of the 8 blocks each loads half of the tiles of its rows and gets all of them."""
+    """Each of the 8 blocks loads half of the tiles of its rows and gets all of them."""
     kernel, problem = faulty("right_cluster"), Problem(24, 64, 128)
     counter = BlockCounter(kernel, kernel.config(), Variant(edges=True, aligned=False))
     shapes = ((24, 128), (128, 64), (24, 64))
     memory = [counter.engine.upload(np.ones(shape, np.float32)) for shape in shapes]
-    counts = counter.memory(problem, Operands(*memory, Scalars()), blocks)
+    counts = counter.memory(problem, LaunchOperands(*memory, Scalars()), blocks)
     assert (counts.blocks, counts.tiles, counts.tile_bytes) == (share, 2 * share, 2 * share * 2048)
     assert counts.tile_shared_bytes == 4 * share * 2048

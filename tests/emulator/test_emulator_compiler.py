@@ -16,13 +16,13 @@ import pytest
 from emulator_helpers import launch
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
-from tilewright.emulator import compiler, program
+from tilewright.emulator import compiler, prebuilt, program
 from tilewright.emulator.compiler import CHECKED, FAST, compile_kernel
 from tilewright.emulator.counting import COUNTED
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.program import worker_count
 from tilewright.emulator.runtime_library import find_runtime
-from tilewright.runtime import cache, prebuilt
+from tilewright.runtime import cache
 from tilewright.runtime.host_compiler import Compiler, find_compiler
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { __syncthreads(); out[threadIdx.x] = VALUE; }'

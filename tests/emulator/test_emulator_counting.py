@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tilewright.core.problem import Problem, Scalars
-from tilewright.emulator.counting import BlockCounter, Operands, Tally
+from tilewright.emulator.counting import BlockCounter, LaunchOperands, Tally
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.spec import Kernel, Parameter, Tile
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Support, Variant
 
 SIGNATURE = """(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
                float* C, int ldc)"""
@@ -41,7 +41,7 @@ def kernel(tmp_path, source, threads=32, parameters=()):
         name="probe",
         idea="",
         source=file,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=tuple(Parameter(name, 1, (1,), "", least=0) for name in parameters),
         tile=lambda config: Tile(1, threads, 1),
         block=lambda config: (threads, 1, 1),
@@ -50,7 +50,7 @@ def kernel(tmp_path, source, threads=32, parameters=()):
 
 def operands(counter, m, n, k):
     upload = counter.engine.upload
-    return Operands(*(upload(np.ones(shape, np.float32)) for shape in ((m, k), (k, n), (m, n))), Scalars())
+    return LaunchOperands(*(upload(np.ones(shape, np.float32)) for shape in ((m, k), (k, n), (m, n))), Scalars())
 
 
 def memory(one, config, m=1, n=32, k=1, blocks=None):
@@ -112,7 +112,7 @@ def test_sectors_of_strided_loads(tmp_path, offset, stride, sectors):
 
 
 FRAGMENTS = """
-#include "wmma.cuh"
+#include "ptx/wmma.cuh"
 extern "C" __global__ void probe SIGNATURE {
     using namespace wmma;
     fragment<matrix_a, 16, 16, 8, precision::tf32, ROWS> a;

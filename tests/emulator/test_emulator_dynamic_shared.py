@@ -33,7 +33,7 @@ DECLARED = {
 @pytest.mark.first(5)
 @pytest.mark.parametrize(("number", "case"), [*enumerate(DECLARED)])
 def test_a_declaration(number, case):
-    """Of the text, whatever the build: they take turns."""
+    """Declarations differ in their text alone, whatever the build: builds take turns."""
     build = (FAST, CHECKED)[number % 2]
     outside, inside = DECLARED[case]
     source = f"""
@@ -164,7 +164,7 @@ __device__ float sum(int count) {
 @BUILDS
 @pytest.mark.parametrize("at", ["", "deeper/", "../beside/"])
 def test_a_declaration_in_a_header_is_one_for_all_that_include_it(at, build, tmp_path):
-    """Of a header next to it, of the source, and of a header that includes the one with the declaration."""
+    """The header is next to the source; both the source and another header with the declaration include it."""
     own = tmp_path / "own"
     for name, text in {
         f"{at}sum.cuh": SUM.replace("deeper/", "" if at == "deeper/" else "../own/deeper/" if at else "deeper/"),

@@ -14,8 +14,8 @@ from tilewright.core.errors import ArrayError, CompileError, LaunchError, Proble
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Support, Variant
 from tilewright.runtime.base import Matrix, run
 from tilewright.runtime.plan import Pointers
 
@@ -110,7 +110,8 @@ def test_a_kernel_is_compiled_once(engine):
 def own_kernel(path, text, **fields):
     path.write_text(text)
     geometry = {"tile": lambda config: NAIVE.tile(NAIVE.config()), "block": lambda config: (32, 1, 1)}
-    return Kernel(name=path.stem, idea="", source=path, parameters=(), vectorized=False, **(geometry | fields))
+    plain = {"parameters": (), "support": Support(vectorized=False)}
+    return Kernel(name=path.stem, idea="", source=path, **(plain | geometry | fields))
 
 
 PARAMETERS = (
@@ -120,7 +121,7 @@ PARAMETERS = (
 
 def test_a_kernel_of_ones_own_with_dynamic_shared_memory(engine, tmp_path):
     text = f"""
-    #include "dynamic_shared.cuh"
+    #include "ptx/dynamic_shared.cuh"
     extern "C" __global__ void mine({PARAMETERS}) {{
         DYNAMIC_SHARED(float, cells);
         cells[threadIdx.x] = alpha * lda + ldb + beta + ldc + A[0] + B[0];

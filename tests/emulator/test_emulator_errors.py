@@ -1,4 +1,4 @@
-"""What a GPU refuses, hangs at or faults on is an error on the emulator, after which it goes on working."""
+"""Launches that a GPU refuses, hangs at or faults on are errors on the emulator, after which it goes on working."""
 
 import ctypes
 import os

@@ -11,7 +11,7 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.gpus import gpu_named
 from tilewright.emulator.compiler import CHECKED, FAST
 from tilewright.emulator.launches import check_launch
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 from tilewright.tools.explain.launch_explanation import explain_launch
 
@@ -72,7 +72,7 @@ def test_a_barrier_of_the_block_orders_no_other_block(tmp_path):
 
 
 @pytest.mark.further
-def test_races_within_a_block_are_told_between_syncs(tmp_path):
+def test_races_within_a_block_are_reported_between_syncs(tmp_path):
     text = STEPS.replace("__syncthreads();", "")
     found = checked(tmp_path, text).findings
     words = r"thread \(0, 0, 0\) of block \((\d+), 0, 0\) .* own\[63\] .* thread \(63, 0, 0\) of block \(\1, 0, 0\)"

@@ -69,7 +69,7 @@ def nearest(name, exact):
 
 
 def exactly(name, function, *operands):
-    """What a function of fractions makes of numbers, and of special ones what it makes of floats."""
+    """Results of a function of fractions, for numbers, and of floats, for special values."""
     results = np.empty(COUNT)
     for i, values in enumerate(zip(*(x.astype(np.float64).tolist() for x in operands), strict=True)):
         exact = function(*map(Fraction, values)) if all(map(math.isfinite, values)) else 0

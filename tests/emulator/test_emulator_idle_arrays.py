@@ -6,7 +6,7 @@ from tilewright.core.gpus import STATIC_SHARED_LIMIT, gpu_named
 from tilewright.emulator.compiler import CHECKED, FAST
 from tilewright.emulator.launches import check_launch, compile_launch
 from tilewright.emulator.symbols import shared_variables
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 from tilewright.tools.explain.launch_explanation import explain_launch
 
@@ -120,7 +120,7 @@ def test_shared_memory_is_of_what_a_kernel_reaches(source):
     assert found == REACHED
     assert program.static_shared_bytes == 128 * len(REACHED) < STATIC_SHARED_LIMIT < 3 * 4 * 9000
     assert compile_launch(launch, FAST).static_shared_bytes == program.static_shared_bytes
-    report = nvrtc.compile_foreign(launch.file, launch.entry, launch.defines, "sm_90a").report
+    report = nvrtc.compile_user_source(launch.file, launch.entry, launch.defines, "sm_90a").report
     assert report.shared_bytes == program.static_shared_bytes
     assert check_launch(launch).findings == []
     explained = explain_launch(launch, gpu_named("H200")).traffic.groups

@@ -13,7 +13,7 @@ EDGES = [0, 1, 2, 31, 32, 0x7F, 0x80, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF
 
 
 def evaluated(expressions, *inputs, result="unsigned long long"):
-    """What expressions of a, b and c are, a row each, for elements of these arrays."""
+    """Values of expressions of a, b and c, a row each, for elements of these arrays."""
     dtypes = {"int": np.int32, "unsigned": np.uint32, "long long": np.int64, "unsigned long long": np.uint64}
     dtypes |= {"float": np.float32, "double": np.float64}
     types = {np.dtype(dtype): name for name, dtype in dtypes.items()}

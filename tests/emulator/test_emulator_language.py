@@ -1,4 +1,4 @@
-"""What else sources for nvcc say: dim3, vectors, printf, assert, qualifiers, templates and the usual includes."""
+"""Language of sources for nvcc: dim3, vectors, printf, assert, qualifiers, templates and the usual includes."""
 
 import re
 

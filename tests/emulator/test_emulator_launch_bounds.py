@@ -68,7 +68,7 @@ def test_without_a_promise_a_block_may_be_as_large_as_any():
 def test_the_bounds_are_those_that_nvrtc_has(tmp_path):
     file = tmp_path / "bounds.cu"
     file.write_text(SOURCE.replace("constexpr int twice", "__device__ constexpr int twice"))
-    ptx = nvrtc.foreign_ptx(file, "of_template<40>", {}, "sm_90a")
+    ptx = nvrtc.user_source_ptx(file, "of_template<40>", {}, "sm_90a")
     found = re.findall(
         r"\.entry (\w+)\([^)]*\)\s*(?:\.reqnctapercluster[^\n]*\s*|\.explicitcluster\s*)*\.maxntid (\d+)", ptx
     )

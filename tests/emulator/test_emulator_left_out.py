@@ -1,21 +1,19 @@
-"""The checker: of all that orders accesses in a kernel nothing can be left out unnoticed."""
+"""The checker: of all that orders accesses in a kernel nothing can be left out undetected."""
 
 import re
-import shutil
 from dataclasses import dataclass, field, replace
 
 import pytest
 from test_emulator_check import SM90, file_of, run
 
-from left_out import HEAD, VARIABLE, guarded
+from left_out import HEAD, VARIABLE, copied, guarded
 from tilewright.core.problem import Problem
 from tilewright.kernels import KERNELS, find
-from tilewright.runtime.nvrtc import INCLUDE
 
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
 FLIGHT = re.compile(
-    r"(__syncthreads|cluster_sync|cluster_meet|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\(sums\);|"
+    r"(__syncthreads|cluster_sync|cluster_sync_relaxed|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\(sums\);|"
     r"barrier_(wait|arrive|arrive_at)\([^;]*;|wait_products<[^;]*;"
 )
 
@@ -26,15 +24,15 @@ OF_RESULTS = re.compile(
 OF_ONE_SLICE = FLIGHT.pattern.replace("barrier_(", r"(?<!K_SLICES != 0\) )barrier_(")
 """But for waits that only several slices of k need."""
 
-CLUSTERED = re.compile(rf"{OF_ONE_SLICE}|Sums::meet\(\);|meet_warps\(&shared->all_met, 0\);")
+CLUSTERED = re.compile(rf"{OF_ONE_SLICE}|Sums::sync\(\);|sync_warps\(&shared->all_synced, 0\);")
 
 ALONE = re.compile(
     r"(__syncthreads|fence_async_shared|fence_barrier_init)\(\);|barrier_(wait|arrive)\([^;]*;|"
-    r"meet_warps\(&shared->(all|consumers)_met, 0\);"
+    r"sync_warps\(&shared->(all|consumers)_synced, 0\);"
 )
 
 ALL_FORMS = (
-    r"(?<=^ {4})BLOCKS == 1 \? __syncthreads\(\) : cluster_meet\(\);|fence_barrier_init\(\);|"
+    r"(?<=^ {4})BLOCKS == 1 \? __syncthreads\(\) : cluster_sync_relaxed\(\);|fence_barrier_init\(\);|"
     r"shared->barriers\.(wait_full|release)\([^;]*;|wait_products<[^;]*;"
 )
 SM90_ORDERS = {
@@ -43,7 +41,7 @@ SM90_ORDERS = {
     "held in parts": re.compile(r"(?<=^ {8})(fence_sums|commit_products|wait_products)[^;]*;|__syncwarp\(\);"),
     "clusters": re.compile(rf"{ALL_FORMS}|(?<=warp % 4 == 0\) )shared->barriers\.wait_read\([^;]*;"),
 }
-"""What orders accesses there."""
+"""Statements of gemm_sm90 that order accesses, in each form."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Ordered:
     overrides: dict = field(default_factory=dict)
     shape: tuple = (131, 77, 205)
     orders: re.Pattern = ORDERS
-    """What orders accesses."""
+    """Statements that order accesses."""
     result: str | None = None
     """Type of the results, where it is not the usual one."""
 
@@ -103,31 +101,31 @@ ORDERED = [
     Ordered(
         "gemm_sm90",
         "epilogue/stored_tiles.cuh",
-        {**SM90["one consumer"], "BN": 128, "STORED": 1},
+        {**SM90["one consumer"], "BN": 128, "TMA_STORE_STAGES": 1},
         (108, 80, 109),
         OF_RESULTS,
         "float16",
     ),
-    Ordered("gemm_sm90", "cluster_sums.cuh", SM90["splits"], (51, 45, 205), FLIGHT),
-    Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (36, 76, 104), SM90_ORDERS["held"]),
+    Ordered("gemm_sm90", "pipeline/cluster_sums.cuh", SM90["splits"], (51, 45, 205), FLIGHT),
+    Ordered("gemm_tf32_nn", "pipeline/register_operand.cuh", SM90["one consumer"], (36, 76, 104), SM90_ORDERS["held"]),
     Ordered(
         "gemm_fp8_nn",
-        "held_factor.cuh",
+        "pipeline/register_operand.cuh",
         {**SM90["one consumer"], "BM": 128, "BN": 64},
         (67, 140, 390),
         SM90_ORDERS["held in parts"],
     ),
-    Ordered("thin_bf16x6", "thin_terms.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 66, 156), CLUSTERED),
-    Ordered("thin_bf16x6", "thin_terms.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 66, 156), ALONE),
+    Ordered("small_m_bf16x6", "small_m.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 66, 156), CLUSTERED),
+    Ordered("small_m_bf16x6", "small_m.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 66, 156), ALONE),
 ]
 """Files of which the mutation record (tests/mutation, run by hand) has not all of these lines, and of the others one
-with each way to order accesses: barriers, copies, tickets, warpgroups, phases, clusters. Of other rungs and headers the
-record says that `check` finds each line that is left out."""
+with each way to order accesses: barriers, copies, counters, warpgroups, phases, clusters. Of other rungs and headers
+the record says that `check` finds each line that is left out."""
 
 
 HASTY = 100_000
 """The number of the wait for the launch before; of other statements it is that of their line."""
-WAIT = "wait_for_grid_before();"
+WAIT = "grid_dependency_wait();"
 
 
 def switchable(ordered):
@@ -148,9 +146,7 @@ def changed(tmp_path_factory):
         kernel = find(ordered.name)
         if id(ordered) not in written:
             written[id(ordered)] = folder = tmp_path_factory.mktemp("changed")
-            if ordered.file != kernel.source.name:  # all headers, so that those next to the changed one find it too
-                shutil.copytree(INCLUDE, folder, dirs_exist_ok=True)
-            shutil.copy(kernel.source, folder)
+            copied(kernel, folder)
             (folder / ordered.file).write_text(switchable(ordered))
         return replace(kernel, source=written[id(ordered)] / kernel.source.name)
 
@@ -162,11 +158,11 @@ def changed(tmp_path_factory):
     ("ordered", "number"),
     [pytest.param(one, line, id=f"{one.name}-{one.file}-{line}") for one in ORDERED for line in (0, *one.lines)],
 )
-def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(ordered, number, changed, monkeypatch):
+def test_no_barrier_fence_or_wait_can_be_left_out_undetected(ordered, number, changed, monkeypatch):
     """With the number 0 none is."""
     monkeypatch.setenv(VARIABLE, str(number))
     kernel = changed(ordered)
-    arithmetic = kernel.takes.arithmetic()
+    arithmetic = kernel.support.arithmetic()
     problem = Problem(*ordered.shape, replace(arithmetic, result=ordered.result or arithmetic.result))
     checked, _ = run(kernel, problem, ordered.overrides)
     kinds = {finding.kind for finding in checked.findings}
@@ -178,14 +174,14 @@ OVERLAPPING = {
     for one in (*(Ordered(kernel.name, kernel.source.name) for kernel in KERNELS[::-1]), *ORDERED[::-1])
     if (kernel := find(one.name)).overlaps and one.source == kernel.source
 }
-"""One for each source, with terms and without: where there is one, a form that is compiled above."""
+"""One for each source, with parts and without: where there is one, a form that is compiled above."""
 
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("ordered", OVERLAPPING.values(), ids=lambda one: one.name)
-def test_no_wait_for_the_launch_before_can_be_left_out_unnoticed(ordered, changed, monkeypatch):
+def test_no_wait_for_the_launch_before_can_be_left_out_undetected(ordered, changed, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(HASTY))
     assert WAIT in ordered.source.read_text()
     kernel = changed(ordered)
-    checked, _ = run(kernel, Problem(67, 45, 37, kernel.takes.factors[0]), ordered.overrides)
+    checked, _ = run(kernel, Problem(67, 45, 37, kernel.support.factors[0]), ordered.overrides)
     assert {finding.kind for finding in checked.findings} == {"early access"}

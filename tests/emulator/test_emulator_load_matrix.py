@@ -9,7 +9,7 @@ from tilewright.core.errors import LaunchError
 from tilewright.emulator.engine import EmulatorEngine
 
 SOURCE = """
-#include "load_matrix.cuh"
+#include "ptx/load_matrix.cuh"
 extern "C" __global__ void kernel(float* out) {{
     __shared__ __align__(16) float shared[132];
     for (int i = threadIdx.x; i < 132; i += 32) shared[i] = i;

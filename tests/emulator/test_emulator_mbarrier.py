@@ -10,10 +10,10 @@ THREADS = 64
 
 
 def source(statements):
-    """A kernel of statements from line 5 on; `made` makes the barrier and meets."""
+    """A kernel of statements from line 5 on; `made` makes the barrier and syncs."""
     return "\n".join(
         [
-            '#include "mbarrier.cuh"',
+            '#include "ptx/mbarrier.cuh"',
             'extern "C" __global__ void kernel(int* cells) {',
             "__shared__ Barrier barrier; __shared__ int shared[64]; const int self = threadIdx.x;",
             "const auto made = [&](int count) { if (self == 0) { barrier_init(&barrier, count); } __syncthreads(); };",

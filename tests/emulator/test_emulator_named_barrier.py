@@ -9,11 +9,11 @@ from tilewright.core.errors import CompileError, LaunchError
 THREADS = 128
 
 
-def run(*statements, header="named_barrier.cuh"):
+def run(*statements, header="ptx/named_barrier.cuh"):
     """Cells of the threads after statements, from line 4 on. header: one that they need besides."""
     source = "\n".join(
         [
-            f'#include "named_barrier.cuh"\n#include "{header}"\n#line 2',
+            f'#include "ptx/named_barrier.cuh"\n#include "{header}"\n#line 2',
             'extern "C" __global__ void kernel(int* cells) {',
             "__shared__ int shared[128]; const int self = threadIdx.x, warp = self / 32;",
             *statements,
@@ -70,16 +70,16 @@ def test_consumers_take_turns():
 def test_an_mbarrier_is_seen_once_the_whole_block_has_met():
     made = ("__shared__ Barrier barrier;", "if (self == 0) barrier_init(&barrier, 128);")
     use = "barrier_arrive(&barrier); barrier_wait(&barrier, 0); cells[self] = 1;"
-    np.testing.assert_array_equal(run(*made, "sync_named<128>(1);", use, header="mbarrier.cuh"), 1)
+    np.testing.assert_array_equal(run(*made, "sync_named<128>(1);", use, header="ptx/mbarrier.cuh"), 1)
     with pytest.raises(
         LaunchError, match=r"for a barrier that thread \(0, 0, 0\) made, without a __syncthreads between"
     ):
-        run(*made, "if (warp < 2) sync_named<64>(1);", use, header="mbarrier.cuh")
+        run(*made, "if (warp < 2) sync_named<64>(1);", use, header="ptx/mbarrier.cuh")
 
 
 def test_counts_begin_anew_in_every_block():
     source = """
-    #include "named_barrier.cuh"
+    #include "ptx/named_barrier.cuh"
     extern "C" __global__ void kernel(int* cells) {
         if (blockIdx.x == 0 && threadIdx.x < 32) return arrive_named<64>(1);
         if (blockIdx.x == 0) return;
@@ -111,7 +111,7 @@ def test_counts_begin_anew_in_every_block():
         ("arrive_named<128>(-1);", r"calls arrive_named \(kernel.cu:4\) with the number -1, which must be 1 to 15"),
     ],
 )
-def test_misuse_is_told(statement, words):
+def test_misuse_is_reported(statement, words):
     with pytest.raises(LaunchError, match=words):
         run(statement)
 

@@ -9,7 +9,7 @@ from tilewright.core.errors import CompileError
 from tilewright.emulator import compiler
 from tilewright.emulator.launches import check_launch
 from tilewright.emulator.own_names import as_written, renamed
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 
 HEADERS = Path(compiler.__file__).parent
@@ -49,7 +49,7 @@ def test_kernels_may_have_all_names_that_nvrtc_takes(tmp_path):
     while True:
         file.write_text(declared(names))
         try:
-            nvrtc.compile_foreign(file, "any_kernel", {}, "sm_90a")
+            nvrtc.compile_user_source(file, "any_kernel", {}, "sm_90a")
             break
         except CompileError as error:
             refused = {int(line) - 1 for line in re.findall(r"\.cu\((\d+)\)", str(error))}
@@ -57,7 +57,7 @@ def test_kernels_may_have_all_names_that_nvrtc_takes(tmp_path):
         names = [name for i, name in enumerate(names) if i not in refused]
     assert len(names) > 500
     file.write_text(declared(name for name in names if name not in IN_C))
-    compiler.compile_kernel(file, "any_kernel", build=compiler.CHECKED, foreign=True)
+    compiler.compile_kernel(file, "any_kernel", build=compiler.CHECKED, is_user_kernel=True)
 
 
 SOURCE = """

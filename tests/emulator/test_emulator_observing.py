@@ -64,7 +64,7 @@ def test_an_engine_asks_its_watcher_before_each_launch(tmp_path):
         ("C", True),
         ("D", False),
         ("workspace", False),
-        ("tickets", True),
+        ("counters", True),
     ]
     assert facts.executable == plan.executable
     assert facts.grid == plan.steps[0].grid

@@ -9,7 +9,7 @@ import tilewright
 from tilewright.core.problem import Problem
 from tilewright.emulator.check import check as check_product
 from tilewright.emulator.launches import check_launch, draw
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime.host_compiler import find_compiler
 
 pytestmark = pytest.mark.skipif(find_compiler().gcc < 11, reason="of GCC, from 11 on")

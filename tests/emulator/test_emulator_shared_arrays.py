@@ -39,7 +39,7 @@ def test_what_arrays_are_aligned_to_is_known_whatever_their_extents(tmp_path):
     assert alignments(source, {}) == {"a": 128, "b": 1024, "c": 1024, "d": 8}
 
 
-def test_headers_are_read_and_arrays_of_one_name_are_told_apart_by_their_bytes(tmp_path):
+def test_headers_are_read_and_arrays_of_one_name_are_distinguished_by_their_bytes(tmp_path):
     (tmp_path / "tile.cuh").write_text("__shared__ float tile[8][4];")
     source = tmp_path / "kernel.cu"
     source.write_text(

@@ -164,7 +164,7 @@ def test_static_shared_memory_is_a_blocks_own_and_starts_poisoned(monkeypatch):
 def test_dynamic_shared_memory(monkeypatch, size):
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_THREADS", "1")
     source = """
-    #include "dynamic_shared.cuh"
+    #include "ptx/dynamic_shared.cuh"
     extern "C" __global__ void kernel(int count, unsigned* out) {
         DYNAMIC_SHARED(unsigned, cells);
         unsigned* row = out + 4 * (blockIdx.x * blockDim.x + threadIdx.x);
@@ -187,7 +187,7 @@ def test_vector_types_have_the_sizes_and_alignments_of_the_gpu():
     types = ["float2", "float3", "float4", "int2", "int3", "int4", "uint2", "uint3", "uint4"]
     types += ["double2", "double3", "double4", "__half", "__half2", "__nv_bfloat16", "__nv_bfloat162"]
     rows = "".join(f"*out++ = sizeof({name}); *out++ = alignof({name});" for name in types)
-    source = f'#include "half.cuh"\nextern "C" __global__ void kernel(int* out) {{ {rows} }}'
+    source = f'#include "ptx/half.cuh"\nextern "C" __global__ void kernel(int* out) {{ {rows} }}'
     out = np.zeros((len(types), 2), dtype=np.int32)
     launch(source, out)
     # CUDA C++ Programming Guide, "Built-in Vector Types"

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.emulator.launches import check_launch
 from tilewright.emulator.subscripts import with_arrays
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime.host_compiler import find_compiler
 
 pytestmark = pytest.mark.skipif(find_compiler().gcc < 12, reason="of GCC, from 12 on")
@@ -20,7 +20,7 @@ KERNEL = """__global__ void kernel(const float* x, float* y, int n, int i) {{
 
 
 def findings(folder, body, before="", args=""):
-    """What is found in a kernel of this body: kinds and words."""
+    """Findings in a kernel of this body: kinds and words."""
     (folder / "kernel.cu").write_text(f"{HEAD}{before}{KERNEL.format(body)}")
     return [(one.kind, str(one)) for one in check_launch(read_launch(str(folder / "kernel.cu"), args)).findings]
 

@@ -18,7 +18,7 @@ from tilewright.tools.bench.verify import Operands, limit
 
 COLUMNS = 8
 SOURCE = """
-#include "wgmma.cuh"
+#include "ptx/wgmma.cuh"
 extern "C" __global__ void kernel(const unsigned short* a, const unsigned short* b, float* c) {
     __shared__ __align__(1024) unsigned char As[64 * 128];
     __shared__ __align__(1024) unsigned char Bs[8 * 128];
@@ -37,7 +37,7 @@ extern "C" __global__ void kernel(const unsigned short* a, const unsigned short*
 }
 """
 OF_WARPS = """
-#include "mma.cuh"
+#include "ptx/mma.cuh"
 extern "C" __global__ void kernel(const unsigned* a, const unsigned* b, float* c) {
     const int line = threadIdx.x / 4, pair = threadIdx.x % 4;  // 64 rows of A, 8 pairs each
     unsigned as[4][4], bs[1][2] = {{b[line * 8 + pair], b[line * 8 + pair + 4]}};
@@ -66,7 +66,7 @@ def multiply(a, b, c, adds=True, source=SOURCE):
 
 
 def sum_of(a, b, c, kept=25, bits=24):
-    """What one sum of products becomes, with this many bits, of rows a and b and the sum so far."""
+    """One sum of products of rows a and b and of the sum so far, with this many bits."""
     terms = [_product(_parts(float(x), a.dtype), _parts(float(y), b.dtype)) for x, y in zip(a, b, strict=True)]
     terms.append(_parts(c, np.dtype(np.float32)))
     largest = max([exponent for significand, exponent, _ in terms if significand] + [-126])
@@ -101,7 +101,7 @@ def rows(*numbers, dtype=HALF):
 
 
 def one_sum(c, products, dtype=HALF):
-    """What the sum of c and some products becomes, and every element of a tile must."""
+    """Sum of c and some products, which every element of a tile must be."""
     a, b = (rows(*factors, dtype=dtype) for factors in zip(*products, strict=True))
     results = multiply(np.tile(a, (64, 1)), np.tile(b, (COLUMNS, 1)), np.full((64, COLUMNS), c))
     assert len(np.unique(results.view(np.uint32))) == 1
@@ -173,7 +173,7 @@ def test_products_of_zeros_leave_the_sums(source):
 
 
 def sum_by_eights(a, b, c):
-    """The same of Ampere's tensor cores."""
+    """Sum of products as Ampere's tensor cores add them up, eight at a time."""
     for half in (slice(8), slice(8, 16)):
         c = c if math.isinf(c) else sum_of(a[half], b[half], c, kept=24)
     return c
@@ -220,7 +220,7 @@ TF32_SOURCE = (
     .replace("* 16; i", "* 8; i").replace("i / 16, i % 16 / 8) + i % 8 * 2", "i / 8, i % 8 / 4) + i % 4 * 4")
     .replace("ELEMENT", "float")
 )  # fmt: skip
-"""The same of 64 x 8 and 8 x 8 floats."""
+"""Source of 64 x 8 and 8 x 8 floats in place of `SOURCE`'s elements."""
 
 
 @pytest.mark.parametrize("spread", [0, 12, 60, 250])
@@ -244,12 +244,12 @@ FLOAT8_SOURCE = (
     SOURCE.replace("const unsigned short*", "const unsigned char*").replace("*(unsigned short*)", "*")
     .replace("* 16; i", "* 32; i").replace("i / 16, i % 16 / 8) + i % 8 * 2", "i / 32, i % 32 / 16) + i % 16")
 )  # fmt: skip
-"""The same of 64 x 32 and 8 x 32 elements of 8 bits."""
+"""Source of 64 x 32 and 8 x 32 elements of 8 bits in place of `SOURCE`'s."""
 FLOAT8 = {E4M3: "float8_e4m3", E5M2: "float8_e5m2"}
 
 
 def by_halves(a, b, c, kept, bits=24):
-    """Of Ampere's and Ada's tensor cores: half an instruction's products are added at once."""
+    """Sum as Ampere's and Ada's tensor cores make it: half an instruction's products are added at once."""
     for half in (slice(len(a) // 2), slice(len(a) // 2, None)):
         c = sum_of(a[half], b[half], c, kept, bits)
     return c
@@ -323,7 +323,7 @@ def test_a_float8_that_is_no_number_makes_the_sum_none():
 
 
 def long_sums(operands):
-    """What gemm_sm90 makes of a problem, each sum in one wgmma after another."""
+    """Product of gemm_sm90, each sum in one wgmma after another."""
     kernel, engine = find("gemm_sm90"), EmulatorEngine()
     a, b, c = (engine.upload(one) for one in (operands.a, operands.b, operands.c))
     run(engine, kernel, kernel.config({"BN": 64}), operands.problem, a, b, c)

@@ -11,7 +11,7 @@ from launching import launch_source
 from tilewright.core.errors import ConfigError, LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem
 from tilewright.emulator.engine import EmulatorEngine, tensor_map
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.kernels.tensor_box import TensorBox
 from tilewright.runtime.tensor_maps import TensorLayout, layouts
 
@@ -48,7 +48,7 @@ def test_the_swizzle_moves_16_byte_pieces_within_lines_of_128():
 # When it comes. The box is all of an 8 x 32 matrix; line 7 is the first of the statements.
 
 SOURCE = """
-#include "tensor_map.cuh"
+#include "ptx/tensor_map.cuh"
 extern "C" __global__ void kernel(const __grid_constant__ TensorMap map, float* to) {
     __shared__ __align__(1024) float tile[512];
     __shared__ Barrier barrier;
@@ -260,7 +260,7 @@ def test_a_stored_box_begins_at_no_negative_row_or_column(tmp_path, start):
 # When shared memory is read, and the matrix written. There are two tiles; line 7 is the first of the statements.
 
 STORES = """
-#include "tensor_map.cuh"
+#include "ptx/tensor_map.cuh"
 extern "C" __global__ void kernel(const __grid_constant__ TensorMap map, const float* memory, float* seen) {
     __shared__ __align__(1024) float tiles[2][256];
     const int self = threadIdx.x;

@@ -65,8 +65,8 @@ def test_writers_of_c_are_those_of_the_kernel():
 def test_the_copy_engine_writes_for_the_lane_that_asked():
     """16 rows of each 64, 64 columns at a time, for lane 0 of each warp; elements of C have two bytes."""
     kernel = find("tma_store")
-    config = kernel.config({"BN": 64, "CLUSTER": 1, "BAND": 1})
-    seen = trace(kernel, config, Problem(512, 128, 64, kernel.takes.arithmetic()))
+    config = kernel.config({"BN": 64, "CLUSTER_M": 1, "GROUP_M": 1})
+    seen = trace(kernel, config, Problem(512, 128, 64, kernel.support.arithmetic()))
     rows, cols = np.indices((512, 128))
     tile = rows // 128 * 2 + cols // 64  # as many blocks as the emulator has multiprocessors
     blocks = tile % (seen.blocks.max() + 1)
@@ -75,7 +75,7 @@ def test_the_copy_engine_writes_for_the_lane_that_asked():
     assert (seen.threads == consumer * 128 + rows % 64 // 16 * 32).all()
 
 
-def test_half_elements_are_told_apart_by_their_sign():
+def test_half_elements_are_distinguished_by_their_sign():
     kernel = find("wmma_f16")
     seen = trace(kernel, kernel.config(), Problem(128, 128, 32, "float16"))
     assert {request.array for request in seen.requests if request.shared} >= {"A", "B"}

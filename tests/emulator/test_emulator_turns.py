@@ -1,15 +1,13 @@
-"""What two atomic operations of a thread do only where nobody comes between them goes wrong when threads take turns."""
-
-import shutil
-from dataclasses import replace
+"""Atomic operations that only work where no other thread comes between them fail when threads take turns."""
 
 import pytest
 
+from left_out import copied
 from tilewright.core.problem import Problem
 from tilewright.emulator.check import check as check_product
 from tilewright.emulator.launches import check_launch
 from tilewright.kernels import find
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime.nvrtc import INCLUDE
 from tilewright.tools.bench.verify import Operands
 
@@ -49,12 +47,11 @@ def test_sums_that_two_blocks_take_for_another_s_are_found_in_a_product(tmp_path
     kernel, problem = find("skinny"), Problem(1, 40, 3000)
     of, config = Operands.draw(problem), kernel.config()
     assert check_product(kernel, config, problem, of.a, of.b, of.c).findings == []
-    shutil.copy(kernel.source, tmp_path)
-    text, counter = (INCLUDE / "block_sums.cuh").read_text(), "&workspace.tickets[tile]"
-    ticket = f"last = atomicInc({counter}, splits - 1) == splits - 1;"
-    assert text.count(ticket) == 1
+    planted = copied(kernel, tmp_path)
+    text, counter = (INCLUDE / "pipeline/block_sums.cuh").read_text(), "&workspace.counters[tile]"
+    counter = f"last = atomicInc({counter}, splits - 1) == splits - 1;"
+    assert text.count(counter) == 1
     seen = f"const int seen = atomicAdd({counter}, 0u); atomicExch({counter}, (seen + 1) % splits);"
-    (tmp_path / "block_sums.cuh").write_text(text.replace(ticket, f"{seen} last = seen == splits - 1;"))
-    planted = replace(kernel, source=tmp_path / kernel.source.name)
+    (tmp_path / "pipeline/block_sums.cuh").write_text(text.replace(counter, f"{seen} last = seen == splits - 1;"))
     (finding,) = check_product(planted, config, problem, of.a, of.b, of.c).findings
-    assert (finding.kind, finding.message) == ("order", "skinny leaves tickets other than 0 to the next launch")
+    assert (finding.kind, finding.message) == ("order", "skinny leaves counters other than 0 to the next launch")

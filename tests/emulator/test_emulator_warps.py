@@ -162,7 +162,7 @@ def test_syncwarp_orders_shared_memory_within_a_warp():
 
 def test_each_warp_elects_one_thread_when_all_have_come():
     source = """
-    #include <elect.cuh>
+    #include <ptx/elect.cuh>
     extern "C" __global__ void kernel(int* out) {
         __shared__ int came[64];
         came[threadIdx.x] = threadIdx.x < 32 || threadIdx.x % 2 == 0;

@@ -27,7 +27,7 @@ def test_a_product_of_tiles_in_either_order(tmp_path, dtype, across_a, across_b)
 # first of the statements.
 
 SOURCE = """
-#include "wgmma.cuh"
+#include "ptx/wgmma.cuh"
 constexpr int COLUMNS = {columns};
 extern "C" __global__ void kernel(const unsigned short* a, const unsigned short* b, float* to) {{
     __shared__ __align__(1024) unsigned char As[64 * 128];
@@ -72,7 +72,7 @@ def test_every_width_has_its_place_in_registers(columns):
     np.testing.assert_array_equal(run(*READY, WAIT, columns=columns), product(columns))
 
 
-def test_products_add_up_unless_told_otherwise():
+def test_products_add_up_unless_asked_otherwise():
     np.testing.assert_array_equal(run(FENCE, MULTIPLY, MULTIPLY, COMMIT, WAIT), 2 * product())
     alone = MULTIPLY.replace("A, B", "A, B, false")
     np.testing.assert_array_equal(run(FENCE, MULTIPLY, alone, COMMIT, WAIT), product())
@@ -191,7 +191,7 @@ def test_a_warpgroup_has_128_threads():
 # A in registers: 64 x 16 of bfloat16, pairs of which are words, or 64 x 8 of floats; and B 16 x 64 or 8 x 64.
 
 IN_REGISTERS = """
-#include "wgmma.cuh"
+#include "ptx/wgmma.cuh"
 using Element = {element};
 extern "C" __global__ void kernel(const unsigned char* a, const unsigned char* b, float* to) {{
     __shared__ __align__(1024) unsigned char Bs[64 * {line}];

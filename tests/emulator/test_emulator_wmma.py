@@ -179,7 +179,7 @@ def kernel(*cases, fragments=""):
     """A kernel that does what its argument says: a case by number."""
     text = "".join(f"case {number}: {{\n#line 1000\n{case}\n}} break;\n" for number, case in enumerate(cases))
     return f"""
-    #include <wmma.cuh>
+    #include <ptx/wmma.cuh>
     extern "C" __global__ void kernel(int number) {{
         __shared__ __align__(32) __half tile[16 * 32];
         __shared__ __align__(32) float results[16 * 32];

@@ -6,7 +6,7 @@ from emulator_helpers import kinds_found, launch
 
 from tilewright.core.errors import CompileError, LaunchError
 from tilewright.core.gpus import gpu_named
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 from tilewright.tools.explain.launch_explanation import explain_launch
 
@@ -250,7 +250,7 @@ def test_copies_are_counted_as_those_of_the_headers(tmp_path):
         for text, instead in changes:
             assert source.count(text) == 1
             source = source.replace(text, instead)
-        (tmp_path / f"{name}.cu").write_text('#include "async_copy.cuh"\n' + source)
+        (tmp_path / f"{name}.cu").write_text('#include "ptx/async_copy.cuh"\n' + source)
         launch_ = read_launch(f"{tmp_path}/{name}.cu", "from=float32[5,32,16] to=out:float32[32]", block="32", grid="1")
         found.append(explain_launch(launch_, gpu_named("H200")).traffic.groups)
     assert found[0] == found[1]

@@ -11,7 +11,7 @@ from tilewright.core.errors import ConfigError, LaunchError
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Workspace
+from tilewright.kernels.kernel import Schedule, Workspace
 from tilewright.runtime.base import run
 from tilewright.runtime.plan import Needs
 from tilewright.tools.bench.verify import Operands, limit
@@ -44,18 +44,18 @@ def test_blocks_share_the_work_on_a_tile(monkeypatch, split_k, splits, shape):
         np.testing.assert_array_equal(multiply(split_k, {"SPLIT_K": splits}, problem, scalars)[0], first)
 
 
-def test_tickets_that_are_left_over_are_an_error(split_k):
-    with pytest.raises(LaunchError, match="leaves tickets other than 0 to the next launch"):
+def test_counters_that_are_left_over_are_an_error(split_k):
+    with pytest.raises(LaunchError, match="leaves counters other than 0 to the next launch"):
         multiply(split_k, {"WRAPS": 0}, Problem(32, 32, 8))
 
 
 def test_geometry(split_k):
     problem = Problem(17, 32, 8)
     assert split_k.launch(problem, split_k.config(), MULTIPROCESSORS).grid == (2 * 2 * 4, 1, 1)
-    assert split_k.workspace(problem, split_k.config(), MULTIPROCESSORS) == Workspace(4 * 256 * 4 * 4, tickets=16)
+    assert split_k.workspace(problem, split_k.config(), MULTIPROCESSORS) == Workspace(4 * 256 * 4 * 4, counters=16)
     assert split_k.workspace(problem, split_k.config({"SPLIT_K": 1}), MULTIPROCESSORS) == Workspace(0, 0)
     plan = ENGINE.plan(split_k, split_k.config(), problem)
-    assert plan.needs == Needs(workspace_bytes=4 * 256 * 4 * 4, tickets=16)
+    assert plan.needs == Needs(workspace_bytes=4 * 256 * 4 * 4, counters=16)
 
 
 def test_kernels_that_do_not_ask_get_none():
@@ -65,18 +65,18 @@ def test_kernels_that_do_not_ask_get_none():
 
 def test_geometries_are_made_for_the_gpu_that_there_is(split_k):
     """A kernel that launches a block for each multiprocessor."""
-    kernel = replace(split_k, blocks=lambda problem, config, multiprocessors: 16 * multiprocessors)
+    kernel = replace(split_k, schedule=lambda problem, config, multiprocessors: Schedule(16 * multiprocessors, 4))
     plans = [
         EmulatorEngine(multiprocessors=count).plan(kernel, kernel.config(), Problem(17, 32, 8)) for count in (2, 5)
     ]
     assert [plan.steps[0].grid for plan in plans] == [(32, 1, 1), (80, 1, 1)]
-    assert [plan.needs.tickets for plan in plans] == [32, 80]
+    assert [plan.needs.counters for plan in plans] == [32, 80]
 
 
 def test_a_kernel_says_what_gpu_it_needs(split_k):
-    split_k.check_capability((7, 5))
+    split_k.check(Problem(8, 8, 8), (7, 5))
     with pytest.raises(ConfigError, match=r"needs a GPU of compute capability 8.0 or newer for bfloat16, got 7.5"):
-        split_k.check_capability((7, 5), "bfloat16")
+        split_k.check(Problem(8, 8, 8, "bfloat16"), (7, 5))
 
 
 # What the emulator's atomics and fences promise.

@@ -1,6 +1,6 @@
 // Fragments of one type. ELEMENT, STORED and DEPTH are macros: the element type, how it is stored, a fragment's reach along k.
 
-#include <wmma.cuh>
+#include <ptx/wmma.cuh>
 
 using Sums = wmma::fragment<wmma::accumulator, 16, 16, DEPTH, float>;
 template <typename Layout>

@@ -5,18 +5,18 @@ from itertools import pairwise
 import pytest
 
 from tilewright.frameworks import dividing
-from tilewright.frameworks.dividing import LANE_STEP_US, STEP_US, Cuts, Work, divide, pieces, share_us
+from tilewright.frameworks.dividing import LANE_STEP_US, STEP_US, Cuts, Workload, divide, pieces, share_us
 
 LINK = 3.5e5
 
 
 def even(rows, cols):
-    """What a product takes a GPU that has no waves."""
+    """Microseconds of a product on a GPU that has no waves."""
     return rows * cols * 1e-5
 
 
 def in_waves(rows, cols):
-    """The same of blocks of 128 x 256, of which the GPU runs 132 at a time."""
+    """Microseconds of a product in blocks of 128 x 256, of which the GPU runs 132 at a time."""
     return -(-(-(-rows // 128) * -(-cols // 256)) // 132) * 43.0
 
 
@@ -24,7 +24,7 @@ def in_waves(rows, cols):
 @pytest.mark.parametrize("taken_us", [even, in_waves])
 @pytest.mark.parametrize(("m", "n"), [(1000, 500), (4096, 4096), (16384, 16384), (65536, 8192)])
 def test_no_other_share_ends_sooner(m, n, taken_us, count):
-    work = Work(m, n, 8192, 2, 2)
+    work = Workload(m, n, 8192, 2, 2)
     found = divide(taken_us, work, count, LINK)
     heights = [end - begin for begin, end in pairwise(found.bounds)]
     assert sum(heights) == m and len(heights) == count and heights[0] == max(heights)
@@ -41,16 +41,22 @@ def test_no_other_share_ends_sooner(m, n, taken_us, count):
 
 
 def test_one_gpu_and_gpus_that_nobody_knows():
-    assert divide(even, Work(1000, 10, 10, 2, 2), 1, LINK).bounds == (0, 1000)
-    assert divide(lambda rows, cols: 0.0, Work(1024, 10, 10, 2, 2), 4, LINK).bounds == (0, 256, 512, 768, 1024)
+    assert divide(even, Workload(1000, 10, 10, 2, 2), 1, LINK).bounds == (0, 1000)
+    assert divide(lambda rows, cols: 0.0, Workload(1024, 10, 10, 2, 2), 4, LINK).bounds == (
+        0,
+        256,
+        512,
+        768,
+        1024,
+    )
 
 
 def test_a_slow_link_leaves_the_work_to_the_gpu_with_the_factors():
-    assert divide(even, Work(4096, 4096, 4096, 4, 4), 2, 1.0).bounds == (0, 4096, 4096)
+    assert divide(even, Workload(4096, 4096, 4096, 4, 4), 2, 1.0).bounds == (0, 4096, 4096)
 
 
 def test_nothing_is_multiplied_before_it_came_or_copied_before_it_is_multiplied():
-    share, cuts = Work(1024, 1024, 4096, 2, 2), Cuts()
+    share, cuts = Workload(1024, 1024, 4096, 2, 2), Cuts()
     loaded, stored = 2 * 1024 * 4096 * 2 / LINK, 1024 * 1024 * 2 / LINK
     assert share_us(even, share, cuts, 1, LINK) == pytest.approx(loaded + even(1024, 1024) + STEP_US + stored)
     adds = share._replace(reads_c=True)

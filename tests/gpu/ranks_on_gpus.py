@@ -1,4 +1,4 @@
-"""What two processes with a GPU each do together; started by test_distributed_gpu.py: CHECK RANK STORE."""
+"""Checks that two processes with a GPU each run together; started by test_distributed_gpu.py: CHECK RANK STORE."""
 
 import datetime
 import os
@@ -56,7 +56,7 @@ def products_while_shards_move():
 
 
 def calls_are_started_by_the_compiled_launcher_and_from_python():
-    """The same bits either way; of factors that lie by rows, by columns and with gaps, on every number of parts."""
+    """Both ways give equal bits; of factors that lie by rows, by columns and with gaps, on every number of parts."""
     size, loaded = dist.get_world_size(), launcher.load
     for dtype, m, n, k in (
         (torch.bfloat16, 2048, 14336, 2048),

@@ -24,8 +24,8 @@ from starting import start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.core.errors import ConfigError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
-from tilewright.kernels.spec import Kernel, Parameter, Tile
-from tilewright.kernels.takes import Addresses, Takes
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
+from tilewright.kernels.support import Addresses, Support
 from tilewright.runtime.base import run
 from tilewright.tools.bench.verify import Operands, limit
 
@@ -35,7 +35,7 @@ SIGNATURE = """(int M, int N, int K, float alpha, const float* A, int lda, const
                 float* C, int ldc)"""
 
 COPIES = f"""
-#include "async_copy.cuh"
+#include "ptx/async_copy.cuh"
 extern "C" __global__ void copies{SIGNATURE} {{
     __shared__ __align__(16) float shared[2][64 * EACH];
     const int place = threadIdx.x * EACH;
@@ -55,7 +55,7 @@ extern "C" __global__ void copies{SIGNATURE} {{
 """
 
 TURNS = f"""
-#include "mbarrier.cuh"
+#include "ptx/mbarrier.cuh"
 extern "C" __global__ void turns{SIGNATURE} {{
     __shared__ Barrier full, empty;
     __shared__ float value;
@@ -94,7 +94,7 @@ def make_kernel(tmp_path):
             name=f"{name} {tmp_path.name}",
             idea="",
             source=path,
-            vectorized=False,
+            support=Support(vectorized=False),
             parameters=(Parameter("EACH", 1, (1, 2, 4), ""),),
             tile=lambda _: Tile(1 << 20, 1 << 20, 1),
             block=lambda _: (64, 1, 1),
@@ -107,7 +107,7 @@ def make_kernel(tmp_path):
 @pytest.mark.parametrize("_", HAS_ASYNC_COPIES)
 @pytest.mark.parametrize("each", [1, 2, 4])
 def test_asynchronous_copies(engine, make_kernel, each, _):
-    kernel = make_kernel("copies", COPIES, takes=Takes(least_capability=(8, 0)))
+    kernel = make_kernel("copies", COPIES, support=Support(least_capability=(8, 0)))
     values = np.arange(1, 128 * each + 1, dtype=np.float32)[None]
     c = engine.upload(np.zeros_like(values))
     run(engine, kernel, kernel.config({"EACH": each}), Problem(1, 4, 128 * each), engine.upload(values), c, c)
@@ -118,7 +118,7 @@ def test_asynchronous_copies(engine, make_kernel, each, _):
 
 @pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
 def test_producer_and_consumers_take_turns(engine, make_kernel, _):
-    kernel = make_kernel("turns", TURNS, takes=Takes(least_capability=(9, 0)))
+    kernel = make_kernel("turns", TURNS, support=Support(least_capability=(9, 0)))
     values = np.arange(1, 1001, dtype=np.float32)[None]
     c = engine.upload(np.zeros((1, 32), np.float32))
     run(engine, kernel, kernel.config(), Problem(1, 4, 1000), engine.upload(values), c, c)
@@ -183,7 +183,7 @@ def test_a_launch_with_maps_takes_microseconds(engine, tmp_path, _):
 
 
 def test_a_gpu_too_old_is_named(engine, make_kernel):
-    kernel = make_kernel("turns", TURNS, takes=Takes(least_capability=(99, 0)))
+    kernel = make_kernel("turns", TURNS, support=Support(least_capability=(99, 0)))
     with pytest.raises(ConfigError, match=r"turns .* needs a GPU of compute capability 99.0 or newer for float32, got"):
         engine.plan(kernel, kernel.config(), Problem(1, 4, 4))
 

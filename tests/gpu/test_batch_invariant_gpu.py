@@ -166,7 +166,7 @@ def test_a_captured_graph_and_inductor_have_the_same_bits(invariant):
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 4096, 4096), (64, 512, 8192), (1000, 1000, 1000), (300, 200, 65536)])
 def test_a_product_has_the_same_bits_from_run_to_run_in_every_mode(torch, options, m, n, k):
     a, b = torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")
-    b[0, 0] = 1e-38  # what terms do not hold, in some tiles
+    b[0, 0] = 1e-38  # what parts do not represent, in some tiles
     first = bits(torch, tilewright.matmul(a, b, **options))
     for _ in range(5):
         assert torch.equal(bits(torch, tilewright.matmul(a, b, **options)), first)
@@ -191,4 +191,4 @@ def test_what_is_picked_on_this_gpu_is_of_one_order(engine):
         arithmetic = Arithmetic(factors, factors, batch_invariant=True)
         for m in (1, 17, 64, 300, 4096):
             kernel, config = select(Problem(m, 4096, 4096, arithmetic), engine.capability, engine.device_name)
-            assert kernel.sum_order(config) == order_of(arithmetic, engine.capability)
+            assert kernel.sums(config).order == order_of(arithmetic, engine.capability)

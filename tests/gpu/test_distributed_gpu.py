@@ -15,7 +15,7 @@ from tilewright.core.errors import ArrayError, EngineUnavailableError
 
 TIMEOUT_S = 180
 SHORT_S = 38
-"""Of a check that waits for a timeout itself."""
+"""Seconds for a check that waits for a timeout itself."""
 RANKS = Path(__file__).with_name("ranks_on_gpus.py")
 
 
@@ -31,7 +31,7 @@ def two_gpus(torch):
 
 
 def on_two_ranks(check, folder, timeout=TIMEOUT_S):
-    """What the ranks print; they are ended after a time that both share."""
+    """Output of the ranks; they are ended after a time that both share."""
     command = [sys.executable, str(RANKS), check]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     processes = [subprocess.Popen([*command, str(rank), str(folder / "store")], **options) for rank in (0, 1)]

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's 
 E4M3, E5M2 = FLOAT8
 CONFIGS = [
     {},
-    {"BM": 256, "STAGES": 4, "CLUSTER": 2},
+    {"BM": 256, "STAGES": 4, "CLUSTER_M": 2},
     {"BM": 64, "BN": 96, "PINGPONG": 1, "CLUSTER_N": 2},
     {"BN": 64, "SPLITS": 4},
     {"BM": 192, "BN": 96, "CONSUMERS": 3, "STAGES": 4},
@@ -50,7 +50,7 @@ def error(result, expected):
 
 
 def on_the_host(torch, tensor):
-    """The same elements, in NumPy, in the same order of memory."""
+    """Elements of a tensor, in NumPy, in equal order of memory."""
     if not tensor.is_contiguous():
         return on_the_host(torch, tensor.T).T
     return tensor.cpu().view(torch.uint8).numpy().view(str(tensor.dtype).removeprefix("torch."))
@@ -120,7 +120,7 @@ def test_calls_without_scales_are_launched_without_python(torch):
 
 def test_a_prepared_row_major_factor_is_transposed_once(torch):
     a, b = drawn(torch, "NN", 256, 128, 512)
-    kept = tilewright.prepare(b)
+    cached = tilewright.prepare(b)
     named = {"kernel": "gemm_fp8"}
-    torch.testing.assert_close(tilewright.matmul(a, kept, **named), tilewright.matmul(a, b, **named), rtol=0, atol=0)
-    assert kept.nbytes >= 128 * 512
+    torch.testing.assert_close(tilewright.matmul(a, cached, **named), tilewright.matmul(a, b, **named), rtol=0, atol=0)
+    assert cached.nbytes >= 128 * 512

@@ -81,7 +81,7 @@ def test_batches_vmap_and_scan():
 
 @pytest.mark.parametrize("sizes", [(2048, 2048, 2048), (16, 4096, 4096), (128, 512, 65536)])
 def test_products_that_divide_k_run_again_and_again(sizes):
-    """Their tickets are 0 before each launch, whoever had the memory before."""
+    """Their counters are 0 before each launch, whoever had the memory before."""
     m, n, k = sizes
     a, b = draw(m, k), draw(k, n)
     expected = reference(a, b)
@@ -107,11 +107,11 @@ def test_programs_that_xla_replays_as_a_graph(sizes):
         return jax.jit(run)
 
     ours, theirs = layers(tilewright.matmul), layers(reference)
-    kept = []
+    cached = []
     for i in range(5):
         x = draw(rows, width) + i
-        kept.append((ours(x), theirs(x)))
-    for result, expected in kept:
+        cached.append((ours(x), theirs(x)))
+    for result, expected in cached:
         check(result, expected, 1e-4)
 
 

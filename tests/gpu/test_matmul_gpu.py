@@ -96,15 +96,15 @@ def test_arrays_of_every_library(library, sizes):
     check(library.get(result), reference(a, b, 0.5, -2, c))
 
 
-PLAIN = [one for one in KERNELS if "float32" in one.takes.results and not set(FLOAT8) & set(one.takes.factors)]
+PLAIN = [one for one in KERNELS if "float32" in one.support.results and not set(FLOAT8) & set(one.support.factors)]
 """Kernels of element types that every library has."""
 
 
 @pytest.mark.parametrize("kernel", PLAIN, ids=lambda one: one.name)
 def test_every_kernel(library, kernel):
-    a, b = (factor.astype(kernel.takes.factors[0]) for factor in (draw(130, 67), draw(67, 141)))
+    a, b = (factor.astype(kernel.support.factors[0]) for factor in (draw(130, 67), draw(67, 141)))
     result = library.get(tilewright.matmul(library.put(a), library.put(b), kernel=kernel.name, out_dtype="float32"))
-    check(result, reference(a, b), 1e-3 if kernel.precision else 1e-5)
+    check(result, reference(a, b), 1e-3 if kernel.support.precision else 1e-5)
 
 
 @pytest.mark.parametrize("sizes", [(0, 3, 5), (4, 0, 5), (4, 3, 0), (0, 0, 0)])

@@ -11,8 +11,9 @@ from starting import poisoned, start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
 from tilewright.kernels import KERNELS, find
+from tilewright.kernels.kernel import Kernel, Parameter, Schedule, Tile
 from tilewright.kernels.library.tma_packed import KERNEL
-from tilewright.kernels.spec import Kernel, Parameter, Tile
+from tilewright.kernels.support import Support
 from tilewright.runtime.base import run
 from tilewright.runtime.driver import check
 from tilewright.tools.bench.measure import verify
@@ -21,7 +22,7 @@ from tilewright.tools.bench.verify import Operands, limit
 OVERLAPPING = [
     kernel
     for kernel in KERNELS
-    if kernel.overlaps and CAPABILITY > (0, 0) and kernel.runs_on(CAPABILITY, kernel.takes.factors[0])
+    if kernel.overlaps and CAPABILITY > (0, 0) and kernel.support.runs_on(CAPABILITY, kernel.support.factors[0])
 ]
 
 SHAPES = [
@@ -34,7 +35,7 @@ SHAPES = [
 SETS = 8
 
 PLACES = """
-#include "dependent_launch.cuh"
+#include "ptx/dependent_launch.cuh"
 
 // C[b]: the multiprocessor that block b runs on, where it stays until others had time to start next to it.
 extern "C" __global__ void places(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
@@ -42,7 +43,7 @@ extern "C" __global__ void places(int M, int N, int K, float alpha, const float*
     extern __shared__ float unused[];
     unsigned place;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(place));
-    wait_for_grid_before();
+    grid_dependency_wait();
     for (const long long begin = clock64(); clock64() - begin < 100000;) {}
     C[blockIdx.x * ldc] = place;
 }
@@ -164,20 +165,20 @@ def test_a_launch_with_its_packing_takes_microseconds(engine, draw, _):
 def test_launches_in_a_row_read_what_the_ones_before_wrote(engine, kernel):
     """X = A @ X over and over, from one matrix to another and back: each launch reads all that the one before wrote,
     and writes over what that one read."""
-    dtype = kernel.takes.factors[0]
+    dtype = kernel.support.factors[0]
     rng = np.random.default_rng(5)
     size, launches = 192, 41
     a = np.linalg.qr(rng.standard_normal((size, size)))[0].astype(dtype)
     x = rng.standard_normal((size, size)).astype(dtype)
     exact = np.linalg.matrix_power(a.astype(np.float64), launches) @ x.astype(np.float64)
-    problem = kernel.takes.scaled(Problem(size, size, size, Arithmetic(dtype, dtype)))
+    problem = kernel.support.scaled(Problem(size, size, size, Arithmetic(dtype, dtype)))
     drawn = Operands.draw(problem)
     scales = [None if one is None else engine.upload(np.ones_like(one)) for one in (drawn.scale_a, drawn.scale_b)]
     factor, matrices = engine.upload(a), [engine.upload(x), engine.upload(poisoned(size, size).astype(dtype))]
     for i in range(launches):
         run(engine, kernel, kernel.config(), problem, factor, matrices[i % 2], matrices[1 - i % 2], scales=scales)
     error = np.linalg.norm(engine.download(matrices[launches % 2]) - exact) / np.linalg.norm(exact)
-    assert error < launches * limit(problem, kernel.precision)
+    assert error < launches * limit(problem, kernel.support.precision)
 
 
 @pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
@@ -235,11 +236,11 @@ def test_blocks_that_begin_during_the_packing_spread_evenly(engine, tmp_path, ea
         name=f"places {tmp_path.name}",
         idea="",
         source=source,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=(Parameter("GRID", 1, (), ""),),
         tile=lambda config: Tile(1, 1, 1),
         block=lambda config: (128, 1, 1),
-        blocks=lambda problem, config, multiprocessors: config.GRID,
+        schedule=lambda problem, config, multiprocessors: Schedule(config.GRID),
         shared_bytes=lambda config, layout: 1024,
         relayouts=lambda config: ("row", "row"),
         overlaps=True,

@@ -1,4 +1,4 @@
-"""Anybody's kernels that take tensor maps, on a real GPU: the maps that lines of their sources describe."""
+"""Users' kernels that take tensor maps, on a real GPU: the maps that lines of their sources describe."""
 
 from pathlib import Path
 
@@ -34,13 +34,13 @@ QUEUE = {
     [
         ("tile_product.cu", {}, {}, (40, 36, 72)),
         ("tile_product.cu", {}, {}, (320, 256, 640)),
-        ("as_found/tma_steps.cu", {"BM": 128, "BN": 32, "BK": 128, "QSIZE": 3}, QUEUE, (256, 384, 1024)),
+        ("unmodified/tma_steps.cu", {"BM": 128, "BN": 32, "BK": 128, "QSIZE": 3}, QUEUE, (256, 384, 1024)),
     ],
     ids=["two dimensions", "many tiles", "panels"],
 )
 def test_maps_of_sources_are_those_of_the_driver(engine, place, defines, words, shape):
     kernel = from_source(OWN / place, "", defines, **words)
-    problem = Problem(*shape, kernel.takes.arithmetic(), b=Layout("column"))
+    problem = Problem(*shape, kernel.support.arithmetic(), b=Layout("column"))
     _, error = verify(engine, kernel, kernel.config(), Operands.draw(problem))
     assert error <= limit(problem)
 
@@ -49,7 +49,7 @@ def test_maps_of_a_source_behind_one_pointer(engine, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("maps.cu").write_text(behind_one_pointer((OWN / "tile_product.cu").read_text()))
     kernel = from_source("maps.cu")
-    problem = Problem(320, 256, 640, kernel.takes.arithmetic(), b=Layout("column"))
+    problem = Problem(320, 256, 640, kernel.support.arithmetic(), b=Layout("column"))
     _, error = verify(engine, kernel, kernel.config(), Operands.draw(problem))
     assert error <= limit(problem)
     for command in ("bench", "tune"):

@@ -10,7 +10,7 @@ from this_gpu import CAPABILITY
 from tilewright import LaunchError
 
 hopper = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
-TERMS = ("gemm_bf16x6", "gemm_bf16x3", "gemm_fp16x3")
+SPLIT_PARTS = ("gemm_bf16x6", "gemm_bf16x3", "gemm_fp16x3")
 M, N, K = 264, 200, 392
 
 
@@ -28,7 +28,7 @@ def same(torch, one, other):
 
 @hopper
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", SPLIT_PARTS)
 def test_the_bits_are_those_of_the_product_that_splits_both(torch, name, transposed):
     b = torch.randn(N, K, device="cuda").T if transposed else torch.randn(K, N, device="cuda")
     for value in (1.0, np.inf):
@@ -41,7 +41,7 @@ def test_the_bits_are_those_of_the_product_that_splits_both(torch, name, transpo
             for _ in range(3):  # of which the launcher launches two
                 assert same(torch, tilewright.matmul(a, prepared, kernel=name), expected)
             out = torch.empty(N, m, device="cuda").T
-            tilewright.matmul(a, prepared, kernel=name, out=out)  # the factors change places
+            tilewright.matmul(a, prepared, kernel=name, out=out)  # the factors are swapped
             torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-3, equal_nan=True)
         assert len(prepared._copies) == 1
 
@@ -77,7 +77,7 @@ def test_a_capture_makes_no_copy(torch):
     tilewright.matmul(a, b, kernel="gemm_bf16x6")
     prepared = tilewright.prepare(b)
     tilewright.plan(a, tilewright.prepare(b), kernel="gemm_bf16x6")  # whose code is loaded
-    words = "the stream is being captured, and what is kept of a prepared array"
+    words = "the stream is being captured, and what is cached of a prepared array"
     with pytest.raises(LaunchError, match=words), torch.cuda.graph(torch.cuda.CUDAGraph()):
         tilewright.matmul(a, prepared, kernel="gemm_bf16x6")
     assert same(

@@ -22,7 +22,7 @@ def torch(monkeypatch):
 
 
 def factors(torch, layout, m, n, k, draw="randn"):
-    """Of these orders, on the GPU."""
+    """Factors in these orders, on the GPU."""
     torch.manual_seed(k)
     a, b = (getattr(torch, draw)(rows, cols, device="cuda") for rows, cols in ((m, k), (k, n)))
     return (one if order == "N" else one.T.contiguous().T for one, order in zip((a, b), layout, strict=True))
@@ -73,7 +73,7 @@ def test_elements_are_rounded_to_nearest_as_on_the_emulator(torch, layout, k, ke
     "overrides",
     [
         {},
-        {"BM": 256, "BN": 128, "CLUSTER": 2},
+        {"BM": 256, "BN": 128, "CLUSTER_M": 2},
         {"BN": 128, "STAGES": 7, "PINGPONG": 1},
         {"BM": 192, "BN": 168, "CONSUMERS": 3, "CLUSTER_N": 2},
         {"BM": 128, "BN": 160, "CONSUMERS": 1},

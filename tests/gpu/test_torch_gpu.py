@@ -6,7 +6,7 @@ import pstats
 import pytest
 
 import tilewright
-from tilewright.select.gain import Gain
+from tilewright.select.speedup import Speedup
 
 
 @pytest.fixture
@@ -18,12 +18,12 @@ def torch():
 
 
 @pytest.fixture
-def everything_gains(torch, monkeypatch):
-    """tilewright.torch, for which every problem gains."""
+def everything_is_faster(torch, monkeypatch):
+    """tilewright.torch, for which every problem is faster."""
     from tilewright.frameworks.torch.enable import routing  # noqa: PLC0415 - imports PyTorch
 
     monkeypatch.setattr(routing, "_routes", {})
-    monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
+    monkeypatch.setattr(routing, "expect", lambda problem, device: Speedup(1.1, 1.0))
     yield tilewright.torch
     tilewright.torch.disable()
 
@@ -82,58 +82,58 @@ def test_autocast_reaches_a_plain_call(torch):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_layer_by_enable(torch, everything_gains, compiled):
+def test_a_layer_by_enable(torch, everything_is_faster, compiled):
     tensors = layer(torch, batch=(2,))
     expected = backward(torch, torch.nn.functional.linear, tensors)
     function = torch.compile(torch.nn.functional.linear) if compiled else torch.nn.functional.linear
-    with everything_gains.enable():
+    with everything_is_faster.enable():
         for _ in range(4):  # the first by Python, the second by the launcher, from then on by the shortcut
             found = backward(torch, function, tensors)
     close(torch, found, expected)
-    ran = everything_gains.report()
+    ran = everything_is_faster.report()
     assert sum(row.calls for row in ran if row.where == "tilewright") == 12
     assert not [row for row in ran if row.where == "PyTorch"]
 
 
 @pytest.mark.parametrize(("precision", "where"), [(None, "tilewright"), ("fp16x3", "PyTorch")])
-def test_float32_is_rounded_here_too_while_tf32_is_allowed(torch, everything_gains, monkeypatch, precision, where):
+def test_float32_is_rounded_here_too_while_tf32_is_allowed(torch, everything_is_faster, monkeypatch, precision, where):
     a = torch.randn(64, 64, device="cuda")
     monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
-    with everything_gains.enable(precision):
+    with everything_is_faster.enable(precision):
         a @ a
-    assert [row.where for row in everything_gains.report()] == [where]
+    assert [row.where for row in everything_is_faster.report()] == [where]
 
 
-def test_graphs_capture_what_has_run_here_and_else_pytorchs_kernel(torch, everything_gains):
+def test_graphs_capture_what_has_run_here_and_else_pytorchs_kernel(torch, everything_is_faster):
     a, b = torch.randn(64, 48, device="cuda"), torch.randn(48, 80, device="cuda")
-    with everything_gains.enable():
+    with everything_is_faster.enable():
         for warm in (True, False):
             x = a if warm else a[:40].clone()
             if warm:
                 torch.mm(x, b)
-            everything_gains.report(reset=True)
+            everything_is_faster.report(reset=True)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 result = torch.mm(x, b)
-            assert [row.where for row in everything_gains.report()] == ["tilewright" if warm else "PyTorch"]
+            assert [row.where for row in everything_is_faster.report()] == ["tilewright" if warm else "PyTorch"]
             x.normal_()
             graph.replay()
             close(torch, [result], [(x.double() @ b.double()).float()])
 
 
-@pytest.mark.parametrize("gains", [True, False], ids=["here", "left to PyTorch"])
-def test_known_products_reach_their_kernel_without_python(torch, everything_gains, monkeypatch, gains):
+@pytest.mark.parametrize("speedups", [True, False], ids=["here", "left to PyTorch"])
+def test_known_products_reach_their_kernel_without_python(torch, everything_is_faster, monkeypatch, speedups):
     from tilewright.frameworks.torch.enable import decisions, routing, shortcut  # noqa: PLC0415 - imports PyTorch
 
     if shortcut.load() is None:
         pytest.skip("the shortcut cannot be built here")
-    if not gains:
+    if not speedups:
         monkeypatch.setattr(routing, "expect", lambda problem, device: None)
     a, b, bias = (torch.randn(shape, device="cuda") for shape in ((300, 200), (200, 100), (100,)))
     out = torch.empty(300, 100, device="cuda")
     exact = torch.addmm(bias.double(), a.double(), b.double())
     profile = cProfile.Profile()
-    with everything_gains.enable():
+    with everything_is_faster.enable():
         for i in range(5):
             if i == 3:
                 profile.enable()
@@ -148,9 +148,9 @@ def test_known_products_reach_their_kernel_without_python(torch, everything_gain
         close(torch, [one.double()], [exact])
     close(torch, [captured.double()], [a.double() @ b.double()])
     functions = pstats.Stats(profile).stats
-    asks = {"<lambda>"} if gains else set()  # a launch asks for PyTorch's precision; all else is compiled
+    asks = {"<lambda>"} if speedups else set()  # a launch asks for PyTorch's precision; all else is compiled
     files = routing.__file__, decisions.__file__
     assert {name for file, _, name in functions if file in files} == asks
-    where = "tilewright" if gains else "PyTorch"
-    assert {row.where for row in everything_gains.report()} == {where}
-    assert sum(row.calls for row in everything_gains.report()) == 16
+    where = "tilewright" if speedups else "PyTorch"
+    assert {row.where for row in everything_is_faster.report()} == {where}
+    assert sum(row.calls for row in everything_is_faster.report()) == 16

@@ -17,7 +17,7 @@ from tilewright.tools.tune.space import configs
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 
-RUNGS = [kernel for kernel in LADDER if kernel.takes.architectures == ("sm_90a",)]
+RUNGS = [kernel for kernel in LADDER if kernel.support.architectures == ("sm_90a",)]
 SM90 = find("gemm_sm90")
 SHAPES = [(1, 1, 1), (17, 1, 5), (64, 64, 0), (128, 256, 64), (127, 129, 131), (777, 333, 500), (1024, 2048, 1024)]
 
@@ -41,7 +41,7 @@ def error(engine, kernel, problem, scalars=Scalars(), overrides=None):
         for array, layout in ((of.a, problem.a), (of.b, problem.b), (of.c, problem.d))
     )
     run(engine, kernel, kernel.config(overrides), problem, a, b, c, scalars)
-    return of.error(engine.download(c)), limit(problem, kernel.precision)
+    return of.error(engine.download(c)), limit(problem, kernel.support.precision)
 
 
 @pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
@@ -50,7 +50,7 @@ def error(engine, kernel, problem, scalars=Scalars(), overrides=None):
 def test_rungs_are_right(engine, kernel, shape, gap):
     m, n, k = shape
     layouts = {name: Layout(ld=max(length, 1) + gap) for name, length in (("a", k), ("b", n), ("d", n))}
-    problem = Problem(m, n, k, kernel.takes.arithmetic(), **layouts)
+    problem = Problem(m, n, k, kernel.support.arithmetic(), **layouts)
     for scalars in (Scalars(), Scalars(0.5, -2.0)):
         found, allowed = error(engine, kernel, problem, scalars)
         assert found <= allowed
@@ -59,7 +59,7 @@ def test_rungs_are_right(engine, kernel, shape, gap):
 @pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
 def test_every_config_is_right(engine, kernel):
     """Several blocks a multiprocessor, and stages that are passed round many times."""
-    problem = Problem(2050, 1030, 1100, kernel.takes.arithmetic())
+    problem = Problem(2050, 1030, 1100, kernel.support.arithmetic())
     for config in configs(kernel, CAPABILITY):
         found, allowed = error(engine, kernel, problem, overrides=config)
         assert found <= allowed, config
@@ -70,15 +70,15 @@ def test_every_config_is_right(engine, kernel):
 FORMS = [
     {},
     {"BM": 64, "BN": 64, "PINGPONG": 1},
-    {"BN": 128, "PINGPONG": 1, "CLUSTER": 2},
-    {"BN": 80, "CLUSTER": 2},
+    {"BN": 128, "PINGPONG": 1, "CLUSTER_M": 2},
+    {"BN": 80, "CLUSTER_M": 2},
     {"BN": 64, "SPLITS": 4},
     {"BM": 256, "BN": 192},
-    {"BM": 256, "BN": 64, "STAGES": 2, "BAND": 2},
-    {"BN": 72, "BAND": 1},
+    {"BM": 256, "BN": 64, "STAGES": 2, "GROUP_M": 2},
+    {"BN": 72, "GROUP_M": 1},
     {"BN": 208},
     {"BM": 192, "BN": 176, "CONSUMERS": 3, "CLUSTER_N": 2},
-    {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER": 2, "CLUSTER_N": 2},
+    {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_M": 2, "CLUSTER_N": 2},
     {"BM": 64, "BN": 64, "CONSUMERS": 1, "SPLITS": 2},
 ]
 TYPES = [("bfloat16", "bfloat16"), ("float16", "float16"), ("bfloat16", "float32"), ("float16", "bfloat16")]
@@ -119,7 +119,7 @@ def test_the_librarys_kernel_is_right(engine, layout, shape, gap, offset):
 
 @pytest.mark.parametrize("sides", [(9, 1024), (1024, 9)], ids=str)
 def test_what_products_left_in_shared_memory_does_not_matter(engine, sides):
-    """Of a factor with fewer lines than a tile, the tile's others are not loaded. They hold NaN here."""
+    """Lines of a tile beyond those of a factor with fewer lines are not loaded. They hold NaN here."""
     before = library_case((4096, 4096, 256), "NT", TYPES[0], 8, plain=True)
     operands = library_cases.Operands.draw(before)
     operands.a[:] = operands.b[:] = np.nan

@@ -9,7 +9,8 @@ from tilewright.core.errors import DtypeError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice, Kernel, Tile
+from tilewright.kernels.kernel import Choice, Kernel, Tile
+from tilewright.kernels.support import Support
 from tilewright.runtime.base import run
 from tilewright.tools.bench.cublas import BEST, DEFAULT, CublasBaseline
 from tilewright.tools.bench.run import bench
@@ -18,16 +19,16 @@ from tilewright.tools.bench.verify import Operands, limit
 RUNGS = [
     (kernel, dtype, preset)
     for kernel in (find("wmma_tf32"), find("wmma_f16"))
-    for dtype in kernel.takes.factors
+    for dtype in kernel.support.factors
     for preset in ("", *kernel.presets)
-    if kernel.takes.capability_for(dtype) <= CAPABILITY
+    if kernel.support.capability_for(dtype) <= CAPABILITY
 ]
 HAS_TF32 = [()] if CAPABILITY >= (8, 0) else []
 
 SHAPES = [(1, 1, 1), (17, 1, 5), (64, 64, 0), (128, 256, 64), (127, 129, 131), (777, 333, 500), (1024, 1024, 1024)]
 
 FRAGMENTS = """
-#include <wmma.cuh>
+#include <ptx/wmma.cuh>
 extern "C" __global__ void fragments(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
                                      float beta, float* C, int ldc) {
     wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> a;
@@ -56,7 +57,7 @@ def test_a_product_is_right(engine, kernel, dtype, preset, shape, alpha, beta, g
     lds = (problem.a.ld, problem.b.ld, problem.d.ld)
     a, b, c = (engine.upload(array, ld) for array, ld in zip((operands.a, operands.b, operands.c), lds, strict=True))
     run(engine, kernel, kernel.config(kernel.preset(preset) if preset else {}), problem, a, b, c, scalars)
-    assert operands.error(engine.download(c)) <= limit(problem, kernel.precision)
+    assert operands.error(engine.download(c)) <= limit(problem, kernel.support.precision)
 
 
 @pytest.mark.parametrize((), HAS_TF32)
@@ -65,8 +66,8 @@ def test_fragments_are_cut_off_and_rounded_as_in_the_model(engine, tmp_path, rou
     source = tmp_path / "fragments.cu"
     source.write_text(FRAGMENTS)
     kernel = Kernel(
-        rung=0, name=f"fragments {tmp_path.name}", idea="", source=source, parameters=(), vectorized=False,
-        tile=lambda _: Tile(16, 16, 8), block=lambda _: (32, 1, 1),
+        rung=0, name=f"fragments {tmp_path.name}", idea="", source=source, parameters=(),
+        support=Support(vectorized=False), tile=lambda _: Tile(16, 16, 8), block=lambda _: (32, 1, 1),
     )  # fmt: skip
     random = np.random.default_rng(0)
     values = random.standard_normal((16, 8), np.float32)
@@ -93,8 +94,8 @@ def test_cublas_computes_as_the_kernel_next_to_it(engine, baseline, kernel, dtyp
     problem, scalars = Problem(*shape, dtype), Scalars(-1.5, 0.5)
     operands = Operands.draw(problem, scalars)
     sets = [tuple(map(engine.upload, (operands.a, operands.b, operands.c)))]
-    works = baseline.works(problem, sets, kernel.precision, scalars)
-    suffix = " TF32" if kernel.precision else ""
+    works = baseline.works(problem, sets, kernel.support.precision, scalars)
+    suffix = " TF32" if kernel.support.precision else ""
     assert DEFAULT + suffix in works
     assert set(works) <= {DEFAULT + suffix, BEST + suffix}
     for work in works.values():
@@ -103,7 +104,7 @@ def test_cublas_computes_as_the_kernel_next_to_it(engine, baseline, kernel, dtyp
         with engine.current:
             work(0, engine.stream)
         error = operands.error(engine.download(fresh))
-        assert error <= limit(problem, kernel.precision)
+        assert error <= limit(problem, kernel.support.precision)
 
 
 @pytest.mark.parametrize((), HAS_TF32)

@@ -1,4 +1,4 @@
-"""What compilers get of anybody's source: without host code, and with the values that are asked for."""
+"""Text that compilers get of a user's source: without host code, and with the values that are asked for."""
 
 import re
 
@@ -11,9 +11,9 @@ from tilewright.core.errors import CompileError, ConfigError
 from tilewright.emulator.launches import check_launch
 from tilewright.kernels.source.device_text import device_text
 from tilewright.kernels.source.host_code import without_host_code
-from tilewright.kernels.source.launches import read_launch
 from tilewright.kernels.source.lines import Known
 from tilewright.kernels.source.products import START, from_source
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.tools.cli import main
 
 KERNEL = "__global__ void own(float* x) { x[threadIdx.x] = twice(x[threadIdx.x]); }\n"
@@ -88,8 +88,8 @@ def test_a_name_of_another_namespace_calls_nothing_here():
 
 def test_headers_for_hosts_are_left_out():
     named = ["<iostream>", "<vector>", "<cublas_v2.h>", '"helper_cuda.h"', "<sys/time.h>", "<torch/extension.h>"]
-    kept = ["<cuda_runtime.h>", "<cooperative_groups.h>", '"own.h"', "<cstdint>", "<cub/cub.cuh>"]
-    text = "".join(f"#include {name}\n" for name in [*named, *kept])
+    cached = ["<cuda_runtime.h>", "<cooperative_groups.h>", '"own.h"', "<cstdint>", "<cub/cub.cuh>"]
+    text = "".join(f"#include {name}\n" for name in [*named, *cached])
     assert left(text + KERNEL) == " ".join((text.split("\n", len(named))[-1] + KERNEL).split())
 
 
@@ -167,7 +167,7 @@ def test_launches_know_constants_that_only_the_host_uses(tmp_path):
     )
     (tmp_path / "own.cu").write_text(text)
     launch = read_launch(f"{tmp_path}/own.cu", "x=inout:float32[2*THREADS]", block="THREADS", grid="2")
-    assert (launch.entry, launch.block, launch.buffers[0].shape) == ("own<64>", (64, 1, 1), (128,))
+    assert (launch.entry, launch.block, launch.contents.buffers[0].shape) == ("own<64>", (64, 1, 1), (128,))
     assert check_launch(launch).findings == []
     with pytest.raises(ConfigError, match="nothing is called 'BLOCKS'"):
         read_launch(f"{tmp_path}/own.cu", "x=inout:float32[2*THREADS]", block="THREADS", grid="BLOCKS")

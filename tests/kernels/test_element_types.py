@@ -1,4 +1,4 @@
-"""What the element type of A and B changes: alignment, macros, the GPU it takes, what is picked, what is refused."""
+"""Effects of the element type of A and B: alignment, macros, the supported GPU, the picked kernel, refusals."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from tilewright.core.errors import ConfigError, DtypeError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import LADDER, find
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime.base import run
 from tilewright.select.selector import select
 
@@ -32,18 +32,18 @@ def test_the_macro_says_which_of_several_types_it_is():
 
 
 def test_tensor_cores_that_take_bfloat16_came_with_8_0():
-    assert [WMMA.takes.capability_for(dtype) for dtype in HALVES] == [(7, 5), (8, 0)]
-    assert find("wmma_tf32").takes.capability_for("float32") == (8, 0)
+    assert [WMMA.support.capability_for(dtype) for dtype in HALVES] == [(7, 5), (8, 0)]
+    assert find("wmma_tf32").support.capability_for("float32") == (8, 0)
     with pytest.raises(ConfigError, match=r"wmma_f16 needs a GPU of compute capability 8\.0 or newer for bfloat16"):
-        WMMA.check_capability((7, 5), "bfloat16")
+        WMMA.check(Problem(8, 8, 8, "bfloat16"), (7, 5))
 
 
 @pytest.mark.parametrize("capability", [None, (7, 5), (8, 0), (9, 0), (12, 0)])
 @pytest.mark.parametrize("shape", ["8", "100", "512", "4096"])
 def test_no_kernel_that_rounds_is_picked(capability, shape):
     kernel, _ = select(Problem.parse(shape), capability)
-    assert kernel.keeps(None)
-    assert not all(kernel.keeps(None) for kernel in LADDER)
+    assert kernel.meets(None)
+    assert not all(kernel.meets(None) for kernel in LADDER)
 
 
 @pytest.mark.parametrize("dtype", HALVES)

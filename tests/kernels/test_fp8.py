@@ -20,7 +20,7 @@ from tilewright.tools.bench.verify import limit
 ENGINE = EmulatorEngine()
 E4M3, E5M2 = FLOAT8
 SHARED = {"BM": 128, "BN": 64, "STAGES": 2}
-ALTERNATING = {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}
+ALTERNATING = {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 1}
 BY_WARPS = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
 FEW_ROWS = {"BM": 16, "BN": 64, "WM": 16, "WN": 16}
 SPLIT = {"BM": 64, "BN": 48, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2}
@@ -109,7 +109,7 @@ def spread(scale, shape):
     ids=str,
 )
 def test_scales_of_blocks(config, layout, rows, sizes):
-    """Of each row and 128 of k, or of 128 rows and 128 of k; in either order of memory."""
+    """Scales of each row and 128 of k, or of 128 rows and 128 of k; in either order of memory."""
     m, n, k = sizes
     a, b = drawn(layout, *sizes)
     random, deep = np.random.default_rng(k), -(-k // 128)
@@ -163,7 +163,7 @@ def test_bits_do_not_depend_on_when_sums_are_promoted(steps):
     for kernel, scales in (("gemm_fp8", {}), ("gemm_fp8_blocks", {"scale_a": of_a, "scale_b": of_b})):
         if scales and steps == 1:  # of rows then, not of blocks
             continue
-        assert [find(kernel).constants(find(kernel).config(form))["MADE"] for form in forms] == [2, 1]
+        assert [find(kernel).constants(find(kernel).config(form))["PARTIAL_BUFFERS"] for form in forms] == [2, 1]
         first, second = (tilewright.matmul(a, b, kernel=kernel, config=c, engine=ENGINE, **scales) for c in forms)
         np.testing.assert_array_equal(first, second)
         if scales:

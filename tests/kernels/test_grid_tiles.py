@@ -6,8 +6,8 @@ from all_stages import own_cases
 from tilewright.core.errors import ConfigError
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem, Scalars
+from tilewright.kernels.kernel import Tile
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.spec import Tile
 from tilewright.tools.explain.explanation import explain
 from tilewright.tools.explain.traffic import count
 
@@ -25,7 +25,7 @@ def own(grid, **words):
     return from_source(SOURCE, **{"grid": grid, "block": "BM*BN", "BM": 8, "BN": 16, **words})
 
 
-TOLD = (
+REPORTED = (
     "(ceil(N/BN),ceil(M/BM))",
     "(N//BN,M//BM)",
     "(N/BN,M/BM)",
@@ -38,10 +38,10 @@ TOLD = (
 )
 
 
-@pytest.mark.parametrize("grid", TOLD)
-def test_the_tile_is_told_however_a_grid_is_rounded(grid):
+@pytest.mark.parametrize("grid", REPORTED)
+def test_the_tile_is_reported_however_a_grid_is_rounded(grid):
     kernel = own(grid)
-    assert kernel.untold(kernel.config()) is None
+    assert kernel.unknown_tile(kernel.config()) is None
     assert kernel.tile(kernel.config()) == Tile(8, 16, 32)
     odd = {"BM": 11, "BN": 7}
     if "+7" not in grid:
@@ -62,7 +62,7 @@ def test_a_grid_that_does_not_say_is_refused_where_figures_need_it(grid, reason)
     kernel = own(grid)
     with pytest.raises(ConfigError, match=f"does not say which tile of C a block computes: .*{reason}"):
         explain(kernel, kernel.config(), Problem(256, 256, 256), gpu_named("H200"))
-    assert own(grid, tile=(8, 16, 32)).untold(kernel.config()) is None
+    assert own(grid, tile=(8, 16, 32)).unknown_tile(kernel.config()) is None
 
 
 @pytest.mark.parametrize("grid", ["(N//BN,M//BM)", "(N/BN,M/BM)"])

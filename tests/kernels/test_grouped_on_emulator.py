@@ -18,7 +18,7 @@ from tilewright.emulator.engine import EmulatorEngine
 from tilewright.emulator.program import Watch
 from tilewright.kernels import find
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, most_tiles
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.plan import Pointers
 
 ENGINE = EmulatorEngine()
@@ -26,14 +26,14 @@ UNTOUCHED = -77.0
 UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 CONFIGS = (
-    {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "BAND": 2},
-    {"BM": 128, "BN": 32, "STAGES": 2, "CLUSTER": 2, "CLUSTER_N": 2, "BAND": 1},
+    {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "GROUP_M": 2},
+    {"BM": 128, "BN": 32, "STAGES": 2, "CLUSTER_M": 2, "CLUSTER_N": 2, "GROUP_M": 1},
     {"BM": 256, "BN": 40, "STAGES": 3},
 )
 
 
 class Kind(NamedTuple):
-    """What the code is compiled for."""
+    """Properties of a grouped product that the code is compiled for."""
 
     layout: str
     factors: str
@@ -153,7 +153,7 @@ def test_offsets_that_make_no_sense_touch_nothing_else(ends):
 
 
 def found(config, kind, groups, kernel=KERNEL, **named):
-    """What the checker finds, in the order of the threads' numbers and backwards."""
+    """Findings of the checker, in the order of the threads' numbers and backwards."""
     checkers = []
     for schedule in (0, 1):
 
@@ -179,9 +179,9 @@ def test_the_checker_finds_nothing_in_float8(config):
     assert found(config, kind, Groups((5, 0, 70, 1, 129), 3, 72, 272), kernel=FP8) == []
 
 
-def test_the_wait_for_the_launch_before_cannot_be_left_out_unnoticed(tmp_path):
+def test_the_wait_for_the_launch_before_cannot_be_left_out_undetected(tmp_path):
     text = KERNEL.source.read_text()
-    (tmp_path / KERNEL.source.name).write_text(text.replace("wait_for_grid_before();", ";"))
+    (tmp_path / KERNEL.source.name).write_text(text.replace("grid_dependency_wait();", ";"))
     hasty = replace(KERNEL, source=tmp_path / KERNEL.source.name)
     findings = found(CONFIGS[0], KINDS[0], GAPPED, kernel=hasty)
     assert {finding.kind for finding in findings} == {"early access"}
@@ -197,11 +197,11 @@ NEEDED = (
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("text", NEEDED)
-def test_nothing_that_orders_can_be_left_out_unnoticed(text, tmp_path):
+def test_nothing_that_orders_can_be_left_out_undetected(text, tmp_path):
     source = KERNEL.source.read_text()
     assert source.count(text) == 1
-    kept = "multiply_stage" if text.endswith("multiply_stage") else ""
-    (tmp_path / KERNEL.source.name).write_text(source.replace(text, kept))
+    cached = "multiply_stage" if text.endswith("multiply_stage") else ""
+    (tmp_path / KERNEL.source.name).write_text(source.replace(text, cached))
     faulty = replace(KERNEL, source=tmp_path / KERNEL.source.name)
     try:
         findings = found(CONFIGS[0], KINDS[0], Groups((5, 0, 70, 1, 129), 3, 72, 130), kernel=faulty)
@@ -212,10 +212,10 @@ def test_nothing_that_orders_can_be_left_out_unnoticed(text, tmp_path):
 
 BROKEN = [
     ({"BM": 192}, "multiple of 64 rows for each consumer"),
-    ({"BN": 20, "CLUSTER": 2}, "multiple of 8"),
+    ({"BN": 20, "CLUSTER_M": 2}, "multiple of 8"),
     ({"BM": 256, "BN": 208}, "at most 192"),
     ({"STAGES": 1}, "at least 2"),
-    ({"CLUSTER": 4, "CLUSTER_N": 4}, "a cluster must have 1 to 8 blocks, got 16"),
+    ({"CLUSTER_M": 4, "CLUSTER_N": 4}, "a cluster must have 1 to 8 blocks, got 16"),
     ({"STAGES": 7}, "shared memory"),
     ({"SPLITS": 2}, "no parameter 'SPLITS'"),
 ]
@@ -230,7 +230,7 @@ def test_a_config_that_breaks_a_constraint_is_refused(overrides, reason):
 def test_grouped_products_are_for_this_kernel_and_others_are_not():
     grouped = Problem(64, 64, 64, Arithmetic("float16", "float16"), 3, grouped=True)
     plain = Problem(64, 64, 64, Arithmetic("float16", "float16"), 3)
-    assert KERNEL.refusal(grouped) is None
+    assert KERNEL.why_not(grouped) is None
     with pytest.raises(ProblemError, match="grouped_sm90 takes grouped products alone, got 3 of 64x64x64, NN float16"):
         KERNEL.check(plain)
     with pytest.raises(ProblemError, match=r"gemm_sm90 takes no grouped products, got .* grouped"):
@@ -243,5 +243,5 @@ def test_grouped_products_are_for_this_kernel_and_others_are_not():
 def test_no_groups_have_more_tiles_than_the_grid_is_made_for(groups):
     config = KERNEL.config(CONFIGS[1])
     problem = Problem(sum(groups.rows) + groups.rest, groups.n, groups.k, "float16", len(groups.rows), grouped=True)
-    tiles = sum(-(-rows // (config.BM * config.CLUSTER)) for rows in groups.rows)
+    tiles = sum(-(-rows // (config.BM * config.CLUSTER_M)) for rows in groups.rows)
     assert tiles * -(-groups.n // (config.BN * config.CLUSTER_N)) <= most_tiles(problem, config)

@@ -19,7 +19,8 @@ DEPTHS = st.sampled_from([0, 1, 2, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 41, 64])
 SCALARS = st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.25])
 GAPS = st.sampled_from([0, 1, 3, 4, 8])
 
-# A small tile and a large one, and every other way that a kernel's source can be taken.
+# Of rungs whose defaults and presets are not it: a small tile and a large one, and every other way that a source can be
+# taken.
 CONFIGS = {
     "naive": [{}, {"X_ALONG_N": 1, "BLOCK_X": 16, "BLOCK_Y": 8}],
     "coalesced": [{}, {"BLOCK": 8}],
@@ -47,19 +48,26 @@ CONFIGS = {
     "wgmma_tma": [{"BM": 64, "BN": 192, "STAGES": 2}],
     "specialised": [{"BM": 256, "BN": 64, "STAGES": 2}],
     "persistent": [{"BN": 64}],
-    "clusters": [{"BN": 64}, {"BN": 192, "STAGES": 3, "CLUSTER": 4}],
+    "clusters": [{"BN": 64}, {"BN": 192, "STAGES": 3, "CLUSTER_M": 4}],
     "rasterized": [{}],
     "pingpong": [{}],
-    "tma_store": [{"BN": 64}, {"BM": 64, "BN": 192, "STAGES": 3, "CLUSTER": 1}],
+    "tma_store": [{"BN": 64}, {"BM": 64, "BN": 192, "STAGES": 3, "CLUSTER_M": 1}],
     "split": [{"BM": 128, "STAGES": 2}],
     "promoted": [{"PROMOTE": 16}, {"BM": 128, "BN": 64, "PROMOTE": 128}],
     "interleaved": [{}, {"BN": 64, "PROMOTE": 128}],
 }
+
+
+def configs_of(kernel):
+    """Overrides that a rung is run with."""
+    return CONFIGS.get(kernel.name) or [{}, *kernel.presets.values()]
+
+
 # A kernel that takes several element types is run with another one for each of its configs.
 CASES = [
-    (kernel, overrides, kernel.takes.arithmetic(kernel.takes.factors[index % len(kernel.takes.factors)]))
-    for kernel, configs in ((find(name), configs) for name, configs in CONFIGS.items())
-    for index, overrides in enumerate(configs)
+    (kernel, overrides, kernel.support.arithmetic(kernel.support.factors[index % len(kernel.support.factors)]))
+    for kernel in RUNGS
+    for index, overrides in enumerate(configs_of(kernel))
 ]
 
 
@@ -73,10 +81,6 @@ def multiply(kernel, overrides, problem, scalars):
     return operands.error(ENGINE.download(c))
 
 
-def test_every_rung_is_tested():
-    assert set(CONFIGS) == {kernel.name for kernel in RUNGS}, "add a rung's configs to CONFIGS, above"
-
-
 @pytest.mark.one_of_each("kernel")
 @pytest.mark.parametrize(
     ("kernel", "overrides", "arithmetic"), CASES, ids=lambda value: getattr(value, "name", str(value))
@@ -86,7 +90,7 @@ def test_every_rung_is_tested():
 def test_a_drawn_problem_is_right(kernel, overrides, arithmetic, m, n, k, alpha, beta, gaps):
     a, b, d = (Layout(ld=max(length, 1) + gap) for length, gap in zip((k, n, n), gaps, strict=True))
     problem = Problem(m, n, k, arithmetic, a=a, b=b, d=d)
-    assert multiply(kernel, overrides, problem, Scalars(alpha, beta)) <= limit(problem, kernel.precision)
+    assert multiply(kernel, overrides, problem, Scalars(alpha, beta)) <= limit(problem, kernel.support.precision)
 
 
 # Of default configs tests/emulator/test_emulator_check.py runs such problems; of the others every second rung does.
@@ -99,7 +103,7 @@ def test_a_drawn_problem_is_right(kernel, overrides, arithmetic, m, n, k, alpha,
 def test_a_problem_that_tiles_divide_is_right(kernel, overrides, arithmetic):
     tile = kernel.tile(kernel.config(overrides))
     problem = Problem(2 * tile.m, 2 * tile.n, max(3 * tile.k, 8), arithmetic)
-    assert multiply(kernel, overrides, problem, Scalars(0.75, -0.5)) <= limit(problem, kernel.precision)
+    assert multiply(kernel, overrides, problem, Scalars(0.75, -0.5)) <= limit(problem, kernel.support.precision)
 
 
 @pytest.mark.first(2)
@@ -108,28 +112,28 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, arithmetic):
 def test_clusters_with_more_blocks_than_tile_rows_are_right(name, cluster):
     """Tiles divide C, so that the code has no guards: blocks below the last tile row must store nothing."""
     kernel = find(name)
-    problem = Problem(3 * 128, 64, 192, kernel.takes.arithmetic())
-    assert multiply(kernel, {"BN": 64, "CLUSTER": cluster}, problem, Scalars(0.75, -0.5)) <= limit(problem)
+    problem = Problem(3 * 128, 64, 192, kernel.support.arithmetic())
+    assert multiply(kernel, {"BN": 64, "CLUSTER_M": cluster}, problem, Scalars(0.75, -0.5)) <= limit(problem)
 
 
 @pytest.mark.first(9)
 @pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
 def test_nothing_between_the_rows_is_touched(kernel):
-    problem = Problem(33, 29, 17, kernel.takes.arithmetic(), d=Layout(ld=40))
+    problem = Problem(33, 29, 17, kernel.support.arithmetic(), d=Layout(ld=40))
     operands = Operands.draw(problem)
     memory = np.full((33, 40), 7, problem.result)
     c = ENGINE.upload(memory)
     inside = type(c)(c.pointer, 33, 29, 40, c.dtype, c.owner)
-    config = kernel.config(CONFIGS[kernel.name][0])
+    config = kernel.config(configs_of(kernel)[0])
     run(ENGINE, kernel, config, problem, ENGINE.upload(operands.a), ENGINE.upload(operands.b), inside)
     result = ENGINE.download(c)
-    assert operands.error(result[:, :29]) <= limit(problem, kernel.precision)
+    assert operands.error(result[:, :29]) <= limit(problem, kernel.support.precision)
     assert (result[:, 29:] == 7).all()
 
 
 @pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
 def test_operands_off_a_16_byte_boundary_are_right(kernel):
-    problem = Problem(64, 64, 32, kernel.takes.arithmetic(), a=Layout(ld=33), b=Layout(ld=65), d=Layout(ld=65))
+    problem = Problem(64, 64, 32, kernel.support.arithmetic(), a=Layout(ld=33), b=Layout(ld=65), d=Layout(ld=65))
     operands = Operands.draw(problem)
     shifted = []
     for array, ld in ((operands.a, 33), (operands.b, 65), (operands.c, 65)):
@@ -137,5 +141,5 @@ def test_operands_off_a_16_byte_boundary_are_right(kernel):
         padded[:, 1:] = array
         whole = ENGINE.upload(padded)
         shifted.append(type(whole)(whole.pointer + array.itemsize, *array.shape, ld, whole.dtype, whole.owner))
-    run(ENGINE, kernel, kernel.config(CONFIGS[kernel.name][0]), problem, *shifted)
-    assert operands.error(ENGINE.download(shifted[2])) <= limit(problem, kernel.precision)
+    run(ENGINE, kernel, kernel.config(configs_of(kernel)[0]), problem, *shifted)
+    assert operands.error(ENGINE.download(shifted[2])) <= limit(problem, kernel.support.precision)

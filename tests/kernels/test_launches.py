@@ -1,9 +1,13 @@
-"""What a launch of a kernel that is no matrix product is read from."""
+"""Sources of a launch's parts, for a kernel that is no matrix product."""
+
+from pathlib import Path
 
 import pytest
 
 from tilewright.core.errors import ConfigError, DtypeError
-from tilewright.kernels.source.launches import Buffer, Number, Range, is_launch, read_launch
+from tilewright.kernels.source.buffers import Buffer, NumberArgument, Range
+from tilewright.kernels.source.lines import read
+from tilewright.kernels.source.source_launch import launch_of, read_launch
 
 HEAD = (
     "// tilewright: grid=ceil(n/T) block=T T=64 x=float32[rows,cols] y=out:float32[n] n=rows*cols rows=4 cols=5 s=2\n"
@@ -19,15 +23,15 @@ def place(tmp_path):
 
 
 def test_a_launch_is_read_from_its_head(place):
-    assert is_launch(place)
     one = read_launch(place)
-    assert one.arguments == (
+    assert not one.product
+    assert one.contents.arguments == (
         Buffer("x", "in", "float32", (4, 5)),
         Buffer("y", "out", "float32", (20,)),
-        Number("n", "uint64", 20),
-        Number("rows", "int32", 4),
-        Number("cols", "int32", 5),
-        Number("s", "float32", 2.0),
+        NumberArgument("n", "uint64", 20),
+        NumberArgument("rows", "int32", 4),
+        NumberArgument("cols", "int32", 5),
+        NumberArgument("s", "float32", 2.0),
     )
     assert (one.grid, one.block, one.shared_bytes, one.macros) == ((1, 1, 1), (64, 1, 1), 0, {"T": 64})
 
@@ -35,8 +39,8 @@ def test_a_launch_is_read_from_its_head(place):
 def test_words_that_are_given_replace_those_of_the_source(place):
     one = read_launch(place, "rows=100 T=32 s=-1.5 x=float32[rows, cols]:-1..1", shared="4*T", block="(T,2)")
     assert (one.grid, one.block, one.shared_bytes) == ((16, 1, 1), (32, 2, 1), 128)
-    assert one.arguments[0] == Buffer("x", "in", "float32", (100, 5), Range(-1, 1))
-    assert one.arguments[-1].value == -1.5
+    assert one.contents.arguments[0] == Buffer("x", "in", "float32", (100, 5), Range(-1, 1))
+    assert one.contents.arguments[-1].value == -1.5
 
 
 REFUSED = {
@@ -81,7 +85,7 @@ def test_what_is_not_understood_is_said(place, args, error, words):
     ("before", "after", "words"),
     [
         (" s=2", "", "nothing says what s of own is: write above it"),
-        ("grid=ceil(n/T) ", "", "nothing says how own is launched"),
+        ("grid=ceil(n/T) ", "", "own.cu does not say how own is launched"),
         ("float s)", "float4 s)", "s of own has the type float4: parameters may be pointers, half"),
     ],
 )
@@ -92,9 +96,34 @@ def test_a_source_that_says_too_little(tmp_path, before, after, words):
         read_launch(str(path))
 
 
-def test_a_matrix_product_is_no_launch(tmp_path):
+PRODUCT = "float* A, float* B, float* C, int M, int N, int K"
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments", "product"),
+    [
+        ("", PRODUCT, True),
+        ("C=column args=A,B,C,M,N,K", PRODUCT, True),
+        ("", "float* x, float* y, int n", True),  # what its parameters are is to be said
+        ("n=5", "float* x, float* y, int n", False),
+        ("A=float32[5]", PRODUCT, False),
+        ("reference=own.py:f", PRODUCT, False),
+        ("", "int n", False),
+    ],
+)
+def test_which_kernels_are_taken_for_matrix_products(words, arguments, product):
+    text = f"// tilewright: block=32 grid=32 {words}\n__global__ void own({arguments}) {{}}"
+    assert launch_of(Path("own.cu"), text, "").product is product
+
+
+def test_a_matrix_product_has_roles(tmp_path):
     path = tmp_path / "own.cu"
-    arguments = "float* A, float* B, float* C, int M, int N, int K"
-    path.write_text(f"// tilewright: block=32 grid=M*N\n__global__ void own({arguments}) {{}}")
-    assert not is_launch(str(path))
-    assert not is_launch(str(tmp_path / "none.cu"))
+    path.write_text(f"// tilewright: block=32 grid=M*N C=column\n__global__ void own({PRODUCT}) {{}}")
+    assert list(launch_of(*read(str(path))).roles) == ["B_data", "A_data", "D_data", "N", "M", "K"]
+
+
+def test_a_kernel_without_parameters_is_launched(tmp_path):
+    path = tmp_path / "own.cu"
+    path.write_text("// tilewright: block=32 grid=COUNT COUNT=3\n__global__ void own() {}")
+    one = read_launch(str(path))
+    assert (one.contents.arguments, one.grid, one.block) == ((), (3, 1, 1), (32, 1, 1))

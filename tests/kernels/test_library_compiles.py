@@ -1,6 +1,7 @@
 """NVRTC compiles the library's kernels in every order, and for each architecture, and no register spills."""
 
 import re
+import zlib
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tilewright import kernels
 from tilewright.core.problem import Epilogue
 from tilewright.kernels import find
 from tilewright.kernels.library import grouped_sm90
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 ARCHITECTURES = tuple(CAPABILITIES)
@@ -43,8 +44,8 @@ ALIKE = (
     "gemm_fp8_blocks",
     "gemm_tf32_nn",
     "gemm_tf32_tt",
-    "thin_bf16x6",
-    "thin_fp16x3",
+    "small_m_bf16x6",
+    "small_m_fp16x3",
 )
 """Kernels that differ from another in little: they are sampled as presets are."""
 
@@ -64,7 +65,7 @@ SPILLS = {("tma_packed", "sm_120"): 76}
 """Bytes that a default config may spill at most, by architecture; elsewhere none."""
 
 LIBRARY = [kernel for kernel in kernels.KERNELS if kernel.source.parent.name == "library"]
-OTHERS = [kernel for kernel in LIBRARY if not kernel.takes.architectures]
+OTHERS = [kernel for kernel in LIBRARY if not kernel.support.architectures]
 SHIPPED = [
     (kernel, preset)
     for kernel in LIBRARY
@@ -77,6 +78,11 @@ def config_of(kernel, preset, arch="sm_90a"):
     return kernel.config(kernel.preset(preset) if preset else None, capability=CAPABILITIES[arch])
 
 
+def turn_of(kernel, preset, arch=""):
+    """Whose turn it is with a config: a number that another kernel, or another preset, does not change."""
+    return zlib.crc32(f"{kernel.name}:{preset}:{arch}".encode())
+
+
 def sample(kernel, preset, turn=0, count=2):
     """Variants of a kernel, each of which takes a second: of its default config two, which have every order of A and of
     B between them, but of the kernel that most products are made by every layout, element type, guard and epilogue; of
@@ -84,10 +90,10 @@ def sample(kernel, preset, turn=0, count=2):
     """
     config = kernel.config(kernel.preset(preset) if preset else None)
     layouts = LAYOUTS.get((kernel.name, preset), ORDERS)
-    layouts = list(dict.fromkeys(kernel.layout_read(config, one) for one in layouts if one in kernel.takes.layouts))
-    factors = (kernel.split.dtype,) if kernel.split else kernel.takes.factors
+    layouts = list(dict.fromkeys(kernel.layout_read(config, one) for one in layouts if one in kernel.support.layouts))
+    factors = (kernel.split.dtype,) if kernel.split else kernel.support.factors
     few = preset or kernel.name in ALIKE or len(layouts) == 1
-    ways = (ACCESSES[1:] if few else ACCESSES, factors, kernel.takes.results, layouts)
+    ways = (ACCESSES[1:] if few else ACCESSES, factors, kernel.support.results, layouts)
     count = 1 if few else max(map(len, ways)) if kernel.name == "gemm_sm90" else count
     for number in range(turn * count, (turn + 1) * count):
         guards, *rest = (way[number % len(way)] for way in ways)
@@ -95,17 +101,16 @@ def sample(kernel, preset, turn=0, count=2):
         yield Variant(*guards, *rest, epilogue)
 
 
-@pytest.mark.parametrize(("number", "case"), list(enumerate(SHIPPED)), ids=str)
-def test_a_shipped_config_does_not_spill(number, case, report_of):
-    kernel, preset = case
+@pytest.mark.parametrize(("kernel", "preset"), SHIPPED, ids=str)
+def test_a_shipped_config_does_not_spill(kernel, preset, report_of):
     config = config_of(kernel, preset)
-    for variant in sample(kernel, preset, turn=number):
+    for variant in sample(kernel, preset, turn=turn_of(kernel, preset)):
         compiled = report_of(kernel, config, variant, "sm_90a")
         report = compiled.report
         assert "Performance Loss" not in compiled.log, (
             "a warpgroup's products are serialised, or register budgets ignored"
         )
-        assert report.spill_bytes == 0, f"{preset} {variant}: {report}"
+        assert report.spill_bytes <= SPILLS.get((kernel.name, "sm_90a"), 0), f"{preset} {variant}: {report}"
         assert report.registers * kernel.threads(config) <= 65536, "a block's registers do not fit a multiprocessor"
 
 
@@ -116,9 +121,9 @@ GROUPED = [(one, preset) for one in (grouped_sm90.KERNEL, grouped_sm90.FP8) for 
 def test_a_shipped_config_of_grouped_products_does_not_spill(number, case, report_of):
     """In one form each: they take turns."""
     kernel, preset = case
-    aligned, result = bool(number % 2), kernel.takes.results[number % 3]
+    aligned, result = bool(number % 2), kernel.support.results[number % 3]
     layout = kernel.layout_read(kernel.config(), ORDERS[number % 2 * 2])
-    variant = Variant(True, aligned, kernel.takes.factors[number % 2], result, layout)
+    variant = Variant(True, aligned, kernel.support.factors[number % 2], result, layout)
     compiled = report_of(kernel, config_of(kernel, preset), variant, "sm_90a")
     assert "Performance Loss" not in compiled.log
     assert compiled.report.spill_bytes == 0, f"{preset} {variant}: {compiled.report}"
@@ -128,10 +133,10 @@ PRESETS_OF_WARPS = [(find(name), preset) for name in OF_WARPS for preset in find
 
 
 @pytest.mark.first(2)
-@pytest.mark.parametrize(("number", "case"), list(enumerate(PRESETS_OF_WARPS)), ids=str)
-def test_a_preset_of_warps_does_not_spill(number, case, report_of):
+@pytest.mark.parametrize(("kernel", "preset"), PRESETS_OF_WARPS, ids=str)
+def test_a_preset_of_warps_does_not_spill(kernel, preset, report_of):
     """On one architecture each, Hopper's among them: they take turns."""
-    kernel, preset = case
+    number = turn_of(kernel, preset)
     arch = (*OF_WARPS[kernel.name], "sm_90a")[number % (len(OF_WARPS[kernel.name]) + 1)]
     (variant,) = sample(kernel, preset, turn=number)
     report = report_of(kernel, config_of(kernel, preset, arch), variant, arch).report
@@ -148,8 +153,8 @@ ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
 @pytest.mark.parametrize(
     ("name", "overrides", "variant"),
     [
-        ("gemm_sm90", {"BM": 192, "BN": 128, "PINGPONG": 1, "CLUSTER": 2}, NARROW),
-        ("gemm_sm90", {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER": 2, "CLUSTER_N": 2}, WIDE._replace(layout="TT")),
+        ("gemm_sm90", {"BM": 192, "BN": 128, "PINGPONG": 1, "CLUSTER_M": 2}, NARROW),
+        ("gemm_sm90", {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER_M": 2, "CLUSTER_N": 2}, WIDE._replace(layout="TT")),
         ("gemm_sm90", {"BM": 192, "BN": 200, "CONSUMERS": 3, "CLUSTER_N": 2}, WIDE),
         ("gemm_sm90", {"BM": 128, "BN": 192, "CONSUMERS": 1}, WIDE),
         ("gemm_tf32_nn", {"BM": 192, "BN": 168, "CONSUMERS": 3}, ROUNDED),
@@ -157,12 +162,12 @@ ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
         ("gemm_fp8_nn", {"BM": 256, "STAGES": 4}, EIGHT),
         ("gemm_fp8_nn", {"BM": 192, "BN": 96, "CONSUMERS": 3, "STAGES": 5}, EIGHT),
         ("gemm_fp8", {"BM": 192, "BN": 96, "CONSUMERS": 3, "STAGES": 5}, EIGHT),
-        ("gemm_fp16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}, NARROW._replace(factors="float16")),
+        ("gemm_fp16x3", {"BM": 256, "STAGES": 2, "CLUSTER_M": 2}, NARROW._replace(factors="float16")),
     ],
     ids=lambda value: value.result if isinstance(value, Variant) else str(value),
 )
 def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant, report_of):
-    """Of each number of consumers those that hold the most sums, and forms that hold something besides. Threads of two
+    """Forms of each number of consumers that hold the most sums, and forms that hold something besides. Threads of two
     have 232 registers at most, those of three 152."""
     kernel = find(name)
     config = kernel.config(overrides)
@@ -173,23 +178,23 @@ def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant, 
 
 @pytest.mark.first(3)
 @pytest.mark.parametrize(
-    ("number", "kernel", "arch"),
+    ("kernel", "arch"),
     [
-        (number, kernel, arch)
-        for number, kernel in enumerate(OTHERS)
+        (kernel, arch)
+        for kernel in OTHERS
         for arch in OF_WARPS.get(kernel.name, ARCHITECTURES)[: 1 if kernel.name in OF_WARPS else None]
         if arch != "sm_90a"  # compiled for above
-        if kernel.name in OF_WARPS or arch != ("sm_80", "sm_89")[number % 2]  # which differ in little
+        if kernel.name in OF_WARPS or arch != ("sm_80", "sm_89")[turn_of(kernel, None) % 2]  # which differ in little
     ],
     ids=str,
 )
-def test_every_architecture_is_compiled_for(number, kernel, arch, report_of):
+def test_every_architecture_is_compiled_for(kernel, arch, report_of):
     """In one form each: they take turns."""
     capability = CAPABILITIES[arch]
-    variants = [one for one in sample(kernel, None, count=4) if kernel.runs_on(capability, one.factors)]
-    assert bool(variants) == (capability >= kernel.takes.least_capability)
+    variants = [one for one in sample(kernel, None, count=4) if kernel.support.runs_on(capability, one.factors)]
+    assert bool(variants) == (capability >= kernel.support.least_capability)
     if variants:
-        variant = variants[(number + list(CAPABILITIES).index(arch)) % len(variants)]
+        variant = variants[turn_of(kernel, None, arch) % len(variants)]
         config = config_of(kernel, None, arch)
         report = report_of(kernel, config, variant, arch).report
         assert report.spill_bytes <= SPILLS.get((kernel.name, arch), 0), f"{variant}: {report}"

@@ -12,12 +12,13 @@ from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, P
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.config import Config
+from tilewright.kernels.library import KERNELS as LIBRARY
 from tilewright.runtime.tensor_maps import layouts
 from tilewright.tools.tune.space import distinct
 
 ENGINE = EmulatorEngine()
 
-# Every way in which a kernel's source can be taken.
+# Every way in which a kernel's source can be taken, where defaults and presets are not that.
 CONFIGS = {
     "gemm_wmma": [
         {},
@@ -25,25 +26,25 @@ CONFIGS = {
     ],
     "gemm_mma": [
         {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32, "STAGES": 2},
-        {"BM": 16, "BN": 128, "BK": 32, "WM": 16, "WN": 64, "STAGES": 4, "BAND": 2},
+        {"BM": 16, "BN": 128, "BK": 32, "WM": 16, "WN": 64, "STAGES": 4, "GROUP_M": 2},
     ],
     "gemm_sm90": [
-        {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2},
-        {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1},
+        {"BM": 256, "BN": 72, "STAGES": 2, "GROUP_M": 2},
+        {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 1},
         {"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4},
         {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3, "CLUSTER_N": 2},
-        {"BM": 64, "BN": 72, "STAGES": 2, "CONSUMERS": 1, "CLUSTER": 8},
+        {"BM": 64, "BN": 72, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_M": 8},
         {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2},
-        {"BM": 64, "BN": 128, "STAGES": 3, "PINGPONG": 1, "STORED": 1, "BAND": 2},
-        {"BM": 256, "BN": 64, "STAGES": 2, "STORED": 2, "CLUSTER": 4, "CLUSTER_N": 2},
+        {"BM": 64, "BN": 128, "STAGES": 3, "PINGPONG": 1, "TMA_STORE_STAGES": 1, "GROUP_M": 2},
+        {"BM": 256, "BN": 64, "STAGES": 2, "TMA_STORE_STAGES": 2, "CLUSTER_M": 4, "CLUSTER_N": 2},
     ],
-    "thin_bf16x6": [
+    "small_m_bf16x6": [
         {"BM": 8, "BN": 64, "STAGES": 3, "MIN_BLOCKS": 2},
         {"BM": 16, "BN": 192, "BK": 64, "STAGES": 2, "SPLITS": 8},
         {"BM": 128, "BN": 64, "K_SLICES": 2, "STAGES": 3, "SPLITS": 2},
         {"BM": 64, "BN": 128, "STAGES": 3},
     ],
-    "thin_fp16x3": [
+    "small_m_fp16x3": [
         {"BM": 8, "BN": 64, "BK": 64, "STAGES": 3, "SPLITS": 2},
         {"BM": 128, "BN": 64, "K_SLICES": 2, "STAGES": 3},
     ],
@@ -69,6 +70,11 @@ CONFIGS = {
         {"TM": 4, "TN": 3, "THREADS_N": 1, "THREADS_M": 8, "GROUPS": 4},
     ],
 }
+CONFIGS |= {
+    kernel.name: [{}, *kernel.presets.values()]
+    for kernel in LIBRARY
+    if kernel.source.stem == kernel.name and kernel.name not in CONFIGS and not kernel.support.grouped
+}
 FORMS = [(find(name), overrides) for name, configs in CONFIGS.items() for overrides in configs]
 KERNELS = [find(name) for name in CONFIGS]
 
@@ -88,7 +94,7 @@ def of_size(kernel, layout, m, n, k, gap=8, result=None):
         Layout("row", cols + gap) if order == "N" else Layout("column", rows + gap)
         for order, (rows, cols) in zip(layout, ((m, k), (k, n)), strict=True)
     )
-    arithmetic = Arithmetic(kernel.takes.factors[-1], result or kernel.takes.results[0])
+    arithmetic = Arithmetic(kernel.support.factors[-1], result or kernel.support.results[0])
     rows = Layout("row", n + gap)
     side = "row" if layout[0] == "N" else "column"
     problem = Problem(m, n, k, arithmetic, 2, a, b, rows, rows, epilogue=Epilogue(side, "gelu"))
@@ -97,7 +103,7 @@ def of_size(kernel, layout, m, n, k, gap=8, result=None):
 
 def result_of(overrides):
     """The type of results that a config is about; None for whichever."""
-    return "bfloat16" if overrides.get("STORED") else None
+    return "bfloat16" if overrides.get("TMA_STORE_STAGES") else None
 
 
 def with_copies(kernel, config):
@@ -189,10 +195,10 @@ def test_rows_of_16_bits_may_start_anywhere(overrides, data):
     check(ENGINE, kernel, config, case)
 
 
-def test_bands_of_tiles_cover_the_result():
-    """Tiles are 5 high, so that the last of three bands has one row of them, and each block has several."""
+def test_groups_of_tiles_cover_the_result():
+    """Tiles are 5 high, so that the last of three groups has one row of them, and each block has several."""
     kernel = find("gemm_sm90")
-    config = kernel.config({"BM": 128, "BN": 8, "STAGES": 2, "BAND": 2})
+    config = kernel.config({"BM": 128, "BN": 8, "STAGES": 2, "GROUP_M": 2})
     check(ENGINE, kernel, config, of_size(kernel, "NN", 4 * 128 + 3, 3 * 8, 8))
 
 
@@ -213,7 +219,7 @@ def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, se
 
 SHORT = [
     ({"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4}, "NT", (8, 72), (8, 32)),
-    ({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2}, "NT", (35, 17), (40, 24)),
+    ({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2}, "NT", (35, 17), (40, 24)),
     ({"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1}, "TN", (9, 9), (64, 64)),
 ]
 """Config and orders; rows of A and columns of B; rows of the boxes that load them. Blocks that share a tile load equal
@@ -233,14 +239,15 @@ def test_a_factor_that_is_shorter_than_a_tile_is_loaded_in_eights(overrides, lay
 
 
 WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}
-"""What is added to whole tiles, and to rows."""
+"""Elements added to whole tiles, and to rows."""
 
 # One way and one pair of orders of each form: they take turns.
 CHECKED = [
     (kernel, overrides, ("NT", "NN", "TN", "TT")[form % 4], list(WAYS)[(form + 2) % 3])
     for kernel in KERNELS
     for form, overrides in enumerate(CONFIGS[kernel.name])
-    if kernel.name != "thin_bf16x6" or form == 1  # others of its source are in test_emulator_left_out and test_thin
+    if kernel.name != "small_m_bf16x6"
+    or form == 1  # others of its source are in test_emulator_left_out and test_small_m
 ]
 
 

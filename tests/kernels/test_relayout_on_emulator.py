@@ -1,4 +1,4 @@
-"""The kernel `relayout`, run by the emulator: copies of matrices, transposed or not, split into terms or not."""
+"""The kernel `relayout`, run by the emulator: copies of matrices, transposed or not, split into parts or not."""
 
 import ctypes
 import itertools
@@ -44,15 +44,15 @@ def aligned(elements, dtype):
 
 
 def relaid(views, config, result=None):
-    """Copies of one view or two, each of matrices, lines and elements; terms of another type, if one is given, are one
+    """Copies of one view or two, each of matrices, lines and elements; parts of another type, if one is given, are one
     more dimension, the second."""
     targets, copies = [], []
     for view in views:
         matrices, lines, length = view.shape
         ld = -(-length // 16) * 16
-        terms = (config.TERMS,) if result else ()
-        target = aligned(matrices * config.TERMS * lines * ld, result or view.dtype).reshape(
-            matrices, *terms, lines, ld
+        parts = (config.SPLIT_PARTS,) if result else ()
+        target = aligned(matrices * config.SPLIT_PARTS * lines * ld, result or view.dtype).reshape(
+            matrices, *parts, lines, ld
         )
         matrix_stride, line_stride, element_stride = (stride // view.itemsize for stride in view.strides)
         across = element_stride != 1
@@ -81,12 +81,12 @@ def views(draw, dtype):
     """A batch of matrices with gaps between lines and matrices, lines along either axis; or one matrix for all."""
     matrices, rows, cols = draw(st.tuples(st.sampled_from([1, 2, 3]), SIZES, SIZES))
     ld = cols + draw(st.sampled_from([0, 1, 4, -cols % 16]))
-    apart = draw(st.sampled_from([0, rows * ld, rows * ld + 1, rows * ld + 4, rows * ld + -rows * ld % 16]))
+    stride = draw(st.sampled_from([0, rows * ld, rows * ld + 1, rows * ld + 4, rows * ld + -rows * ld % 16]))
     offset = draw(st.sampled_from([0, 0, 1, 4]))
-    memory = aligned(offset + (matrices - 1) * apart + rows * ld, np.dtype(dtype))
+    memory = aligned(offset + (matrices - 1) * stride + rows * ld, np.dtype(dtype))
     numbers = np.arange(memory.size) % 251
     memory[:] = numbers if memory.itemsize > 1 else numbers.astype(np.uint8).view(memory.dtype)
-    strides = [memory.itemsize * stride for stride in (apart, ld, 1)]
+    strides = [memory.itemsize * stride for stride in (stride, ld, 1)]
     view = np.lib.stride_tricks.as_strided(memory[offset:], (matrices, rows, cols), strides)
     # An axis of one element could be read either way.
     return view.swapaxes(1, 2) if rows > 1 and cols > 1 and draw(st.booleans()) else view
@@ -119,18 +119,18 @@ def test_bits_stay_as_they_are():
 
 
 @pytest.mark.first(1)
-@pytest.mark.parametrize(("result", "terms", "bits"), [("bfloat16", 3, 24), ("bfloat16", 2, 16), ("float16", 2, 22)])
+@pytest.mark.parametrize(("result", "parts", "bits"), [("bfloat16", 3, 24), ("bfloat16", 2, 16), ("float16", 2, 22)])
 @given(data=st.data())
 @settings(max_examples=25, deadline=None, derandomize=True)
-def test_terms_are_what_is_left_of_an_element_rounded(result, terms, bits, data):
+def test_parts_are_what_is_left_of_an_element_rounded(result, parts, bits, data):
     (view,) = data.draw(st.lists(views("float32"), min_size=1, max_size=1))
     seed = data.draw(st.integers(0, 100))
     view[...] = np.random.default_rng(seed).uniform(-4, 4, view.shape)
-    (copy,) = relaid([view], KERNEL.config({"TERMS": terms}), result)
+    (copy,) = relaid([view], KERNEL.config({"SPLIT_PARTS": parts}), result)
     left = view.astype(np.float64)
-    for term in copy.swapaxes(0, 1):
-        np.testing.assert_array_equal(term, left.astype(np.float32).astype(result))
-        left = left - term.astype(np.float64)
+    for part in copy.swapaxes(0, 1):
+        np.testing.assert_array_equal(part, left.astype(np.float32).astype(result))
+        left = left - part.astype(np.float64)
     assert (abs(left) <= 2.0 ** -(bits - 1) * abs(view.astype(np.float64)) + 2.0**-25).all()
     if bits == 24:
-        assert (left == 0).all(), "three terms have all bits"
+        assert (left == 0).all(), "three parts have all bits"

@@ -1,4 +1,4 @@
-"""How tiles are divided among blocks (`schedule.divide`), as the walk in schedule.cuh counts on."""
+"""How tiles are divided among blocks (`schedule.schedule`), as the walk in schedule.cuh counts on."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,8 @@ SIZES = st.integers(1, 3000)
 def test_every_step_has_a_worker_and_none_has_more_than_a_tile(m, n, k, batch, workers, multiprocessors):
     problem, config = Problem(m, n, k, batch=batch), KERNEL.config({"WORKERS": workers})
     tiles, steps = KERNEL.tiles(problem, config), max(-(-k // config.BK), 1)
-    whole, sharing, share, longer = schedule.divide(problem, config, multiprocessors)
+    blocks, workspace_bytes, division = schedule.schedule(problem, config, multiprocessors)
+    whole, sharing, share, longer = division
     left = tiles - whole
     assert whole % max(workers * multiprocessors, 1) == 0
     assert 0 <= left < max(workers * multiprocessors, 1)
@@ -24,9 +25,8 @@ def test_every_step_has_a_worker_and_none_has_more_than_a_tile(m, n, k, batch, w
     assert share + (longer > 0) <= steps
     most = min(workers * multiprocessors, left * steps)
     assert not left or share + (longer > 0) == -(-left * steps // most)
-    blocks = schedule.blocks(problem, config, multiprocessors)
     assert blocks - whole == (workers * multiprocessors if left else 0) >= sharing
-    assert bool(schedule.workspace_bytes(problem, config, multiprocessors)) == bool(left)
+    assert bool(workspace_bytes) == bool(left)
 
 
 def test_workers_of_one_tile_alone_are_preferred():

@@ -1,4 +1,4 @@
-"""What a source says of its kernels."""
+"""Facts about kernels that are read from their sources."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Kernels from anybody's source."""
+"""Kernels from a user's source."""
 
 import pickle
 
@@ -11,9 +11,9 @@ import tilewright
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, ProblemError
 from tilewright.core.problem import Arithmetic, Layout, Problem
 from tilewright.kernels import find, resolve
+from tilewright.kernels.kernel import Tile
 from tilewright.kernels.source.lines import is_source
 from tilewright.kernels.source.products import START, from_source
-from tilewright.kernels.spec import Tile
 from tilewright.tools.bench.check_cases import other_configs
 from tilewright.tools.tune import space
 from tilewright.tools.tune.journal import source_digest
@@ -83,14 +83,14 @@ def test_leading_dimensions_and_narrow_types(tmp_path):
     place = written(tmp_path, "#include <cuda_fp16.h>\n" + source(signature, "row * lda + k", "k * ldb + col", "ldc"))
     product(place, dtype="float16", out_dtype="float32")
     kernel = find(place)
-    assert (kernel.takes.factors, kernel.takes.results, kernel.takes.gaps) == (("float16",), ("float32",), True)
+    assert (kernel.support.factors, kernel.support.results, kernel.support.gaps) == (("float16",), ("float32",), True)
     arithmetic = Arithmetic("float16", "float32")
-    assert kernel.refusal(Problem(8, 8, 8, arithmetic, a=Layout("row", 16))) is None
+    assert kernel.why_not(Problem(8, 8, 8, arithmetic, a=Layout("row", 16))) is None
 
 
 def test_without_leading_dimensions_matrices_have_no_gaps(tmp_path):
     kernel = find(written(tmp_path, source("const float* A, const float* B, float* C, int M, int N, int K")))
-    assert kernel.refusal(Problem(8, 8, 8)) is None
+    assert kernel.why_not(Problem(8, 8, 8)) is None
     with pytest.raises(
         ProblemError, match="takes matrices without gaps, got B with 12 elements from one line to the next"
     ):
@@ -109,7 +109,10 @@ def test_from_python(tmp_path):
     assert tilewright.Kernel.from_source(place, "start", TILE=4).config().TILE == 4
     with pytest.raises(ConfigError, match="does not say how start is launched"):
         tilewright.Kernel.from_source(text, block=8)
-    with pytest.raises(ConfigError, match="tiel=8 is nothing that a tilewright line takes"):
+    with pytest.raises(
+        ConfigError,
+        match=r"tiel=8 is nothing that start takes: there are block, .*, args, .* and macros of the source in capitals",
+    ):
         tilewright.Kernel.from_source(text, **words, tiel=8)
 
 
@@ -150,6 +153,13 @@ def test_a_template_is_compiled_for_what_its_entry_says(tmp_path, config):
 def test_a_template_s_arguments_may_be_named_with_it(tmp_path):
     place = written(tmp_path, TEMPLATE.replace("entry=own<BM,BN,float>", "entry=own")) + ":own<8,16,float>"
     product(place)
+
+
+def test_a_template_s_parameters_may_have_small_letters(tmp_path):
+    text = TEMPLATE.replace("entry=own<BM,BN,float> ", "").replace(", typename T", "").replace("T sum", "float sum")
+    kernel = find(written(tmp_path, text.replace("BM", "bm").replace("BN", "bn")) + ":own")
+    product(kernel, config="bm=4")
+    assert kernel.entry_point(kernel.config()) == "own<8,16>"
 
 
 def test_parameters_of_a_template_s_names_are_its_arguments(tmp_path):
@@ -214,7 +224,7 @@ def test_a_column_major_c_is_the_product_of_the_transposes(tmp_path, own):
     text = COLUMN_MAJOR.replace("LAYOUT", own).replace("OF_A", of_a).replace("OF_B", of_b)
     kernel = find(written(tmp_path, text))
     takes = {"TT": "NN", "NT": "NT", "TN": "TN", "NN": "TT"}[own]
-    assert kernel.takes.layouts == (takes,)
+    assert kernel.support.layouts == (takes,)
     assert kernel.tile(kernel.config()) == Tile(4, 16, 32)
     m, n, k = 33, 21, 40
     a = draw(m, k) if takes[0] == "N" else draw(k, m).T
@@ -262,8 +272,8 @@ UNREADABLE = {
     "four": (lined("block=(1,2,3,4)"), ConfigError, "block must have one to three numbers"),
     "two": (lined("tile=(1,2)"), ConfigError, "tile must have three numbers"),
     "no word": (lined("hello"), ConfigError, "own.cu:2: a tilewright line must read NAME=VALUE"),
-    "unknown word": (lined("blok=1"), ConfigError, "blok=1 is nothing that a tilewright line takes"),
-    "no number": (lined("BM=a"), ConfigError, "BM=a is nothing that a tilewright line takes"),
+    "unknown word": (lined("blok=1"), ConfigError, "blok=1 is nothing that own takes: .*; did you mean 'block'"),
+    "no number": (lined("BM=a"), ConfigError, "BM=a is nothing that own takes: .*, which are integers, as in BM=64"),
     "layout": (lined("layout=XN"), ConfigError, "layout must be one of"),
     "parameter": (source(f"{PLAIN}, int what"), ConfigError, "nothing says what 'what' is: .*\n// tilewright: args="),
     "args": (lined("args=A,B"), ConfigError, "args must name all 6 parameters of own"),
@@ -345,7 +355,7 @@ WORDS = {"block": "BM*BN", "grid": ("ceil(N/BN)", "ceil(M/BM)")}
 def test_defines_are_macros_and_arguments_of_a_template(tmp_path):
     defines = {"T": "half", "BM": "8:4,8", "BN": 16, "BIAS": "0.0f"}
     kernel = tilewright.Kernel.from_source(f"#include <cuda_fp16.h>\n{BARE}", "own", defines, **WORDS)
-    assert kernel.takes.factors == ("float16",)
+    assert kernel.support.factors == ("float16",)
     assert [(one.name, one.default, one.values) for one in kernel.parameters] == [("BM", 8, (4, 8)), ("BN", 16, (16,))]
     config = kernel.config({"BM": 4})
     assert kernel.entry_point(config) == "own<half,4,16>"
@@ -372,7 +382,7 @@ def test_types_may_have_names_of_the_source_s_own(alias):
     name = "T" if alias.startswith("using T") else "bf16"
     signature = f"const {name}* A, const {name}* B, float* C, int M, int N, int K"
     kernel = from_source(f"#include <cuda_bf16.h>\n{alias}\n{source(signature)}")
-    assert kernel.takes.factors == ("bfloat16",)
+    assert kernel.support.factors == ("bfloat16",)
 
 
 @pytest.mark.parametrize(
@@ -399,9 +409,9 @@ def test_the_precision_is_that_of_the_instructions_that_a_kernel_reaches(text, p
     __global__ void another() { MULTIPLY; }
     """
     kernel = from_source(helpers + source(PLAIN).replace("float sum", f"{text}\n    float sum"), "own")
-    assert kernel.precision == precision
+    assert kernel.support.precision == precision
     for said, expected in (("tf32", "tf32"), ("float32", None)):
-        assert from_source(kernel.source.read_text(), "own", precision=said).precision == expected
+        assert from_source(kernel.source.read_text(), "own", precision=said).support.precision == expected
 
 
 HALVES = """// tilewright: block=32 grid=(2*ceil(N/32),M) tile=(1,32,32) cluster=2 shared=128

@@ -1,4 +1,4 @@
-"""Float32 products made of products of 16-bit terms, on the emulator, which adds as tensor cores do."""
+"""Float32 products made of products of 16-bit parts, on the emulator, which adds as tensor cores do."""
 
 from itertools import cycle
 
@@ -10,42 +10,42 @@ from test_library_on_emulator import ENGINE, drawing, of_size
 
 import tilewright
 from library_cases import Kind, cases, check, findings, kinds
-from studies.precisions.hostile import EXACT, ORDINARY
+from studies.precisions.adversarial import EXACT, ORDINARY
 from tilewright.core.problem import Arithmetic
 from tilewright.kernels import find
 
 FORMS = [
-    ("gemm_bf16x6", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}),
+    ("gemm_bf16x6", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 1}),
     ("gemm_bf16x6", {"BN": 32, "SPLITS": 2}),
-    ("gemm_bf16x3", {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2}),
-    ("gemm_fp16x3", {"BM": 64, "BN": 64, "PINGPONG": 1, "CLUSTER": 2}),
-    ("gemm_mma_fp16x3", {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "STAGES": 3, "BAND": 2}),
+    ("gemm_bf16x3", {"BM": 256, "BN": 72, "STAGES": 2, "GROUP_M": 2}),
+    ("gemm_fp16x3", {"BM": 64, "BN": 64, "PINGPONG": 1, "CLUSTER_M": 2}),
+    ("gemm_mma_fp16x3", {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "STAGES": 3, "GROUP_M": 2}),
 ]
 LEFT = {
     name: left
     for precision, left in (("bf16x6", 0.0), ("bf16x3", 2.0**-15), ("fp16x3", 2.0**-21))
-    for name in (f"gemm_{precision}", f"gemm_mma_{precision}", f"thin_{precision}")
+    for name in (f"gemm_{precision}", f"gemm_mma_{precision}", f"small_m_{precision}")
 }
-"""What products of the terms leave of a product at most, as a part of it, but for float32's own rounding."""
+"""Largest error of products of 16-bit parts, as a share of a product, besides float32's own rounding."""
 
 forms = pytest.mark.parametrize(("name", "overrides"), FORMS, ids=str)
 
 
 # Those of which no other test needs a form.
 DRAWN = [
-    ("gemm_mma_bf16x6", {"BM": 64, "BN": 64, "WM": 32, "BAND": 2}),
+    ("gemm_mma_bf16x6", {"BM": 64, "BN": 64, "WM": 32, "GROUP_M": 2}),
     ("gemm_mma_bf16x3", {"BM": 128, "BN": 64, "STAGES": 2}),
-    ("thin_fp16x3", {"BM": 16, "BN": 64, "BK": 64, "STAGES": 2, "SPLITS": 2}),
+    ("small_m_fp16x3", {"BM": 16, "BN": 64, "BK": 64, "STAGES": 2, "SPLITS": 2}),
 ]
 
 
 USUAL = Kind("NN", Arithmetic(), aligned=True)
-"""Of all that a kernel is compiled for, what most tests of terms have, since none is fast to compile. The orders of
-factors, rows that begin anywhere and epilogues are those of `test_every_order` and of what the checker looks at."""
+"""Kind that most tests of parts use, since no kernel is fast to compile. Other orders of factors, rows that begin
+anywhere and epilogues are in `test_every_order` and in the tests of the checker."""
 
 
 def kind_of(name, overrides):
-    """What is compiled of a form."""
+    """Kind that a form is compiled for."""
     return USUAL if (name, overrides) in (FORMS[0], FORMS[1], FORMS[3]) else kinds(find(name), overrides)[0]
 
 
@@ -72,13 +72,13 @@ def product(a, b, name="gemm_bf16x6"):
     return tilewright.matmul(a, b, kernel=name, engine=ENGINE).astype(np.float64)
 
 
-SIX = pytest.mark.parametrize("kernel", ["gemm_bf16x6", "thin_bf16x6"])
-THREE = pytest.mark.parametrize("kernel", ["gemm_fp16x3", "thin_fp16x3"])
+SIX = pytest.mark.parametrize("kernel", ["gemm_bf16x6", "small_m_bf16x6"])
+THREE = pytest.mark.parametrize("kernel", ["gemm_fp16x3", "small_m_fp16x3"])
 
 
-def inputs_of(kernel, thin):
-    """Kernels and inputs: all of the one, every second of the other, which adds the same terms in the same order."""
-    return [*((kernel, name) for name in ORDINARY), *((thin, name) for name in [*ORDINARY][::2])]
+def inputs_of(kernel, small_m):
+    """Kernels and inputs: all of the one, every second of the other, which adds the same parts in the same order."""
+    return [*((kernel, name) for name in ORDINARY), *((small_m, name) for name in [*ORDINARY][::2])]
 
 
 def in_turns(cases, *lengths):
@@ -96,7 +96,7 @@ def errors(result, a, b):
 
 ONE_PRODUCT = {"log-normal, wide", "outliers of 2^20", "outliers of 2^50"}
 """Inputs of which one product makes up most of an element: its rounding is all the error that float32 shows, and tensor
-cores truncate it once for each sum of its terms."""
+cores truncate it once for each sum of its parts."""
 UNIT = 2.0**-24
 
 
@@ -109,7 +109,7 @@ def one_after_the_other(a, b):
 
 
 @pytest.mark.one_of_each("kernel")
-@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_bf16x6", "thin_bf16x6"), 64, 1024))
+@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_bf16x6", "small_m_bf16x6"), 64, 1024))
 def test_six_products_err_no_more_than_sums_in_float32(kernel, name, k):
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
     of_elements, of_all = errors(product(a, b, kernel), a, b)
@@ -131,7 +131,7 @@ def test_the_tensor_cores_of_ampere_keep_what_is_promised(name):
 
 
 @pytest.mark.one_of_each("kernel", "name")
-@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_bf16x6", "thin_bf16x6"), 4, 28))
+@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_bf16x6", "small_m_bf16x6"), 4, 28))
 def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
     """Sums of float32 err by less there, one by no more than one unit: they round, tensor cores truncate."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
@@ -139,11 +139,11 @@ def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
 
 
 @pytest.mark.further
-@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_fp16x3", "thin_fp16x3"), 4, 64, 1024))
-def test_three_products_of_scaled_terms_keep_21_bits(kernel, name, k):
+@pytest.mark.parametrize(("kernel", "name", "k"), in_turns(inputs_of("gemm_fp16x3", "small_m_fp16x3"), 4, 64, 1024))
+def test_three_products_of_scaled_parts_keep_21_bits(kernel, name, k):
     """And round once; but in sums that float32 itself does not add up so exactly: long ones of one sign, and those in
     which a few products are most. Sums of one sign that are promoted only once or twice keep 20 bits. Factors of which
-    terms lose too much are multiplied in float32."""
+    parts lose too much are multiplied in float32."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
     usual, _ = errors(one_after_the_other(a, b), a, b)
     assert errors(product(a, b, kernel), a, b)[0] <= max(2.0**-20 if 32 < k < 128 else 2.0**-21 + UNIT, 1.1 * usual)
@@ -161,7 +161,7 @@ def test_scales_hold_what_float16_does_not(kernel, powers):
 @pytest.mark.one_of_each("kernel", "name")
 @pytest.mark.parametrize("k", [8, 132])
 @pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6", "thin_bf16x6"])
+@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6", "small_m_bf16x6"])
 def test_six_products_are_exact_where_float32_is(kernel, name, k):
     a, b = EXACT[name](np.random.default_rng(k), 48, 40, k)
     np.testing.assert_array_equal(product(a, b, kernel), a.astype(np.float64) @ b.astype(np.float64))
@@ -179,7 +179,7 @@ def test_errors_do_not_grow_with_k_as_those_of_tensor_cores(kernel):
 
 
 @pytest.mark.further
-def test_three_products_leave_what_two_terms_do_not_hold():
+def test_three_products_leave_what_two_parts_do_not_hold():
     a, b = ORDINARY["normal"](np.random.default_rng(0), 64, 64, 300)
     _, of_three = errors(product(a, b, "gemm_bf16x3"), a, b)
     _, of_six = errors(product(a, b), a, b)
@@ -191,6 +191,6 @@ def test_three_products_leave_what_two_terms_do_not_hold():
 @pytest.mark.parametrize("sizes", [(9, 17, 136), (1, 67, 50)], ids=str)
 def test_the_checker_finds_nothing_where_rows_are_few(sizes):
     """Lines of a tile that are not loaded hold what the splitters left there, or a part of it. Of larger ones, and each
-    form, see test_what_terms_cannot_hold.py."""
+    form, see test_out_of_range.py."""
     kernel, config = find(FORMS[1][0]), find(FORMS[1][0]).config(FORMS[1][1])
     assert findings(kernel, config, of_size(kernel, "NN", *sizes), left=LEFT[kernel.name]) == []

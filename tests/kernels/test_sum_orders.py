@@ -1,4 +1,4 @@
-"""Kernel.sum_order: configs with the same text make the same bits of a row, wherever it is and whatever m is."""
+"""Kernel.sums: configs with the same text make the same bits of a row, wherever it is and whatever m is."""
 
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ from tilewright.emulator.check import check_rows
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.config import Config
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.select.orders import CONFIGS, keeping, order_of, own
 from tilewright.select.tables import store
 
@@ -29,7 +29,7 @@ GROUPS = {
         ("tma_transposed", {"BM": 32, "BN": 64, "K_SLICES": 4, "UNROLL": 16, "WORKERS": 0, "A_BUFFERS": 1}),
     ),
     "wgmma 16": (
-        ("gemm_sm90", {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}),
+        ("gemm_sm90", {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 1}),
         ("gemm_sm90", {"BM": 192, "BN": 72, "STAGES": 2, "CONSUMERS": 3, "CLUSTER_N": 2}),
     ),
     "wgmma 8": (
@@ -39,10 +39,10 @@ GROUPS = {
     ),
     "mma 16": (
         ("gemm_mma", {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32, "STAGES": 2}),
-        ("gemm_mma", {"BM": 16, "BN": 128, "BK": 32, "WM": 16, "WN": 64, "STAGES": 4, "BAND": 2}),
+        ("gemm_mma", {"BM": 16, "BN": 128, "BK": 32, "WM": 16, "WN": 64, "STAGES": 4, "GROUP_M": 2}),
     ),
     "mma 8": (
-        ("gemm_mma_tf32", {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 2, "BAND": 1}),
+        ("gemm_mma_tf32", {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 2, "GROUP_M": 1}),
         ("gemm_mma_tf32", {"BM": 16, "BN": 64, "BK": 32, "WM": 16, "WN": 16, "STAGES": 4}),
     ),
     "wmma 16, 32 at a time": (
@@ -89,17 +89,17 @@ def test_configs_with_the_same_order_make_the_same_bits_of_a_row(order, data):
     start = data.draw(st.integers(0, ROWS - m))
     kernel = find(name)
     config = kernel.config(overrides)
-    assert kernel.sum_order(config) == order
+    assert kernel.sums(config).order == order
     operands, expected = whole(order, k)
     own = copied(operands, slice(start, start + m))
-    kept = data.draw(st.integers(0, m - 1))
+    cached = data.draw(st.integers(0, m - 1))
     others = data.draw(st.sampled_from((None, np.nan, np.inf, 0.0, 2.0**60)))
     if others is not None:
-        row = own.a[:, kept].copy()
+        row = own.a[:, cached].copy()
         own.a[:] = others
-        own.a[:, kept] = row
+        own.a[:, cached] = row
     result = multiply(ENGINE, kernel, config, case_of(order, m, k), own)
-    rows = slice(kept, kept + 1) if others is not None else slice(None)
+    rows = slice(cached, cached + 1) if others is not None else slice(None)
     np.testing.assert_array_equal(bits(result)[:, rows], bits(expected[:, start : start + m])[:, rows])
 
 
@@ -126,7 +126,7 @@ def test_the_orders_of_a_and_b_and_the_guards_change_no_bit(order):
     np.testing.assert_array_equal(*found)
 
 
-def test_the_check_of_rows_finds_blocks_that_share_tiles_and_terms_that_do_not_hold():
+def test_the_check_of_rows_finds_blocks_that_share_tiles_and_parts_that_do_not_hold():
     random = np.random.default_rng(0)
 
     def found(name, overrides, m, n, k):
@@ -143,8 +143,8 @@ def test_the_check_of_rows_finds_blocks_that_share_tiles_and_terms_that_do_not_h
 def test_what_depends_on_other_rows_promises_no_order(kernel):
     for config in own(kernel):
         shares = config.get("WORKERS", 0) or config.get("SPLITS", 1) > 1
-        if kernel.multiplies_terms or shares or kernel.name == "skinny":
-            assert kernel.sum_order(config) is None
+        if kernel.support.multiplies_parts or shares or kernel.name == "skinny":
+            assert kernel.sums(config).order is None
 
 
 ARITHMETICS = (
@@ -172,13 +172,13 @@ def test_every_gpu_has_an_order_that_some_kernel_keeps_for_every_problem(capabil
     universal = [
         kernel
         for kernel in keeping(order)
-        if (capability is None or kernel.runs_on(capability, arithmetic.factors))
-        and kernel.keeps(arithmetic.precision)
-        and kernel.takes.batches
-        and kernel.takes.epilogue
-        and len(kernel.takes.layouts) == 4
-        and not kernel.takes.aligned
-        and kernel.takes.separate_c
+        if (capability is None or kernel.support.runs_on(capability, arithmetic.factors))
+        and kernel.meets(arithmetic.precision)
+        and kernel.support.batches
+        and kernel.support.epilogue
+        and len(kernel.support.layouts) == 4
+        and not kernel.support.aligned
+        and kernel.support.separate_c
     ]
     assert universal
 
@@ -205,4 +205,4 @@ def test_tables_have_configs_of_the_orders_that_are_picked():
     (table,) = (one for one in store.shipped() if one.gpu == "NVIDIA H200")
     for order in ("fma 64/4", "wgmma 16"):
         configs = {(entry.kernel, Config(entry.config)) for entry in table.entries}
-        assert sum(find(name).sum_order(config) == order for name, config in configs) > 20
+        assert sum(find(name).sums(config).order == order for name, config in configs) > 20

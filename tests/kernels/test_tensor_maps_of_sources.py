@@ -16,10 +16,11 @@ from tilewright.core.errors import ConfigError, DtypeError, ProblemError
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars
 from tilewright.emulator.launches import check_launch
+from tilewright.kernels.kernel import Variant
+from tilewright.kernels.source.buffers import Maps
 from tilewright.kernels.source.device_text import with_maps_by_value
-from tilewright.kernels.source.launches import read_launch
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.spec import Variant
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 from tilewright.runtime.arguments import MAP_BYTES, shape_of
 from tilewright.runtime.cuda_launch import MAP_WORDS, describe
@@ -35,7 +36,7 @@ FENCE = '    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n'
 
 
 def found(text, few=False):
-    """What `check` finds on sizes of its own, in words. few: on those alone that no tile divides, which are smaller."""
+    """Findings of `check` on sizes of its own, in words. few: on those alone that no tile divides, the smaller ones."""
     kernel = from_source(text)
     config = kernel.config()
     cases = own_cases(kernel, config, [Scalars()], layouts=["NT"])
@@ -48,7 +49,7 @@ def found(text, few=False):
 @pytest.mark.further
 def test_a_product_of_maps_alone_passes_on_lines_that_lie_apart():
     kernel = from_source(PRODUCT)
-    assert kernel.takes.gaps
+    assert kernel.support.gaps
     assert found(PRODUCT) == []
 
 
@@ -57,7 +58,7 @@ def test_maps_round_factors_to_tf32_where_their_type_says_so(said, rounds):
     text = PRODUCT.replace("dtype=bfloat16", f"dtype={said}").replace("(32,64", "(32,32")
     kernel = from_source(text, precision="tf32")
     of = layouts(kernel, kernel.config(), Problem(64, 64, 64, b=Layout("column")), True)
-    assert (kernel.takes.factors, kernel.precision) == (("float32",), "tf32")
+    assert (kernel.support.factors, kernel.support.precision) == (("float32",), "tf32")
     assert [of[name].rounds for name in "ABD"] == [rounds, rounds, False]
 
 
@@ -111,14 +112,14 @@ def test_what_maps_say_of_panels():
     text = PRODUCT.replace("map_b:B(32,64,swizzle=128B", "map_b:B(32,128,swizzle=128B,panel=64")
     kernel = from_source(text)
     problem = Problem(64, 96, 256, Arithmetic("bfloat16", "float32"), b=Layout("column"))
-    assert kernel.refusal(problem) is None
+    assert kernel.why_not(problem) is None
     found = layouts(kernel, kernel.config(), problem, aligned=True)
     rows, panels = 96, 4
     words = MAP_WORDS.unpack(describe(found["B"]))
     assert (words[:3], words[5:7], words[9:12], words[-1]) == ((64, rows, panels), (512, 128), (64, 32, 2), 3)
     assert MAP_WORDS.unpack(describe(found["A"]))[-1] == MAP_WORDS.unpack(describe(found["D"]))[-1] == 2
     odd = Problem(64, 96, 160, Arithmetic("bfloat16", "float32"), b=Layout("column"))
-    assert str(kernel.refusal(odd)).endswith("takes lines of B that are multiples of 64 elements, got 160")
+    assert str(kernel.why_not(odd)).endswith("takes lines of B that are multiples of 64 elements, got 160")
 
 
 @pytest.mark.further
@@ -191,7 +192,8 @@ def grouped(tmp_path, *changes):
 @pytest.mark.further
 def test_maps_of_groups_behind_pointers(tmp_path):
     launch = grouped(tmp_path)
-    assert [(one.name, one.array, one.part) for one in launch.maps[:4]] == [
+    factors, _ = (one for one in launch.contents.arguments if isinstance(one, Maps))
+    assert [(one.name, one.array, one.part) for one in factors.maps] == [
         ("factors[0]", "a0", None), ("factors[1]", "a1", None), ("factors[2]", "b", 0), ("factors[3]", "b", 1),
     ]  # fmt: skip
     checked = check_launch(launch)
@@ -358,9 +360,9 @@ def test_faults_of_maps_with_other_dimensions(tmp_path):
 
 def test_a_product_whose_map_has_one_dimension_takes_matrices_without_gaps():
     kernel = from_source(PRODUCT.replace("map_c:C(32,32", "map_c:C(32"))
-    assert not kernel.takes.gaps
+    assert not kernel.support.gaps
     problem = Problem(64, 96, 256, Arithmetic("bfloat16", "float32"), b=Layout("column"))
-    assert kernel.refusal(problem) is None
+    assert kernel.why_not(problem) is None
     found = layouts(kernel, kernel.config(), problem, aligned=True)["D"]
     assert (found.extents, found.strides, found.box.extents) == ((64 * 96,), (), (32,))
     four = from_source(PRODUCT.replace("map_c:C(32,32", "map_c:C(1,1,32,32"))

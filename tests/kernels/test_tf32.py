@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_library_compiles import SHIPPED, config_of, sample
+from test_library_compiles import SHIPPED, config_of, sample, turn_of
 from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 
 import tilewright
@@ -16,20 +16,20 @@ from sass_cases import of_loop
 from tilewright.core.errors import CompileError
 from tilewright.core.problem import LAYOUTS, Epilogue, Layout, Problem, Scalars, orders
 from tilewright.kernels import find
-from tilewright.kernels.takes import Addresses, Variant
+from tilewright.kernels.support import Addresses, Variant
 from tilewright.runtime import nvrtc, relayouts
 
 KERNEL, ROW_MAJOR, COLUMN_MAJOR = map(find, ("gemm_tf32", "gemm_tf32_nn", "gemm_tf32_tt"))
 CONFIG, OF_ROWS, OF_COLUMNS = (
-    kernel.config({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1})
+    kernel.config({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER_M": 2, "GROUP_M": 1})
     for kernel in (KERNEL, ROW_MAJOR, COLUMN_MAJOR)
 )
 KERNELS, CONFIGS = (KERNEL, ROW_MAJOR, COLUMN_MAJOR), (CONFIG, OF_ROWS, OF_COLUMNS)
 OF_WARPS = find("gemm_mma_tf32")
-BY_WARPS = OF_WARPS.config({"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 2, "BAND": 1})
+BY_WARPS = OF_WARPS.config({"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 2, "GROUP_M": 1})
 LEFT = 2.0**-21
-"""Of each product of rounded factors: the tensor cores keep two bits behind float32's, Ampere's one, and cut off the
-rest."""
+"""Largest error of each product of rounded factors: the tensor cores keep two bits behind float32's, Ampere's one, and
+cut off the rest."""
 
 
 def named(value):
@@ -59,7 +59,7 @@ def rounded(values):
 
 
 def rounded_away(values):
-    """The same with ties away from zero, as warps round."""
+    """Float32 rounded to TF32, ties away from zero, as warps round."""
     nearest = ((values.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isfinite(values), nearest, values)
 
@@ -111,7 +111,7 @@ def kinds_of(kernel, config):
 @forms
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (65, 49, 33), (129, 7, 161)])
 def test_sizes_that_nothing_divides_are_right(kernel, config, sizes):
-    """Of the kinds that are drawn below, which are compiled anyway."""
+    """Sizes are run with the kinds that are drawn below, which are compiled anyway."""
     for layout, arithmetic, aligned, epilogue in kinds_of(kernel, config):
         a, b = orders(layout)
         ld = 8 * (max(sizes) // 8 + 1) if aligned else max(sizes)
@@ -172,7 +172,7 @@ def test_only_what_lies_in_another_order_or_unaligned_is_copied():
 @pytest.mark.further
 @pytest.mark.parametrize(("kernel", "config"), [*zip(KERNELS, CONFIGS, strict=True)], ids=named)
 def test_all_kernels_of_warpgroups_make_the_same_bits(kernel, config):
-    """Of one order of sums, whichever factor is in registers."""
+    """One order of sums, whichever factor is in registers, gives equal bits."""
     case = of_size(KERNEL, "NN", 70, 90, 130)
     operands = Operands.draw(case)
     expected = multiply(ENGINE, KERNEL, KERNEL.config({"BN": 64, "STAGES": 2}), case, operands)
@@ -204,7 +204,7 @@ ENDS = {
     1 + 2.0**-11: 1.0,
     1 + 3 * 2.0**-11: 1 + 2.0**-9,
 }
-"""What elements are rounded to: at the ends of float32's range, and of ties the even one."""
+"""Results of rounding elements: at the ends of float32's range, and of ties the even one."""
 AWAY = {1 + 2.0**-11: 1 + 2.0**-10}
 """By warps, of ties the one that is further from zero."""
 
@@ -224,12 +224,12 @@ def test_ends_of_the_range_and_ties(kernel, config, layout):
 
 @pytest.mark.first(1)
 @each
-def test_a_kept_copy_gives_the_same_bits(kernel, config):
+def test_a_cached_operand_gives_the_same_bits(kernel, config):
     random = np.random.default_rng(6)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((70, 67), (67, 50)))
     how = {"kernel": kernel, "config": config, "engine": ENGINE}
-    kept = tilewright.prepare(b, engine=ENGINE)
-    np.testing.assert_array_equal(tilewright.matmul(a, kept, **how), tilewright.matmul(a, b, **how))
+    cached = tilewright.prepare(b, engine=ENGINE)
+    np.testing.assert_array_equal(tilewright.matmul(a, cached, **how), tilewright.matmul(a, b, **how))
 
 
 @pytest.mark.first(1)
@@ -248,7 +248,7 @@ def test_tf32_across_k_does_not_compile(tmp_path):
     """As wgmma has no such product."""
     source = tmp_path / "across.cu"
     source.write_text("""
-#include <wgmma.cuh>
+#include <ptx/wgmma.cuh>
 extern "C" __global__ void across(unsigned long long a, unsigned long long b) {
     float sums[4] = {};
     multiply_async<Major::across_k, Major::along_k, float>(sums, {a}, {b});
@@ -259,15 +259,15 @@ extern "C" __global__ void across(unsigned long long a, unsigned long long b) {
         nvrtc.compile(kernel, CONFIG, Variant(False, False, "float32", "float32", "NT"), "sm_90a")
 
 
-HELD = [(number, *one) for number, one in enumerate(SHIPPED) if one[0] in (ROW_MAJOR, COLUMN_MAJOR)]
+HELD = [one for one in SHIPPED if one[0] in (ROW_MAJOR, COLUMN_MAJOR)]
 
 
-@pytest.mark.parametrize(("number", "kernel", "preset"), HELD, ids=named)
-def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, kernel, preset, report_of):
-    """In the loop too, whose next step comes while products of this one are under way. The forms are those whose spills
+@pytest.mark.parametrize(("kernel", "preset"), HELD, ids=named)
+def test_registers_that_tensor_cores_read_are_written_after_the_wait(kernel, preset, report_of):
+    """In the loop too, whose next step comes while products of this one are in flight. The forms are those whose spills
     are looked at too."""
     config = config_of(kernel, preset)
-    for variant in sample(kernel, preset, number):
+    for variant in sample(kernel, preset, turn_of(kernel, preset)):
         found = report_of(kernel, config, variant, "sm_90a", of_loop).read
         assert found["products"] == 4 * config.BM // 64 // (1 if config.PINGPONG else config.CONSUMERS)
         assert found["written early"] == []

@@ -28,7 +28,7 @@ _CLEANUPS = (
     *("release", "remove", "rmtree", "settle", "shutdown", "stop", "terminate", "unlink"),
 )
 _DRIVER = re.compile(r"^(?:from|import) (?:cuda\.core|cuda\.bindings\.driver|nvmath|pynvml|triton)\b", re.MULTILINE)
-"""What modules import that talk to a GPU's driver: most of them run on a GPU alone, where tests/gpu guards them."""
+"""Imports of modules that talk to a GPU's driver: most of them run on a GPU alone, where tests/gpu guards them."""
 
 
 class Site(NamedTuple):
@@ -36,7 +36,7 @@ class Site(NamedTuple):
 
     operator: str
     begin: int
-    """Of the text that is replaced, in characters."""
+    """Offset of the text that is replaced, in characters."""
     end: int
     instead: str
 
@@ -103,7 +103,7 @@ _Change = tuple[int, int, str]
 
 
 def _comparison(source: _Text, node: ast.AST) -> Iterator[_Change]:
-    """Of two values, one step off, or the opposite."""
+    """Changes of a comparison of two values: one step off, or the opposite."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         begin, end = source.end(node.left), source.begin(node.comparators[0])
         between = source.text[begin:end]
@@ -139,7 +139,7 @@ def _argument(source: _Text, node: ast.AST) -> Iterator[_Change]:
 
 
 def _key(source: _Text, node: ast.AST) -> Iterator[_Change]:
-    """What something is known, cached or sorted by, without a part of it."""
+    """Changes that drop a part of the key that something is known, cached or sorted by."""
     parts: list[ast.expr] = []
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
         if any(isinstance(to, ast.Name) and to.id.endswith(_KEYS) for to in node.targets):

@@ -32,7 +32,7 @@ RECORD = Path(__file__).with_name("found.json")
 DEADLINE_S = 3600.0
 
 _Record = dict[str, dict[str, Any]]
-"""Of each selection of tests, by a fault's name, what found it."""
+"""Names of the tests that found each fault, by selection of tests and by fault."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -116,7 +116,7 @@ def read(path: Path) -> _Record:
 
 
 def table(record: _Record) -> str:
-    """What each selection of tests has found, by area, and then what it has not."""
+    """Text of the faults that each selection of tests has found, by area, and then of those that it has not."""
     lines = []
     for tests, found in record.items():
         lines.append(f"\n{'pytest ' + tests if tests else 'all tests'}")

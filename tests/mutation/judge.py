@@ -13,8 +13,8 @@ from tilewright.core.errors import CompileError, TilewrightError
 from tilewright.core.problem import Scalars
 from tilewright.emulator.check import telling_shapes
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, valid_configs
-from tilewright.tools.bench.case import Case, in_words, posed
+from tilewright.kernels.kernel import Kernel, valid_configs
+from tilewright.tools.bench.case import CheckCase, in_words, problem_of
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes
 from tilewright.tools.cli.check import DEFAULT_ALPHA, DEFAULT_BETAS
@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
     """Whether some result of check's defaults is wrong: what verification alone finds."""
 
 
-def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[Case]:
+def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[CheckCase]:
     """Cases beyond those of check: every preset, smaller and deeper problems, one row or column."""
     scalars = Scalars(1.5 if "alpha" in kernel.scalars else 1.0, 0.5 if "beta" in kernel.scalars else 0.0)
     tile = kernel.tile(config)
@@ -49,8 +49,8 @@ def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[Case]:
     named = [(config, shape) for shape in shapes]
     for preset in valid_configs(kernel, kernel.presets.values()):
         named += [(preset, shape) for shape in telling_shapes(kernel, preset)]
-    problems = [(config, posed(kernel, shape, dtype, "NN")) for config, shape in named]
-    return [Case(problem, scalars, config) for config, problem in problems if kernel.refusal(problem) is None]
+    problems = [(config, problem_of(kernel, shape, dtype, "NN")) for config, shape in named]
+    return [CheckCase(problem, scalars, config) for config, problem in problems if kernel.why_not(problem) is None]
 
 
 class _Trial:
@@ -92,7 +92,7 @@ class _Trial:
 def judge(
     mutants: Iterable[tuple[Subject, Mutant]], at_once: int = 2, fully: bool = True
 ) -> Iterator[tuple[Subject, Mutant, Verdict]]:
-    """What finds each mutant of a subject, in the order in which that is known.
+    """Verdicts on the mutants of subjects, in the order in which they are known.
 
     fully: whether to go on after the first finding, until it is known whether some result is wrong.
     """
@@ -127,7 +127,7 @@ def _answer(connection: Connection, subject: Subject, mutant: Mutant, fully: boo
 
 
 def _verdicts(kernels: Sequence[Kernel], fully: bool) -> Iterator[Verdict]:
-    """What is known of a mutant, more and more; the last one is the verdict. As `check` does, no stage of a kernel's
+    """Verdicts on a mutant, more and more complete; the last one is final. As `check` does, no stage of a kernel's
     cases is begun behind one that has found something."""
     verdict = Verdict(CHECK)
     yield verdict
@@ -153,7 +153,7 @@ def _verdicts(kernels: Sequence[Kernel], fully: bool) -> Iterator[Verdict]:
     yield Verdict(SURVIVED)
 
 
-def _defaults(kernel: Kernel) -> list[list[Case]]:
+def _defaults(kernel: Kernel) -> list[list[CheckCase]]:
     alpha = DEFAULT_ALPHA if "alpha" in kernel.scalars else 1.0
     betas = DEFAULT_BETAS if "beta" in kernel.scalars else (0.0,)
     return stages(kernel, kernel.config(), [Scalars(alpha, beta) for beta in betas])

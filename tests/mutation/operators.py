@@ -59,13 +59,13 @@ def _compared(match: re.Match[str]) -> str:
 OPERATORS = (
     _operator(
         "no barrier",
-        r"(?<![\w.])(?:__syncthreads|__syncwarp|cluster_sync|cluster_meet|sync_block|meet_warps)" + _CALL,
+        r"(?<![\w.])(?:__syncthreads|__syncwarp|cluster_sync|cluster_sync_relaxed|sync_block|sync_warps)" + _CALL,
         ";",
     ),
     _operator("no fence", r"(?<![\w.])(?:__threadfence|fence_\w+)" + _CALL, ";"),
     _operator(
         "no wait",
-        r"(?<![\w.])(?:wait_\w+|barrier_wait|commit_\w+)" + _CALL,
+        r"(?<![\w.])(?:wait_\w+|\w+_wait|commit_\w+)" + _CALL,
         ";",
     ),
     _operator("no arrival", r"(?<![\w.])(?:barrier_arrive\w*|barrier_expect_bytes)" + _CALL, ";"),
@@ -109,7 +109,7 @@ OPERATORS = (
     _operator("swizzle width", r"\bswizzled\((?=\w+, )", "swizzled<LINE_BYTES / 2>("),
     _operator("swizzle width", r"(?<=[\w)] )% \(BYTES / 16\)", "% (BYTES / 32)"),
     _operator("swizzle width", r"(?<=\^ )\(?(\w+) / (4|PIECE)\b(?!\))", r"(\1 / (2 * \2)"),
-    _operator("swizzle width", r"(?<=% )EXCHANGED\b", "(EXCHANGED / 2)"),
+    _operator("swizzle width", r"(?<=% )SWIZZLED\b", "(SWIZZLED / 2)"),
     _operator("swizzle width", r">> 3 & \(BK / 4 - 1\)", ">> 3 & (BK / 8 - 1)"),
     _operator("off by one", r"\b(barrier_init\(&[^,]+, )1\)", r"\g<1>2)"),
     _operator("off by one", r"\b(barrier_init\(&[^,]+, )(?!1\))([^;]+)\);", r"\1\2 - 1);"),

@@ -47,7 +47,7 @@ class Sources:
         return next(path for path, text in self._files.items() if fault.text in text)
 
     def planted(self, fault: Fault) -> str:
-        """What the file of a fault becomes.
+        """Text of a fault's file with the fault in it.
 
         Raises:
             PlantingError: as `file_of`.

@@ -10,15 +10,15 @@ from tilewright.tools.bench.environment import environment
 from .equivalent import REASONS
 from .judge import CHECK, LOST, MORE, REFUSED, SURVIVED, Verdict
 from .operators import Mutant
-from .subjects import SUBJECTS, Subject, subject
+from .subjects import RECORD, SUBJECTS, Subject, subject
 
-PATH = Path(__file__).parents[2] / "results" / "emulator" / "mutation.json"
+PATH = RECORD
 PAGE = Path(__file__).parents[2] / "docs" / "emulator.md"
 BEGIN, END = "<!-- mutation -->", "<!-- end mutation -->"
 
 
 def entry(of: Subject, mutant: Mutant, verdict: Verdict) -> dict:
-    """What the record holds of a mutant."""
+    """Entry of a mutant in the record."""
     text = of.path.read_text()
     facts = {
         "of": of.name,
@@ -39,8 +39,8 @@ def explained(one: dict) -> dict:
 def write(entries: list[dict], path: Path = PATH) -> None:
     """Write a record: one line for each mutant, and how many of each file were not run."""
     run = Counter(one["of"] for one in entries)
-    left = {name: len(subject(name).mutants) - run[name] for name in SUBJECTS}
-    order = {name: i for i, name in enumerate(SUBJECTS)}
+    order = {name: i for i, name in enumerate(dict.fromkeys((*SUBJECTS, *run)))}
+    left = {name: len(subject(name).mutants) - run[name] for name in order}
     entries = sorted(entries, key=lambda one: (order[one["of"]], one["file"], one["line"], one["column"]))
     not_run = {name: count for name, count in left.items() if count}
     facts = {"format": 1, "environment": environment(EmulatorEngine()), "not_run": not_run}
@@ -83,7 +83,7 @@ def _row(key: str, entries: list[dict]) -> str:
 
 
 def page(record: dict) -> str:
-    """What docs/emulator.md shows of a record."""
+    """Tables that docs/emulator.md shows of a record."""
     bugs = [one for one in record["mutants"] if "equivalent" not in one and one["found_by"] == SURVIVED]
     head = "| survives | change | line |\n| --- | --- | --- |"
     rows = [

@@ -1,66 +1,71 @@
 """Files that are mutated, and the kernels that each mutant of one is checked in."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels import GROUPED, KERNELS, find
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.included import included
 
 from .operators import Mutant, mutants_of
 
-RUNGS = (
-    "naive", "coalesced", "shared_tiled", "thread_tiled_1d", "thread_tiled_2d", "vectorized", "conflict_free", "padded",
-    "warptiled", "double_buffered", "async_copy", "wmma_tf32", "wmma_f16", "wgmma", "wgmma_tma", "specialised",
-    "persistent", "clusters", "pingpong", "tma_store", "split", "promoted", "interleaved", "split_k", "skinny",
-    "gemm_mma", "gemm_sm90", "gemm_wmma", "grouped_sm90",
-)  # fmt: skip
-"""Kernels whose sources are mutated, in the order in which they are."""
+RECORD = Path(__file__).parents[2] / "results" / "emulator" / "mutation.json"
+_RECORD = json.loads(RECORD.read_text())
+_RECORDED = {one["of"] for one in _RECORD["mutants"]} | _RECORD["not_run"].keys()
+
+RUNGS = tuple(
+    one.name
+    for folder in ("ladder", "library")
+    for one in (*KERNELS, *GROUPED)
+    if one.source.parent.name == folder and one.name in _RECORDED
+)
+"""Kernels whose sources are mutated: those that the record has. `python -m tests.mutation NAME` adds one to it."""
 
 HEADERS = {
     "tile_io.cuh": ("vectorized", "thread_tiled_1d"),
-    "epilogue.cuh": ("vectorized", "thread_tiled_1d"),
-    "async_tile_io.cuh": ("async_copy",),
-    "wmma_epilogue.cuh": ("wmma_f16",),
-    "wgmma_epilogue.cuh": ("wgmma",),
-    "block_sums.cuh": ("skinny",),
-    "slices.cuh": ("tma_transposed", "split_k"),
-    "schedule.cuh": ("split_k", "tma_packed"),
-    "stage_barriers.cuh": ("gemm_sm90",),
-    "stage_products.cuh": ("gemm_sm90", "gemm_bf16x6", "gemm_fp16x3", "gemm_fp8", "gemm_fp8_blocks"),
-    "stage_turn.cuh": ("pingpong",),
-    "consumers.cuh": ("gemm_sm90",),
-    "swizzled_tile.cuh": ("gemm_sm90",),
-    "held_factor.cuh": ("gemm_tf32_nn", "gemm_fp8_nn"),
+    "epilogue/ladder.cuh": ("vectorized", "thread_tiled_1d"),
+    "pipeline/async_tile_io.cuh": ("async_copy",),
+    "epilogue/ladder_wmma.cuh": ("wmma_f16",),
+    "epilogue/ladder_wgmma.cuh": ("wgmma",),
+    "pipeline/block_sums.cuh": ("skinny",),
+    "pipeline/slices.cuh": ("tma_transposed", "split_k"),
+    "pipeline/schedule.cuh": ("split_k", "tma_packed"),
+    "pipeline/stage_barriers.cuh": ("gemm_sm90",),
+    "pipeline/stage_products.cuh": ("gemm_sm90", "gemm_bf16x6", "gemm_fp16x3", "gemm_fp8", "gemm_fp8_blocks"),
+    "pipeline/stage_turn.cuh": ("pingpong",),
+    "pipeline/consumers.cuh": ("gemm_sm90",),
+    "pipeline/swizzled_tile.cuh": ("gemm_sm90",),
+    "pipeline/register_operand.cuh": ("gemm_tf32_nn", "gemm_fp8_nn"),
     "epilogue/stored_tiles.cuh": ("gemm_sm90",),
     "epilogue/result.cuh": ("gemm_wmma", "gemm_mma", "split_k"),
     "epilogue/activations.cuh": ("gemm_wmma",),
     "epilogue/warpgroup.cuh": ("gemm_mma",),
-    "epilogue/exchanged.cuh": ("gemm_tf32_nn", "gemm_tf32_tt"),
+    "epilogue/swap_ab.cuh": ("gemm_tf32_nn", "gemm_tf32_tt"),
     "epilogue/warp_biases.cuh": ("gemm_mma",),
     "epilogue/tile.cuh": ("split_k",),
     "epilogue/fragments.cuh": ("gemm_wmma",),
-    "factor_scales.cuh": ("skinny_fp8", "gemm_mma_fp8", "gemm_mma_fp8_blocks", "gemm_fp8_blocks"),
-    "matrix_descriptor.cuh": ("wgmma",),
+    "pipeline/factor_scales.cuh": ("skinny_fp8", "gemm_mma_fp8", "gemm_mma_fp8_blocks", "gemm_fp8_blocks"),
+    "ptx/matrix_descriptor.cuh": ("wgmma",),
     "operands.cuh": ("gemm_fp8_nn",),
-    "direct_load.cuh": ("skinny",),
-    "fragment_tile.cuh": ("gemm_mma",),
-    "term_range.cuh": ("gemm_mma_fp16x3",),
-    "tile_order.cuh": ("gemm_sm90",),
-    "grouped_order.cuh": ("grouped_sm90",),
-    "stage_tiles.cuh": ("gemm_sm90",),
-    "thin_stages.cuh": ("thin_bf16x6",),
-    "thin_lost.cuh": ("thin_fp16x3",),
-    "non_finite.cuh": ("gemm_bf16x6", "gemm_mma_fp16x3"),
-    "tile_sums.cuh": ("thin_bf16x6", "thin_fp16x3"),
+    "pipeline/direct_load.cuh": ("skinny",),
+    "pipeline/fragment_tile.cuh": ("gemm_mma",),
+    "float32_parts/part_range.cuh": ("gemm_mma_fp16x3",),
+    "pipeline/tile_order.cuh": ("gemm_sm90",),
+    "pipeline/grouped_order.cuh": ("grouped_sm90",),
+    "pipeline/stage_tiles.cuh": ("gemm_sm90",),
+    "float32_parts/small_m_stages.cuh": ("small_m_bf16x6",),
+    "float32_parts/small_m_fallback.cuh": ("small_m_fp16x3",),
+    "float32_parts/non_finite.cuh": ("gemm_bf16x6", "gemm_mma_fp16x3"),
+    "float32_parts/tile_sums.cuh": ("small_m_bf16x6", "small_m_fp16x3"),
 }
 """Headers that are mutated, and the kernels that are checked with each mutant: what one of them shows is found."""
 
 OTHERS = {
     "gemm_mma": ("gemm_mma_fp8", "gemm_mma_bf16x3"),
-    "gemm_sm90": ("gemm_fp8", "gemm_bf16x3"),
+    "gemm_bf16x3": ("gemm_fp8", "gemm_tf32_nn"),
     "grouped_sm90": ("grouped_fp8",),
 }
 """Kernels of the same source that are checked with each mutant too."""
@@ -76,7 +81,7 @@ class Subject(NamedTuple):
     """A file that is mutated."""
 
     name: str
-    """Of the kernel, or of the header."""
+    """Name of the kernel, or of the header."""
     path: Path
     kernels: tuple[str, ...]
     """That are checked with each mutant."""

@@ -1,9 +1,9 @@
-"""What the kernels in this folder should write, in NumPy."""
+"""References in NumPy for the kernels in this folder."""
 
 import numpy as np
 
 ELEMENTS = 128
-"""Of a block of the reduction."""
+"""Elements of a block of the reduction."""
 
 
 def reduction(values):

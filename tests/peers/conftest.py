@@ -1,4 +1,4 @@
-"""What the tests of other libraries share."""
+"""Fixtures that the tests of other libraries share."""
 
 import re
 from pathlib import Path

@@ -1,8 +1,8 @@
 // The stage that is filled next may still be read by other threads.
 
-#include <async_copy.cuh>
+#include "ptx/async_copy.cuh"
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     copy_over_what_is_read(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -1,6 +1,6 @@
 // Threads outside of the matrix do not come to the barrier.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     divergent_barrier(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

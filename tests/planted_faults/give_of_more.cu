@@ -1,16 +1,16 @@
 // The third warpgroup gives registers, and says that it keeps more than it has.
 
-#include "epilogue.cuh"
-#include "register_budget.cuh"
+#include "epilogue/ladder.cuh"
+#include "ptx/register_budget.cuh"
 
 extern "C" __global__ void __launch_bounds__(384, 1)
     give_of_more(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
                  float beta, float* C, int ldc) {
     if (threadIdx.x >= 256) {
-        give_registers<176>();  // <- misuse
+        setmaxnreg_dec<176>();  // <- misuse
         return;
     }
-    take_registers<232>();
+    setmaxnreg_inc<232>();
     const int tiles_n = (N + 15) / 16;
     const int row = blockIdx.x / tiles_n * 16 + threadIdx.x / 16, col = blockIdx.x % tiles_n * 16 + threadIdx.x % 16;
     if (row >= M || col >= N) return;

@@ -1,6 +1,6 @@
 // Rows of a shared tile are counted from 1: behind the last one lies another variable.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     into_the_neighbour(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

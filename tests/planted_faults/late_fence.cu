@@ -1,6 +1,6 @@
 // Threads show the copy engine what they have written after the barrier: it may read before the last of them has.
 
-#include <tensor_map.cuh>
+#include "ptx/tensor_map.cuh"
 
 extern "C" __global__ void
     late_fence(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,

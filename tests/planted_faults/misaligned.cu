@@ -1,6 +1,6 @@
 // Four elements are loaded at once from wherever a row of B begins.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     misaligned(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

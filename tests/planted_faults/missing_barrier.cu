@@ -1,6 +1,6 @@
 // A tile is read as soon as this thread has done its part of it.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     missing_barrier(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

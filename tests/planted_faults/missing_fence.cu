@@ -1,10 +1,10 @@
 // The last of four blocks adds up their parts, which nothing makes sure that it sees.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     missing_fence(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
-                  float beta, float* C, int ldc, float* workspace, unsigned* tickets) {
+                  float beta, float* C, int ldc, float* workspace, unsigned* counters) {
     __shared__ bool last;
     const int tiles_n = (N + 15) / 16;
     const int tile = blockIdx.x / 4, part = blockIdx.x % 4;  // four blocks share a tile, each every fourth of k
@@ -13,7 +13,7 @@ extern "C" __global__ void
     for (int k = part; k < K && row < M && col < N; k += 4) sum += A[1LL * row * lda + k] * B[1LL * k * ldb + col];
     workspace[blockIdx.x * 256 + threadIdx.x] = sum;  // <- other
     __syncthreads();
-    if (threadIdx.x == 0) last = atomicInc(&tickets[tile], 3) == 3;
+    if (threadIdx.x == 0) last = atomicInc(&counters[tile], 3) == 3;
     __syncthreads();
     if (!last) return;
     __threadfence();

@@ -1,6 +1,6 @@
 // The next tile is written while other threads still read this one.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     missing_second_barrier(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -1,6 +1,6 @@
 // Lanes of a warp leave sums for each other, and none waits for the others.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     missing_syncwarp(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -1,8 +1,8 @@
 // Nobody waits for the copies of a tile: only for those of the tile before.
 
-#include <async_copy.cuh>
+#include "ptx/async_copy.cuh"
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     missing_wait(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

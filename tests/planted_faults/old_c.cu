@@ -1,6 +1,6 @@
 // C is read though beta = 0, and multiplied away.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     old_c(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -1,6 +1,6 @@
 // The last tile of A is read whole, however few columns are left of it.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     past_the_end_of_a(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

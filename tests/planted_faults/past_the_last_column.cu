@@ -1,6 +1,6 @@
 // The guard of C's columns lets one column too many through: it lands in the gap between two rows.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     past_the_last_column(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -1,6 +1,6 @@
 // The guard of C's rows lets one row too many through.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     past_the_last_row(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -1,6 +1,6 @@
 // The second half is written while the copy engine may still read the first.
 
-#include <tensor_map.cuh>
+#include "ptx/tensor_map.cuh"
 
 extern "C" __global__ void
     reuse_before_it_is_read(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,

@@ -1,10 +1,10 @@
 // No fault: split-K as it should be. The last of four blocks to come adds up their parts.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     right(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
-          float beta, float* C, int ldc, float* workspace, unsigned* tickets) {
+          float beta, float* C, int ldc, float* workspace, unsigned* counters) {
     __shared__ bool last;
     const int tiles_n = (N + 15) / 16;
     const int tile = blockIdx.x / 4, part = blockIdx.x % 4;  // four blocks share a tile, each every fourth of k
@@ -14,7 +14,7 @@ extern "C" __global__ void
     workspace[blockIdx.x * 256 + threadIdx.x] = sum;
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) last = atomicInc(&tickets[tile], 3) == 3;
+    if (threadIdx.x == 0) last = atomicInc(&counters[tile], 3) == 3;
     __syncthreads();
     if (!last) return;
     __threadfence();

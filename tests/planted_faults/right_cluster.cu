@@ -1,8 +1,8 @@
 // No fault: sums of A's rows, whose tiles two blocks of a cluster load in turns, each for both; then they exchange the sums.
 // Tests plant faults in it.
 
-#include <cluster.cuh>
-#include <dynamic_shared.cuh>
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
 
 struct Shared {
     float As[16][32];

@@ -1,7 +1,7 @@
 // No fault: sums of A's rows. Four warps load tiles, four others read them; they pass them to and fro by named barriers. Tests
 // plant faults in it.
 
-#include <named_barrier.cuh>
+#include "ptx/named_barrier.cuh"
 
 extern "C" __global__ void
     right_named(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,

@@ -1,6 +1,6 @@
 // No fault: both halves of a tile are stored by the copy engine from the same shared memory.
 
-#include <tensor_map.cuh>
+#include "ptx/tensor_map.cuh"
 
 extern "C" __global__ void
     right_store(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,

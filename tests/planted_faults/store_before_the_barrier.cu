@@ -1,6 +1,6 @@
 // The copy engine may read what other threads have not written yet.
 
-#include <tensor_map.cuh>
+#include "ptx/tensor_map.cuh"
 
 extern "C" __global__ void
     store_before_the_barrier(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,

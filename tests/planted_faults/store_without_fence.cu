@@ -1,6 +1,6 @@
 // The copy engine may not see what threads have written to shared memory.
 
-#include <tensor_map.cuh>
+#include "ptx/tensor_map.cuh"
 
 extern "C" __global__ void
     store_without_fence(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,

@@ -1,7 +1,7 @@
 // The third warpgroup returns without giving its registers to the two that compute.
 
-#include "epilogue.cuh"
-#include "register_budget.cuh"
+#include "epilogue/ladder.cuh"
+#include "ptx/register_budget.cuh"
 
 extern "C" __global__ void __launch_bounds__(384, 1)
     take_without_give(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     if (threadIdx.x >= 256) {
         return;
     }
-    take_registers<232>();  // <- barrier
+    setmaxnreg_inc<232>();  // <- barrier
     const int tiles_n = (N + 15) / 16;
     const int row = blockIdx.x / tiles_n * 16 + threadIdx.x / 16, col = blockIdx.x % tiles_n * 16 + threadIdx.x % 16;
     if (row >= M || col >= N) return;

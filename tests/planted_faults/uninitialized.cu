@@ -1,6 +1,6 @@
 // Threads outside of the matrix leave their part of the tile as it is, and not zero.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     uninitialized(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

@@ -1,6 +1,6 @@
 // Threads add to an element as they come: floats give another sum in another order.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     unordered_sum(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

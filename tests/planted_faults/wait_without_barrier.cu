@@ -1,8 +1,8 @@
 // Each thread waits for its own copies, and reads those of others.
 
-#include <async_copy.cuh>
+#include "ptx/async_copy.cuh"
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     wait_without_barrier(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

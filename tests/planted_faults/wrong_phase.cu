@@ -1,9 +1,9 @@
 // Sums of A's rows: a tile is waited for by the parity of the phase before, which has ended long since.
 
-#include <mbarrier.cuh>
-#include <tensor_map.cuh>
+#include "ptx/mbarrier.cuh"
+#include "ptx/tensor_map.cuh"
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     wrong_phase(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A,

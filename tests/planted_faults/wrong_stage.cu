@@ -1,8 +1,8 @@
 // The tile is read from the stage that is being filled.
 
-#include <async_copy.cuh>
+#include "ptx/async_copy.cuh"
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void
     wrong_stage(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

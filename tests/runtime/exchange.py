@@ -178,7 +178,7 @@ class StandInDriver:
 
     @property
     def launches(self):
-        """What was launched, oldest first."""
+        """Launches so far, oldest first."""
         all_ = (_Launch * 64).in_dll(self._library, "launches")
         return [
             Launched(
@@ -196,6 +196,7 @@ class StandInDriver:
 
     @property
     def operations(self):
-        """What streams were given, in order: what, the stream's handle, and what stand_in_driver.cpp keeps of it."""
+        """Operations of streams, in order: name, the stream's handle, and the arguments that the driver's stand-in
+        records."""
         all_ = (_Operation * 256).in_dll(self._library, "operations")
         return [(one.what.decode(), one.stream, one.a, one.b, one.count) for one in all_[: self.operation_count]]

@@ -1,4 +1,4 @@
-"""What the launcher's tests share: a plan of one launch, and products that are remembered and called."""
+"""Helpers of the launcher's tests: a plan of one launch, and products that are remembered and called."""
 
 import threading
 

@@ -34,7 +34,7 @@ def handler(driver_library):
 
 @pytest.fixture(params=["XLA", "handler"])
 def engine(request, monkeypatch):
-    """What multiplies: None for XLA."""
+    """Engine that multiplies: None for XLA."""
     jax.clear_caches()
     if request.param == "XLA":
         mlir.register_lowering(product_p, lowering._lower_to_xla, platform="cpu", cacheable=False)
@@ -46,7 +46,7 @@ def engine(request, monkeypatch):
         monkeypatch.setattr(calls, "_gpu", lambda number: engine)
         monkeypatch.setattr(lowering, "_gpus", lambda: [0])
         monkeypatch.setattr(xla_handler, "load", lambda: handler)
-        monkeypatch.setattr(lowering, "_name", lambda bound: f"{id(engine)} {next(numbers)}")
+        monkeypatch.setattr(lowering, "_name", lambda planned: f"{id(engine)} {next(numbers)}")
         mlir.register_lowering(product_p, lowering._lower_to_handler, platform="cpu", cacheable=False)
         mlir.register_lowering(local_p, lowering._lower_local, platform="cpu", cacheable=False)
         yield engine
@@ -126,7 +126,7 @@ def weights(shape):
 
 
 def gradients(multiply, *operands):
-    """Of a sum of a product's results with unequal weights."""
+    """Gradients of a sum of a product's results with unequal weights."""
 
     def loss(*operands):
         result = multiply(*operands)

@@ -7,21 +7,19 @@ import pytest
 
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scale, Scaling
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.library import grouped_sm90, relayout
-from tilewright.kernels.spec import (
+from tilewright.kernels.kernel import (
     LIBRARY_ARGUMENTS,
-    RANGE_WORDS,
     RUNG_ARGUMENTS,
     TMA_ARGUMENTS,
     TMA_RUNG_ARGUMENTS,
     TMA_STORE_RUNG_ARGUMENTS,
     UNDIVIDED,
     Division,
-    Split,
-    scale_run,
 )
-from tilewright.kernels.takes import Addresses
-from tilewright.runtime.arguments import MAP_BYTES, Source, pack, shape_of
+from tilewright.kernels.library import grouped_sm90, relayout
+from tilewright.kernels.split import RANGE_WORDS, Split, scale_run
+from tilewright.kernels.support import Addresses
+from tilewright.runtime.arguments import MAP_BYTES, AddressSource, pack, shape_of
 from tilewright.runtime.plan import Slot
 from tilewright.runtime.relayouts import Copy, copying, jobs, numbers
 
@@ -49,7 +47,7 @@ OUTPUT = struct(
     **dict.fromkeys(("ldd", "ldc"), INT),
     **dict.fromkeys(("alpha", "beta"), FLOAT),
 )
-WORKSPACE = struct(sums=POINTER, tickets=POINTER)
+WORKSPACE = struct(sums=POINTER, counters=POINTER)
 COPY = struct(
     **{"from": POINTER, "to": POINTER, "scales": POINTER, "range": POINTER, "non_finite": POINTER},
     matrix_stride=LONG,
@@ -64,13 +62,13 @@ RUNG = named(M=INT, N=INT, K=INT, alpha=FLOAT, A=POINTER, lda=INT, B=POINTER, ld
 
 FORMS = {
     RUNG_ARGUMENTS: RUNG,
-    (*RUNG_ARGUMENTS, "sums", "tickets"): RUNG | named(sums=POINTER, tickets=POINTER),
+    (*RUNG_ARGUMENTS, "sums", "counters"): RUNG | named(sums=POINTER, counters=POINTER),
     LIBRARY_ARGUMENTS: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, workspace=WORKSPACE),
     LIBRARY_ARGUMENTS[:-1]: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT),
     ("copy_a", "copy_b"): named(copy_a=COPY, copy_b=COPY),
-    ("sizes", "scales", "tickets"): named(sizes=SIZES, scales=SCALES, tickets=POINTER),
+    ("sizes", "scales", "counters"): named(sizes=SIZES, scales=SCALES, counters=POINTER),
     find("gemm_mma_bf16x6").arguments: named(
-        sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, copy_a=COPY, copy_b=COPY, scales=SCALES, tickets=POINTER
+        sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, copy_a=COPY, copy_b=COPY, scales=SCALES, counters=POINTER
     ),
 }
 
@@ -169,19 +167,19 @@ def test_slots_are_the_pointers_and_scalars():
         Slot(output + OUTPUT.alpha.offset, "scalar", "alpha"),
         Slot(output + OUTPUT.beta.offset, "scalar", "beta"),
         Slot(workspace, "pointer", "workspace"),
-        Slot(workspace + 8, "pointer", "tickets"),
+        Slot(workspace + 8, "pointer", "counters"),
     )
 
 
 def test_an_operand_may_come_from_elsewhere():
-    _, slots = pack(SPLIT_K, PROBLEM, {"B": Source("relayout", 256)}, {})
+    _, slots = pack(SPLIT_K, PROBLEM, {"B": AddressSource("relayout", 256)}, {})
     assert slots[:2] == (Slot(40, "pointer", "A"), Slot(64, "pointer", "relayout", 256))
 
 
 def test_tensor_maps_are_templates_whose_address_is_replaced():
     kernel = find("tma_transposed")
     maps = {"A": bytes(range(128)), "B": bytes(range(128, 256))}
-    bytes_, slots = pack(kernel, PROBLEM, {"B": Source("relayout", 128)}, maps)
+    bytes_, slots = pack(kernel, PROBLEM, {"B": AddressSource("relayout", 128)}, maps)
     assert bytes_[64:192] == maps["A"]
     assert bytes_[192:320] == maps["B"]
     assert slots[:2] == (Slot(64, "map", "A"), Slot(192, "map", "relayout", 128))
@@ -219,7 +217,7 @@ def test_a_scaled_copy_says_where_its_scales_go():
         Copy("B", "relayout", 256, split, 5, 7, 1, False, 9, 0, 64, False, 8192),
     )
     job = copying(PROBLEM, copies)
-    assert (job.config.TERMS, job.config.SCALED, job.variant.result) == (2, 1, "float16")
+    assert (job.config.SPLIT_PARTS, job.config.SCALED, job.variant.result) == (2, 1, "float16")
     bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, UNDIVIDED, numbers(job.copies))
     assert [COPY.from_buffer_copy(bytes_, offset).along_k for offset in (0, SECOND)] == [1, 0]
     assert Slot(16, "pointer", "relayout", 4096) in slots
@@ -228,10 +226,10 @@ def test_a_scaled_copy_says_where_its_scales_go():
     assert [copy.scale_bytes for copy in copies] == [4 * 2 * runs[0], 4 * runs[1]]
 
 
-def product_of_terms(kept=None):
-    """What a product of terms is told of its copies, by bytes and by slots."""
+def product_of_parts(cached=None):
+    """Copies that a product of parts is given, by bytes and by slots."""
     kernel = find("gemm_mma_fp16x3")
-    (job,) = jobs(kernel, kernel.config(), PROBLEM_OF_TERMS, Addresses(), kept).jobs
+    (job,) = jobs(kernel, kernel.config(), PROBLEM_OF_PARTS, Addresses(), cached).jobs
     bytes_, slots = pack(kernel, job.problem, job.sources, {}, UNDIVIDED, numbers(job.copies))
     whole = struct(**FORMS[kernel.arguments])
     copies = [getattr(whole.from_buffer_copy(bytes_), name) for name in ("copy_a", "copy_b")]
@@ -239,30 +237,30 @@ def product_of_terms(kept=None):
     return copies, given
 
 
-PROBLEM_OF_TERMS = Problem(70, 90, 130, batch=2, a=Layout("column", ld=77), b=Layout(ld=100, batch_stride=0))
+PROBLEM_OF_PARTS = Problem(70, 90, 130, batch=2, a=Layout("column", ld=77), b=Layout(ld=100, batch_stride=0))
 OF_B = SECOND // 8
 
 
-def test_a_product_of_terms_is_told_of_the_copies_that_it_makes():
-    (a, b), given = product_of_terms()
+def test_a_product_of_parts_is_given_the_copies_that_it_makes():
+    (a, b), given = product_of_parts()
     assert (a.lines, a.length, a.matrices, a.across, a.ld_from, a.matrix_stride) == (70, 130, 2, 1, 77, 77 * 130)
     assert (b.lines, b.length, b.matrices, b.across, b.ld_from, b.matrix_stride) == (90, 130, 1, 1, 100, 0)
     assert (given[0].source, given[OF_B].source) == ("A", "B")
     assert [given[first + 3] for first in (0, OF_B)] == [
-        Slot(given[3].offset, "pointer", "tickets", 0),
-        Slot(given[OF_B + 3].offset, "pointer", "tickets", 4 * RANGE_WORDS),
+        Slot(given[3].offset, "pointer", "counters", 0),
+        Slot(given[OF_B + 3].offset, "pointer", "counters", 4 * RANGE_WORDS),
     ]
     assert {given[first + at].source for first in (0, OF_B) for at in (1, 2, 4)} == {"relayout"}
 
 
 def test_a_copy_that_is_kept_is_none_to_make_and_all_else_is_as_it_was():
-    (a, b), made = product_of_terms()
-    (same, kept), given = product_of_terms("B")
+    (a, b), made = product_of_parts()
+    (same, cached), given = product_of_parts("B")
     assert bytes(same) == bytes(a)
     b.matrices = 0
-    assert bytes(kept) == bytes(b)
+    assert bytes(cached) == bytes(b)
     assert given[OF_B] == made[OF_B]
-    assert {given[OF_B + at].source for at in (1, 2, 3, 4)} == {"kept"}
+    assert {given[OF_B + at].source for at in (1, 2, 3, 4)} == {"cached"}
     assert [given[OF_B + at].shift for at in (1, 2, 4, 3)] == sorted({given[OF_B + at].shift for at in (1, 2, 3, 4)})
     assert given[OF_B + 1].shift == 0
 
@@ -273,7 +271,7 @@ def test_without_products_there_are_no_copies():
         bytes_, slots = pack(kernel, problem, {}, {})
         first = dict(zip(kernel.arguments, shape_of(kernel.arguments).offsets, strict=True))["copy_a"]
         assert not any(bytes_[first:])
-        assert [slot.source for slot in slots if slot.offset >= first] == ["tickets"]
+        assert [slot.source for slot in slots if slot.offset >= first] == ["counters"]
 
 
 def test_scales_are_where_the_problem_says():

@@ -20,7 +20,7 @@ run_watched(["/bin/sh", "-c", 'sleep 60 & echo $! > "$0"; wait', sys.argv[1]])
 
 
 def waits_for(condition):
-    """What the condition gives as soon as it gives anything."""
+    """Value of the condition as soon as it is true."""
     deadline = time.monotonic() + 20
     while not (found := condition()):
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""What a machine without a usable GPU is told. The driver's answers are made up here, so any machine can run this."""
+"""Messages on a machine without a usable GPU. The driver's answers are made up here, so any machine can run this."""
 
 from types import SimpleNamespace
 

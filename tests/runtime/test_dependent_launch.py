@@ -16,7 +16,7 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Layout, Problem, Scalars, orders
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
-from tilewright.kernels.takes import Addresses, lines_aligned
+from tilewright.kernels.support import Addresses, lines_aligned
 from tilewright.runtime import cuda, cuda_executable, cuda_launch, nvrtc
 from tilewright.runtime.base import Matrix, run
 from tilewright.runtime.executable import CompileReport
@@ -28,13 +28,13 @@ KERNEL = tma_packed.KERNEL
 PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
 MULTIPROCESSORS, SHARED_BYTES, RESERVED_BYTES = 132, 228 << 10, 1 << 10
-MEMORY = Memory(workspace=1 << 20, tickets=1 << 21, relayout=1 << 22)
+MEMORY = Memory(workspace=1 << 20, counters=1 << 21, relayout=1 << 22)
 
 IN_TURN, OVERLAPS = "after all before it", "may overlap"
 
 
 class Launched(NamedTuple):
-    """What the driver got."""
+    """One launch that the driver was given."""
 
     entry: str
     how: str
@@ -204,7 +204,7 @@ def test_with_no_terms_nothing_is_copied(gpu):
 
 
 def test_older_gpus_run_one_launch_after_the_other(gpu):
-    kernel = replace(KERNEL, takes=replace(KERNEL.takes, least_capability=(7, 5)))
+    kernel = replace(KERNEL, support=replace(KERNEL.support, least_capability=(7, 5)))
     engine = gpu.engine((8, 9))
     multiply(engine, kernel, Problem(64, 64, 64))
     multiply(engine, split_k.KERNEL, Problem(64, 64, 64))
@@ -256,7 +256,7 @@ def test_parameters_are_filled_in_for_each_start(gpu):
     ("m", "each"), [(64, 1), (64 * 132, 1), (64 * 133, 2), (64 * 132 * 2, 2), (64 * 132 * 2 + 1, 3)]
 )
 def test_a_multiprocessor_holds_no_more_blocks_than_its_share_where_all_run_at_once(gpu, m, each):
-    """Of a kernel that relays out: its blocks may begin while the copies' blocks still fill some multiprocessors."""
+    """Blocks of a kernel that relays out may begin while the copies' blocks still fill some multiprocessors."""
     small = {"BM": 64, "BN": 64, "BK": 32, "K_SLICES": 2, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 0, "MIN_BLOCKS": 4}
     multiply(gpu.engine(), tma_transposed.KERNEL, Problem(m, 64, 63), **small)
     of_block = gpu.launched[-1].shared_bytes + RESERVED_BYTES
@@ -265,7 +265,7 @@ def test_a_multiprocessor_holds_no_more_blocks_than_its_share_where_all_run_at_o
 
 @pytest.mark.parametrize(("bundle", "grid"), [(1, 396), (2, 198), (3, 132)])
 def test_blocks_of_a_bundle_are_one_to_the_driver(gpu, bundle, grid):
-    """Of 316 tiles 264 have a block each, and 132 share the rest."""
+    """A block each for 264 of 316 tiles, and 132 blocks share the rest."""
     small = {"BM": 32, "BN": 64, "BK": 32, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 8, "WORKERS": 1}
     problem = Problem(2500, 200, 900)
     config = tma_transposed.KERNEL.config({**small, "MIN_BLOCKS": bundle, "BUNDLE": bundle})
@@ -287,7 +287,7 @@ def test_blocks_that_do_not_all_run_at_once_ask_for_what_they_need(gpu):
 def test_kernels_that_may_overlap_wait_and_those_that_are_copied_for_may():
     kernels = [relayout.KERNEL, *KERNELS]
     overlapping = [kernel.name for kernel in kernels if kernel.overlaps]
-    assert overlapping == [kernel.name for kernel in kernels if "wait_for_grid_before();" in kernel.source.read_text()]
+    assert overlapping == [kernel.name for kernel in kernels if "grid_dependency_wait();" in kernel.source.read_text()]
     library = [kernel for kernel in KERNELS if kernel.source.parent.name == "library"]
     copied_for = {kernel.name for kernel in library if kernel.relayouts(kernel.config())}
     assert {"tma_packed", "tma_transposed"} <= copied_for <= set(overlapping)
@@ -311,7 +311,7 @@ def test_whether_a_stream_is_captured_is_asked_only_where_code_must_be_loaded(gp
 def test_a_new_shape_is_planned_quickly(gpu, name, most):
     """By the calls it makes, once its code is loaded."""
     engine, kernel, profile = gpu.engine(), find(name), cProfile.Profile()
-    arithmetic = kernel.takes.arithmetic()
+    arithmetic = kernel.support.arithmetic()
     engine.plan(kernel, kernel.config(), Problem(1000, 1008, 1032, arithmetic))
     plan = profile.runcall(engine.plan, kernel, kernel.config(), Problem(1016, 1024, 1032, arithmetic))
     assert 40 < pstats.Stats(profile).total_calls < most

@@ -1,4 +1,4 @@
-"""What GPUs cannot run and a host's compiler takes: functions and variables of the host."""
+"""Code that GPUs cannot run and a host's compiler accepts: functions and variables of the host."""
 
 import re
 
@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from tilewright.core.errors import CompileError
 from tilewright.emulator.launches import check_launch
-from tilewright.kernels.source.launches import read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.runtime import nvrtc
 from tilewright.runtime.device_errors import check_for_gpu
 from tilewright.tools.cli import main
@@ -68,7 +68,7 @@ def test_what_only_the_host_has_is_an_error_with_its_line(what, tmp_path):
     declared, value, line = WRONG[what]
     launch = launch_of(tmp_path, declared, value)
     with pytest.raises(CompileError):
-        nvrtc.foreign_ptx(launch.file, launch.entry, launch.defines, "sm_90a")
+        nvrtc.user_source_ptx(launch.file, launch.entry, launch.defines, "sm_90a")
     with pytest.raises(CompileError, match=rf"\b(?:each\.cu|own\.cuh)\({line}\): error: ") as error:
         check_for_gpu(launch.file, launch.entry, launch.defines)
     assert "JIT" not in str(error.value) and str(error.value).count("error: ") == 1

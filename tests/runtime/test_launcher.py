@@ -1,4 +1,4 @@
-"""What the compiled launcher launches, with a stand-in for the driver and arrays that are nowhere."""
+"""Launches by the compiled launcher, with a stand-in for the driver and arrays that are nowhere."""
 
 import struct
 
@@ -77,7 +77,7 @@ def test_a_byte_offset_is_part_of_the_address(driver, product):
 def test_steps_are_launched_in_order_with_memory(driver, product):
     a, b = factors()
     first = Step(1, (1, 1, 1), (32, 1, 1), 0, COOPERATIVE, bytes(16), (0,), (Slot(0, "pointer", "relayout", 256),))
-    slots = (Slot(0, "pointer", "workspace"), Slot(8, "pointer", "tickets"), Slot(16, "pointer", "relayout"))
+    slots = (Slot(0, "pointer", "workspace"), Slot(8, "pointer", "counters"), Slot(16, "pointer", "relayout"))
     second = Step(2, (1, 1, 1), (32, 1, 1), 0, OVERLAPS, bytes(24), (0,), slots)
     needs = Needs(100, 3, 1000)
     product.remember(a, b, steps=(first, second), needs=needs)
@@ -90,7 +90,7 @@ def test_steps_are_launched_in_order_with_memory(driver, product):
 
 def test_what_is_not_needed_is_null(driver, product):
     a, b = factors()
-    slots = tuple(Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "tickets", "relayout")))
+    slots = tuple(Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "counters", "relayout")))
     step = STEP._replace(slots=slots, arguments=bytes(24))
     for i in range(3):
         product.remember(a, b, steps=(step,), needs=Needs(*(int(i == one) for one in range(3))), options=i)
@@ -101,7 +101,7 @@ def test_what_is_not_needed_is_null(driver, product):
 
 
 def described(first):
-    """What a step says of a tensor map, each number another, in the 128 bytes of the map."""
+    """A step's description of a tensor map, each number another, in the 128 bytes of the map."""
     return MAP_WORDS.pack(*range(first, first + 18)).ljust(128, b"\0")
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilewright.runtime import extension, launcher, prebuilt
+from tilewright.runtime import digests, extension, launcher
 from tilewright.runtime.host_compiler import find_compiler
 from tilewright.runtime.plan import COOPERATIVE, OVERLAPS
 
@@ -75,14 +75,14 @@ def test_one_that_was_installed_is_taken(monkeypatch):
 
 def test_another_header_makes_another_build(tmp_path, monkeypatch):
     """Each of those that are included."""
-    headers, before = prebuilt.HEADERS, extension.digest(launcher._SOURCE)
+    headers, before = digests.HEADERS, extension.digest(launcher._SOURCE)
     texts = [path.read_text() for path in (launcher._SOURCE, *headers)]
     included = {name for text in texts for name in re.findall('#include "(.*)"', text)}
     assert included == {path.name for path in headers}
     for header in headers:
         changed = tmp_path / header.name
         changed.write_text(header.read_text() + "// changed\n")
-        monkeypatch.setattr(prebuilt, "HEADERS", tuple(changed if one == header else one for one in headers))
+        monkeypatch.setattr(digests, "HEADERS", tuple(changed if one == header else one for one in headers))
         assert extension.digest(launcher._SOURCE) != before
 
 

@@ -61,7 +61,7 @@ def test_other_sizes_are_planned_once_and_launched(driver, product, planner):
     assert len(product.launcher) == 4
 
 
-def test_leading_dimensions_are_told_of_both_orders(driver, product, planner):
+def test_leading_dimensions_are_known_of_both_orders(driver, product, planner):
     a, b = Array(4, 3, at=0x10000000), Array(3, 5, at=0x20000000, strides=(1, 3))
     c, out = Array(4, 5, at=C, strides=(8, 1)), Array(4, 5, at=OUT, strides=(1, 8))
     assert product.remember(a, b, c, out, Array(5, at=BIAS), scaled=True, plan=planner)

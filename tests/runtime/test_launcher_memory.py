@@ -30,7 +30,7 @@ def test_a_streams_memory_is_asked_for_once(product):
     assert product.asked[2:] == [(9, needs)]
 
 
-@pytest.mark.parametrize("more", [Needs((1 << 20) + 1), Needs(tickets=(1 << 10) + 1), Needs(relayout_bytes=1 << 21)])
+@pytest.mark.parametrize("more", [Needs((1 << 20) + 1), Needs(counters=(1 << 10) + 1), Needs(relayout_bytes=1 << 21)])
 def test_memory_that_does_not_suffice_is_asked_for_again(product, more):
     a, b = factors()
     product.remember(a, b, needs=Needs(*MEMORY[1::2]))

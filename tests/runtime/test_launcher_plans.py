@@ -39,7 +39,7 @@ KINDS = {
 }
 
 
-def test_kinds_of_calls_are_told_apart(driver, product):
+def test_kinds_of_calls_are_distinguished(driver, product):
     a, b = factors()
     kinds = {name: {"a": a, "b": b} | kind for name, kind in KINDS.items()}
     for number, kind in enumerate(kinds.values()):
@@ -64,9 +64,9 @@ def test_all_devices_have_their_own_plans(driver, product):
 
 def test_a_copy_that_is_kept_is_the_plan_s(driver, product):
     a, b = factors()
-    step = STEP._replace(slots=(Slot(0, "pointer", "A"), Slot(8, "pointer", "kept", 64)))
+    step = STEP._replace(slots=(Slot(0, "pointer", "A"), Slot(8, "pointer", "cached", 64)))
     for name, address in (("x", 0x7000), ("y", 0x9000)):
-        product.remember(a, b, options=name, steps=(step,), kept=address)
+        product.remember(a, b, options=name, steps=(step,), cached=address)
     for name, address in (("y", 0x9000), ("x", 0x7000)):
         assert not product.misses(a, b, options=name)
         assert struct.unpack_from("2Q", driver.launches[-1].parameters) == (0x10000000, address + 64)

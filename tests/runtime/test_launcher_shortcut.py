@@ -13,10 +13,10 @@ from launcher_products import CONTEXT, SLOTS, STEP  # noqa: E402
 
 import tilewright.torch  # noqa: E402
 from tilewright.api import gpu as on_gpu  # noqa: E402
-from tilewright.api.call import Request  # noqa: E402
+from tilewright.api.request import Request  # noqa: E402
 from tilewright.frameworks.torch.enable import routing, shortcut  # noqa: E402
 from tilewright.runtime.plan import Needs  # noqa: E402
-from tilewright.select.gain import Gain  # noqa: E402
+from tilewright.select.speedup import Speedup  # noqa: E402
 
 ON_HOST = 1  # DLPack's number
 M, N, K = 4, 5, 3
@@ -24,14 +24,14 @@ M, N, K = 4, 5, 3
 
 @pytest.fixture
 def routed(driver, launcher_module, monkeypatch):
-    """enable() on tensors of the host, where all but TF32 gains, with a launcher that a test has remember plans."""
+    """enable() on tensors of the host, where all but TF32 is faster, with a launcher that a test has remember plans."""
     if shortcut.load() is None:
         pytest.skip("the shortcut cannot be built here")
     launcher = launcher_module.Launcher(driver.path, ON_HOST)
     monkeypatch.setattr(routing, "_KEY", "CPU")
     monkeypatch.setattr(routing, "_routes", {})
-    gains = lambda problem, device: None if problem.arithmetic.precision == "tf32" else Gain(1.1, 1.0)  # noqa: E731
-    monkeypatch.setattr(routing, "expect", gains)
+    speedups = lambda problem, device: None if problem.arithmetic.precision == "tf32" else Speedup(1.1, 1.0)  # noqa: E731
+    monkeypatch.setattr(routing, "expect", speedups)
     monkeypatch.setattr(on_gpu, "fast", launcher)
     monkeypatch.setattr(on_gpu, "miss", launcher_module.MISS)
     step = STEP._replace(slots=(SLOTS[0], SLOTS[1]._replace(shift=0), *SLOTS[2:]))
@@ -60,7 +60,7 @@ def python_calls(function, times=1):
 
 
 def parameters(a, b, d, c=None, bias=None, alpha=1.0, beta=0.0):
-    """Those of the launch that a product is."""
+    """Parameters of the launch that a product is."""
     addresses = [0 if one is None else one.data_ptr() for one in (a, b, c, d, bias)]
     return struct.pack("5Q2f", *addresses, alpha, beta)
 

@@ -119,12 +119,12 @@ def test_what_is_traced_is_not_launched(call, launcher_module, monkeypatch):
     assert [node.target for node in programs[0].graph.nodes if node.op == "call_function"] == [operator]
 
 
-SLOTS = (Slot(0, "pointer", "workspace"), Slot(8, "pointer", "tickets"), Slot(16, "pointer", "relayout"))
+SLOTS = (Slot(0, "pointer", "workspace"), Slot(8, "pointer", "counters"), Slot(16, "pointer", "relayout"))
 STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, 0, bytes(24), (0,), SLOTS)
 
 
 class Caching:
-    """What stands for PyTorch's allocator of a GPU's memory."""
+    """Stand-in for PyTorch's allocator of a GPU's memory."""
 
     def __init__(self):
         self.lent, self.taken, self.full = {}, [], False

@@ -11,8 +11,8 @@ from cuda.bindings import nvrtc as bindings
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, Parameter, Tile
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
+from tilewright.kernels.support import Support, Variant
 from tilewright.runtime import cache, nvrtc
 
 ARCHS = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_120")
@@ -104,7 +104,7 @@ def test_a_kernel_is_compiled_with_its_config_and_specialization(tmp_path):
         name="other",
         idea="",
         source=source,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=(Parameter("BM", 32, (32,), ""),),
         tile=lambda config: Tile(config.BM, 1, 1),
         block=lambda _: (32, 1, 1),
@@ -123,7 +123,7 @@ def test_ptx_of_a_kernel(tmp_path):
         name="other",
         idea="",
         source=source,
-        vectorized=False,
+        support=Support(vectorized=False),
         parameters=parameters,
         tile=lambda _: Tile(1, 1, 1),
         block=lambda _: (32, 1, 1),

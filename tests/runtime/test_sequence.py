@@ -8,21 +8,21 @@ from tilewright.runtime import cuda_launch, launcher, sequence
 from tilewright.runtime import driver as engines_driver
 from tilewright.runtime.cuda_launch import MAP_WORDS
 from tilewright.runtime.plan import Slot
-from tilewright.runtime.sequence import ABSOLUTE, Await, Copy, Launch, Place, Record, Signal, Wait
+from tilewright.runtime.sequence import ABSOLUTE, Await, DeviceCopy, Location, PlanLaunch, RecordEvent, Signal, Wait
 
 NAMES = ("A", "B", "here", "there")
 BASES = (0, 0xA000, 0xB000, 0x10000, 0x20000)
 STREAMS = (0x51, 0x52)
 EVENTS = (0xE0, 0xE1)
 STEPS = (
-    Record(0, 0),
+    RecordEvent(0, 0),
     Await(1, 0),
-    Launch(0, (STEP,), (("A", Place("A", 16)), ("B", Place("B")), ("D", Place("here", 32))), 0.5),
-    Copy(1, Place("there", 64), Place("here", 32), 4096),
-    Signal(1, Place("there", 8), 3),
-    Wait(2, Place("here", 4), 2),
-    Launch(2, (STEP, STEP), (("A", Place(ABSOLUTE, 0x777)),), 1.0, 1.0),
-    Record(2, 1),
+    PlanLaunch(0, (STEP,), (("A", Location("A", 16)), ("B", Location("B")), ("D", Location("here", 32))), 0.5),
+    DeviceCopy(1, Location("there", 64), Location("here", 32), 4096),
+    Signal(1, Location("there", 8), 3),
+    Wait(2, Location("here", 4), 2),
+    PlanLaunch(2, (STEP, STEP), (("A", Location(ABSOLUTE, 0x777)),), 1.0, 1.0),
+    RecordEvent(2, 1),
     Await(0, 1),
 )
 BEFORE, END = 0xE8, 0xE9
@@ -87,7 +87,7 @@ def test_a_map_follows_its_address(driver, made):
     words = MAP_WORDS.pack(*range(1, 19))
     step = STEP._replace(arguments=words + bytes(128 - len(words)), slots=(Slot(0, "map", "A"),))
     driver.takes(step)
-    ready = made((Launch(0, (step,), (("A", Place("A")),)),))
+    ready = made((PlanLaunch(0, (step,), (("A", Location("A")),)),))
     ready.run(BASES, 0, 0, 0, END)
     ready.run((0, 0xA100, *BASES[2:]), 0, 0, 0, END)
     ready.run(BASES, 0, 0, 0, END)
@@ -105,10 +105,10 @@ def test_what_the_driver_refuses_is_an_error(driver, made, refused):
 
 
 REFUSED = {
-    "base": ((Copy(0, Place("nowhere"), Place("A"), 4),), "there is no base 'nowhere'"),
-    "stream": ((Wait(3, Place("A"), 1),), "there is no stream 3"),
-    "event": ((Record(0, 2),), "there is no event 2"),
-    "address": ((Launch(0, (STEP,), (("E", Place("A")),)),), "no pointer comes from 'E'"),
+    "base": ((DeviceCopy(0, Location("nowhere"), Location("A"), 4),), "there is no base 'nowhere'"),
+    "stream": ((Wait(3, Location("A"), 1),), "there is no stream 3"),
+    "event": ((RecordEvent(0, 2),), "there is no event 2"),
+    "address": ((PlanLaunch(0, (STEP,), (("E", Location("A")),)),), "no pointer comes from 'E'"),
     "step": (((1, 2),), "no step of a sequence is a 'tuple'"),
 }
 

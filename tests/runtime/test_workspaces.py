@@ -153,7 +153,7 @@ def test_two_graphs_that_are_captured_on_one_stream_do_not_share(driver, memory)
     del driver.captures[7]
     assert memory(7, Needs(100, 3)) == own
     assert len({own.workspace, *(graph.workspace for graph in graphs)}) == 3
-    assert len({own.tickets, *(graph.tickets for graph in graphs)}) == 3
+    assert len({own.counters, *(graph.counters for graph in graphs)}) == 3
     assert len(driver.zeroed) == 3
 
 

@@ -19,6 +19,7 @@ from xla_on_host import NEEDS, STREAM, LaunchedEngine, build  # noqa: E402
 
 import tilewright  # noqa: E402
 from stand_ins import NumPyEngine  # noqa: E402
+from tilewright.api.request import Request  # noqa: E402
 from tilewright.core.errors import EngineUnavailableError  # noqa: E402
 from tilewright.frameworks.jax import lowering  # noqa: E402
 from tilewright.frameworks.jax.product import Kind, local_p, product_p  # noqa: E402
@@ -53,7 +54,7 @@ def gpu(monkeypatch, driver, handler):
     monkeypatch.setattr(calls, "_gpu", lambda number: engine)
     monkeypatch.setattr(lowering, "_gpus", lambda: [0])
     monkeypatch.setattr(xla_handler, "load", lambda: handler)
-    monkeypatch.setattr(lowering, "_name", lambda bound: f"plan {next(_numbers)}")
+    monkeypatch.setattr(lowering, "_name", lambda planned: f"plan {next(_numbers)}")
     monkeypatch.setattr(sys.modules[__name__], "on_gpu", True)
     jax.clear_caches()
     yield engine
@@ -109,22 +110,22 @@ def test_factors_may_be_swapped(driver, handler):
 
 
 def test_steps_share_the_scratch_memory(driver, handler):
-    slots = [Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "relayout", "tickets"))]
+    slots = [Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "relayout", "counters"))]
     step = STEP._replace(arguments=bytes(24), slots=tuple(slots))
     steps = step._replace(function=1), step._replace(function=2, attribute=OVERLAPS)
     for step in steps:
         driver.takes(step)
-    needs = Needs(workspace_bytes=100, tickets=3, relayout_bytes=1000)
+    needs = Needs(workspace_bytes=100, counters=3, relayout_bytes=1000)
     assert handler.keep("scratch", 0, CONTEXT, steps, needs) == 256 + 1024 + 12
     call("scratch", draw(4, 3), draw(3, 5), results=((4, 5), (1292,)))
     assert [(launch.function, launch.attribute) for launch in driver.launches] == [(1, 0), (2, OVERLAPS)]
-    workspace, relayout, tickets = struct.unpack("3Q", driver.launches[1].parameters)
-    assert (relayout - workspace, tickets - workspace) == (256, 1280)
+    workspace, relayout, counters = struct.unpack("3Q", driver.launches[1].parameters)
+    assert (relayout - workspace, counters - workspace) == (256, 1280)
 
 
 @pytest.mark.parametrize("needed", range(3))
 def test_what_is_not_needed_is_null(driver, handler, needed):
-    slots = tuple(Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "tickets", "relayout")))
+    slots = tuple(Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "counters", "relayout")))
     step = STEP._replace(arguments=bytes(24), slots=slots)
     driver.takes(step)
     needs = Needs(*(100 * (i == needed) for i in range(3)))
@@ -267,13 +268,13 @@ def test_bias_activation_alpha_and_types(gpu):
     assert gpu.planned[0].problem.case == "NN bfloat16 bias+gelu"
 
 
-def test_a_scan_and_a_vmap_launch_with_zeroed_tickets(gpu):
+def test_a_scan_and_a_vmap_launch_with_zeroed_counters(gpu):
     w, x = draw(6, 6), draw(4, 6)
     scanned = jax.jit(lambda x: jax.lax.scan(lambda x, _: (tilewright.matmul(x, w), None), x, length=5)[0])
     check(scanned(x), x @ jnp.linalg.matrix_power(w, 5), 1e-3)
     xs = draw(3, 4, 6)
     check(jax.jit(jax.vmap(lambda x: tilewright.matmul(x, w)))(xs), jnp.matmul(xs, w, precision="highest"))
-    assert gpu.tickets == [bytes(12)] * 6
+    assert gpu.counters == [bytes(12)] * 6
     assert [plan.problem.m for plan in gpu.planned] == [4, 12]
 
 
@@ -318,12 +319,13 @@ def test_a_named_kernel_is_launched(gpu):
 
 
 def test_names_of_plans_are_the_same_in_every_process(monkeypatch):
-    kind = "Kind(calls.Request('float32'))"
-    name = f"lowering._name(lowering._bound(0, [(5, 7), (7, 3)], ['float32'] * 2, [(0, 1), (1, 0)], {kind}))"
+    kind = "Kind(Request('float32'))"
+    name = f"lowering._name(lowering._planned(0, [(5, 7), (7, 3)], ['float32'] * 2, [(0, 1), (1, 0)], {kind}))"
     code = (
         "import sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
         "from stand_ins import NumPyEngine\n"
         "import tilewright.api.call as calls\n"
+        "from tilewright.api.request import Request\n"
         "from tilewright.frameworks.jax import lowering\n"
         "from tilewright.frameworks.jax.product import Kind\n"
         "engine = NumPyEngine((9, 0)); calls._gpu = lambda number: engine\n"
@@ -335,7 +337,7 @@ def test_names_of_plans_are_the_same_in_every_process(monkeypatch):
     assert " 5x3x7 NT float32 " in there
     engine = NumPyEngine((9, 0))
     monkeypatch.setattr(calls, "_gpu", lambda number: engine)
-    assert eval(name, {"lowering": lowering, "Kind": Kind, "calls": calls}) == there
+    assert eval(name, {"lowering": lowering, "Kind": Kind, "Request": Request}) == there
 
 
 def test_a_precision_reaches_the_plans_of_a_program(gpu):

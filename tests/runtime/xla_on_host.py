@@ -13,11 +13,11 @@ from tilewright.runtime import extension, xla_handler
 from tilewright.runtime.plan import Needs, Pointers, Slot
 
 STREAM = 0x5EA
-NEEDS = Needs(workspace_bytes=100, tickets=3, relayout_bytes=1000)
+NEEDS = Needs(workspace_bytes=100, counters=3, relayout_bytes=1000)
 _SLOTS = (
     *(slot._replace(shift=0) for slot in SLOTS),
     Slot(48, "pointer", "workspace"),
-    Slot(56, "pointer", "tickets"),
+    Slot(56, "pointer", "counters"),
     Slot(64, "pointer", "relayout"),
 )
 _LAUNCHED = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.POINTER(ctypes.c_char))
@@ -43,9 +43,9 @@ class LaunchedEngine(NumPyEngine):
     def __init__(self, driver, needs):
         super().__init__((9, 0))
         self.needs = lambda kernel: needs
-        self.ticket_bytes = 4 * needs.tickets
+        self.counter_bytes = 4 * needs.counters
         self.driver = driver
-        self.tickets = []
+        self.counters = []
         self.back = _LAUNCHED(self.launched)
         driver.on_launch = ctypes.cast(self.back, ctypes.c_void_p).value
 
@@ -56,7 +56,7 @@ class LaunchedEngine(NumPyEngine):
         return plan._replace(steps=(step,))
 
     def launched(self, function, parameters):
-        a, b, c, d, bias, alpha, beta, _, tickets, _ = struct.unpack("5Q2f3Q", parameters[:72])
-        if tickets:
-            self.tickets.append(ctypes.string_at(tickets, self.ticket_bytes))
+        a, b, c, d, bias, alpha, beta, _, counters, _ = struct.unpack("5Q2f3Q", parameters[:72])
+        if counters:
+            self.counters.append(ctypes.string_at(counters, self.counter_bytes))
         self.start(self.planned[function - 1], Pointers(a, b, d, c, bias), Scalars(alpha, beta))

@@ -7,7 +7,7 @@ import pytest
 from tilewright.core.dtypes import DTYPES, FLOAT8, RESULTS
 from tilewright.core.errors import DtypeError, ProblemError
 from tilewright.core.problem import ACTIVATIONS, FAST, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Problem, orders
-from tilewright.select.tables.cases import posed, timed_case
+from tilewright.select.tables.cases import problem_of, timed_case
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -18,25 +18,25 @@ def test_a_problems_case_says_all_but_its_sizes(layout, bias):
     for arithmetic in (*[Arithmetic(factors, result) for factors in DTYPES for result in RESULTS], *mixed):
         for activation in (None, *ACTIVATIONS):
             problem = Problem(3, 4, 5, arithmetic, 6, a, b, epilogue=Epilogue(bias, activation))
-            assert posed(3, 4, 5, problem.case, 6) == problem
+            assert problem_of(3, 4, 5, problem.case, 6) == problem
 
 
 @pytest.mark.parametrize("case", ["", "NN", "float32", "XY float32", "NN float32 bias gelu", "NN float32 sine"])
 def test_what_is_no_case_is_refused(case):
     with pytest.raises(ProblemError):
-        posed(1, 1, 1, case)
+        problem_of(1, 1, 1, case)
 
 
 def test_unknown_types_are_refused():
     with pytest.raises(DtypeError):
-        posed(1, 1, 1, "NN float99")
+        problem_of(1, 1, 1, "NN float99")
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("result", RESULTS)
 def test_a_precision_is_read_back_and_left_out_where_times_are_kept(precision, result):
     problem = Problem(3, 4, 5, Arithmetic("float32", result, precision), epilogue=Epilogue("row", "gelu"))
-    assert posed(3, 4, 5, problem.case) == problem
+    assert problem_of(3, 4, 5, problem.case) == problem
     plain = replace(problem, arithmetic=Arithmetic("float32", result))
     assert timed_case(problem) == timed_case(plain) == plain.case
 
@@ -44,4 +44,4 @@ def test_a_precision_is_read_back_and_left_out_where_times_are_kept(precision, r
 @pytest.mark.parametrize(("case", "error"), [("NN bfloat16:ieee", DtypeError), ("NN float32:tf16", ProblemError)])
 def test_precisions_that_there_are_not_are_refused(case, error):
     with pytest.raises(error):
-        posed(1, 1, 1, case)
+        problem_of(1, 1, 1, case)

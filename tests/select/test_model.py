@@ -10,7 +10,7 @@ import pytest
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Arithmetic, Layout, Problem
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.select.model import TERMS, ConfigModel, Counts, Fitted, Grid, Models, ProblemSizes, lent, terms_of
 from tilewright.select.selector import compared_on
 from tilewright.select.tables import store
@@ -112,7 +112,7 @@ def test_one_problem_and_many_have_the_same_terms(problem):
 
 def test_waves_are_counted():
     kernel = find("gemm_sm90")
-    grid = Grid.of(kernel, kernel.config({"BM": 128, "BN": 128, "CLUSTER": 1}))
+    grid = Grid.of(kernel, kernel.config({"BM": 128, "BN": 128, "CLUSTER_M": 1}))
     sizes = ProblemSizes.of(Problem(128 * 133, 128, 640, Arithmetic("bfloat16")))
     steps, longest, waves, work, each = Counts.of(grid, sizes, H100)
     assert (steps, waves, each, longest) == (1330, 2, 10, 20)
@@ -122,7 +122,7 @@ def test_waves_are_counted():
 def test_unaligned_lines_and_kept_copies_are_told_apart():
     odd = Problem(64, 64, 63, Arithmetic("bfloat16"), b=Layout("column"))
     assert ProblemSizes.of(odd).unaligned == (True, True, False)
-    assert ProblemSizes.of(odd, kept="B").unaligned == (True, False, False)
+    assert ProblemSizes.of(odd, cached="B").unaligned == (True, False, False)
 
 
 def test_a_fit_finds_what_times_were_made_of():

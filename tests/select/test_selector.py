@@ -13,11 +13,11 @@ from tilewright.core.errors import DtypeError, ProblemError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import ACTIVATIONS, LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.kernels import KERNELS, LADDER, find
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.select import selector
 from tilewright.select.selector import select, unhidden_us
 from tilewright.select.tables import store
-from tilewright.select.tables.cases import posed
+from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.entry import Entry
 
 CAPABILITIES = [None, (7, 5), (8, 0), (8, 6), (9, 0), (12, 0)]
@@ -55,15 +55,15 @@ def entry(shape, kernel, gflops, config=None, case="NN float32", **others):
 @pytest.mark.parametrize("shape", ["0", "1", "17x1x5", "64", "100", "128", "1000x1x1000", "1024", "1x70000x3", "8192"])
 def test_every_problem_gets_a_kernel_and_a_config_that_it_takes(shape, capability, dtype):
     problem = Problem.parse(shape, arithmetic=Arithmetic(dtype))
-    if capability and not any(k.runs_on(capability, dtype) for k in KERNELS if dtype in k.takes.factors):
+    if capability and not any(k.support.runs_on(capability, dtype) for k in KERNELS if dtype in k.support.factors):
         with pytest.raises(DtypeError, match=f"no kernel takes NN {dtype}"):
             select(problem, capability)
         return
     kernel, config = select(problem, capability)
     kernel.check(problem)
     assert config == kernel.config(config)
-    assert kernel.keeps(None)
-    assert capability is None or kernel.runs_on(capability, dtype)
+    assert kernel.meets(None)
+    assert capability is None or kernel.support.runs_on(capability, dtype)
 
 
 @pytest.mark.parametrize("capability", [None, (8, 0), (9, 0)])
@@ -128,13 +128,13 @@ def test_what_errs_little_is_preferred(own_tables):
 
 def test_the_users_table_comes_before_the_shipped_one():
     shipped = next(table for table in store.shipped() if table.gpu == "NVIDIA H200")
-    of_case = (e for e in shipped.entries if e.case == "NN float32" and e.batch == 1 and e.keeps(None))
-    one = max((e for e in of_case if e.accurate and e.apart), key=lambda e: e.gflops)
-    problem = posed(one.m, one.n, one.k, one.case, one.batch)
+    of_case = (e for e in shipped.entries if e.case == "NN float32" and e.batch == 1 and e.meets(None))
+    one = max((e for e in of_case if e.accurate and e.after_other_work), key=lambda e: e.gflops)
+    problem = problem_of(one.m, one.n, one.k, one.case, one.batch)
     kernel, config = select(problem, (9, 0), "NVIDIA H200")
     assert (kernel.name, config) == (one.kernel, one.config)
     other = "coalesced" if one.kernel != "coalesced" else "naive"
-    store.save("NVIDIA H200", (9, 0), [entry(problem.shape, other, 1e-3, apart=True)])
+    store.save("NVIDIA H200", (9, 0), [entry(problem.shape, other, 1e-3, after_other_work=True)])
     store.forget()
     assert select(problem, (9, 0), "NVIDIA H200")[0].name == other
 
@@ -145,7 +145,7 @@ def test_where_c_is_added_kernels_that_leave_it_alone_come_first(own_tables):
     assert select(problem, (9, 0), "GPU")[0].name == "warptiled"
     assert select(problem, (9, 0), "GPU", adds_c=True)[0].name == "split_k"
     nearby = Problem.parse("97x96x96")
-    assert select(nearby, (9, 0), "GPU", adds_c=True)[0].takes.separate_c
+    assert select(nearby, (9, 0), "GPU", adds_c=True)[0].support.separate_c
 
 
 def test_near_a_tabled_shape_the_model_decides(own_tables):
@@ -292,14 +292,14 @@ def test_short_products_are_not_shared_among_blocks():
     assert config.get("WORKERS", 0) == 0
 
 
-RUNGS = [kernel for kernel in LADDER if kernel.takes.architectures == ("sm_90a",)]
+RUNGS = [kernel for kernel in LADDER if kernel.support.architectures == ("sm_90a",)]
 HOPPERS = [((9, 0), "NVIDIA H200"), ((9, 0), "NVIDIA H100"), ((9, 0), "")]
 
 
 @pytest.mark.parametrize(("capability", "device"), [(None, ""), *HOPPERS])
 @pytest.mark.parametrize("shape", ["1", "100", "777", "4096", "8192x128x4096", "16x4096x11008", "4x4x100000"])
 def test_the_courses_kernels_of_warpgroups_are_not_picked(shape, capability, device):
-    problems = {Problem.parse(shape, arithmetic=kernel.takes.arithmetic()) for kernel in RUNGS}
+    problems = {Problem.parse(shape, arithmetic=kernel.support.arithmetic()) for kernel in RUNGS}
     assert len(RUNGS) == 11
     assert {problem.dtype for problem in problems} == {"bfloat16", "float32"}
     for problem in problems:
@@ -314,7 +314,7 @@ def test_the_librarys_kernel_of_warpgroups_is_picked_on_a_hopper_alone(layout, d
     a, b = orders(layout)
     for shape, batch, epilogue in (("300", 3, Epilogue()), ("8192x4096x1024", 1, Epilogue("row", "gelu"))):
         problem = Problem.parse(shape, arithmetic=dtype, batch=batch, a=a, b=b, epilogue=epilogue)
-        assert sm90.refusal(problem) is None
+        assert sm90.why_not(problem) is None
         for capability, device in HOPPERS:
             assert selector.select(problem, capability, device)[0] is sm90
         for capability in (None, (8, 0), (10, 0), (12, 0)):
@@ -334,8 +334,8 @@ def test_terms_are_picked_where_they_are_expected_to_be_faster(precision):
     assert picked("4096") == picked("8193x2501x5008") == TERMS[precision]  # of the first, float32 is in the table
     assert picked("4096", device="") == TERMS[precision]
     for other in (picked("64"), picked("1x4096x4096"), picked("64", (8, 0), ""), picked("4096", (12, 0), "")):
-        assert find(other).precision is None
-    assert find(picked("4096x4096x0")).precision is None
+        assert find(other).support.precision is None
+    assert find(picked("4096x4096x0")).support.precision is None
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_terms_are_picked_where_they_are_expected_to_be_faster(precision):
         ("NVIDIA A100-SXM4-80GB", (8, 0), "gemm_mma"),
         ("NVIDIA GeForce RTX 3090", (8, 6), None),
         ("NVIDIA GeForce RTX 4090", (8, 9), None),
-        ("NVIDIA H200", (9, 0), "gemm_sm90"),
+        ("NVIDIA H200", (9, 0), "gemm_sm90_precisions"),
         ("NVIDIA GeForce RTX 5090", (12, 0), None),
     ],
 )
@@ -355,7 +355,7 @@ def test_large_products_are_made_of_terms_where_tensor_cores_are_so_much_faster(
     problem = Problem(4096, 4096, 4096, Arithmetic(precision=precision))
     kernel, _ = select(problem, capability, device)
     assert (kernel.source.stem if kernel.split else None) == expected
-    assert kernel.precision == ((precision or "bf16x6") if expected else None)
+    assert kernel.support.precision == ((precision or "bf16x6") if expected else None)
 
 
 WITHOUT_WGMMA = {
@@ -379,7 +379,7 @@ def test_tensor_cores_multiply_where_there_is_no_wgmma(device, batch_invariant):
         factors, precision = ("float32", name) if name == "tf32" else (name, None)
         arithmetic = Arithmetic(factors, "float32", precision, batch_invariant=batch_invariant)
         picked = select(Problem(4096, 4096, 4096, arithmetic), capability, device)[0]
-        assert (picked.name if kernel else picked.precision) == kernel
+        assert (picked.name if kernel else picked.support.precision) == kernel
 
 
 @pytest.mark.parametrize("shape", ["64", "1000x1x1000", "1012", "4096", "8193x2501x5008"])
@@ -387,12 +387,12 @@ def test_tensor_cores_multiply_where_there_is_no_wgmma(device, batch_invariant):
 def test_ieee_is_float32_on_cuda_cores_alone(device, capability, shape):
     plain = select(Problem.parse(shape), capability, device)
     alone = select(Problem.parse(shape, arithmetic=Arithmetic(precision="ieee")), capability, device)
-    assert alone[0].precision is None
-    if plain[0].precision is None:
+    assert alone[0].support.precision is None
+    if plain[0].support.precision is None:
         assert plain == alone
     else:
         assert shape in BF16X6[device]
-        assert plain[0].precision == "bf16x6"
+        assert plain[0].support.precision == "bf16x6"
 
 
 def test_measured_terms_are_taken_by_the_precisions_that_they_keep(monkeypatch):
@@ -420,4 +420,4 @@ def test_measured_terms_are_taken_by_the_precisions_that_they_keep(monkeypatch):
 def test_the_emulator_s_pick_keeps_the_precision(precision):
     for shape in ("4", "128", "100x100x0"):
         kernel, _ = select(Problem.parse(shape, arithmetic=Arithmetic(precision=precision)), None)
-        assert kernel.keeps(precision)
+        assert kernel.meets(precision)

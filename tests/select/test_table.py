@@ -7,10 +7,10 @@ import pytest
 from tilewright.core.errors import RecordsError
 from tilewright.core.problem import PRECISIONS, Arithmetic, Layout, Problem
 from tilewright.kernels import find
-from tilewright.kernels.spec import PROMISES
+from tilewright.kernels.support import PROMISES
 from tilewright.select.model import TERMS, ConfigModel, Fitted
 from tilewright.select.tables import store
-from tilewright.select.tables.cases import posed
+from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.entry import Entry
 from tilewright.select.tables.table import Table, file_name
 
@@ -35,7 +35,10 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_table_is_read_back_as_it_was_written(tmp_path):
-    entries = entry(error_ratio=0.5), entry(m=65, revision="abc", apart=True, case="NT bfloat16->bfloat16 bias+gelu")
+    entries = (
+        entry(error_ratio=0.5),
+        entry(m=65, revision="abc", after_other_work=True, case="NT bfloat16->bfloat16 bias+gelu"),
+    )
     kernel = find("split_k")
     models = {"float32": [Fitted(kernel, kernel.config(), ConfigModel(2, tuple(map(float, range(len(TERMS))))))]}
     table = Table.of("NVIDIA X", (9, 0), entries, models)
@@ -53,7 +56,7 @@ def test_the_best_config_of_a_kernel_is_kept_and_newer_entries_replace_those_of_
 
 
 def test_the_best_of_each_order_of_batch_invariant_sums_is_kept():
-    tile = {"BM": 64, "STAGES": 14, "BAND": 4, "PINGPONG": 0, "CLUSTER": 1, "CLUSTER_N": 1, "CONSUMERS": 1}
+    tile = {"BM": 64, "STAGES": 14, "GROUP_M": 4, "PINGPONG": 0, "CLUSTER_M": 1, "CLUSTER_N": 1, "CONSUMERS": 1}
     of_all, of_one, slower = (
         entry(gflops=speed, case="NN bfloat16", kernel="gemm_sm90", config={**tile, "BN": bn, "SPLITS": splits})
         for speed, bn, splits in ((300.0, 64, 2), (100.0, 64, 1), (98.0, 32, 1))
@@ -153,10 +156,10 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
     assert table.of_today() == table
     for one in table.entries:
         kernel = find(one.kernel)
-        assert one.dtype in kernel.takes.factors
-        assert one.keeps(PROMISES[-1]), "a problem may ask for it"
-        assert kernel.runs_on(table.capability, one.dtype)
-        assert kernel.refusal(kernel.takes.scaled(posed(one.m, one.n, one.k, one.case, one.batch))) is None
+        assert one.dtype in kernel.support.factors
+        assert one.meets(PROMISES[-1]), "a problem may ask for it"
+        assert kernel.support.runs_on(table.capability, one.dtype)
+        assert kernel.why_not(kernel.support.scaled(problem_of(one.m, one.n, one.k, one.case, one.batch))) is None
 
 
 def test_a_table_of_before_a_parameter_came_has_its_default(tmp_path):
@@ -209,8 +212,8 @@ def test_the_fastest_of_a_precision_takes_no_place_of_what_keeps_a_stricter_one(
 
 def test_what_splits_factors_first_is_kept_since_it_need_not_where_b_is_prepared():
     others = [
-        entry(900, kernel="thin_fp16x3", config=dict(find("thin_fp16x3").config())),
-        entry(800, kernel="thin_bf16x6", config=dict(find("thin_bf16x6").config())),
+        entry(900, kernel="small_m_fp16x3", config=dict(find("small_m_fp16x3").config())),
+        entry(800, kernel="small_m_bf16x6", config=dict(find("small_m_bf16x6").config())),
     ]
     splits = [
         entry(gflops, kernel=f"gemm_{precision}", config=dict(find(f"gemm_{precision}").config()))

@@ -26,7 +26,7 @@ def texts(svg):
 
 
 def sizes(svg):
-    """Of all texts, over the width of the chart."""
+    """Sizes of all texts, over the width of the chart."""
     width = float(re.search(r'viewBox="0 0 ([\d.]+)', svg)[1])
     return [float(size) / width for size in re.findall(r"<text[^>]*font(?:-size)?:[^;]*?([\d.]+)px", svg)]
 

@@ -5,15 +5,14 @@ import re
 
 import pytest
 
-PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "README.md", *(f"docs/{name}.md" for name in (
-    "architecture", "counters", "emulator", "frameworks", "performance", "scaling", "tools", "tuning"
-)))  # fmt: skip
+ALONE = ("CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "README.md")
+FOLDERS = ("docs/*.md", "docs/tools/*.md")
 
 
 def commands(root):
     """The modules that are run, and the word behind each."""
-    for page in PAGES:
-        yield from re.findall(r"python -m studies\.([a-z][\w.]*)(?: (measure|write)\b)?", (root / page).read_text())
+    for page in (*map(root.joinpath, ALONE), *(page for folder in FOLDERS for page in root.glob(folder))):
+        yield from re.findall(r"python -m studies\.([a-z][\w.]*)(?: (measure|write)\b)?", page.read_text())
 
 
 def test_every_command_is_a_module_that_takes_it(request):

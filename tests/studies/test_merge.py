@@ -59,15 +59,19 @@ def test_errors_are_kept_next_to_the_baselines(tmp_path, run):
 
 def test_what_follows_other_work_counts_as_much_as_what_is_back_to_back(tmp_path, run):
     baseline = Baseline(
-        name="cuBLAS", version="13", time_us=Times(min=9, median=10), apart_us=Times(min=9, median=30), gflops=200
+        name="cuBLAS",
+        version="13",
+        time_us=Times(min=9, median=10),
+        after_other_work_us=Times(min=9, median=30),
+        gflops=200,
     )
-    times = {"time_us": Times(min=9, median=10), "apart_us": Times(min=9, median=15)}
+    times = {"time_us": Times(min=9, median=10), "after_other_work_us": Times(min=9, median=15)}
     _, table = merge.merge([run(gflops=100, baseline=baseline, **times)], tmp_path / "table.json")
     assert (table.entries[0].gflops, table.entries[0].baseline_gflops) == (pytest.approx(80), pytest.approx(100))
 
 
 def test_where_a_kernel_was_timed_both_ways_its_times_back_to_back_alone_do_not_count(tmp_path, run):
-    both = {"time_us": Times(min=9, median=10), "apart_us": Times(min=9, median=15)}
+    both = {"time_us": Times(min=9, median=10), "after_other_work_us": Times(min=9, median=15)}
     files = [run("both.json", gflops=100, **both), run("before.json", gflops=99, config={**CONFIG, "BLOCK": 16})]
     others = [
         run("other.json", gflops=99, m=65),
@@ -155,9 +159,9 @@ def test_a_table_replaces_nothing_else(tmp_path, run, capsys):
 
 
 def test_precisions_share_a_case_and_the_fastest_of_each_promise_is_kept(tmp_path, run):
-    terms = {"kernel": "gemm_fp16x3", "rung": 0, "config": dict(find("gemm_fp16x3").config()), "precision": "fp16x3"}
+    parts = {"kernel": "gemm_fp16x3", "rung": 0, "config": dict(find("gemm_fp16x3").config()), "precision": "fp16x3"}
     tf32 = {"kernel": "wmma_tf32", "rung": 13, "config": dict(find("wmma_tf32").config()), "precision": "tf32"}
-    files = [run(), run("terms.json", promise="fp16x3", gflops=900.0, **terms), run("tf32.json", gflops=800.0, **tf32)]
+    files = [run(), run("parts.json", promise="fp16x3", gflops=900.0, **parts), run("tf32.json", gflops=800.0, **tf32)]
     _, table = merge.merge(files, tmp_path / "table.json")
     assert [(entry.kernel, entry.case) for entry in table.entries] == [
         ("gemm_fp16x3", "NN float32"),

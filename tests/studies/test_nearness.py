@@ -14,7 +14,7 @@ from studies.worklog.rungs import is_measured
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find
-from tilewright.tools.explain.cost.prediction import CostModel, Sizes
+from tilewright.tools.explain.cost.prediction import CostModel, Dims
 from tilewright.tools.explain.explanation import explain
 
 H200 = gpu_named("H200")
@@ -62,7 +62,7 @@ def test_with_the_registers_of_the_records_compiler_it_is_near_what_other_code_t
     kernel, problem = find(row.way), Problem.parse(row.what["shape"])
     one = explain(kernel, kernel.config(row.facts["config"]), problem, H200)
     model = CostModel(kernel, one.config, H200, replace(one.report, registers=128), one.demand)
-    assert 1 / 1.3 < model.predict(Sizes.of(problem)).us / row.facts["measured_us"] < 1.3
+    assert 1 / 1.3 < model.predict(Dims.of(problem)).us / row.facts["measured_us"] < 1.3
 
 
 @pytest.mark.first(1)
@@ -75,25 +75,25 @@ def test_with_the_registers_of_the_records_compiler_it_is_near_what_other_code_t
 )
 def test_it_is_what_an_explanation_says(name, shape):
     kernel = find(name)
-    problem, config = Problem.parse(shape, arithmetic=kernel.takes.arithmetic()), kernel.config()
+    problem, config = Problem.parse(shape, arithmetic=kernel.support.arithmetic()), kernel.config()
     assert nearness.predicted_us(kernel, config, problem, H200) == explain(kernel, config, problem, H200).predicted.us
 
 
 @pytest.fixture(scope="module")
 def explained():
-    """Of each family of the cost model, of rungs and of the library, and of rungs of terms, one row of records, and
-    what `explain` says today. They take turns at the sizes."""
+    """One row of records of each family of the cost model, of rungs and of the library, and of rungs of parts, and
+    today's prediction of `explain`. Rows take turns at the sizes."""
     among = {}
     for row in RECORDS:
         if row.what["shape"] in ("256x256x256", "1024x1024x1024", "4096x4096x4096"):
             kernel = find(row.way)
             folder = kernel.source.parent.name
-            if folder == "ladder" or not kernel.split:  # the library's of terms take five seconds to compile
+            if folder == "ladder" or not kernel.split:  # the library's of parts take five seconds to compile
                 among.setdefault((type(kernel.cost), folder, bool(kernel.split)), []).append(row)
     rows = [of[number % len(of)] for number, of in enumerate(among.values())]
     assert len(rows) > 5
     problems = [
-        Problem.parse(row.what["shape"], arithmetic=find(row.way).takes.arithmetic(row.what["dtype"])) for row in rows
+        Problem.parse(row.what["shape"], arithmetic=find(row.way).support.arithmetic(row.what["dtype"])) for row in rows
     ]
     return [
         (row, explain(find(row.way), find(row.way).config(row.facts["config"]), problem, H200))

@@ -59,9 +59,9 @@ def test_each_row_of_the_headline_has_cublas_of_its_own_run(records, make_record
 
 def test_runs_after_other_work_have_a_column_where_they_were_measured(make_record):
     first = make_record(kernel="best", picked="naive", rung=0)
-    time = {"time_us": Times(min=1.0, median=2500.0), "apart_us": Times(min=1.0, median=2600.0)}
+    time = {"time_us": Times(min=1.0, median=2500.0), "after_other_work_us": Times(min=1.0, median=2600.0)}
     baseline = Baseline(
-        name="cuBLAS", version="13.1.0", gflops=2469.0, **{**time, "apart_us": Times(min=1, median=1300.0)}
+        name="cuBLAS", version="13.1.0", gflops=2469.0, **{**time, "after_other_work_us": Times(min=1, median=1300.0)}
     )
     after = make_record(kernel="best", picked="naive", rung=0, m=128, baseline=baseline, **time)
     head, _, without, having = every(first, after).splitlines()[2:]
@@ -145,7 +145,7 @@ def test_a_rung_that_a_later_run_has_for_comparison_is_that_of_its_own_run(recor
 
 
 def labels(svg):
-    """What the curves of a chart are called."""
+    """Names of the curves of a chart."""
     found = re.findall(r">([^<>]+)</text>", svg)
     return [text for text in found if re.match(r"\d+ \w|cuBLAS|what matmul", text)]
 
@@ -167,15 +167,15 @@ def test_both_axes_are_drawn_and_what_others_measured(records):
     assert "GH200" not in float32_ladder(records, records[:1], {})
 
 
-def test_a_kernel_of_terms_stands_next_to_cublas_in_float32(records, make_record):
-    """No library has products of terms, so the baseline is the product of the factors as they are."""
-    terms = make_record(kernel="terms", rung=25, config={}, m=4096, n=4096, k=4096, precision="bf16x6")
-    assert terms.baseline_arithmetic == "float32"
-    lines = performance.headline([*records, terms]).splitlines()
-    assert lines[4].startswith("| 25 | `terms` | bf16x6 |  | 1,234 | 2,469 | 50.0% |")
+def test_a_kernel_of_parts_stands_next_to_cublas_in_float32(records, make_record):
+    """No library has products of parts, so the baseline is the product of the factors as they are."""
+    parts = make_record(kernel="parts", rung=25, config={}, m=4096, n=4096, k=4096, precision="bf16x6")
+    assert parts.baseline_arithmetic == "float32"
+    lines = performance.headline([*records, parts]).splitlines()
+    assert lines[4].startswith("| 25 | `parts` | bf16x6 |  | 1,234 | 2,469 | 50.0% |")
     picked = make_record(kernel="best", picked="gemm_bf16x6", config={}, precision="bf16x6")
     assert "| `gemm_bf16x6` † | bf16x6 | 1,234 | 2,469 |" in every(picked)
-    assert {"25 terms (bf16x6)", "cuBLAS"} <= set(labels(float32_ladder([*records, terms], [picked], {})))
+    assert {"25 parts (bf16x6)", "cuBLAS"} <= set(labels(float32_ladder([*records, parts], [picked], {})))
 
 
 def test_records_without_the_headline_size_are_refused(records):
@@ -255,7 +255,7 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
     (tmp_path / "results").symlink_to(root / "results")
     for page in performance.PAGES:
         copy = tmp_path / page
-        copy.parent.mkdir(exist_ok=True)
+        copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes((root / page).read_bytes())
     monkeypatch.chdir(tmp_path)
     performance.write()
@@ -277,8 +277,23 @@ def test_the_environment_is_listed_with_its_parts():
     )
 
 
-def test_the_contents_of_the_page_lead_to_every_part(request):
-    page = (request.config.rootpath / "docs/performance.md").read_text()
-    contents, *parts = re.split(r"^##+ ", page, flags=re.MULTILINE)
+@pytest.mark.parametrize("page", ["records", "lab-notebook"])
+def test_the_contents_of_a_page_lead_to_every_part(request, page):
+    text = (request.config.rootpath / f"docs/{page}.md").read_text()
+    contents, *parts = re.split(r"^##+ ", text, flags=re.MULTILINE)
     anchors = [re.sub(r"[^\w -]", "", part.splitlines()[0]).lower().replace(" ", "-") for part in parts]
-    assert re.findall(r"\]\(#([\w-]+)\)", contents) == anchors
+    assert list(dict.fromkeys(re.findall(r"^\| .*?\]\(#([\w-]+)\)", contents, re.MULTILINE))) == anchors
+
+
+LONGEST = 60
+"""Lines of a section of results: about a screen."""
+
+
+def test_a_section_of_results_is_a_screen(request):
+    page = (request.config.rootpath / "docs/results.md").read_text()
+    sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    assert {text.splitlines()[0]: lines for text in sections if (lines := text.count("\n")) > LONGEST} == {}
+
+
+def test_the_architecture_is_short(request):
+    assert len((request.config.rootpath / "docs/architecture.md").read_text().splitlines()) <= 250

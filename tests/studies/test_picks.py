@@ -22,8 +22,8 @@ def today(monkeypatch):
     """Today split_k is picked, with its defaults, but on problems of 512 rows."""
     other = find("naive")
 
-    def pick(problem, capability, device, kept):
-        assert (capability, device, kept) == ((9, 0), "NVIDIA H200", None)
+    def pick(problem, capability, device, cached):
+        assert (capability, device, cached) == ((9, 0), "NVIDIA H200", None)
         kernel = other if problem.m == 512 else find("split_k")
         return kernel, kernel.config()
 
@@ -48,10 +48,28 @@ def runs(make_record):
 
 def test_a_case_is_a_line(runs):
     link = "[some](../results/h200/some.json), 2026-11-24, abc1234"
-    assert picks.glance(runs).splitlines()[2:] == [
+    assert picks.glance(runs, "float32").splitlines()[2:] == [
         f"| NN float32 | H200 | 7 | 1.10 | 8192x8192x8192 | 1.40 | 1.70 | 512x512x512 | 1 | {link} |",
+    ]
+    assert picks.glance(runs, "float8").splitlines()[2:] == [
         f"| NT float8_e4m3fn->bfloat16 | H200 | 1 | no product in cuBLAS |  |  |  |  | 1 | {link} |",
     ]
+
+
+def test_a_kind_of_product_is_a_line_of_the_summary(runs):
+    (path, run), *_ = runs.items()
+    compared = {path: run.model_copy(update={"records": run.records[:-1]})}
+    assert picks.summary(compared).splitlines()[2:] == [
+        "| float32 | H200 | 1 | 7 | 1.10 | 8192x8192x8192 NN | 1.40 | 1.70 | 512x512x512 NN | 1 | 2026-11-24 |"
+    ]
+
+
+def test_a_record_belongs_to_one_kind(make_record):
+    assert picks.kind_of(make_record()) == "float32"
+    assert picks.kind_of(make_record(promise="fp16x3")) == "parts of 16 bits"
+    assert picks.kind_of(make_record(promise="tf32")) == "TF32"
+    assert picks.kind_of(make_record(dtype="bfloat16")) == "16 bits"
+    assert picks.kind_of(make_record(dtype="float8_e5m2")) == "float8"
 
 
 def test_the_slowest_the_fastest_and_4096_are_listed_in_the_order_of_the_suites(runs):
@@ -74,7 +92,7 @@ def test_every_problem_of_a_run_is_listed_in_that_order(runs):
 def test_a_ratio_of_another_run_is_refused(make_record):
     run = Run(environment=GPU, records=[make_record(kernel="best", picked="naive", ratio=0.9)])
     with pytest.raises(RecordsError, match="ratios must come from one run"):
-        picks.glance({Path("some.json"): run})
+        picks.glance({Path("some.json"): run}, "float32")
 
 
 def test_a_pick_is_stale_where_its_kernel_or_its_config_is_another_today(runs):

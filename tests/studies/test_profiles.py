@@ -93,7 +93,7 @@ def test_what_is_picked_for_the_library_is_profiled_and_cublas_on_the_same(monke
 def test_a_product_of_the_library_has_the_cycles_of_a_request():
     counters = {"gpu__time_duration.sum": 9_000.0, "sm__cycles_elapsed.max": 12_000.0}
     requested = counters | {"lts__t_requests_srcunit_tex.sum": 528_000.0}
-    config = {"BM": 64, "BN": 144, "CLUSTER": 4, "CLUSTER_N": 1}
+    config = {"BM": 64, "BN": 144, "CLUSTER_M": 4, "CLUSTER_N": 1}
     launch = ncu.ProfiledLaunch(
         kernel="gemm_sm90", config=config, shape="4x5x6", dtype="bfloat16", out_dtype="bfloat16", layout="NT"
     )
@@ -114,7 +114,7 @@ def test_the_part_of_the_page(profile):
     cublas = profiles.of_cublas(Problem(4, 5, 6), [ncu.Profiled("gemm<4>", COUNTERS)])
     facts = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc"}
     text = page.section(run_of(facts, profile, cublas))
-    assert text.startswith("## Profiles\n")
+    assert text.startswith("What Nsight Compute counts")
     expected = "| 1 naive | 4x5x6 | float32 | 2,000.0 | 25.0% | 75.0% | 0.00 | 6.00 | 3,000 |  | 90% |"
     assert f"{expected} long scoreboard 62%, barrier 12% |" in text
     assert "| 4x5x6 | float32 | `gemm<4>` |" in text

@@ -1,4 +1,4 @@
-"""What is measured is never typed: figures with units in words written by hand are constants of the code."""
+"""Measured values are never typed: figures with units in words written by hand are constants of the code."""
 
 import re
 from pathlib import Path
@@ -7,15 +7,16 @@ import pytest
 
 from studies.scaling import page as scaling
 from studies.scaling.out_of_core import LIMIT
-from tilewright.api.gpu import LENT_BYTES
+from tilewright.api.planned_call import LENT_BYTES
 from tilewright.frameworks.dividing import LANE_STEP_US, STEP_US
-from tilewright.frameworks.torch.distributed.watch import GRACE_S
+from tilewright.frameworks.torch.distributed.watchdog import GRACE_S
 from tilewright.runtime.cuda import REPLAY_MS
 from tilewright.select.tables.entry import ACCURATE_WITHIN
 from tilewright.tools.bench.end_to_end import WALL_S
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md", "docs/worklog/text/*.md", "examples/*.md")
+DOCS = ("docs/*.md", "docs/tools/*.md", "docs/worklog/measured.md", "docs/worklog/text/*.md")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", *DOCS, "examples/*.md")
 
 UNITS = r"us|ms|s|seconds|minutes|GB/s|[GT]FLOP/s|[MG]iB|GB|MHz|W"
 FIGURE = re.compile(rf"\b(\d[\d,]*(?:\.\d+)?(?:%| ?(?:{UNITS})\b| times (?:as|faster)\b))")

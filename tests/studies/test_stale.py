@@ -6,7 +6,7 @@ import pytest
 
 from studies import templates
 from studies.performance import page as performance
-from studies.performance import picks, term_products
+from studies.performance import part_products, picks
 from studies.results import paths, runs
 from studies.worklog import sources
 from studies.worklog.facts import Facts
@@ -20,26 +20,25 @@ def facts():
     return Facts(Facts.load_runs(), {})
 
 
-def terms():
-    return term_products.sections(term_products.load())["terms"]
+def parts():
+    return part_products.sections(part_products.load())["parts"]
 
 
 TABLES = {
     "best": lambda: picks.every(Run.load(paths("picks")[0])),
     "cases": lambda: picks.chosen({path: Run.load(path) for path in paths("cases")[:2]}),
-    "terms": terms,
-    "end to end": lambda: performance.end_to_end(runs("end_to_end")),
+    "parts": parts,
+    "end to end": lambda: performance.by_gpu(performance.each_call, runs("end_to_end")),
     "prepared": lambda: performance.prepared(runs("prepared")),
     "worklog: orders": lambda: sources.orders_of_factors(facts()),
     "worklog: a rung that was picked": lambda: facts().measured("skinny", "-"),
 }
-"""What makes each table of what `matmul` picked."""
+"""Functions that make each table of the picks of `matmul`."""
 
 
 def rows(text):
     """Rows of tables that are of one pick each."""
-    rest = re.sub(r"Means over the problems.*?\n\nOf row-major", "", text, flags=re.DOTALL)
-    return [row for row in rest.splitlines() if re.match(r"\| .*\d+x\d+x\d+.* \|", row)]
+    return [row for row in text.splitlines() if re.match(r"\| .*\d+x\d+x\d+.* \|", row)]
 
 
 @pytest.fixture(autouse=True)

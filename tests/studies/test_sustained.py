@@ -1,4 +1,4 @@
-"""What a GPU sustains: measured on the emulator, whose clock is the host's; the bare products' code; and the table."""
+"""Sustained speeds: measured on the emulator, whose clock is the host's; the bare products' code; the table."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from studies.sustained.measuring import BARE, OURS, State, _mean, of_bare, of_pr
 from studies.templates import render
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 
 
 class Library:

@@ -50,7 +50,7 @@ def test_what_is_profiled_is_explained():
     assert row.startswith("| `coalesced` | 64x64x64 | 16,384 | 40,960 | 128 | 512 | 262,144 |")
 
 
-def test_differences_are_told_and_shown():
+def test_differences_are_reported_and_shown():
     run = comparison(**{"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 40_961})
     (one,) = run.measurements
     assert list(validation.failures(one)) == ["coalesced 64x64x64: global load sectors 40,960, not 40,961"]

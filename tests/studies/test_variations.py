@@ -10,7 +10,7 @@ from studies.worklog import varying as variations
 from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, swept, tasks
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench.records import Baseline, LaunchedKernel, Run, Times
 from tilewright.tools.bench.run import NumpyBaseline
 
@@ -38,7 +38,7 @@ def test_what_pages_compare_is_measured():
     for shape in SPLIT_SHAPES:
         ways = {(c["K_SLICES"], c["WORKERS"]) for k, c in of(found, shape) if k.name == "split_k"}
         assert {(1, 0), (4, 0), (1, 2)} <= ways
-    assert {1, 8, 16} <= {config["BAND"] for _, config in found[-1].choices}
+    assert {1, 8, 16} <= {config["GROUP_M"] for _, config in found[-1].choices}
 
 
 def test_every_problem_is_measured_and_written(monkeypatch, tmp_path, capsys):

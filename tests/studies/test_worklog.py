@@ -166,7 +166,7 @@ def test_a_rung_is_compared_with_none_that_was_not_measured(facts):
     assert facts.measured("coalesced", "vectorized") == facts.measured("coalesced", "-")
 
 
-def test_a_rung_that_makes_16_bits_is_told_of_by_records_of_that(make_record):
+def test_a_rung_that_makes_16_bits_is_given_by_records_of_that(make_record):
     types = {"dtype": "bfloat16", "m": 4096, "n": 4096, "k": 4096}
     records = [
         make_record(kernel="wgmma", rung=19, out_dtype=out_dtype, gflops=gflops, **types)
@@ -266,7 +266,7 @@ def test_the_roofline_has_measured_levels_and_cublas_where_there_are_profiles(fa
 # Errors.
 
 
-def test_errors_are_compared_and_their_signs_told():
+def test_errors_are_compared_and_their_signs_reported():
     samples = [
         Measurement(what={"inputs": "uniform [0, 1)", "k": k}, way=way, error=error, facts={"toward_zero": share})
         for k in errors.DEPTHS

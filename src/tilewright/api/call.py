@@ -1,7 +1,6 @@
 """Call: the arrays of a call of `matmul` or `grouped_matmul` as they lie in memory, read and checked."""
 
 import math
-import numbers
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -9,25 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.api.arrays.libraries import library_of, number_of
-from tilewright.api.arrays.library import Library, type_name
+from tilewright.api.arrays.libraries import library_of
+from tilewright.api.arrays.library import LEGACY_STREAM, Library, type_name
 from tilewright.api.arrays.operand import HOST, Operand
 from tilewright.api.engines import cuda_unavailable, resolve_engine
 from tilewright.api.formulate import check_shapes, result_shape, size
 from tilewright.api.prepared import Prepared
-from tilewright.core.dtypes import DTYPES, FLOAT8
-from tilewright.core.errors import (
-    ArrayError,
-    ConfigError,
-    DtypeError,
-    EngineUnavailableError,
-    KernelNotFoundError,
-    ProblemError,
-    nearest,
-)
+from tilewright.api.request import PLAIN, Request, scalars_of
+from tilewright.core.dtypes import FLOAT8
+from tilewright.core.errors import ArrayError, DtypeError, EngineUnavailableError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import (
-    FAST,
     SCALED_BLOCK,
     UNSCALED,
     Arithmetic,
@@ -37,72 +28,14 @@ from tilewright.core.problem import (
     ScaleKind,
     Scaling,
     Side,
-    promise_of,
 )
-from tilewright.kernels import resolve
-from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import Engine
 
 Shape = tuple[int, ...]
 
-Rung = tuple[Kernel, tuple[tuple[str, int], ...]]
-"""A kernel, and the parameters for which it is not to take its defaults."""
-
-
-class Request(NamedTuple):
-    """Options of a product, as a caller gave them or checked: all that is asked besides the arrays and scalars.
-
-    As given it is the key by which the compiled launcher finds plans; a tuple of the same values is equal to it.
-    """
-
-    out_dtype: Any = None
-    """Checked, a name or None."""
-    activation: str | None = None
-    precision: str | None = None
-    """Checked, as `Arithmetic` has it: None for float32's promise, 'fast' for fast_accumulate."""
-    kernel: Any = None
-    """Checked, a Kernel, or None."""
-    config: Any = None
-    """Checked, the parameters for which the kernel is not to take its defaults, each with its value."""
-    batch_invariant: bool = False
-    fast_accumulate: bool = False
-    engine: str | Engine | None = None
-
-    @property
-    def key(self) -> "Request | None":
-        """The key of the compiled launcher for calls with these options: None where nothing is asked."""
-        return None if all(one is None or one is False for one in self) else self
-
-    @property
-    def rung(self) -> Rung | None:
-        """The kernel that is named, of what was checked."""
-        return None if self.kernel is None else (self.kernel, self.config)
-
-    def checked(self) -> "Request":
-        """What a caller asks for, checked.
-
-        Raises:
-            DtypeError, ProblemError, KernelNotFoundError, ConfigError: there is no such type, precision, kernel or
-                config, or batch_invariant is no bool.
-        """
-        if self.batch_invariant is not False:
-            check_batch_invariant(self.batch_invariant)
-        if self.out_dtype is self.precision is self.kernel is self.config is None and not self.fast_accumulate:
-            return self
-        promise = promise_of(self.precision)
-        if self.fast_accumulate:
-            if promise is not None:
-                raise ProblemError(
-                    "fast_accumulate is for float8 factors and precision for float32, "
-                    f"got precision={self.precision!r} too"
-                )
-            promise = FAST
-        result = dtype_name(self.out_dtype)
-        kernel, config = _rung(self.kernel, self.config) or (None, None)
-        settings = result, self.activation, promise, kernel, config
-        return Request(*settings, self.batch_invariant, self.fast_accumulate, self.engine)
+_UNIT = Scalars()
 
 
 class Call(NamedTuple):
@@ -116,40 +49,56 @@ class Call(NamedTuple):
     a: Operand
     b: Operand
     c: Operand | None
+    """None too where beta is 0, so that it is not read."""
     out: Operand | None
     bias: Operand | None
     scalars: Scalars
     prepared: Prepared | None = None
-    """What keeps copies of b."""
+    """Prepared b, which caches copies of b."""
     scale_a: Operand | None = None
     scale_b: Operand | None = None
     offsets: Operand | None = None
     """Where the groups of a grouped product end."""
+    waits: bool = False
+    """Whether the caller cannot know the stream, so that work must have ended on return."""
 
     @classmethod
     def read(
-        cls, request: Request, arrays: Mapping[str, Any], scalars: Scalars, prepared: Prepared | None = None
+        cls,
+        request: Request,
+        library: Library,
+        arrays: Mapping[str, Any],
+        alpha: Any = 1.0,
+        beta: Any = 0.0,
+        prepared: Prepared | None = None,
     ) -> "Call":
-        """Read and check the arrays of a call.
+        """Check what is asked, and read the arrays of a call; `check` says whether they fit each other.
 
         Args:
-            request, scalars, prepared: what is asked, checked; of a grouped product as given, and without a kernel.
+            request, alpha, beta: as given; of a grouped product without a kernel.
+            library: the library of a.
             arrays: a, b, c, out and bias; where they are given, scales, and offsets of a grouped product.
+            prepared: what keeps copies of b.
 
         Raises:
-            ArrayError, DtypeError: they do not fit each other, or cannot be read.
-            ConfigError: the kernel of a grouped product has no such config.
+            ArrayError, DtypeError: an array cannot be read, or is of another library; c does not fit where beta is 0.
+            ConfigError, DtypeError, KernelNotFoundError, ProblemError: what is asked is unknown.
         """
+        grouped = "offsets" in arrays
+        if request is not PLAIN and not grouped:
+            request = request.checked()
+        plain = type(alpha) is type(beta) is float and alpha == 1 and beta == 0
+        scalars = _UNIT if plain else scalars_of(alpha, beta)
         a = arrays["a"]
-        library = library_of("a", a)
         stream = library.stream(a)
 
         def read(name: str) -> Operand:
             array = arrays[name]
             if type(array) is not type(a):
                 check_library(name, array, library, a)
-            return library.read_offsets(array, stream) if name == "offsets" else library.read(name, array, stream)
+            return library.read_offsets(array, on) if name == "offsets" else library.read(name, array, on)
 
+        on = stream or LEGACY_STREAM
         first, second = read("a"), read("b")
         c = None if arrays["c"] is None else read("c")
         out = None if arrays["out"] is None else read("out")
@@ -157,14 +106,17 @@ class Call(NamedTuple):
         scale_a = scale_b = offsets = None
         if "scale_a" in arrays:
             scale_a, scale_b = (None if arrays[name] is None else read(name) for name in ("scale_a", "scale_b"))
-        if "offsets" in arrays:
+        if grouped:
             offsets = read("offsets")
             request = _of_groups(request, first.dtype)
         engine = _host_engine(request) if first.device == HOST else gpu_engine(request.engine, first.device)
         operands = first, second, c, out, bias
-        call = cls(request, library, engine, stream, *operands, scalars, prepared, scale_a, scale_b, offsets)
+        more = scale_a, scale_b, offsets, stream is None
+        call = cls(request, library, engine, on, *operands, scalars, prepared, *more)
+        if c is None or scalars.beta:
+            return call
         call.check()
-        return call
+        return call._replace(c=None)
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -176,7 +128,7 @@ class Call(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """Of the result."""
+        """Shape of the result."""
         if self.offsets is not None:
             return self.a.shape[0], self.b.shape[2]
         return result_shape(self.a.shape, self.b.shape)[1]
@@ -189,7 +141,7 @@ class Call(NamedTuple):
 
     @property
     def scales(self) -> list[Operand]:
-        """Those that there are."""
+        """Scales that are given."""
         return [operand for operand in (self.scale_a, self.scale_b) if operand is not None]
 
     @property
@@ -206,27 +158,21 @@ class Call(NamedTuple):
 
     @property
     def side(self) -> Side | None:
-        """Of the result, that the bias belongs to."""
+        """Side of the result that the bias belongs to."""
         if self.bias is None:
             return None
         rows = self.a.shape[-2] if len(self.a.shape) > 1 else 1
         return "column" if self.bias.shape == (rows, 1) else "row"
 
     @property
-    def reads_c(self) -> bool:
-        """Whether c is added."""
-        return self.c is not None and self.scalars.beta != 0
-
-    @property
     def signature(self) -> tuple[Any, ...]:
         """All that a plan depends on."""
-        c, out, bias = self.c if self.reads_c else None, self.out, self.bias
         return (
-            self.a.kind,
-            self.b.kind,
-            c and c.kind,
-            out and out.kind,
-            bias and bias.kind,
+            _kind(self.a),
+            _kind(self.b),
+            self.c and _kind(self.c),
+            self.out and _kind(self.out),
+            self.bias and _kind(self.bias),
             self.request,
             self.scalars.alpha == 0,
             type(self.library),
@@ -247,7 +193,7 @@ class Call(NamedTuple):
         if self.offsets is not None:
             check_grouped(a.shape, b.shape, self.offsets.shape, out and out.shape)
             check_types(a.dtype, b.dtype, grouped=True)
-            named, known = self.request.out_dtype or (out and out.dtype), kernel_for(a.dtype).takes.results
+            named, known = self.request.out_dtype or (out and out.dtype), kernel_for(a.dtype).support.results
             if named and named not in known:
                 raise DtypeError(f"out_dtype must be one of {', '.join(known)}, got {named} with factors of {a.dtype}")
         more = [operand for operand in (c, out, bias) if operand is not None] if c or out or bias else []
@@ -256,8 +202,8 @@ class Call(NamedTuple):
         for operand in inputs:
             if operand.device != a.device:
                 raise ArrayError(
-                    f"{operand.argument} must lie where a does: got {place_name(operand.device)}, "
-                    f"and {place_name(a.device)} for a"
+                    f"{operand.argument} must lie where a does: got {name_of_device(operand.device)}, "
+                    f"and {name_of_device(a.device)} for a"
                 )
         if a.dtype != b.dtype:
             check_types(a.dtype, b.dtype)
@@ -296,26 +242,18 @@ class Call(NamedTuple):
                 )
 
 
-def scalars_of(alpha: Any, beta: Any) -> Scalars:
-    """Scalars from what a caller gave: numbers, or arrays on the host that have no dimensions.
+def _kind(operand: Operand) -> tuple[Shape, Shape, str, int, int]:
+    """All of an operand that a plan depends on: shape, strides, element type, device, and a GPU's address modulo 16.
 
-    Raises:
-        ProblemError: one is neither, or is no number that float32 holds.
+    What lies on the host is copied to an engine's memory, which is aligned.
     """
-    if type(alpha) is type(beta) is float:
-        return Scalars.checked(alpha, beta)
-    return Scalars.checked(number_of("alpha", alpha), number_of("beta", beta))
-
-
-def check_batch_invariant(given: Any) -> None:
-    """Raise ProblemError unless it is a bool."""
-    if not isinstance(given, bool):
-        raise ProblemError(f"batch_invariant must be True or False, got {given!r}")
+    left = operand.pointer % VECTOR_BYTES if operand.device != HOST else 0
+    return operand.shape, operand.strides, operand.dtype, operand.device, left
 
 
 def check_types(a: str, b: str, *, grouped: bool = False) -> None:
     """Raise DtypeError unless factors of these element types are multiplied."""
-    if grouped and a not in (known := (*KERNEL.takes.factors, *FP8.takes.factors)):
+    if grouped and a not in (known := (*KERNEL.support.factors, *FP8.support.factors)):
         raise DtypeError(f"a has element type {a}; grouped_matmul takes {', '.join(known)}")
     if a != b and not (a in FLOAT8 and b in FLOAT8):
         raise DtypeError(f"b must have the element type of a: got {b}, and {a} for a")
@@ -346,7 +284,7 @@ def _check_ends(ends: NDArray[np.int32], rows: int) -> None:
 
 
 def _of_groups(request: Request, dtype: str) -> Request:
-    """What is asked of a grouped product, checked, with the kernel for factors of this type where a config is named."""
+    """Request of a grouped product, checked, with the kernel for factors of this type where a config is named."""
     if request.config is None:
         return request.checked()
     asked = request._replace(kernel=kernel_for(dtype)).checked()
@@ -399,7 +337,7 @@ def _check_scale(operand: Operand, a: Operand, b: Operand, *, grouped: bool) -> 
 
 
 def missing_c(beta: float) -> ArrayError:
-    """What is wrong where beta is not 0 and there is no c."""
+    """Error for a beta that is not 0 without a c."""
     return ArrayError(f"c must be given where beta is not 0, got beta={beta}; it may be the same array as out")
 
 
@@ -433,12 +371,12 @@ def gpu_engine(engine: str | Engine | None, device: int) -> Engine:
         return _gpu(device)
     resolved = resolve_engine(engine)
     if resolved.capability is None:
-        raise ArrayError(f"a must lie on the host for the {resolved.name} engine, got {place_name(device)}")
+        raise ArrayError(f"a must lie on the host for the {resolved.name} engine, got {name_of_device(device)}")
     from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
 
     if isinstance(resolved, CudaEngine) and resolved.device.device_id != device:
         raise ArrayError(
-            f"a must lie on the engine's {place_name(resolved.device.device_id)}, got {place_name(device)}"
+            f"a must lie on the engine's {name_of_device(resolved.device.device_id)}, got {name_of_device(device)}"
         )
     return resolved
 
@@ -457,13 +395,13 @@ _KINDS: tuple[tuple[int, str, Callable[[Any], str]], ...] = (
     (2, "element type", str),
     (0, "shape", str),
     (1, "strides in bytes of", str),
-    (3, "its place on", lambda device: place_name(device)),
+    (3, "its place on", lambda device: name_of_device(device)),
     (4, "an address that, divided by 16, leaves", str),
 )
 
 
 def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
-    """What differs between two signatures, the first difference in words."""
+    """First difference between two signatures, in words."""
     for name, one, other in zip(("a", "b", "c", "out", "bias"), expected, got, strict=False):
         if (one is None) != (other is None):
             before, now = ("with", "without") if other is None else ("without", "with")
@@ -481,44 +419,6 @@ def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
     return "the arrays are of another library"
 
 
-def place_name(device: int) -> str:
-    """What messages call a device."""
+def name_of_device(device: int) -> str:
+    """Name of a device in messages."""
     return "the host" if device == HOST else f"GPU {device}"
-
-
-def dtype_name(dtype: Any) -> str | None:
-    """The name of a result's element type, from text or a library's own object.
-
-    Raises:
-        DtypeError: it is none that a result may have.
-    """
-    if dtype is None:
-        return None
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype))
-    name = str(name).removeprefix("torch.")
-    if name not in DTYPES:
-        near = nearest(name, DTYPES, listed=True)
-        raise DtypeError(f"out_dtype must be one of {', '.join(DTYPES)}, got {dtype!r}{near}")
-    return name
-
-
-def _rung(kernel: str | int | Kernel | None, config: str | Mapping[str, int] | None) -> Rung | None:
-    """What a caller asks to be run; None where the choice is left to `select`."""
-    if kernel is None:
-        if config is not None:
-            raise ConfigError(f"config needs the kernel whose parameters it sets, got config={config!r} and no kernel")
-        return None
-    if isinstance(kernel, bool) or not isinstance(kernel, (str, numbers.Integral, Kernel)):
-        raise KernelNotFoundError(f"kernel must be a name, the number of a rung or a Kernel, got {kernel!r}")
-    found, preset = (kernel, {}) if isinstance(kernel, Kernel) else resolve(str(kernel))
-    if config is None:
-        return found, tuple(preset.items())
-    if isinstance(config, str):
-        config = parse_overrides(config)
-    if not isinstance(config, Mapping):
-        raise ConfigError(f"config must map parameters to integers or read NAME=INTEGER,..., got {config!r}")
-    overrides = {**preset, **config}
-    if not all(type(value) is int for value in overrides.values()):
-        checked = found.config(overrides)  # refuses what is no integer, and perhaps no key for the cache either
-        overrides = {name: checked[name] for name in overrides}
-    return found, tuple(overrides.items())

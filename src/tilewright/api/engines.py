@@ -8,7 +8,7 @@ from tilewright.core.errors import EngineNotFoundError, EngineUnavailableError, 
 from tilewright.runtime.base import ENGINES, Engine
 
 CHOICES = ("auto", *ENGINES)
-"""What an engine can be asked for by."""
+"""Names by which an engine can be asked for."""
 
 
 def resolve_engine(engine: str | Engine = "auto") -> Engine:

@@ -52,7 +52,7 @@ _Matrices = tuple[Layout, bool]
 
 
 class _Layouts(NamedTuple):
-    """Those of a problem's operands."""
+    """Layouts of a problem's operands."""
 
     a: Layout
     b: Layout
@@ -61,7 +61,7 @@ class _Layouts(NamedTuple):
 
     @property
     def of_transposed(self) -> "_Layouts":
-        """Those of the problem of the transposed result."""
+        """Layouts of the operands of the transposed result's problem."""
         return _Layouts(self.b.transposed, self.a.transposed, self.d.transposed, self.c.transposed)
 
 
@@ -182,7 +182,7 @@ def formulate(
     swapped = of_d.order == "column"
     if swapped:
         m, n, bias = n, m, _OTHER_SIDE[bias]
-        arithmetic, scaling = arithmetic.exchanged, scaling.exchanged
+        arithmetic, scaling = arithmetic.swapped, scaling.swapped
         layouts = layouts.of_transposed
     elif count > 1 and bias != "column" and (tall := _tall(layouts, m, n, k)):
         layouts, m, count = tall, m * count, 1
@@ -231,7 +231,7 @@ def _tall(layouts: _Layouts, m: int, n: int, k: int) -> _Layouts | None:
 
 
 def _as_matrices(view: View, rows_missing: bool = False, cols_missing: bool = False) -> View:
-    """The same elements with both dimensions of a matrix; those that are added have one element."""
+    """View of a matrix, with both of its dimensions; a dimension that is added has one element."""
     if not (rows_missing or cols_missing):
         return view
     shape, strides = view.shape, view.strides

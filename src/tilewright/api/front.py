@@ -1,25 +1,31 @@
 """The front door: matmul(), grouped_matmul(), prepare() and plan() on arrays of any library, where the data lies."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from tilewright.api import gpu as on_gpu
-from tilewright.api.arrays.libraries import library_of, with_constants
+from tilewright.api.arrays.libraries import library_of, read_library
+from tilewright.api.arrays.library import LEGACY_STREAM, Library
 from tilewright.api.arrays.operand import HOST
-from tilewright.api.call import Call, Request, difference, gpu_engine, scalars_of
+from tilewright.api.call import Call, difference, gpu_engine
 from tilewright.api.engines import gpus_named, resolve_engine
 from tilewright.api.formulate import described, size
 from tilewright.api.out_of_core import host as on_host
-from tilewright.api.planned_call import Bound, bound_of
+from tilewright.api.planned_call import PlannedCall
 from tilewright.api.prepared import Prepared
+from tilewright.api.request import PLAIN, Request, scalars_of
 from tilewright.core.dtypes import FLOAT8, RESULTS
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
-from tilewright.core.problem import Problem, Scalars
-from tilewright.kernels.spec import Kernel
+from tilewright.core.problem import Problem
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Engine
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 _GROUPED = "grouped"
-"""What the compiled launcher knows grouped products by, next to the element type of the result."""
+"""Word by which the compiled launcher knows grouped products, next to the element type of the result."""
 
 
 def matmul(
@@ -84,7 +90,7 @@ def matmul(
             tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3': an error of
             each element of at most 2^-21 of (|a| @ |b|) and a rounding to float32 (where k is 33 to 127, 2^-20), or
             about float32's own where that is more: in long sums, and where a few products are most of one. 'bf16x3':
-            of about 2^-16 of it. 'tf32': of about 2^-10 of it, as factors rounded to TF32 have. A promise may be kept
+            of about 2^-16 of it. 'tf32': of about 2^-10 of it, as factors rounded to TF32 have. A precision may be met
             by more than it asks for.
         scale_a, scale_b: float32 numbers that float8 factors are multiplied by, as in torch._scaled_mm: arrays of 1
             element, or of two matrices m x 1 elements, one of each row of a, and 1 x n, one of each column of b. Or
@@ -102,7 +108,7 @@ def matmul(
             is free.
         batch_invariant: whether a row of the result has the same bits whatever m is, whatever the other rows hold,
             wherever it is among them, and however many matrices a batch has: the order in which products along k are
-            added then follows from n, k and the element types, on one kind of GPU. Products of terms of float32 factors
+            added then follows from n, k and the element types, on one kind of GPU. Products of parts of float32 factors
             are left out, as are kernels whose blocks share the k of a tile where that depends on m, so it may take
             longer. In every mode a product has the same bits from run to run.
 
@@ -126,14 +132,16 @@ def matmul(
             batch_invariant is asked of NumPy's BLAS.
         CompileError, LaunchError: the kernel does not compile, or cannot be launched.
     """
-    key: Hashable | None = None
-    if batch_invariant or fast_accumulate or not (out_dtype is activation is precision is kernel is config is None):
+    asked: tuple[Any, ...] | None = None
+    plain = out_dtype is activation is precision is kernel is config is None
+    if not plain or batch_invariant is not False or fast_accumulate:
         # A Request without its name: a call that the launcher knows makes no object.
-        key = (out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, None)
+        asked = (out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, None)
+    key: Hashable | None = asked
     prepared = None
     if type(b) is Prepared:
         prepared, b = b, b.array
-        key = (prepared.key, key)
+        key = (prepared.key, asked)
     scaled = scale_a is not None or scale_b is not None
     if engine is None and devices is None and memory_limit is None and on_gpu.fast is not None:
         if scaled:
@@ -142,26 +150,28 @@ def matmul(
             result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key)
         if result is not on_gpu.miss:
             return result
-    request = Request(out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, engine)
+    request = PLAIN if asked is None else Request(*asked)
+    if engine is not None:
+        request = request._replace(engine=engine)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
     if devices is not None or memory_limit is not None:
         if scaled or fast_accumulate:
             raise ArrayError("devices and memory_limit are for products without scales and fast_accumulate")
-        checked, scalars = request.checked(), scalars_of(alpha, beta)
-        call = _read_unrecorded(checked, arrays, scalars, prepared, "devices and memory_limit")
+        call = _read_unrecorded(request, arrays, alpha, beta, prepared, "devices and memory_limit")
+        call.check()
         if call.a.dtype in FLOAT8:
             raise DtypeError(f"devices and memory_limit are for factors of {', '.join(RESULTS)}, got {call.a.dtype}")
         return _beyond(call, arrays, devices, memory_limit)
-    alike = with_constants(arrays)
-    if (recorded := library_of("a", alike["a"]).recorder(alike)) is not None:
+    library, alike, records = read_library(arrays)
+    if records:
         if prepared is not None:
             raise prepared_and_recorded()
         if scaled or fast_accumulate:
             raise scaled_and_recorded()
-        return recorded(alike, request, alpha, beta)
+        return library.recorder()(alike, request, alpha, beta)
     if scaled:
         alike = {**alike, "scale_a": scale_a, "scale_b": scale_b}
-    return multiply(request.checked(), alike, scalars_of(alpha, beta), key, prepared)
+    return multiply(request, library, alike, alpha, beta, key, prepared)
 
 
 def grouped_matmul(
@@ -233,11 +243,13 @@ def grouped_matmul(
     if plain and (result := launched_groups(a, b, offsets, out, out_dtype)) is not None:
         return result
     arrays = {"a": a, "b": b, "c": None, "out": out, "bias": None, "offsets": offsets} | scales
-    if (recorded := library_of("a", a).recorder(arrays, grouped=True)) is not None:
+    library = library_of("a", a)
+    if library.records(arrays):
+        recorded = library.recorder(grouped=True)
         if scales:
             raise scaled_groups_recorded()
         return recorded(a, b, offsets, out=out, out_dtype=out_dtype, config=config, engine=engine)
-    return multiply_groups(Request(out_dtype, config=config, engine=engine), arrays)
+    return multiply_groups(Request(out_dtype, config=config, engine=engine), library, arrays)
 
 
 def launched_groups(a: Any, b: Any, offsets: Any, out: Any, out_dtype: Any) -> Any:
@@ -248,9 +260,9 @@ def launched_groups(a: Any, b: Any, offsets: Any, out: Any, out_dtype: Any) -> A
     return None if result is on_gpu.miss else result
 
 
-def multiply_groups(request: Request, arrays: Mapping[str, Any]) -> Any:
-    """The grouped product of arrays that no library records, given what is asked, and all that `Call.read` takes."""
-    call = Call.read(request, arrays, Scalars())
+def multiply_groups(request: Request, library: Library, arrays: Mapping[str, Any]) -> Any:
+    """The grouped product of arrays that no library records, of the arguments of `Call.read`."""
+    call = Call.read(request, library, arrays)
     launches = request.engine is request.config is None and not call.scales
     return _multiply(call, arrays, (_GROUPED, request.out_dtype), launches)
 
@@ -258,7 +270,7 @@ def multiply_groups(request: Request, arrays: Mapping[str, Any]) -> Any:
 def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
     """A factor to pass to `matmul` and `plan` for b, many times: what kernels want of it first is then made once.
 
-    Float32 products on tensor cores multiply 16-bit terms, into which each call splits both factors; other kernels copy
+    Float32 products on tensor cores multiply 16-bit parts, into which each call splits both factors; other kernels copy
     factors whose rows are not aligned. Of a prepared b that copy is made by the first product, or the first `plan`,
     that needs it, and kept in memory of its own. Which copy that is follows from the kernel, and so from a as well: so
     nothing is copied here, and products of several shapes share a copy where their kernels want the same one. Where a
@@ -281,14 +293,14 @@ def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
         EngineUnavailableError: this machine lacks what the engine needs.
     """
     library = library_of("b", b)
-    if library.recorder({"b": b}) is not None:
+    if library.records({"b": b}):
         if getattr(b, "is_meta", False):
             raise ArrayError("b must have elements to be prepared, and is a meta tensor")
         raise ArrayError(
             "b wants a gradient, is traced, or is run by XLA, and what is kept of it would not follow: pass an array "
             "that is not recorded, as b.detach() of a tensor that wants a gradient"
         )
-    operand = library.read("b", b, library.stream(b))
+    operand = library.read("b", b, library.stream(b) or LEGACY_STREAM)
     if len(operand.shape) < 2:
         raise ArrayError(f"b must be a matrix or a batch of matrices to be prepared, got {size(operand.shape)}")
     if not described(operand.view):
@@ -304,57 +316,65 @@ def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
     return Prepared(b, where)
 
 
+def _takes_arguments_of(other: Callable[_P, Any]) -> Callable[[Callable[..., _R]], Callable[_P, _R]]:
+    """Give a function the signature of another, without the arguments that divide a product."""
+    parameters = inspect.signature(other).parameters.values()
+    cached = [one for one in parameters if one.name not in ("devices", "memory_limit")]
+
+    def given(function: Callable[..., _R]) -> Callable[_P, _R]:
+        vars(function)["__signature__"] = inspect.Signature(cached)
+        return function
+
+    return given
+
+
+@_takes_arguments_of(matmul)
 def plan(
     a: Any,
     b: Any,
     *,
     out: Any = None,
-    out_dtype: Any = None,
     c: Any = None,
     alpha: float = 1.0,
     beta: float = 0.0,
     bias: Any = None,
-    activation: str | None = None,
-    precision: str | None = None,
     scale_a: Any = None,
     scale_b: Any = None,
-    fast_accumulate: bool = False,
-    kernel: str | int | Kernel | None = None,
-    config: str | Mapping[str, int] | None = None,
-    engine: str | Engine | None = None,
-    batch_invariant: bool = False,
+    **asked: Any,
 ) -> "ProductPlan":
-    """What `matmul` would do with these arrays, decided and compiled: to look at, and to call again.
+    """Decide and compile the product that `matmul` would run for these arrays: to look at, and to call again.
 
-    Takes the arguments of `matmul`, and raises what it raises. No element of an array is read or written, and the plan
-    keeps no array. Of a prepared b on a GPU the copy is made that the product needs, if no product has needed it yet.
+    Takes the arguments of `matmul` but devices and memory_limit, and raises what it raises. No element of an array is
+    read or written, and the plan keeps no array. Of a prepared b on a GPU the copy is made that the product needs, if
+    no product has needed it yet.
     """
-    asked = Request(out_dtype, activation, precision, kernel, config, batch_invariant, fast_accumulate, engine)
-    request = asked.checked()
+    request = Request.of("plan", asked)
     prepared, b = _prepared(b)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
-    call = _read_unrecorded(request, arrays, scalars_of(alpha, beta), prepared)
-    bound = bound_of(call) if call.engine else None
-    if bound is not None and call.a.device != HOST:
-        bound.kept(call)
-    return ProductPlan(request, call.signature, bound)
+    call = _read_unrecorded(request, arrays, alpha, beta, prepared)
+    call.check()
+    planned = on_gpu.planned_call_of(call) if call.engine else None
+    if planned is not None and call.a.device != HOST:
+        planned.cached(call)
+    return ProductPlan(request, call.signature, planned)
 
 
 def multiply(
     request: Request,
+    library: Library,
     arrays: Mapping[str, Any],
-    scalars: Scalars,
+    alpha: Any,
+    beta: Any,
     key: Hashable | None,
     prepared: Prepared | None = None,
 ) -> Any:
     """The product of arrays that the compiled launcher did not know, and that no library records.
 
     Args:
-        request, arrays, scalars: what to compute, checked, and of what.
+        request, library, arrays, alpha, beta, prepared: as `Call.read` takes them.
         key: what the compiled launcher is to know calls like this one by, besides the arrays.
-        prepared: what keeps copies of b.
     """
-    call = Call.read(request, arrays, scalars, prepared)
+    call = Call.read(request, library, arrays, alpha, beta, prepared)
     return _multiply(call, arrays, key, launches=request.engine is None, other_sizes=True)
 
 
@@ -385,7 +405,7 @@ def _beyond(
 
 
 def _prepared(b: Any) -> tuple[Prepared | None, Any]:
-    """What keeps copies of b, where it is prepared, and the array."""
+    """Prepared b, whose copies are cached, or None where b is not prepared; and its array."""
     return (b, b.array) if type(b) is Prepared else (None, b)
 
 
@@ -411,15 +431,20 @@ def scaled_groups_recorded() -> ArrayError:
 
 
 def _read_unrecorded(
-    request: Request, arrays: Mapping[str, Any], scalars: Scalars, prepared: Prepared | None, what: str = "a plan"
+    request: Request,
+    arrays: Mapping[str, Any],
+    alpha: Any,
+    beta: Any,
+    prepared: Prepared | None,
+    what: str = "a plan",
 ) -> Call:
-    arrays = with_constants(arrays)
-    if library_of("a", arrays["a"]).recorder(arrays) is not None:
+    library, arrays, records = read_library(arrays)
+    if records:
         raise ArrayError(
             f"{what} cannot be recorded for a gradient, traced, or run by XLA: "
             f"pass arrays that are not recorded, or {'call matmul instead' if what == 'a plan' else 'leave them out'}"
         )
-    return Call.read(request, arrays, scalars, prepared)
+    return Call.read(request, library, arrays, alpha, beta, prepared)
 
 
 def _multiply(
@@ -428,34 +453,24 @@ def _multiply(
     key: Hashable | None,
     launches: bool,
     other_sizes: bool = False,
-    bound: Bound | None = None,
+    planned: PlannedCall | None = None,
 ) -> Any:
-    """The product of a call that was read.
-
-    Args:
-        call, arrays: what was read, and what of.
-        key: what the compiled launcher is to know calls like this one by, besides the arrays.
-        launches: whether it may launch this call, and those like it from now on.
-        other_sizes: whether those like it may have other sizes.
-        bound: what was made of a call of this kind, where that is known.
-    """
+    """The product of a call that was read; see `gpu.multiply`."""
     if call.a.device == HOST:
+        call.check()
         return on_host.multiply(call)
-    bound = bound or bound_of(call)
-    if launches and (launched := on_gpu.remember(call, bound, arrays, key, other_sizes)) is not None:
-        return launched
-    return on_gpu.multiply(call, bound)
+    return on_gpu.multiply(call, arrays, key, launches, other_sizes, planned)
 
 
 class ProductPlan:
     """A product of arrays of one kind: call it with arrays of the same shapes, strides, types and device."""
 
-    def __init__(self, request: "Request", signature: tuple[Any, ...], bound: "Bound | None") -> None:
+    def __init__(self, request: "Request", signature: tuple[Any, ...], planned: "PlannedCall | None") -> None:
         self._request = request
         self._signature = signature
-        self._bound = bound
+        self._planned = planned
         self._key = object()
-        """What the compiled launcher knows this plan by, so that it answers arrays of this kind alone."""
+        """Key by which the compiled launcher knows this plan, so that it answers arrays of this kind alone."""
 
     def __call__(
         self,
@@ -476,7 +491,7 @@ class ProductPlan:
             ArrayError: an array is of another kind; the message says what differs.
         """
         if type(alpha) is not float or type(beta) is not float:
-            alpha, beta = scalars_of(alpha, beta)
+            alpha, beta = scalars_of(alpha, beta)  # the launcher takes numbers
         prepared, b = _prepared(b)
         key = self._key if prepared is None else (self._key, prepared.key)
         launches = self._request.engine is None and alpha != 0  # alpha = 0 is a kind of its own
@@ -488,21 +503,22 @@ class ProductPlan:
         arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
         if scale_a is not None or scale_b is not None:
             arrays |= {"scale_a": scale_a, "scale_b": scale_b}
-        call = _read_unrecorded(self._request, arrays, scalars_of(alpha, beta), prepared)
+        call = _read_unrecorded(self._request, arrays, alpha, beta, prepared)
+        call.check()
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
-        return _multiply(call, arrays, key, launches, bound=self._bound)
+        return _multiply(call, arrays, key, launches, planned=self._planned)
 
     @property
     def problem(self) -> Problem | None:
         """The problem that is launched; None where NumPy multiplies."""
-        return self._bound.plan.problem if self._bound else None
+        return self._planned.plan.problem if self._planned else None
 
     def describe(self) -> str:
-        """What will run and why, a fact a line."""
-        if self._bound is None:
+        """Text on what will run and why, a fact a line."""
+        if self._planned is None:
             return "NumPy's BLAS multiplies: the arrays lie on the host, and this machine has no GPU"
-        return self._bound.describe()
+        return self._planned.describe()
 
     def __repr__(self) -> str:
         return f"<ProductPlan: {self.describe().splitlines()[0]}>"

@@ -1,4 +1,4 @@
-"""Products of arrays that lie on a GPU: there, on the caller's stream."""
+"""Products of arrays that lie on a GPU: there, on the caller's stream, by plans that are made once."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping
@@ -8,14 +8,16 @@ from tilewright.api.arrays.library import Maker
 from tilewright.api.arrays.operand import Operand
 from tilewright.api.call import Call
 from tilewright.api.formulate import Formulation
-from tilewright.api.planned_call import Bound, bound_of, planner
+from tilewright.api.planned_call import PlannedCall, bind, lends, planner
 from tilewright.runtime import launcher
 from tilewright.runtime.launcher import Launcher, Planned
 from tilewright.runtime.plan import Plan, Pointers
 
-LENT_BYTES = 2**24
-"""From this many on, sums and copies of a call lie in memory that its library lends; less is kept for the stream, since
-lending takes the host time."""
+_MOST_PLANS = 4096
+"""Calls of different kinds whose plans are kept; all are dropped when there are more."""
+
+_ALONE = (None,) * 7
+"""Arrays of a call besides a and b, of one that has none."""
 
 fast: Launcher | None = None
 """Calls with plans that it knows go no further than this."""
@@ -23,34 +25,106 @@ fast: Launcher | None = None
 miss: object = None
 
 
-def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hashable | None, other_sizes: bool) -> Any:
+_plans: dict[tuple[Any, ...], PlannedCall] = {}
+
+
+def planned_call_of(call: Call, *, without_parts: bool = False) -> PlannedCall:
+    """The plan of a call, made once for arrays of a kind; without parts, it is one of CUDA cores (precision "ieee")."""
+    key = (call.engine, call.signature, without_parts)
+    found = _plans.get(key)
+    if found is None:
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        found = _plans[key] = bind(call, without_parts)
+    return found
+
+
+def checked_planned_call(call: Call) -> PlannedCall:
+    """The plan of a call that was read, and not checked yet.
+
+    Raises:
+        ArrayError, DtypeError, ProblemError: the operands do not fit each other.
+    """
+    known = _plans.get((call.engine, call.signature, False))
+    more = (call.c, call.out, call.bias, call.prepared, call.scale_a, call.scale_b, call.offsets)
+    if known is None or call.scalars.beta or more != _ALONE:  # else the signature has all that is checked
+        call.check()
+    return known or planned_call_of(call)
+
+
+def multiply(
+    call: Call,
+    arrays: Mapping[str, Any],
+    key: Hashable | None,
+    launches: bool,
+    other_sizes: bool = False,
+    planned: PlannedCall | None = None,
+) -> Any:
+    """The product of a call that was read.
+
+    Args:
+        call, arrays: what was read, and from which arrays.
+        key: what the compiled launcher is to know calls like this one by, besides the arrays.
+        launches: whether it may launch this call, and those like it from now on.
+        other_sizes: whether those like it may have other sizes.
+        planned: the plan of calls of this kind, where it is known, and the call is checked.
+
+    Raises:
+        ArrayError, DtypeError, ProblemError: the operands do not fit each other.
+    """
+    planned = planned or checked_planned_call(call)
+    if launches and (launched := _remember(call, planned, arrays, key, other_sizes)) is not None:
+        return launched
+    # Where the GPU has no room for the parts of the factors, a plan without them is launched, unless the caller named
+    # the kernel.
+    try:
+        return _multiply(call, planned)
+    except MemoryError:
+        if call.request.rung is not None or not planned.plan.kernel.splits:
+            raise
+        return _multiply(call, planned_call_of(call, without_parts=True))
+
+
+def _remember(
+    call: Call, planned: PlannedCall, arrays: Mapping[str, Any], options: Hashable | None, other_sizes: bool
+) -> Any:
     """Have the compiled launcher, where this machine has one, answer this call, and those like it from now on.
 
     Args:
-        call, bound, arrays, options: the call, what was made of it, and what it is to be known by.
+        call, planned, arrays, options: the call, what was made of it, and what it is to be known by.
         other_sizes: whether calls that differ in sizes alone are like it: the launcher then has them planned.
 
     Returns:
         the product; None, with nothing launched, where it cannot.
     """
-    if (bound.plan.steps and call.scalars.alpha == 0) or not _launches(bound.plan):
+    if (planned.plan.steps and call.scalars.alpha == 0) or not _launches(planned.plan):
         return None
-    if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
+    if planned.form.copied or (call.bias is not None and _has_gaps(call.bias)):
         return None  # something is to be copied first
-    engine: Any = bound.engine  # a CudaEngine, below
+    engine: Any = planned.engine  # a CudaEngine, below
     if engine.name != "cuda" or (known := opened()) is None:
         return None
-    maker = call.library.maker(call.a, bound.plan.problem.result) if call.out is None else None
+    maker = call.library.maker(call.a, planned.plan.problem.result) if call.out is None else None
     if maker is None and call.out is None:
         return None
-    others = _of_other_sizes(planner(call, bound), maker) if other_sizes and _has_others(call, bound) else None
+    others = _of_other_sizes(planner(call, planned), maker) if other_sizes and _has_others(call, planned) else None
     last = arrays["bias"] if call.offsets is None else arrays["offsets"]  # which the launcher takes for a bias
     operands = arrays["a"], arrays["b"], arrays["c"], arrays["out"], last
     scales = [arrays[name] for name in ("scale_a", "scale_b")] if call.scale_a or call.scale_b else []
     how = dict(zip(("scale_a", "scale_b"), scales, strict=False))
-    made = bound.plan
-    how |= {"steps": made.steps, "needs": made.needs, "lent": lends(made), "plan": others, "kept": bound.kept(call)}
-    how |= {"new": maker and maker(bound.form.shape), "swapped": bound.form.swapped, "scaled": call.scalars.beta != 0}
+    made = planned.plan
+    how |= {
+        "steps": made.steps,
+        "needs": made.needs,
+        "lent": planned.lends,
+        "plan": others,
+        "cached": planned.cached(call),
+    }
+    how |= {
+        "new": maker and maker(planned.form.shape),
+        "swapped": planned.form.swapped,
+        "scaled": call.scalars.beta != 0,
+    }
     try:
         known.remember(*operands, options, context=engine.context, memory=engine.workspace, **how)
     except TypeError:
@@ -71,27 +145,22 @@ def opened() -> Launcher | None:
 def _launches(plan: Plan) -> bool:
     """Whether the launcher can: it has one plan for every alpha, which grouped products do not have, and of the others'
     kernels only the library's look at it."""
-    return plan.kernel.takes.separate_c or plan.problem.grouped or not plan.steps
+    return plan.kernel.support.separate_c or plan.problem.grouped or not plan.steps
 
 
-def lends(plan: Plan) -> bool:
-    """Whether its sums and copies lie in memory that a library lends for each call."""
-    return plan.needs.scratch_bytes >= LENT_BYTES
-
-
-def _has_others(call: Call, bound: Bound) -> bool:
+def _has_others(call: Call, planned: PlannedCall) -> bool:
     """Whether a plan for other sizes can be made without the arrays."""
     return (
         call.prepared is None
         and call.scalars.alpha != 0
-        and not bound.form.batch
+        and not planned.form.batch
         and not call.scale_a
         and not call.scale_b
     )
 
 
 def _of_other_sizes(plan: Callable[..., Plan], maker: Maker | None) -> Callable[..., Planned | None]:
-    """The same as the launcher wants it."""
+    """Plan function in the form that the launcher calls."""
 
     def planned(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Planned | None:
         made = plan(m, n, k, lda, ldb, ldc, ldd)
@@ -100,60 +169,48 @@ def _of_other_sizes(plan: Callable[..., Plan], maker: Maker | None) -> Callable[
     return planned
 
 
-def multiply(call: Call, bound: Bound) -> Any:
-    """Launch the plan of a call from Python, and copy what it cannot use in place.
-
-    Where the GPU has no room for the terms of its factors, a plan without them is launched, unless the caller named the
-    kernel.
-    """
-    try:
-        return _multiply(call, bound)
-    except MemoryError:
-        if call.request.rung is not None or not bound.plan.kernel.splits:
-            raise
-        return _multiply(call, bound_of(call, without_terms=True))
-
-
-def _multiply(call: Call, bound: Bound) -> Any:
+def _multiply(call: Call, planned: PlannedCall) -> Any:
+    """Launch the plan of a call from Python, and copy what it cannot use in place."""
     library = call.library
-    form = bound.form
-    a, b, c = (_in_place(call, form, operand) for operand in (call.a, call.b, call.c if call.reads_c else None))
+    form = planned.form
+    a, b, c = (_in_place(call, form, operand) for operand in (call.a, call.b, call.c))
     assert a is not None and b is not None
     out = call.out
-    target = library.new(call.a, form.shape, call.arithmetic.result) if out is None or "out" in form.copied else out
-    assert target is not None
-    if bound.c_in_place and c is not None and not c.is_same(target) and 0 not in form.shape:
+    target = out
+    if target is None or "out" in form.copied:
+        target = library.new(call.a, form.shape, planned.plan.problem.arithmetic.result)
+    if planned.c_in_place and c is not None and not c.is_same(target) and 0 not in form.shape:
         library.copy(target, c)
         c = target
     bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias
     scales = {}
     if call.scale_a or call.scale_b:
-        scales = bound.scales(call.scale_a, call.scale_b)
+        scales = planned.scales(call.scale_a, call.scale_b)
     first, second = (b, a) if form.swapped else (a, b)
     # Where the engine's own memory will do, nothing is lent; nor in a capture, of which the library may know nothing:
     # what a graph uses must not be lent again.
-    lends_it = lends(bound.plan) and not bound.engine.capturing(call.stream)
-    lent = library.scratch(call.a, bound.plan.needs.scratch_bytes) if lends_it else None
+    lends_it = planned.lends and not planned.engine.capturing(call.stream)
+    lent = library.scratch(call.a, planned.plan.needs.scratch_bytes) if lends_it else None
     pointers = Pointers(
         first.pointer,
         second.pointer,
         target.pointer,
         c.pointer if c else target.pointer,
         bias.pointer if bias else 0,
-        bound.kept(call),
+        planned.cached(call) if call.prepared else 0,
         **scales,
         scratch=lent[0] if lent else 0,
         offsets=call.offsets.pointer if call.offsets else 0,
     )
-    bound.engine.start(bound.plan, pointers, call.scalars, call.stream)
+    planned.engine.start(planned.plan, pointers, call.scalars, call.stream)
     if out is not None:
         if target is out:
             library.written(out.array)
         else:
             library.copy(out, target)
-    if library.waits(call.a.array):
-        bound.engine.synchronize()
-    return out.array if out is not None else library.finish(target, call.a)
+    if call.waits:
+        planned.engine.synchronize()
+    return target.array if out is None else out.array
 
 
 def _in_place(call: Call, form: Formulation, operand: Operand | None) -> Operand | None:

@@ -1,27 +1,29 @@
-"""Bound: the plan of a call, and how the arrays of calls like it become the plan's operands."""
+"""PlannedCall: the plan of a call, and how the arrays of calls like it become the plan's operands."""
 
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tilewright.api.arrays.operand import HOST, Operand
-from tilewright.api.call import Call, Rung
+from tilewright.api.call import Call
 from tilewright.api.formulate import Formulation, formulate, formulate_groups
+from tilewright.api.request import Rung
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import FAST, UNSCALED, Layout, Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES, Addresses
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES, Addresses
 from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Plan
 from tilewright.select.selector import select
 
-_MOST_PLANS = 4096
-"""Calls of different kinds whose plans are kept; all are dropped when there are more."""
+LENT_BYTES = 2**24
+"""From this many on, sums and copies of a call lie in memory that its library lends; less is kept for the stream, since
+lending takes the host time."""
 
 
-class Bound(NamedTuple):
+class PlannedCall(NamedTuple):
     """A plan, and how the arrays of a call become its operands."""
 
     plan: Plan
@@ -31,18 +33,20 @@ class Bound(NamedTuple):
     """Whether the kernel adds C where the result goes, so that c is copied there first."""
     why: str
     prepared: bool
-    """Whether copies of b are kept."""
+    """Whether copies of b are cached."""
+    lends: bool
+    """See `lends`."""
 
     def scales(self, a: Operand | None, b: Operand | None) -> dict[str, int]:
         """Addresses of the scales of the problem's A and B, by their names in `Pointers`, given those of a and b."""
         first, second = (b, a) if self.form.swapped else (a, b)
         return {"scale_a": first.pointer if first else 0, "scale_b": second.pointer if second else 0}
 
-    def kept(self, call: Call) -> int:
+    def cached(self, call: Call) -> int:
         """Address of the copy of b that a call of this kind reads, made if it is the first; 0 where it reads none."""
-        if call.prepared is None or self.plan.kept is None:
+        if call.prepared is None or self.plan.cached is None:
             return 0
-        return call.prepared.address(self.plan.kept, call.b.pointer, call.stream)
+        return call.prepared.address(self.plan.cached, call.b.pointer, call.stream)
 
     def describe(self) -> str:
         problem, kernel = self.plan.problem, self.plan.kernel
@@ -53,10 +57,10 @@ class Bound(NamedTuple):
         if problem.dtype == "float32":
             lines.append(f"precision: {_promised(problem, kernel)}, by {_products(kernel)}")
         if problem.arithmetic.batch_invariant:
-            order = kernel.sum_order(self.plan.config) or "none"
+            order = kernel.sums(self.plan.config).order or "none"
             lines.append(f"batch-invariant: products along k are added in one order for every m: {order}")
         if problem.dtype in FLOAT8:
-            sums = "in tensor cores alone" if kernel.precision == FAST else "in float32 every 128 of k"
+            sums = "in tensor cores alone" if kernel.support.precision == FAST else "in float32 every 128 of k"
             lines.append(f"sums: added up {sums}; {problem.scaling}")
         if self.form.swapped:
             lines.append("the result is column-major: its transpose is computed, from the transposed factors")
@@ -67,11 +71,13 @@ class Bound(NamedTuple):
             "split into its parts first" if kernel.split else "copied to the order and alignment that the kernel wants"
         )
         lines += [f"{name} is {made}" for name in self.plan.relaid]
-        if kept := self.plan.kept:
-            lines.append(f"b is prepared: {kept.bytes} bytes of it are kept as the kernel wants them, and made once")
+        if cached := self.plan.cached:
+            lines.append(
+                f"b is prepared: {cached.bytes} bytes of it are cached as the kernel wants them, and made once"
+            )
         elif self.prepared:
-            lines.append("b is prepared, and used as it is: the kernel wants no copy of it that can be kept")
-        if kernel.notices and problem.k:
+            lines.append("b is prepared, and used as it is: the kernel wants no copy of it that can be cached")
+        if kernel.has_fallback and problem.k:
             lines.append(
                 "fallback: values of a and b that the parts cannot represent are detected on the GPU, and the same "
                 "launch computes them in float32 on CUDA cores"
@@ -92,38 +98,30 @@ class Bound(NamedTuple):
 
 def _promised(problem: Problem, kernel: Kernel) -> str:
     promise = problem.arithmetic.precision
-    return promise or "float32" if kernel.keeps(promise) else f"{kernel.precision}, since the kernel was named"
+    return promise or "float32" if kernel.meets(promise) else f"{kernel.support.precision}, since the kernel was named"
 
 
 def _products(kernel: Kernel) -> str:
     """How a kernel multiplies float32 factors, in words."""
     if kernel.split:
-        return f"products of {kernel.split.terms} {kernel.split.dtype} parts of each factor on tensor cores"
-    if kernel.multiplies_terms:
-        return f"products of parts of each factor, split as they are read ({kernel.precision}), on tensor cores"
-    if kernel.precision:
-        return f"products of factors rounded to {kernel.precision} on tensor cores"
+        return f"products of {kernel.split.parts} {kernel.split.dtype} parts of each factor on tensor cores"
+    if kernel.support.multiplies_parts:
+        return f"products of parts of each factor, split as they are read ({kernel.support.precision}), on tensor cores"
+    if kernel.support.precision:
+        return f"products of factors rounded to {kernel.support.precision} on tensor cores"
     return "float32 multiply-adds on CUDA cores"
 
 
-_plans: dict[tuple[Any, ...], Bound] = {}
+def lends(plan: Plan) -> bool:
+    """Whether a plan's sums and copies lie in memory that a library lends for each call."""
+    return plan.needs.scratch_bytes >= LENT_BYTES
 
 
-def bound_of(call: Call, *, without_terms: bool = False) -> Bound:
-    """The plan of a call, made once for arrays of a kind; without terms, it is one of CUDA cores (precision "ieee")."""
-    key = (call.engine, call.signature, without_terms)
-    found = _plans.get(key)
-    if found is None:
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        found = _plans[key] = _bind(call, without_terms)
-    return found
-
-
-def _bind(call: Call, without_terms: bool) -> Bound:
+def bind(call: Call, without_parts: bool) -> PlannedCall:
+    """The plan of a call; without parts, it is one of CUDA cores (precision "ieee")."""
     engine, rung = call.engine, call.request.rung
     assert engine is not None
-    a, b, out, c = call.a, call.b, call.out, call.c if call.reads_c else None
+    a, b, out, c = call.a, call.b, call.out, call.c
     scaling = call.scaling if call.scale_a or call.scale_b else UNSCALED
     if call.offsets is not None:
         form = formulate_groups(a.view, b.view, out and out.view, call.arithmetic, scaling)
@@ -136,44 +134,44 @@ def _bind(call: Call, without_terms: bool) -> Bound:
             call.side,
             call.arithmetic,
             call.request.activation,
-            row_major=rung is not None and rung[0].takes.layouts == ("NN",),
+            row_major=rung is not None and rung[0].support.layouts == ("NN",),
             scaling=scaling,
         )
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(form, a, b, out, c)
-    kept = None
-    if without_terms:
+    cached = None
+    if without_parts:
         problem = problem.promising("ieee")
     elif call.prepared is not None and "b" not in form.copied:
-        kept = "A" if form.swapped else "B"
+        cached = "A" if form.swapped else "B"
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
 
-    kernel, config = _picked(engine, rung, problem, addresses, c is not None, kept)
+    kernel, config = _picked(engine, rung, problem, addresses, c is not None, cached)
     why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
-    whole = problem if c is None or kernel.takes.separate_c else _with_c_in_d(problem)
-    plan = engine.plan(kernel, config, whole, addresses, kept=kept, capturing=capturing)
-    c_in_place = c is not None and not kernel.takes.separate_c
-    return Bound(plan, form, engine, c_in_place, why, call.prepared is not None)
+    whole = problem if c is None or kernel.support.separate_c else _with_c_in_d(problem)
+    plan = engine.plan(kernel, config, whole, addresses, cached=cached, capturing=capturing)
+    c_in_place = c is not None and not kernel.support.separate_c
+    return PlannedCall(plan, form, engine, c_in_place, why, call.prepared is not None, lends(plan))
 
 
 def _picked(
-    engine: Engine, rung: Rung | None, problem: Problem, addresses: Addresses, adds_c: bool, kept: str | None = None
+    engine: Engine, rung: Rung | None, problem: Problem, addresses: Addresses, adds_c: bool, cached: str | None = None
 ) -> tuple[Kernel, Config]:
-    """What runs a problem: what the caller named, or the best one known."""
+    """Kernel and config that run a problem: those that the caller named, or the best ones known."""
     if rung is None:
-        return select(problem, engine.capability, engine.device_name, addresses, adds_c=adds_c, kept=kept)
+        return select(problem, engine.capability, engine.device_name, addresses, adds_c=adds_c, cached=cached)
     return rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
 
 
-def planner(call: Call, bound: Bound) -> Callable[..., Plan]:
-    """Plans calls that differ from a bound one in sizes alone, as `Launcher.remember` has it.
+def planner(call: Call, planned: PlannedCall) -> Callable[..., Plan]:
+    """Plans calls that differ from a planned one in sizes alone, as `Launcher.remember` has it.
 
     The call has no batch, nothing of it is copied or prepared, and alpha is not 0.
     """
-    engine, rung, swapped, adds_c = bound.engine, call.request.rung, bound.form.swapped, call.reads_c
-    of = bound.form.problem
+    engine, rung, swapped, adds_c = planned.engine, call.request.rung, planned.form.swapped, call.c is not None
+    of = planned.form.problem
     arithmetic, epilogue, order_a, order_b = of.arithmetic, of.epilogue, of.a.order, of.b.order
-    addresses = _misalignment(bound.form, call.a, call.b, call.out, call.c if adds_c else None)
+    addresses = _misalignment(planned.form, call.a, call.b, call.out, call.c if adds_c else None)
 
     def plan(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Plan:
         if swapped:
@@ -193,7 +191,7 @@ def _with_c_in_d(problem: Problem) -> Problem:
 
 
 def _misalignment(form: Formulation, a: Operand, b: Operand, out: Operand | None, c: Operand | None) -> Addresses:
-    """What the addresses of the problem's operands leave when divided by 16; copies and new arrays are aligned."""
+    """Remainders of the addresses of the problem's operands, divided by 16; copies and new arrays are aligned."""
     left = [
         0 if operand is None or operand.argument in form.copied else operand.pointer % VECTOR_BYTES
         for operand in ((b, a, out, c) if form.swapped else (a, b, out, c))

@@ -1,1 +1,1 @@
-"""What all else is said in: problems and their words, GPUs, errors, files. Nouns without behaviour of their own."""
+"""The vocabulary of all other packages: problems and their words, GPUs, errors, files. Nouns without behaviour."""

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class ElementType(NamedTuple):
-    """What there is to know of an element type."""
+    """One element type of matrices: its names, its size, and what it is called elsewhere."""
 
     name: str
     """As NumPy, ml_dtypes and PyTorch call it."""
@@ -12,9 +12,9 @@ class ElementType(NamedTuple):
     cpp: str
     """Its name in CUDA C++."""
     map_type: str
-    """That of a tensor map, without the `CU_TENSOR_MAP_DATA_TYPE_` of the driver's CUtensorMapDataType."""
+    """Type in a tensor map: the driver's CUtensorMapDataType, without `CU_TENSOR_MAP_DATA_TYPE_`."""
     cuda_type: int
-    """Of cudaDataType: CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF, CUDA_R_8F_E4M3 or CUDA_R_8F_E5M2."""
+    """Number in the enum cudaDataType: CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF, CUDA_R_8F_E4M3 or CUDA_R_8F_E5M2."""
     mantissa: int
     """Bits of its mantissa, the leading one counted."""
 
@@ -35,10 +35,10 @@ DTYPES = tuple(ELEMENT_TYPES)
 ITEM_BYTES = {one.name: one.bytes for one in ELEMENT_TYPES.values()}
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
-"""Those of 8 bits: of A and B, which may have either; of the two only the first is a result's."""
+"""Element types of 8 bits, for A and B, each of which may have either. A result may have the first alone."""
 
 RESULTS = tuple(dtype for dtype in DTYPES if dtype not in FLOAT8)
-"""Those of results of any factors; factors of `FLOAT8` may have results of float8_e4m3fn too."""
+"""Element types of results, whatever the factors; factors of `FLOAT8` may have results of float8_e4m3fn too."""
 
 LARGEST_FLOAT8 = 448.0
 """The largest number of float8_e4m3fn, which has no infinity: results that are larger become it."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """A kind of file that is written here."""
 
     name: str
@@ -28,22 +28,22 @@ class Output(NamedTuple):
 
     argument: str
     path: Path | None
-    kind: Kind
+    kind: FileKind
 
 
-def json_kind(name: str, *fields: str) -> Kind:
+def json_kind(name: str, *fields: str) -> FileKind:
     """The kind of JSON objects that have these fields."""
 
     def holds(content: bytes) -> bool:
         facts = parsed(content)
         return isinstance(facts, dict) and facts.keys() >= set(fields)
 
-    return Kind(name, holds)
+    return FileKind(name, holds)
 
 
 @lru_cache(maxsize=1)  # a file that may be of many kinds is parsed once
 def parsed(content: bytes) -> Any:
-    """What a file holds as JSON, not to be changed; None where it is no JSON."""
+    """Content of a file, parsed as JSON, not to be changed; None where it is no JSON."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError):  # the second of brackets in brackets, thousands of them
@@ -54,7 +54,7 @@ _MOST_FAULTS = 3
 
 
 def faults(error: "ValidationError | UnicodeDecodeError") -> str:
-    """What is wrong with a file that was read, in a line."""
+    """Errors of a file that was read, as one line."""
     if isinstance(error, UnicodeDecodeError):
         return "it is no text"
     named = [
@@ -110,7 +110,7 @@ def _unwritable(path: Path) -> str | None:
         return f"which cannot be written: {error.strerror}"
 
 
-def _unlike(path: Path, kind: Kind) -> str | None:
+def _unlike(path: Path, kind: FileKind) -> str | None:
     """Why a file that is there must not be replaced by one of a kind; None where it may be."""
     try:
         content = path.read_bytes() if path.exists() else b""
@@ -133,7 +133,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def put(path: Path, data: bytes) -> None:
-    """The same in a folder that is there, where a link of this name is replaced."""
+    """Write a file whole or not at all, into an existing folder; a link of this name is replaced."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
     try:
         with os.fdopen(descriptor, "wb") as file:

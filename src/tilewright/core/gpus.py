@@ -1,4 +1,4 @@
-"""What a GPU can hold, by compute capability, and what it can do, by product. Pure data.
+"""Limits of GPUs by compute capability, and rates of them by product. Pure data.
 
 Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; NVIDIA's data sheets and
 architecture white papers of each product. Where another source is used, the line says which.
@@ -33,7 +33,7 @@ def clusters(multiprocessors: int, blocks: int) -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one block may use on GPUs of one compute capability."""
+    """Limits of one block on GPUs of one compute capability."""
 
     arch: str
     """The compiler's name for the machine code, as in 'sm_90a'."""
@@ -86,7 +86,7 @@ def limits(capability: tuple[int, int]) -> Limits:
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """What one multiprocessor of a compute capability holds and does."""
+    """Capacities and rates of one multiprocessor of a compute capability."""
 
     threads: int
     blocks: int
@@ -108,14 +108,14 @@ class Multiprocessor:
     """Multiply-adds a clock that its tensor cores make of half or bfloat16 factors, summed in FP32. GeForce products
     make half as many: `Gpu.multiprocessor` has them."""
     tf32_products: int = 0
-    """The same of TF32 factors."""
+    """Multiply-adds a clock that its tensor cores make of TF32 factors; 0 where they make none."""
     l1_lines: int = 3
     """Lines that the L1 cache looks up in a clock. No data sheet has it. It follows from the naive kernel at 4092,
     whose warps touch 33 lines at each k: 3 on an H200, 1 on an RTX A6000."""
 
     @property
     def float8_products(self) -> int:
-        """The same of float8 factors, on GPUs that have such tensor cores: from compute capability 8.9 on."""
+        """Multiply-adds a clock of float8 factors, on GPUs with such tensor cores: compute capability 8.9 on."""
         return 2 * self.half_products
 
 
@@ -135,7 +135,7 @@ MULTIPROCESSORS: dict[tuple[int, int], Multiprocessor] = {
 
 @lru_cache
 def _multiprocessor(capability: tuple[int, int], geforce: bool) -> Multiprocessor:
-    """Of a product: those of GeForce products sum up in FP32 at half the rate."""
+    """The multiprocessor of a GPU; tensor cores of GeForce products sum up in FP32 at half the rate."""
     sm = MULTIPROCESSORS[capability]
     return replace(sm, half_products=sm.half_products // 2, tf32_products=sm.tf32_products // 2) if geforce else sm
 
@@ -152,14 +152,14 @@ class Gpu:
     """Bandwidth of its memory, 10^9 bytes a second."""
     l2_bytes: int
     l2_bytes_per_clock: int
-    """What the multiprocessors together read from the L2 cache. NVIDIA gives it for V100 and A100; elsewhere it is
-    an estimate of 20 bytes a multiprocessor, which is what microbenchmarks of an H100 come to."""
+    """Bytes that all multiprocessors together read from the L2 cache in one clock. NVIDIA states the number for V100
+    and A100; elsewhere it is an estimate of 20 bytes a multiprocessor, as microbenchmarks of an H100 measured."""
     names: str
     """A regular expression for what the driver calls it."""
 
     @property
     def multiprocessor(self) -> Multiprocessor:
-        """What each of its multiprocessors holds and does."""
+        """Capacities and rates of each of the GPU's multiprocessors."""
         return _multiprocessor(_nearest(self.capability), "GeForce" in self.names)
 
     @property

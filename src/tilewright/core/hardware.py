@@ -4,7 +4,7 @@ WARP = 32
 """Lanes of a warp."""
 
 SECTOR_BYTES = 32
-"""What one request moves at least between a multiprocessor, L2 and memory."""
+"""Bytes of the smallest transfer between a multiprocessor, L2 and memory."""
 
 
 def ceil_div(size: int, unit: int) -> int:

@@ -18,12 +18,12 @@ ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 """Functions that an epilogue may apply to each element, as PyTorch defines them."""
 
 PRECISIONS = ("float32", "ieee", "fp16x3", "bf16x3", "tf32")
-"""What a product of float32 factors may promise: see `Arithmetic`."""
+"""Precisions of a product of float32 factors: see `Arithmetic`."""
 
 BATCH_INVARIANT = "batch_invariant"
-"""What the text of an `Arithmetic` has where it is so."""
+"""Word in the text of an `Arithmetic` that is batch-invariant."""
 FAST = "fast"
-"""What a product of `FLOAT8` factors may promise: see `Arithmetic`."""
+"""Precision of a product of `FLOAT8` factors besides the default: see `Arithmetic`."""
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 """Orders of A and of B: N for row-major, T for column-major (stored transposed)."""
@@ -39,21 +39,21 @@ ScaleKind = Literal["tensor", "line", "1x128", "128x128"]
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What a product is computed in; sums are taken in float32.
+    """Types and precision that a product is computed in; sums are taken in float32.
 
     factors: element type of A, and of B where no other is given.
     result: element type of D, C and the bias.
     precision: what a product of float32 factors promises. None, or 'float32', which becomes None: what float32 does, on
         every input, by tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3':
-        three products of two scaled float16 terms, an error of each element of at most 2^-21 of (|A| @ |B|) and a
+        three products of two scaled float16 parts, an error of each element of at most 2^-21 of (|A| @ |B|) and a
         rounding to float32 (where k is 33 to 127, 2^-20), or about float32's own where that is more: in long sums, and
-        where a few products are most of one. 'bf16x3': three products of two bfloat16 terms, an error of about 2^-16 of
+        where a few products are most of one. 'bf16x3': three products of two bfloat16 parts, an error of about 2^-16 of
         it. 'tf32': factors rounded to TF32's 10 bits of mantissa, an error of about 2^-10 of it.
         Of float8 factors: None for sums that threads add up in float32 every 128 of k; 'fast' for sums of tensor cores
         alone, which keep 13 bits of mantissa and drift toward zero.
-        `Kernel.keeps` says what keeps a promise.
+        `Kernel.meets` says what meets a precision.
     batch_invariant: whether the bits of a row of D depend on that row of A, on B and on n alone: not on m, on the other
-        rows, on where the row is, or on how many products there are. `Kernel.sum_order` says which kernels do that.
+        rows, on where the row is, or on how many products there are. `Sums.order` says which kernels do that.
     of_b: element type of B, where both are of `FLOAT8`; None for that of A.
 
     Raises:
@@ -92,7 +92,7 @@ class Arithmetic:
             if self.factors not in FLOAT8:
                 raise DtypeError(f"fast_accumulate is for float8 factors, got factors of {self.factors}")
             return
-        object.__setattr__(self, "precision", promise_of(self.precision))
+        object.__setattr__(self, "precision", precision_of(self.precision))
         if self.precision is not None and self.factors != "float32":
             raise DtypeError(
                 f"precision is for float32 factors, got precision={self.precision!r} with factors of {self.factors}"
@@ -104,8 +104,8 @@ class Arithmetic:
         return self.of_b or self.factors
 
     @property
-    def exchanged(self) -> "Arithmetic":
-        """The same with A and B in each other's places."""
+    def swapped(self) -> "Arithmetic":
+        """This arithmetic with A and B in each other's places."""
         return replace(self, factors=self.of_b, of_b=self.factors) if self.of_b else self
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class Arithmetic:
         return factors if self.result == "float32" else f"{factors}->{self.result}"
 
 
-def promise_of(precision: Any) -> str | None:
+def precision_of(precision: Any) -> str | None:
     """A precision as `Arithmetic` has it: None for 'float32'.
 
     Raises:
@@ -144,7 +144,7 @@ class Layout(NamedTuple):
     batch_stride: int | None = None
 
     def simplest(self, rows: int, cols: int) -> "Layout":
-        """The same memory as row-major where it can be read so: columns of one element, without gaps, are a row."""
+        """This layout as row-major where the memory can be read so: columns of one element, without gaps, are a row."""
         if self.order == "column" and rows == 1 and self.ld == 1:
             return Layout("row", max(cols, 1), self.batch_stride)
         return self
@@ -154,7 +154,7 @@ class Layout(NamedTuple):
         return (rows, cols) if self.order == "row" else (cols, rows)
 
     def complete(self, name: str, rows: int, cols: int, batch: int) -> "Layout":
-        """The same layout with its numbers filled in.
+        """This layout with its numbers filled in.
 
         Raises:
             ProblemError: one is negative, too small or near 2**31.
@@ -173,7 +173,7 @@ class Layout(NamedTuple):
 
     @property
     def transposed(self) -> "Layout":
-        """The same memory, read as the transposed matrix."""
+        """Layout of the transposed matrix in the same memory."""
         return Layout("column" if self.order == "row" else "row", self.ld, self.batch_stride)
 
     def extent(self, rows: int, cols: int, batch: int) -> int:
@@ -189,11 +189,11 @@ class Layout(NamedTuple):
 
 
 SCALED_BLOCK = 128
-"""Of k, in a block with a scale of its own, and its other side where that is no single row or column."""
+"""Sides of a block with a scale of its own: elements along k, and rows or columns where it has several."""
 
 
 SCALINGS = ("tensor", "lines", "blocks")
-"""What scales may be of: a whole factor; rows of A and columns of B; each row of A and 128 of k, and 128 x 128 of B."""
+"""Kinds of scales: of a whole factor; of rows of A and columns of B; of 1 x 128 blocks of A and 128 x 128 of B."""
 
 
 class Scale(NamedTuple):
@@ -225,7 +225,7 @@ class Scale(NamedTuple):
 
 
 class Scaling(NamedTuple):
-    """What products are multiplied by besides alpha: scales of A and of B; None for none."""
+    """Scales of A and of B, which products are multiplied by besides alpha; None for none."""
 
     a: Scale | None = None
     b: Scale | None = None
@@ -261,8 +261,8 @@ class Scaling(NamedTuple):
         return "blocks" if self.of_blocks else "lines" if any(one and one.kind == "line" for one in self) else "tensor"
 
     @property
-    def exchanged(self) -> "Scaling":
-        """The same with A and B in each other's places."""
+    def swapped(self) -> "Scaling":
+        """These scales with A and B in each other's places."""
         return Scaling(self.b, self.a)
 
     def __str__(self) -> str:
@@ -281,7 +281,7 @@ UNSCALED = Scaling()
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What happens to sums on their way out, besides alpha and beta * C.
+    """Operations on sums on their way out, besides alpha and beta * C.
 
     bias: None, 'row' (n values, one for each column of D: a row is added to every row), or 'column' (m values).
     activation: None or one of `ACTIVATIONS`, applied last.
@@ -346,7 +346,7 @@ class Scalars(NamedTuple):
 
 
 class Shaped:
-    """What has the sizes of a product, m, n, k and batch."""
+    """Base of classes that have the sizes of a product, m, n, k and batch."""
 
     @property
     def shape(self: Any) -> str:
@@ -494,7 +494,7 @@ class Problem(Shaped):
         return made
 
     def of_factors(self, arithmetic: Arithmetic, a: Layout, b: Layout) -> "Problem":
-        """The same product of factors that are of another type, or lie elsewhere: in complete layouts."""
+        """This problem with factors of another type or in other memory, given as complete layouts."""
         other, layout = object.__new__(Problem), _ORDERS[a.order] + _ORDERS[b.order]
         other.__dict__.update(self.__dict__, arithmetic=arithmetic, a=a, b=b, layout=layout)
         other.__dict__.pop("_hash", None)
@@ -502,11 +502,11 @@ class Problem(Shaped):
 
     @property
     def without_products(self) -> "Problem":
-        """The same with k = 0: what alpha = 0 makes of it."""
+        """This problem with k = 0, which is the one to compute where alpha = 0."""
         return replace(self, k=0, a=Layout(), b=Layout())
 
     def promising(self, precision: str) -> "Problem":
-        """The same with this promise."""
+        """This problem with another precision."""
         return replace(self, arithmetic=replace(self.arithmetic, precision=precision))
 
     def gflops(self, time_us: float) -> float:

@@ -18,9 +18,9 @@ from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine, Executab
 from tilewright.emulator.program import Program, Watch
 from tilewright.emulator.schedules import Seen, first_run, orders, run_again
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying, Warpgroups, Warps
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.cost_family import Copying, Warpgroups, Warps
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import run
 
 _SIDE = 256
@@ -28,13 +28,13 @@ _SIDE = 256
 
 
 class Checked(NamedTuple):
-    """What came of a check."""
+    """Result of a check."""
 
     findings: list[Finding]
     result: NDArray[Any]
     """C, as the first run left it."""
     notes: Sequence[Finding] = ()
-    """What is no fault (`Finding.is_note`)."""
+    """Findings that are no fault (`Finding.is_note`)."""
 
 
 def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int], ...]:
@@ -48,20 +48,20 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     tile, stages = kernel.tile(config), steps_in_flight(kernel, config)
     steps = max(stages + 1, ceil_div(128, tile.k))
     depth = max(2 * stages * tile.k + tile.k // 2 + 5, 45)
-    if kernel.foreign:  # whose tiles may be of any size
+    if kernel.is_user_kernel:  # whose tiles may be of any size
         return (_multiple(tile.m), _multiple(tile.n), steps * tile.k), _as_taken(kernel, (131, 77, depth))
-    if not kernel.blocks:
+    if not kernel.schedule:
         return (_SIDE, _SIDE, steps * tile.k), (131, 77, depth)
     return (7 * tile.m, 2 * tile.n, steps * tile.k), (10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5, depth)
 
 
 def steps_in_flight(kernel: Kernel, config: Config) -> int:
-    """Steps along k whose tiles are in shared memory or on their way, 1 where a kernel does not say."""
+    """Steps along k whose tiles are in shared memory or in flight, 1 where a kernel does not say."""
     cost = kernel.cost
     return cost.stages(config) if isinstance(cost, Copying | Warpgroups | Warps) else 1
 
 
-def is_vast(problem: Problem) -> bool:
+def is_huge(problem: Problem) -> bool:
     """Whether some matrix of a problem, or of its batch, reaches past 2^31 elements."""
     m, n, k, count = problem.m, problem.n, problem.k, problem.batch
     sides = (problem.a, m, k), (problem.b, k, n), (problem.addend, m, n), (problem.d, m, n)
@@ -70,9 +70,9 @@ def is_vast(problem: Problem) -> bool:
 
 def _as_taken(kernel: Kernel, shape: tuple[int, int, int]) -> tuple[int, int, int]:
     """The first such sizes, each from these on, of which lines begin where a kernel wants it, and have whole panels."""
-    takes = kernel.takes
-    pieces = [VECTOR_BYTES // ITEM_BYTES[dtype] for dtype in (*takes.factors, *takes.results)] if takes.aligned else []
-    unit = math.lcm(*pieces, *takes.panels)
+    of = kernel.support
+    pieces = [VECTOR_BYTES // ITEM_BYTES[dtype] for dtype in (*of.factors, *of.results)] if of.aligned else []
+    unit = math.lcm(*pieces, *of.panels)
     m, n, k = (round_up(size, unit) for size in shape)
     return m, n, k
 
@@ -93,7 +93,7 @@ def check(
     bias: NDArray[Any] | None = None,
     scales: Sequence[NDArray[np.float32] | None] = (None, None),
     ends: NDArray[np.int32] | None = None,
-    kept: str | None = None,
+    cached: str | None = None,
     multiprocessors: int = MULTIPROCESSORS,
     executables: Executables | None = None,
 ) -> Checked:
@@ -101,7 +101,7 @@ def check(
 
     There are gaps between the rows (or columns) of A, B, C and D, and between scales, where the kernel takes them, so
     that an access past the end of one shows. Lines begin at multiples of 16 bytes where the problem's do. Where nothing
-    is found, and threads have ways to meet, the kernel runs again, its threads and blocks backwards and shuffled, and
+    is found, and threads have ways to sync, the kernel runs again, its threads and blocks backwards and shuffled, and
     in turns at atomic operations and fences, and must give the same bits.
 
     Args:
@@ -112,7 +112,7 @@ def check(
         scales: of a and b, where it has some: of rows of a (columns of b), or of blocks, by 128 of k; of b of a grouped
             product columns by groups.
         ends: of a grouped product, the row where each group ends.
-        kept: the operand, A or B, whose copy is made by a launch of its own, where the kernel wants one.
+        cached: the operand, A or B, whose copy is made by a launch of its own, where the kernel wants one.
         multiprocessors: for how many of them the launch is made.
         executables: of other checks, to be used and added to.
 
@@ -120,9 +120,9 @@ def check(
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    lay = _apart if kernel.takes.gaps else _together
+    lay = _with_gaps if kernel.support.gaps else _together
     held = c
-    """What D holds before a launch."""
+    """Content of D before a launch."""
     layout_c = None
     if problem.addend != problem.d:
         layout_c = lay(c, problem.addend)
@@ -132,7 +132,7 @@ def check(
     laid = [_scales(*one, problem) for one in zip(scales, problem.scaling, "AB", strict=True)]
     scaling = Scaling(*(scale for _, scale in laid))
     lying = replace(problem, a=of_a, b=of_b, c=layout_c, d=of_d, scaling=scaling)
-    build = OVERFLOWS if is_vast(problem) else CHECKED
+    build = OVERFLOWS if is_huge(problem) else CHECKED
     engine = EmulatorEngine(build, multiprocessors=multiprocessors, executables=executables)
     factors = padded(a, of_a.ld, of_a.order), padded(b, of_b.ld, of_b.order)
     padded_bias = None if bias is None else padded(bias[np.newaxis], bias.size)
@@ -140,7 +140,7 @@ def check(
     placed_ends = None if ends is None else engine.upload(ends[np.newaxis])
     padded_at: dict[int, int] = {}
     programs: list[tuple[Program, int]] = []
-    """Of each launch that a checker has seen, and the bytes of its dynamic shared memory."""
+    """Program of each launch that a checker has seen, and the bytes of its dynamic shared memory."""
 
     def launched(watcher: Watcher) -> tuple[NDArray[Any], LaunchError | None]:
         """C, and why a launch failed."""
@@ -153,7 +153,7 @@ def check(
         error = None
         try:
             what = engine, kernel, config, lying, *factors, d, scalars
-            run(*what, c=addend, bias=padded_bias, scales=placed_scales, offsets=placed_ends, kept=kept)
+            run(*what, c=addend, bias=padded_bias, scales=placed_scales, offsets=placed_ends, cached=cached)
         except LaunchError as failure:
             error = failure
         return engine.download(d), error
@@ -172,9 +172,9 @@ def check(
 
     first, findings, notes = first_run(look)
     result = first.outputs["C"]
-    # Threads that never meet, and have no memory that one of them writes in common, cannot depend on their order.
-    meets = any(program.meets or shared_bytes > 0 for program, shared_bytes in programs)
-    if findings or not (meets or kernel.foreign):
+    # Threads that never sync, and have no memory that one of them writes in common, cannot depend on their order.
+    syncs = any(program.syncs or shared_bytes > 0 for program, shared_bytes in programs)
+    if findings or not (syncs or kernel.is_user_kernel):
         return Checked(findings, result, notes)
     has_turns = any(program.has_turns for program, _ in programs)
     for order, watch in orders(has_turns, first.together).items():
@@ -190,7 +190,7 @@ def check(
     return Checked(findings, result, notes)
 
 
-def _apart(array: NDArray[Any], layout: Layout) -> Layout:
+def _with_gaps(array: NDArray[Any], layout: Layout) -> Layout:
     """A layout with gaps between the lines of a matrix, of which the same begin at multiples of 16 bytes as before."""
     vector, length = VECTOR_BYTES // array.itemsize, layout.ld
     gap = vector if length % vector == 0 else 1 if (length + 1) % vector else 2
@@ -265,11 +265,11 @@ def check_rows(
             if (product(a[rows], c[rows]) != whole[rows]).any():
                 found.append(Finding("rows", None, message=f"{what} have other bits when they are multiplied alone"))
         for value in (np.nan, 2.0**14):
-            kept = problem.m // 2
+            same = problem.m // 2
             others = np.full_like(a, value)
-            others[kept] = a[kept]
-            if (product(others, c)[kept] != whole[kept]).any():
-                message = f"row {kept} of {problem.m} has other bits where all other rows of A hold {value:g}"
+            others[same] = a[same]
+            if (product(others, c)[same] != whole[same]).any():
+                message = f"row {same} of {problem.m} has other bits where all other rows of A hold {value:g}"
                 found.append(Finding("rows", None, message=message))
     except LaunchError as failure:
         found.append(Finding("launch", None, message=str(failure)))

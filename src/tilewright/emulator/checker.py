@@ -18,8 +18,9 @@ from tilewright.emulator.engine import Array, LaunchFacts
 from tilewright.emulator.program import Observer, load_runtime
 from tilewright.emulator.repeating import no_room, zeros
 from tilewright.emulator.shared_arrays import SharedArray, alignments, array_of, shared_arrays
-from tilewright.emulator.symbols import Place, SourceLine, places, shared_variables
+from tilewright.emulator.symbols import SourceLine, SourceLocation, places, shared_variables
 from tilewright.kernels.source.lines import arguments_of
+from tilewright.kernels.source.source_kernel import SourceKernel
 from tilewright.runtime.base import Matrix, matrix_at
 
 _ALIGNMENT = 256
@@ -63,7 +64,7 @@ class Party(NamedTuple):
     """A thread that takes part in a fault."""
 
     did: str
-    place: Place
+    place: SourceLocation
     """Where in the source, outwards through inlined functions; empty where that is not known."""
     block: tuple[int, int, int]
     thread: tuple[int, int, int] | str
@@ -100,9 +101,9 @@ class Finding:
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
     memory: str = ""
-    """What memory, as in 'C[3, 4]'."""
+    """Memory of the fault, as in 'C[3, 4]'."""
     message: str = ""
-    """What a stopped launch says."""
+    """Message of a stopped launch."""
     count: int = 1
     """How many accesses are like this one."""
     period: int = 0
@@ -114,9 +115,9 @@ class Finding:
         return self.kind in _NOTES
 
     @property
-    def key(self) -> tuple[str, frozenset[Place], str]:
-        """The same for findings that are one to a reader: of one kind, at the same two places in whichever order; out
-        of bounds also of one array."""
+    def key(self) -> tuple[str, frozenset[SourceLocation], str]:
+        """Key that is equal for findings that are one to a reader: of one kind, at the same two places in whichever
+        order; out of bounds also of one array."""
         places = frozenset(party.place for party in (self.party, self.other) if party)
         array = _ARRAY.search(self.memory) if self.kind == "out of bounds" else None
         return self.kind, places, (array[1] if array else "") if places else self.message
@@ -167,7 +168,7 @@ _WHY = {
 
 
 Source = tuple[Path, Mapping[str, int | str]]
-"""What a kernel was compiled from: its file, and macros."""
+"""A kernel's file, and the macros that it was compiled with."""
 
 
 class Checker(Observer):
@@ -199,7 +200,7 @@ class Checker(Observer):
         self._source = source
 
     def findings(self) -> list[Finding]:
-        """What is wrong, in the order in which it was found, but for `absent_lanes`.
+        """Faults, in the order in which they were found, but for `absent_lanes`.
 
         Raises:
             EngineUnavailableError: binutils, which finds lines of source, is not there.
@@ -236,8 +237,8 @@ class Checker(Observer):
         )
 
     def written(self, array: int) -> NDArray[Any]:
-        """What was written to the array at an address, by neighbours that one block has written last: `offset` and
-        `bytes` from the array's begin, and the `block`."""
+        """Runs of bytes written to the array at an address, each by one block last: `offset` and `bytes` from the
+        array's begin, and the `block`."""
         find: Any = self._runtime.simt_written
         find.restype = ctypes.c_size_t
 
@@ -251,15 +252,15 @@ class Checker(Observer):
 
 
 def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyType({})) -> list[Array]:
-    """What a kernel may use in a launch, as its source calls it. Nothing may write to A, B and the bias, nor to C
-    where D is another array.
+    """Arrays that a kernel may use in a launch, as its source calls them. Nothing may write to A, B and the bias, nor
+    to C where D is another array.
 
     Args:
         facts: of the launch.
         padded_at: bytes before and behind the array at an address that are nobody else's.
     """
     arrays: dict[int, Array] = {}
-    as_source = {"A": "B", "B": "A"} if facts.executable.kernel.exchanged else {}
+    as_source = {"A": "B", "B": "A"} if facts.executable.kernel.swap_ab else {}
     constant = {"A", "B", "bias"}
     if not {one.matrix.pointer for one in facts.arrays if one.name == "D"} & {
         one.matrix.pointer for one in facts.arrays if one.name == "C"
@@ -276,7 +277,8 @@ def checker_of(facts: LaunchFacts, arrays: Sequence[Array]) -> Checker:
     executable = facts.executable
     kernel = executable.kernel
     names = kernel.defines(executable.config, executable.variant)
-    names |= arguments_of(kernel.template, kernel.entry_point(executable.config))
+    if isinstance(kernel, SourceKernel):
+        names |= arguments_of(kernel.template, kernel.entry_point(executable.config))
     return Checker(executable.program.library, arrays, kernel.overlaps, (kernel.source, names))
 
 
@@ -317,7 +319,7 @@ def _region(array: Array) -> _CheckedArrayStruct:
     return _CheckedArrayStruct(name.encode(), *lies, constant, written, matrix.rows == 1, slack)
 
 
-def _party(facts: dict[str, Any], lines: dict[int, Place]) -> Party:
+def _party(facts: dict[str, Any], lines: dict[int, SourceLocation]) -> Party:
     place = lines[facts["site"]] if "site" in facts else (SourceLine(Path(facts["file"]).name, facts["line"]),)
     thread = facts["thread"]
     return Party(facts["did"], place, tuple(facts["block"]), thread if isinstance(thread, str) else tuple(thread))

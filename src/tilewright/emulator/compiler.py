@@ -1,4 +1,8 @@
-"""Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run."""
+"""Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run.
+
+GCC parses simt.hpp once, to a precompiled header in the cache. Stand-ins replace shared headers whose content is a
+GPU's own, and CUDA's usual ones (cuda_runtime.h, cuda_fp16.h, cuda_bf16.h, mma.h, cooperative_groups.h).
+"""
 
 import contextlib
 import os
@@ -14,6 +18,7 @@ from tilewright.emulator.dynamic_shared import with_pointers
 from tilewright.emulator.launch_bounds import with_launch_bounds
 from tilewright.emulator.own_names import as_written, renamed
 from tilewright.emulator.ptx import behind_prelude, lines_of, needs_macros, translated, translated_expanded
+from tilewright.emulator.ptx.translate import translated_header
 from tilewright.emulator.runtime_library import Runtime, base_options, find_runtime
 from tilewright.emulator.subscripts import with_arrays
 from tilewright.emulator.wrapped_indices import with_exact_values
@@ -35,13 +40,13 @@ With 1 they compile in less time, and take longer."""
 _HEADERS = (".cuh", ".h", ".hpp")
 """How the names of headers end."""
 
-_LONG_HEADER = "half.cuh"
+_LONG_HEADER = "ptx/half.cuh"
 _OF_LONG_HEADER = {_LONG_HEADER, "cuda_fp16.h", "cuda_bf16.h"}
 """A header that GCC takes as long to read as a small kernel, and those that are no more than it. It is parsed once for
 all kernels that include it, since nothing in it depends on their macros."""
 
 _PTX_HEADER = "inline_ptx.hpp"
-"""What sources with inline PTX are given, which includes the long header."""
+"""Header that sources with inline PTX include; it includes the long header."""
 
 _NO_HEADER = re.compile(r"fatal error: '?(?P<header>[^':\s]+)'?:? (?:No such file|file not found)")
 """In what GCC and Clang print."""
@@ -49,7 +54,7 @@ _NO_HEADER = re.compile(r"fatal error: '?(?P<header>[^':\s]+)'?:? (?:No such fil
 _PARSED_SUFFIX = ".hpp.gch"
 
 _ALIGNED = re.compile(r"\b__shared__\s+alignas\b")
-"""What C++ has before the type alone, and CUDA behind `__shared__`."""
+"""`alignas` behind `__shared__`, where CUDA allows it; C++ has it before the type."""
 
 _SECTIONS = ("-ffunction-sections", "-fdata-sections")
 """Compiler's options by which every function and variable can be left out by itself, as `_REACHED` has it."""
@@ -59,8 +64,8 @@ _REACHED = ("-Wl,--gc-sections", "-Wl,--undefined=simt_shared_begin")
 variables that a GPU's code would have too. The begin of static shared memory is named by nobody."""
 
 _BEHIND_LEFT_OUT = "-Wl,-Ttext=0x4000000"
-"""The same of code that has lines: what is left out has addresses from 0 on in the debug information, where nothing
-else may be then."""
+"""Linker option like the one above for code that has lines: code that is left out has addresses from 0 on in the debug
+information, where nothing else may be then."""
 
 _OF_VARIABLES = ("\t.section", "\t.text", "\t.data", "\t.bss", "\t.zero", "_ZGV")
 """How lines of assembly begin that say where variables are and how large."""
@@ -87,7 +92,7 @@ class Build:
     """Whether operations of signed integers are announced whose results their types do not hold, and indices of
     unsigned ones that have wrapped."""
     locals_hold: str = ""
-    """What local variables hold before they are written: pattern, 0xFE in every byte, or zero. By GCC, from 12 on."""
+    """Value of local variables before they are written: 'pattern', 0xFE in every byte, or 'zero'. By GCC 12 on."""
 
 
 FAST = Build(("-fsanitize=alignment", "-fno-sanitize-recover=alignment"))
@@ -130,7 +135,7 @@ CHECKED = replace(TRACED, traced=False, bounded=True, locals_hold="pattern")
 """For the checker."""
 
 ZEROED = replace(CHECKED, locals_hold="zero")
-"""What gives another result than CHECKED has read a local variable that it had not written."""
+"""Build whose result differs from CHECKED's where a kernel has read a local variable before it was written."""
 
 OVERFLOWS = replace(CHECKED, overflows=True)
 """For the checker where matrices reach past 2^31 elements. What leaves the range of an int gives the low bits, however
@@ -138,10 +143,10 @@ the code is optimized."""
 
 
 def _build_options(compiler: Compiler, build: Build) -> list[str]:
-    """What a way to compile adds to them."""
+    """Options that a build adds to the compiler's."""
     options = [*build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
     if build.observable and compiler.gcc >= 11:
-        options.append("--param=tsan-distinguish-volatile=1")  # waits are noticed by it
+        options.append("--param=tsan-distinguish-volatile=1")  # waits are detected by it
     if build.bounded and compiler.gcc >= 11:
         options.append("-fsanitize=bounds,integer-divide-by-zero")
     if build.overflows:
@@ -156,7 +161,7 @@ def compile_kernel(
     entry: str,
     defines: Mapping[str, int | str] | None = None,
     build: Build = FAST,
-    foreign: bool = False,
+    is_user_kernel: bool = False,
     filled: Sequence[str] = (),
     exact: bool | None = None,
 ) -> Path:
@@ -167,7 +172,7 @@ def compile_kernel(
         entry: name of the `__global__` function to run.
         defines: macros to compile with.
         build: how to compile.
-        foreign: whether the source is anybody's, which may have host code and values of its own for the macros
+        is_user_kernel: whether the source is a user's, which may have host code and values of its own for the macros
             (`device_text`).
         filled: variables of the source that `Program.fill` is to find.
         exact: whether the source's unsigned integers know their exact values, which not all sources allow; None: where
@@ -178,9 +183,9 @@ def compile_kernel(
         EngineUnavailableError: there is no working C++ compiler, or the environment asks for an unknown optimization.
     """
     defines = defines or {}
-    if exact is None and foreign and build.overflows:  # ours have indices of 64 bits
+    if exact is None and is_user_kernel and build.overflows:  # ours have indices of 64 bits
         with contextlib.suppress(CompileError):
-            return compile_kernel(source, entry, defines, build, foreign, filled, exact=True)
+            return compile_kernel(source, entry, defines, build, is_user_kernel, filled, exact=True)
     compiler = find_compiler()
     base = base_options(compiler)
     runtime = find_runtime()
@@ -191,11 +196,11 @@ def compile_kernel(
     )
     # Not as options: they may be letters that what comes ahead of the source uses as its own names.
     macros, behind = "".join(f"#define {macro} {value}\n" for macro, value in sorted(defines.items())), ""
-    if foreign:
+    if is_user_kernel:
         macros, text, behind = device_text(text, defines)
     own = included(text, folder)
     taken = [_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own))]
-    if foreign:
+    if is_user_kernel:
         macros, behind, entry, *taken = map(renamed, (macros, behind, entry, *taken))
     behind += "".join(f"\nSIMT_FILLED({renamed(name)})" for name in filled)
     rewritten = with_pointers(*(map(with_exact_values, taken) if exact else taken))
@@ -213,17 +218,19 @@ def compile_kernel(
     elif (level := _optimization()) != "3":
         # -Og compiles faster, and what calls no hook runs nearly as fast. Both make multiply-adds, which -O0 does not.
         options.append("-Og" if level == "1" and not build.observable else f"-O{level}")
-    headers = [own, *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE)]
+    headers = [own, *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE), cache.texts_key(_HERE / "ptx", ".py")]
     if by_macros:
-        headers += [contents, cache.texts_key(_HERE / "ptx", ".py")]
+        headers += [contents]
     name = "kernel-" + cache.key(compiler.key, options, build.ahead, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)
     if found is not None:
         return found
     ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp", *(["index.hpp"] if exact else []))]
-    if by_macros or ptx.texts != rewritten:
+    reached = _reached(text, *contents)
+    of_ours = _of_ours(reached)
+    if by_macros or ptx.texts != rewritten or of_ours != {name: reached[name] for name in of_ours}:
         ahead.append(_INCLUDE[0] / _PTX_HEADER)
-    elif _reached(text, *contents) & _OF_LONG_HEADER - {header for header, _ in own}:
+    elif reached.keys() & _OF_LONG_HEADER - {header for header, _ in own}:
         ahead.append(_INCLUDE[0] / _LONG_HEADER)
     prelude = "".join(f'#include "{header}"\n' for header in ahead)
     parsed = None if compiler.is_clang else _parsed(compiler, tuple(options), prelude, runtime, cache.folder())
@@ -240,7 +247,7 @@ def compile_kernel(
             unit_file.write_text(unit, encoding="utf-8")
             # What lies around the unit comes first for stand-ins too, which include it in quotes.
             options += ["-iquote", str(unit_file.parent), "-iquote", str(folder)]
-            options += [f"-I{place}" for place in _INCLUDE]
+            options += [f"-I{_INCLUDE[0]}", f"-I{_placed(output.parent / 'include', of_ours)}"]
             texts = dict(zip(names, (text, *contents), strict=True))
             if by_macros:
                 expanded = output.with_suffix(".ii")
@@ -272,9 +279,27 @@ def compile_kernel(
         return cache.store(name, SUFFIX, output.read_bytes())
 
 
-def _reached(*texts: str) -> set[str]:
-    """Names of the headers of ours that sources include, themselves or by way of others."""
-    return {Path(name).name for text in texts for name, _ in included(text, *_INCLUDE)}
+def _reached(*texts: str) -> dict[str, str]:
+    """Names and texts of the headers of ours that sources include, themselves or by way of others."""
+    return {name: header for text in texts for name, header in included(text, *_INCLUDE)}
+
+
+def _of_ours(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers that the emulator has none of its own of, with C++ in the place of inline PTX."""
+    return {name: _translated_header(text) for name, text in headers.items() if Path(name).is_absolute()}
+
+
+_translated_header = lru_cache(maxsize=256)(translated_header)
+
+
+def _placed(folder: Path, headers: Mapping[str, str]) -> Path:
+    """A folder in which device headers lie as among the kernels."""
+    folder.mkdir()
+    for name, text in headers.items():
+        place = folder / Path(name).relative_to(_INCLUDE[1])
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f'#line 1 "{name}"\n{text}', encoding="utf-8")
+    return folder
 
 
 def _place(folder: Path, file: str, headers: Sequence[tuple[str, str]], contents: Sequence[str]) -> Path:
@@ -306,7 +331,7 @@ def _link(compiler: Compiler, arguments: Sequence[str], output: Path) -> None:
 
 @lru_cache
 def _thread_local_library() -> list[str]:
-    """The library that finds a thread's variables, which is this process's loader, if the system has it apart."""
+    """The library that finds a thread's variables, which is this process's loader, if the system has it separately."""
     mapped = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").split()
     return [one for one in dict.fromkeys(mapped) if Path(one).name.startswith("ld-")][:1]
 
@@ -317,7 +342,7 @@ _PARSING = threading.Lock()
 
 @lru_cache
 def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime: Runtime, _folder: Path) -> Path:
-    """What comes ahead of every kernel, as a precompiled header: small kernels compile in two thirds of the time.
+    """Precompiled header of the text that comes ahead of every kernel: small kernels compile in two thirds of the time.
 
     GCC takes the text where the file does not suit it, or is gone. (Clang refuses a header that macros differ from.)
     """
@@ -329,7 +354,7 @@ def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime:
         with scratch() as output:
             text, parsed = output.with_name("prelude.hpp"), output.with_name("prelude.gch")
             text.write_text(prelude, encoding="utf-8")
-            compiler.run([*options, "-x", "c++-header", str(text), "-o", str(parsed)])
+            compiler.run([*options, f"-I{_INCLUDE[0]}", "-x", "c++-header", str(text), "-o", str(parsed)])
             return cache.store(name, _PARSED_SUFFIX, parsed.read_bytes())
 
 

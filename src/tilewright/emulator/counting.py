@@ -15,10 +15,11 @@ from tilewright.emulator.engine import MULTIPROCESSORS, EmulatorEngine
 from tilewright.emulator.launches import Placed, compile_launch, draw
 from tilewright.emulator.program import UNWATCHED, Observer, WaitsForBlocksError, Watch, load_runtime
 from tilewright.kernels.config import Config
-from tilewright.kernels.source.launches import Launch
-from tilewright.kernels.spec import RANGE_WORDS, Kernel, scale_count
-from tilewright.kernels.takes import Variant
-from tilewright.runtime.arguments import Source
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.source.source_launch import SourceLaunch
+from tilewright.kernels.split import RANGE_WORDS, scale_count
+from tilewright.kernels.support import Variant
+from tilewright.runtime.arguments import AddressSource
 from tilewright.runtime.base import Matrix
 from tilewright.runtime.plan import Pointers
 from tilewright.runtime.relayouts import Job
@@ -46,37 +47,37 @@ class Site(NamedTuple):
     """global_load, global_store, global_atomic, shared_load, shared_store, shared_atomic, copy (cp.async), or
     product (a warpgroup's, whose factors the tensor cores read from shared memory)."""
     bytes: int
-    """Of one thread's access, or of a word that a product reads."""
+    """Bytes of one thread's access, or of a word that a product reads."""
     accesses: int
-    """By threads, or words of products."""
+    """Accesses of single threads, or words that products read."""
     sectors: int
-    """Of 32 bytes, of global memory."""
+    """Sectors of 32 bytes, of global memory."""
     reading: int
-    """Of a copy's requests, those that read: one whose lanes all lie outside of the matrix writes zeros only."""
+    """Requests of a copy that read: a request whose lanes all lie outside of the matrix writes zeros only."""
     lines: int
-    """Of global loads and stores: 128-byte lines that requests touch."""
+    """Lines of 128 bytes that requests of global loads and stores touch."""
     passes: int
-    """The same: passes over the banks of the L1 cache, if it has them all."""
+    """Passes of global loads and stores over the banks of the L1 cache, if it has all the lines."""
     merged: dict[int, Tally]
     """Where accesses of neighbouring words become vectors of up to this many bytes: 4 (none do), 8 or 16."""
 
 
 class MemoryCounts(NamedTuple):
-    """What blocks of a launch did to memory."""
+    """Accesses to memory by blocks of a launch."""
 
     sites: tuple[Site, ...]
     blocks: int
     tile_bytes: int
-    """Loaded by tensor maps, a tile that several blocks of a cluster get, once; and stored, inside of the matrix."""
+    """Bytes that tensor maps load and store inside of matrices; a tile for several blocks of a cluster counts once."""
     tile_shared_bytes: int
-    """Loads' writes of shared memory: such a tile, by each of the blocks."""
+    """Bytes that these loads write to shared memory: a tile counts for each block that gets it."""
     tiles: int
     fragments: int
     """Accesses of whole matrix fragments in shared memory, which are counted as pieces of 16 bytes a lane."""
 
 
 class Operations(NamedTuple):
-    """What threads compute in float32: multiply-adds, multiplications and additions."""
+    """Float32 operations of threads: multiply-adds, multiplications and additions."""
 
     ffma: int
     fmul: int
@@ -89,7 +90,7 @@ class _Counts(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in Operations._fields)
 
 
-class Operands(NamedTuple):
+class LaunchOperands(NamedTuple):
     """A, B and C of a launch, and its scalars."""
 
     a: Matrix
@@ -133,8 +134,8 @@ class BlockCounter:
         self.engine = EmulatorEngine(TRACED, lambda facts: self._watch, multiprocessors)
         self._counted = EmulatorEngine(COUNTED, lambda facts: self._watch, multiprocessors)
 
-    def memory(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> MemoryCounts:
-        """What the blocks of these numbers, or all, do to memory; C is overwritten.
+    def memory(self, problem: Problem, operands: LaunchOperands, blocks: Sequence[int] | None) -> MemoryCounts:
+        """Count the memory accesses of the blocks of these numbers, or all; C is overwritten.
 
         Raises:
             LaunchError: the operands do not fit the kernel's compiled form, or the kernel failed.
@@ -143,8 +144,8 @@ class BlockCounter:
         self._run(self.engine, problem, operands, Watch(observer, blocks))
         return memory_counts(observer.report(), self.engine.compile(*self._of).program.library)
 
-    def operations(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> Operations:
-        """What they compute; C is overwritten.
+    def operations(self, problem: Problem, operands: LaunchOperands, blocks: Sequence[int] | None) -> Operations:
+        """Count the float32 operations of these blocks; C is overwritten.
 
         Raises:
             LaunchError: as `memory`.
@@ -153,7 +154,7 @@ class BlockCounter:
         library = self._counted.compile(*self._of).program.library
         return operations_of(library, lambda: self._run(self._counted, problem, operands, watch))
 
-    def _run(self, engine: EmulatorEngine, problem: Problem, operands: Operands, watch: Watch) -> None:
+    def _run(self, engine: EmulatorEngine, problem: Problem, operands: LaunchOperands, watch: Watch) -> None:
         self._watch = watch
         kernel, config, variant = self._of
         sources, known = _known(kernel, problem)
@@ -162,23 +163,23 @@ class BlockCounter:
         engine.launch(step, pointers, operands.scalars, known.ctypes.data)
 
 
-def _known(kernel: Kernel, problem: Problem) -> tuple[dict[str, Source], NDArray[np.uint32]]:
-    """What a kernel reads of terms that are there already, and of scales, in which memory: zeros, as of factors that
-    terms hold."""
-    sources: dict[str, Source] = {}
+def _known(kernel: Kernel, problem: Problem) -> tuple[dict[str, AddressSource], NDArray[np.uint32]]:
+    """Values that a kernel reads of parts that exist already, and of scales, and in which memory: zeros, as for
+    operands that bfloat16 parts can represent."""
+    sources: dict[str, AddressSource] = {}
     words = 1
     for x, sides in (("a", problem.m), ("b", problem.n)) if kernel.splits else ():
-        sources[f"range_{x}"] = sources[f"scales_{x}"] = Source("relayout", 4 * words)
+        sources[f"range_{x}"] = sources[f"scales_{x}"] = AddressSource("relayout", 4 * words)
         words += max(RANGE_WORDS, problem.batch * scale_count(sides, problem.k))
     for x, scale, sides in (("a", problem.scaling.a, problem.m), ("b", problem.scaling.b, problem.n)):
         if scale is not None:
-            sources[f"scale_{x}"] = Source("relayout", 4 * words)
+            sources[f"scale_{x}"] = AddressSource("relayout", 4 * words)
             words += scale.extent(sides, problem.k)
     return sources, np.zeros(words, np.uint32)
 
 
 def memory_counts(report: Any, library: Path) -> MemoryCounts:
-    """What an access counter has seen of a kernel in this library."""
+    """Counts of an access counter, for a kernel in this library."""
     sites = []
     for site in report["sites"]:
         merged = {int(width): Tally(*tally) for width, tally in site.pop("merged").items()}
@@ -194,14 +195,15 @@ _VOLATILE = b"__tsan_volatile_"
 class LaunchCounter:
     """Counts of a launch, on inputs as the check draws them."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: SourceLaunch) -> None:
         """Draw the inputs."""
         self._launch, self._inputs = launch, draw(launch)
         self.together = False
         """Whether all blocks have to run together: one waits for others that come after it."""
 
     def memory(self, blocks: Sequence[int] | None = None) -> MemoryCounts:
-        """What its blocks of these numbers, or all, do to memory. All run together where they wait for each other.
+        """Count the memory accesses of the launch's blocks of these numbers, or all. All run together where they wait
+        for each other.
 
         Raises:
             CompileError: the compiler refuses the source.
@@ -236,7 +238,7 @@ class LaunchCounter:
         return False
 
     def operations(self, blocks: Sequence[int] | None = None) -> Operations:
-        """What they compute in float32.
+        """Count the float32 operations of these blocks.
 
         Raises:
             CompileError: the source does not compile with floats that count.
@@ -247,6 +249,6 @@ class LaunchCounter:
         return operations_of(program.library, lambda: Placed(self._launch, self._inputs).run(program, watch))
 
 
-def synchronises(launch: Launch) -> bool:
+def synchronises(launch: SourceLaunch) -> bool:
     """Whether the kernel synchronises its grid."""
     return compile_launch(launch, TRACED).cooperative

@@ -37,20 +37,20 @@ class _Declaration(NamedTuple):
     end: int
     name: str
     pointer: str
-    """What takes its place within a function."""
+    """Text that replaces the declaration within a function."""
 
 
 @dataclass
 class Function:
-    """One that is in no other function."""
+    """A function that is in no other function."""
 
     head: str
-    """What comes before its body, back to the last statement."""
+    """Text before the function's body, back to the last statement."""
     begin: int
-    """Behind its opening brace."""
+    """Offset behind its opening brace."""
     end: int = 0
     declared: set[str] = field(default_factory=set)
-    """In its body."""
+    """Names that its body declares."""
 
 
 @lru_cache(maxsize=8)
@@ -81,7 +81,7 @@ class _File:
         self.declarations = list(map(_declaration, _DECLARATION.finditer(self.code)))
         self.functions = list(functions(without_directives(self.code)))
         self.outside = []
-        """Of the declarations, those that are in no function."""
+        """Declarations that are in no function."""
         for one in self.declarations:
             function = next((each for each in self.functions if each.begin <= one.begin < each.end), None)
             if function is None:
@@ -119,7 +119,7 @@ def _declaration(match: re.Match[str]) -> _Declaration:
 def functions(code: str) -> Iterator[Function]:
     """Functions in namespaces and classes, from code without comments, strings and directives."""
     outside: list[bool] = []
-    """Of the braces that are open, whether each is that of a namespace or of a class."""
+    """For each open brace, whether it is that of a namespace or of a class."""
     current: Function | None = None
     last = 0
     for match in re.finditer(r"[{};]", code):

@@ -1,4 +1,16 @@
-"""The emulator engine: kernels run on this machine's CPU, from the same sources as on a GPU."""
+"""The emulator engine: kernels run on this machine's CPU, from the same sources as on a GPU.
+
+A source is compiled in one of three builds: fast, which verifies; checked, whose hooks announce every access to an
+observer (the checker, the counters or the trace); counted, in which `float` is a class that counts operations. Sums of
+tensor cores are Hopper's, except those of mma.cuh, which are Ampere's (runtime/tensor_cores.hpp). CUDA's compiler may
+make an FMA of a product and a sum of 16-bit elements, which the emulator covers float alone; quotients and functions
+may differ in the last bit. `printf` writes to the process's standard output; an `assert` that fails ends the launch
+with an error.
+
+A block runs on one thread of the host, its threads as fibers. `__shared__` variables are thread-local variables of that
+thread, filled with a NaN pattern at the start of every block. A barrier that only part of a block reaches, and a launch
+that no GPU would accept, are errors as on a GPU.
+"""
 
 import ctypes
 import math
@@ -20,22 +32,23 @@ from tilewright.emulator import host
 from tilewright.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.emulator.program import UNWATCHED, Extents, Program, Watch, load_compiled
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, Kernel, Workspace
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel, Workspace
+from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS
+from tilewright.kernels.support import Variant
 from tilewright.runtime import tensor_maps
 from tilewright.runtime.arguments import MAP_BYTES, pack, shape_of
 from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.host_compiler import find_compiler
-from tilewright.runtime.plan import SLOTS, Kept, Plan, Pointers, Step
+from tilewright.runtime.plan import SLOTS, CachedOperand, Plan, Pointers, Step
 from tilewright.runtime.relayouts import Copy, Job, numbers, together
 from tilewright.runtime.tensor_maps import TensorLayout
 
 _ALIGNMENT = 256
-"""Of memory, in bytes: what a GPU's allocations have."""
+"""Bytes that addresses of memory are multiples of, as those of a GPU's allocations."""
 
 _MAP = struct.Struct("=Q4q14iQ")
-"""Of the fields of struct TensorMap in abi.hpp."""
+"""Fields of struct TensorMap in abi.hpp."""
 _MARK = 0x70616D726F736E65
 """TensorMap::MARK."""
 
@@ -61,7 +74,7 @@ class Array(NamedTuple):
     """Memory that a kernel may use."""
 
     name: str
-    """A, B, C, D, bias, workspace or tickets; or the copy of one; or a buffer's."""
+    """A, B, C, D, bias, workspace or counters; or the copy of one; or a buffer's."""
     matrix: Matrix
     """As it lies in memory: rows of neighbours."""
     written: bool = True
@@ -87,7 +100,7 @@ Watcher = Callable[[LaunchFacts], Watch]
 
 
 class _PlannedLaunch(NamedTuple):
-    """What a step of a plan launches."""
+    """Launch of a step of a plan."""
 
     executable: EmulatorExecutable
     job: Job
@@ -140,7 +153,7 @@ class EmulatorEngine(Engine):
         if executable is None:
             defines = kernel.defines(config, variant)
             entry = kernel.entry_point(config)
-            compiled = partial(compile_kernel, kernel.source, entry, defines, self.build, kernel.foreign)
+            compiled = partial(compile_kernel, kernel.source, entry, defines, self.build, kernel.is_user_kernel)
             program = load_compiled(compiled, kernel.name, self.build)
             report = CompileReport(registers=None, spill_bytes=None, shared_bytes=program.static_shared_bytes)
             executable = self._executables[key] = EmulatorExecutable(kernel, config, variant, report, program)
@@ -157,21 +170,21 @@ class EmulatorEngine(Engine):
         workspace = kernel.workspace(problem, config, self.multiprocessors)
         layouts = tensor_maps.layouts(kernel, config, problem, job.variant.aligned)
         maps = {name: tensor_map(layout) for name, layout in layouts.items()}
-        division = kernel.division(problem, config, self.multiprocessors)
+        division = kernel.scheduled(problem, config, self.multiprocessors).division
         arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
         launch = _PlannedLaunch(executable, job, workspace)
         return Step(launch, grid, block, shared_bytes, 0, arguments, shape_of(kernel.arguments).offsets, slots)
 
-    def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
+    def keep(self, cached: CachedOperand, pointer: int, stream: Any) -> Matrix:
         """Memory with a copy of the operand at this address.
 
         Raises:
             LaunchError: as `start`.
         """
-        memory = aligned_memory(kept.bytes)
+        memory = aligned_memory(cached.bytes)
         memory[:] = 0
-        self.launch(kept.step, Pointers(pointer, pointer, 0, kept=memory.ctypes.data))
-        return Matrix(memory.ctypes.data, 1, kept.bytes, kept.bytes, "uint8", owner=memory)
+        self.launch(cached.step, Pointers(pointer, pointer, 0, cached=memory.ctypes.data))
+        return Matrix(memory.ctypes.data, 1, cached.bytes, cached.bytes, "uint8", owner=memory)
 
     def capturing(self, stream: Any) -> bool:
         """Never: a launch has ended when it returns."""
@@ -184,7 +197,7 @@ class EmulatorEngine(Engine):
             LaunchError: the geometry is one that a GPU refuses, the operands are not aligned as those that the plan
                 was made for, or the kernel failed.
         """
-        if plan.kernel.foreign:  # the others take any
+        if plan.kernel.is_user_kernel:  # the others take any
             plan.kernel.check_scalars(scalars)
         relayout = aligned_memory(plan.needs.relayout_bytes)
         for step in plan.steps:
@@ -202,11 +215,11 @@ class EmulatorEngine(Engine):
         """
         launch: _PlannedLaunch = step.function
         kernel, workspace = launch.executable.kernel, launch.workspace
-        memory, tickets = aligned_memory(workspace.bytes), np.zeros(workspace.tickets, dtype=np.uint32)
+        memory, counters = aligned_memory(workspace.bytes), np.zeros(workspace.counters, dtype=np.uint32)
         addresses = dict(zip(SLOTS, pointers, strict=True))
         addresses["C"] = pointers.c or pointers.d
         addresses["workspace"] = memory.ctypes.data if workspace.bytes else 0
-        addresses["tickets"] = tickets.ctypes.data if tickets.size else 0
+        addresses["counters"] = counters.ctypes.data if counters.size else 0
         addresses["relayout"] = relayout
         arguments = aligned_memory(len(step.arguments))  # aligned as any parameter is
         arguments[:] = np.frombuffer(step.arguments, np.uint8)
@@ -222,14 +235,14 @@ class EmulatorEngine(Engine):
         arrays = _arrays(launch, addresses, scalars)
         if floats := workspace.bytes // 4:
             arrays.append(Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False))
-        if count := tickets.size:
-            arrays.append(Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32")))
+        if count := counters.size:
+            arrays.append(Array("counters", Matrix(counters.ctypes.data, 1, count, count, "uint32")))
         facts = LaunchFacts(launch.executable, tuple(arrays), step.grid, step.block, step.shared_bytes)
         watch = self.watcher(facts)
         cluster = kernel.cluster(launch.executable.config)
         launch.executable.program.launch(step.grid, step.block, values, step.shared_bytes, watch, cluster)
-        if tickets.any() and watch.blocks is None:
-            raise LaunchError(f"{kernel.name} leaves tickets other than 0 to the next launch")
+        if counters.any() and watch.blocks is None:
+            raise LaunchError(f"{kernel.name} leaves counters other than 0 to the next launch")
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
         """Copy an array of 2 dimensions, or of 3 (a batch), with ld elements a row (or column, by the order; 0: no
@@ -324,9 +337,9 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
     m, n, k = problem.m, problem.n, problem.k
     found = [array for copy in launch.job.copies if copy.lines for array in _copied(copy, addresses, problem.batch)]
     for name in ("range_a", "range_b"):
-        if (of_range := launch.job.sources.get(name)) is not None and of_range.name == "kept":
-            words = Matrix(addresses["kept"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
-            found.append(Array("what was seen of a copy that is kept", words))
+        if (of_range := launch.job.sources.get(name)) is not None and of_range.name == "cached":
+            words = Matrix(addresses["cached"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
+            found.append(Array("what was seen of a cached copy", words))
     if launch.job.copies and not kernel.splits:
         return found
     copied = {copy.name for copy in launch.job.copies}
@@ -339,10 +352,10 @@ def _arrays(launch: _PlannedLaunch, addresses: dict[str, int], scalars: Scalars)
         if name in copied:
             continue
         source, shift = launch.job.sources.get(name, (name, 0))
-        terms = 1 if source == name else kernel.terms
+        parts = 1 if source == name else kernel.parts
         found += [
             Array(name, matrix, written)
-            for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, terms)
+            for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, parts)
         ]
     if problem.grouped:
         ends = Matrix(addresses["offsets"], 1, problem.batch, problem.batch, "int32")
@@ -365,29 +378,29 @@ def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
         Array(copy.name, matrix)
         for matrix in _matrices(addresses[copy.name], lying, count, length, batch, copy.dtype, 1)
     ]
-    where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.terms * copy.lines
+    where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.parts * copy.lines
     unit = together(copy.split.dtype)
     written = round_up(copy.length, unit)
-    terms = Matrix(where, lines, written, copy.ld, copy.split.dtype)
-    found.append(Array(f"copy of {copy.name}", terms, not copy.made))
+    parts = Matrix(where, lines, written, copy.ld, copy.split.dtype)
+    found.append(Array(f"copy of {copy.name}", parts, not copy.made))
     if scales := copy.scale_bytes // 4:
         matrix = Matrix(addresses[copy.memory] + copy.scales, 1, scales, scales, "float32")
         # Tiles read those of rows (or columns) past the matrix, which nobody writes.
         found.append(Array(f"scales of {copy.name}", matrix))
-    if copy.split.terms > 1:
+    if copy.split.parts > 1:
         at = addresses[copy.memory] + copy.non_finite
         words = Matrix(at, NON_FINITE, NON_FINITE_WORDS, NON_FINITE_WORDS, "uint32")
         found.append(Array(f"elements of {copy.name} that are not finite", words, not copy.made))
     return found
 
 
-def _matrices(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dtype: str, terms: int) -> list[Matrix]:
+def _matrices(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dtype: str, parts: int) -> list[Matrix]:
     """The matrices of a batch as they lie in memory; as one where each is right behind the one before.
 
-    terms: matrices, right behind each other, that each of them is the sum of.
+    parts: matrices, right behind each other, that each of them is the sum of.
     """
     count, length = layout.lines(rows, cols)
-    count *= terms
+    count *= parts
     stride = layout.batch_stride or 0
     if stride == count * layout.ld:
         return [Matrix(pointer, batch * count, length, layout.ld, dtype)]

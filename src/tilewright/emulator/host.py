@@ -1,4 +1,4 @@
-"""What this machine's processor is."""
+"""Facts about this machine's processor: its name, its cores, its cache."""
 
 import os
 import platform

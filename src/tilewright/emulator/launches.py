@@ -14,7 +14,9 @@ from tilewright.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
 from tilewright.emulator.engine import Array, aligned_memory, tensor_map
 from tilewright.emulator.program import UNWATCHED, Program, Watch, load_compiled
 from tilewright.emulator.schedules import BACKWARDS, Arrays, Seen, first_run, orders, run_again
-from tilewright.kernels.source.launches import Buffer, Launch, Map, Maps
+from tilewright.kernels.source.buffers import Buffer, Map, Maps
+from tilewright.kernels.source.lines import arguments_of
+from tilewright.kernels.source.source_launch import SourceLaunch
 from tilewright.runtime.base import Matrix
 from tilewright.runtime.device_errors import check_for_gpu
 from tilewright.runtime.side_by_side import Workers
@@ -28,21 +30,21 @@ _LIKE_ROUNDING = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-4, "float64":
 
 
 class CheckedLaunch(NamedTuple):
-    """What came of the check of a launch."""
+    """Findings of the check of a launch, and its buffers before and after."""
 
     findings: list[Finding]
     inputs: Arrays
-    """What buffers held before the launch; poison in those that are 'out'."""
+    """Contents of buffers before the launch; poison in those that are 'out'."""
     outputs: Arrays
-    """What those that may be written held afterwards."""
+    """Contents of buffers that may be written, afterwards."""
     notes: list[Finding]
-    """What is no fault (`Finding.is_note`)."""
+    """Findings that are no fault (`Finding.is_note`)."""
 
 
-def draw(launch: Launch, seed: int = 0) -> dict[str, NDArray[Any]]:
-    """What a launch's buffers hold before it begins; the same seed draws the same."""
+def draw(launch: SourceLaunch, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """Contents of a launch's buffers before it begins; one seed always draws the same."""
     random = np.random.default_rng(seed)
-    return {buffer.name: _drawn(buffer, random) for buffer in (*launch.buffers, *launch.constants)}
+    return {buffer.name: _drawn(buffer, random) for buffer in (*launch.contents.buffers, *launch.contents.constants)}
 
 
 def _drawn(buffer: Buffer, random: np.random.Generator) -> NDArray[Any]:
@@ -66,20 +68,22 @@ def _poisoned(buffer: Buffer, poison: int) -> NDArray[Any]:
     return np.full(buffer.bytes, poison, np.uint8).view(buffer.dtype).reshape(buffer.shape)
 
 
-def compile_launch(launch: Launch, build: Build) -> Program:
+def compile_launch(launch: SourceLaunch, build: Build) -> Program:
     """The launch's kernel, compiled in this build.
 
     Raises:
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler.
     """
-    filled = [one.name for one in launch.constants]
-    compiled = partial(compile_kernel, launch.file, launch.entry, launch.defines, build, foreign=True, filled=filled)
+    filled = [one.name for one in launch.contents.constants]
+    compiled = partial(
+        compile_kernel, launch.file, launch.entry, launch.defines, build, is_user_kernel=True, filled=filled
+    )
     return load_compiled(compiled, launch.name, build)
 
 
-def compile_for_check(launch: Launch) -> tuple[Program, Program]:
-    """The same for `check_launch`, compiled side by side: in the CHECKED build, and in the ZEROED one.
+def compile_for_check(launch: SourceLaunch) -> tuple[Program, Program]:
+    """The kernel of a launch for `check_launch`, compiled side by side: in the CHECKED build, and in the ZEROED one.
 
     Raises:
         CompileError, EngineUnavailableError: as `compile_launch`, or no GPU's compiler takes the source.
@@ -94,12 +98,12 @@ def compile_for_check(launch: Launch) -> tuple[Program, Program]:
 class Placed:
     """A launch's buffers in memory, with room around each of them."""
 
-    def __init__(self, launch: Launch, arrays: Arrays) -> None:
+    def __init__(self, launch: SourceLaunch, arrays: Arrays) -> None:
         """Place copies of arrays."""
         self._launch = launch
-        self._constants = {one.name: arrays[one.name].tobytes() for one in launch.constants}
+        self._constants = {one.name: arrays[one.name].tobytes() for one in launch.contents.constants}
         self.matrices: dict[str, Matrix] = {}
-        for buffer in launch.buffers:
+        for buffer in launch.contents.buffers:
             array, length = arrays[buffer.name], buffer.shape[-1]
             self.matrices[buffer.name] = padded(array.reshape(math.prod(buffer.shape[:-1]), length), length)
 
@@ -110,7 +114,7 @@ class Placed:
             LaunchError: a GPU would refuse the launch, or the kernel failed.
         """
         values = []
-        for argument in self._launch.arguments:
+        for argument in self._launch.contents.arguments:
             if isinstance(argument, Maps):
                 values.append(_aligned(b"".join(map(self._tensor_map, argument.maps))))
                 continue
@@ -134,21 +138,21 @@ class Placed:
 
     def _tensor_map(self, one: Map) -> bytes:
         matrix = self.matrices[one.array]
-        (shape,) = (buffer.shape for buffer in self._launch.buffers if buffer.name == one.array)
+        (shape,) = (buffer.shape for buffer in self._launch.contents.buffers if buffer.name == one.array)
         stride, pointer = matrix.ld * np.dtype(matrix.dtype).itemsize, matrix.pointer
         if one.part is not None:
             pointer, shape = pointer + one.part * math.prod(shape[1:-1]) * stride, shape[1:]
         return tensor_map(of_array(pointer, shape, stride, matrix.dtype, one.box))
 
     def written(self) -> dict[str, NDArray[Any]]:
-        """What the buffers hold that may be written."""
-        return {one.name: self._read(one) for one in self._launch.buffers if one.role != "in"}
+        """Contents of the buffers that may be written."""
+        return {one.name: self._read(one) for one in self._launch.contents.buffers if one.role != "in"}
 
     def checked_arrays(self) -> list[Array]:
         """The buffers as the checker takes them."""
         return [
             Array(one.name, matrix, one.role != "out", one.role == "in", matrix.owner.slack)
-            for one, matrix in ((one, self.matrices[one.name]) for one in self._launch.buffers)
+            for one, matrix in ((one, self.matrices[one.name]) for one in self._launch.contents.buffers)
         ]
 
     def _read(self, buffer: Buffer) -> NDArray[Any]:
@@ -163,7 +167,7 @@ def _aligned(maps: bytes) -> Any:
     return (ctypes.c_ubyte * len(maps)).from_buffer(memory.data)
 
 
-def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
+def check_launch(launch: SourceLaunch, seed: int = 0) -> CheckedLaunch:
     """Run a launch, and look for what is wrong, as `check` does of matrix products.
 
     Where shuffles read lanes that take no part, it runs with other values of these. Where nothing is found, it runs
@@ -184,7 +188,7 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
     outputs = first.outputs
     if findings:
         return CheckedLaunch(findings, inputs, outputs, notes)
-    poisoned = {one.name: _poisoned(one, _POISONS[1]) for one in launch.buffers if one.role == "out"}
+    poisoned = {one.name: _poisoned(one, _POISONS[1]) for one in launch.contents.buffers if one.role == "out"}
     for order, watch in orders(program.has_turns, first.together).items():
         again, error = run_again(partial(_run, launch, {**inputs, **poisoned}, program), watch)
         if error:
@@ -202,16 +206,16 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
     return CheckedLaunch(findings, inputs, outputs, notes)
 
 
-def _watched(launch: Launch, inputs: Arrays, program: Program, together: bool, absent_lanes: int) -> Seen:
+def _watched(launch: SourceLaunch, inputs: Arrays, program: Program, together: bool, absent_lanes: int) -> Seen:
     """Run a launch under a checker."""
     placed = Placed(launch, inputs)
-    source = launch.file, {**launch.macros, **launch.template}
+    source = launch.file, {**launch.macros, **arguments_of(launch.signature.template, launch.entry)}
     checker = Checker(program.library, placed.checked_arrays(), source=source)
     failure = placed.failure(program, Watch(checker, together=together, absent_lanes=absent_lanes))
     return Seen.by([checker], placed.written(), failure, together)
 
 
-def _run(launch: Launch, arrays: Arrays, program: Program, watch: Watch) -> tuple[Arrays, LaunchError | None]:
+def _run(launch: SourceLaunch, arrays: Arrays, program: Program, watch: Watch) -> tuple[Arrays, LaunchError | None]:
     """Run a launch: what it wrote, and why it failed."""
     placed = Placed(launch, arrays)
     failure = placed.failure(program, watch)

@@ -20,8 +20,8 @@ from tilewright.emulator.own_names import renamed
 from tilewright.emulator.runtime_library import Runtime, find_runtime
 from tilewright.emulator.symbols import shared_variables
 from tilewright.runtime import cache
-from tilewright.runtime.apart import is_late
 from tilewright.runtime.side_by_side import check_stopped
+from tilewright.runtime.worker_process import is_late
 
 THREADS_VARIABLE = "TILEWRIGHT_EMULATOR_THREADS"
 """Environment variable: how many threads of the host run blocks at the same time; all of its processors by default."""
@@ -49,17 +49,17 @@ _GRID_SYNC = b"simt_grid_sync\0"
 
 _CALLED = re.compile(rb"(?<=\0)simt_\w+(?=\0)")
 _ALONE = frozenset((b"simt_thread", b"simt_call", b"simt_parameters", b"simt_launch_bounds", b"simt_shared_begin"))
-"""Of the runtime's functions and the library's own, those at which no thread meets another."""
+"""Functions of the runtime, and the library's own, that sync no thread with another."""
 
 _TURNS = (b"__tsan_atomic_thread_fence\0", *(b"__tsan_atomic%d_" % bits for bits in (16, 32, 64)))
-"""The same of atomic operations and of fences, in observable builds."""
+"""Functions of atomic operations and of fences, in observable builds."""
 
 _WAIT_MS = 50  # between looks at signals
 _LATE_WAIT_MS = 1  # between attempts to stop a kernel in its own code
 _MESSAGE_BYTES = 4096
 
 _WAITS_FOR_OTHERS, _NO_MEMORY = 1, 2
-"""What `simt_finish` says of a launch that failed, besides 0: enum Failure of runtime.cpp."""
+"""Results of `simt_finish` for a launch that failed, besides 0: enum Failure of runtime.cpp."""
 
 
 class _LaunchStruct(ctypes.Structure):
@@ -97,15 +97,16 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "simt_report": (ctypes.c_char_p, ctypes.c_void_p),
     "simt_delete_observer": (None, ctypes.c_void_p),
 }
-"""Of the runtime: what each returns, and takes."""
+"""Functions of the runtime: types of each one's result and arguments."""
 
 ABSENT_LANES = 2**64 - 1, 0x5A5A5A5A5A5A5A5A, 0xDADADADADADADADA
-"""What shuffles give of lanes that take no part: NaN or -1, large numbers, and such below 0. No minimum, maximum or sum
-of numbers that people use is the same with all of them."""
+"""Values that shuffles give for lanes that take no part: NaN or -1, large numbers, and such below 0. No minimum,
+maximum or sum of numbers that people use is equal with all of them."""
 
 
 class Observer:
-    """What looks on while a kernel of the CHECKED build runs. Its C++ half (observer.hpp) is told of every access.
+    """Base of objects that observe a kernel of the CHECKED build while it runs. Its C++ half (observer.hpp) is given
+    every access.
 
     Kinds of observers derive from this class, and give it the C++ object that a function of theirs in the runtime made.
     """
@@ -116,7 +117,7 @@ class Observer:
         weakref.finalize(self, runtime.simt_delete_observer, handle)
 
     def report(self) -> Any:
-        """What it has seen, in its kind's own form, from JSON."""
+        """Report on the observed launch, in its kind's own form, from JSON."""
         return json.loads(self._runtime.simt_report(self.handle))
 
 
@@ -166,8 +167,8 @@ class Program(NamedTuple):
     """Whether the kernel synchronises its grid, so that all blocks run together."""
     has_turns: bool
     """Whether it has atomic operations or fences, at which threads can take turns. Known of observable builds."""
-    meets: bool
-    """Whether its threads have ways to meet: turns, static shared memory, or calls of the runtime's operations."""
+    syncs: bool
+    """Whether its threads have ways to sync: turns, static shared memory, or calls of the runtime's operations."""
     launch_bounds: Extents = _NO_BOUNDS
     """By its `__launch_bounds__`: threads of a block at most, blocks of a multiprocessor at least, and blocks of a
     cluster at most; 0 where it does not say."""
@@ -241,7 +242,7 @@ class Program(NamedTuple):
     def _faults(
         self, grid: Extents, block: Extents, arguments: Sequence[Any], shared_bytes: int, watch: Watch, cluster: int
     ) -> Iterator[str]:
-        """What is wrong with a launch."""
+        """Faults of a launch's geometry, in words."""
         for axis, blocks, threads, most_blocks, most_threads in zip(
             "xyz", grid, block, GRID_LIMITS, _BLOCK_LIMITS, strict=True
         ):
@@ -339,9 +340,9 @@ def load(library: Path, name: str, build: Build = FAST) -> Program:
         shared_bytes = sum(variable.bytes for variable in shared_variables(library))
     code = library.read_bytes()
     has_turns = any(symbol in code for symbol in _TURNS)
-    meets = has_turns or shared_bytes > 0 or not _ALONE.issuperset(_CALLED.findall(code))
+    syncs = has_turns or shared_bytes > 0 or not _ALONE.issuperset(_CALLED.findall(code))
     together = _GRID_SYNC in code
-    facts = tuple(sizes), shared_bytes, library, build, runtime, together, has_turns, meets
+    facts = tuple(sizes), shared_bytes, library, build, runtime, together, has_turns, syncs
     return Program(name, call, *facts, bounds)
 
 

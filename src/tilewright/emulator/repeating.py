@@ -106,7 +106,7 @@ def has_room() -> bool:
 
 
 def no_room(size: int) -> str:
-    """What is said where the address space has no room."""
+    """Message where the address space has no room."""
     amount = f"{size / 2**30:,.0f} GiB" if size >= 2**30 else f"{size / 2**20:,.0f} MiB"
     return (
         f"the address space has no room for {amount} of which little is touched: there is a limit "

@@ -1,4 +1,9 @@
-"""The emulator's C++ runtime, a shared library: as it was installed, or else compiled at first use."""
+"""The emulator's C++ runtime, a shared library: as it was installed, or else compiled at first use.
+
+It has a C interface (abi.hpp), so kernels of GCC and of Clang run with one library, whichever of them compiled it. The
+installed one is used if its name, which has a digest of its sources and options, is that of the sources as they are, if
+the processor has its instructions (x86-64-v3: AVX2, FMA), and if it loads. Keys of compiled kernels contain that name.
+"""
 
 import ctypes
 from dataclasses import dataclass, field
@@ -7,8 +12,10 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
+from tilewright.emulator import prebuilt
 from tilewright.emulator.host import cores
-from tilewright.runtime import cache, prebuilt
+from tilewright.runtime import cache
+from tilewright.runtime.digests import digest
 from tilewright.runtime.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.runtime.side_by_side import Workers
 
@@ -55,7 +62,7 @@ def find_runtime() -> Runtime:
 
 @lru_cache
 def _installed(*_texts: str) -> Runtime | None:
-    name = prebuilt.runtime_name()
+    name = prebuilt.runtime_name(digest)
     library = _HERE / f"_runtime{EXTENSION_SUFFIXES[0]}"  # sysconfig says None to a thread while another asks first
     try:
         if name.encode() not in library.read_bytes() or not _has_instructions():

@@ -18,7 +18,7 @@ from tilewright.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.emulator.program import Extents, Watch
 from tilewright.emulator.repeating import Repeating
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Matrix, run
 
 _AT = (0.0, 0.55, 0.8, 1.0)
@@ -38,11 +38,11 @@ class Part(NamedTuple):
     a: NDArray[np.float64]
     b: NDArray[np.float64]
     c: NDArray[np.float64]
-    """What C held before."""
+    """Elements of C before the launch."""
 
 
 class Sample(NamedTuple):
-    """What came of some blocks."""
+    """Result of a check of some blocks."""
 
     findings: list[Finding]
     notes: list[Finding]
@@ -132,7 +132,7 @@ def _check_blocks(engine: EmulatorEngine, kernel: Kernel, config: Config, proble
     a, b = Layout(problem.a.order), Layout(problem.b.order)
     small = replace(problem, m=m, n=n, k=k, a=a, b=b, c=None, d=Layout())
     few = kernel.grid(small, config, engine.multiprocessors)
-    if others or needs.relayout_bytes or needs.workspace_bytes or needs.tickets:
+    if others or needs.relayout_bytes or needs.workspace_bytes or needs.counters:
         why = "copies operands or shares tiles between blocks"
     elif launch.function.executable.program.cooperative:
         why = "synchronises its grid"
@@ -142,7 +142,7 @@ def _check_blocks(engine: EmulatorEngine, kernel: Kernel, config: Config, proble
         instead = ": leave --shape out, and all of them are checked on lines that are far apart"
         raise NotSampledError(
             f"{kernel.name} {why}, so no few of its blocks can be checked on {problem.shape}"
-            + (instead if kernel.takes.gaps else "")
+            + (instead if kernel.support.gaps else "")
         )
 
 
@@ -150,7 +150,7 @@ def _idle(
     launched: LaunchFacts, kernel: Kernel, config: Config, problem: Problem, written: NDArray[Any]
 ) -> Iterator[Finding]:
     """Blocks that have written nothing, where each has a tile of its own."""
-    tiles = 0 if kernel.blocks or kernel.untold(config) else kernel.tiles(problem, config)
+    tiles = 0 if kernel.schedule or kernel.unknown_tile(config) else kernel.tiles(problem, config)
     if math.prod(launched.grid) != tiles:
         return
     wrote = set(map(tuple, written["block"].tolist()))

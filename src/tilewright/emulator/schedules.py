@@ -33,7 +33,7 @@ def orders(has_turns: bool, together: bool) -> dict[str, Watch]:
 
 
 class Seen(NamedTuple):
-    """What checkers have seen of a run."""
+    """Findings and outputs of a run under checkers."""
 
     error: str
     """Why it failed; '' where it did not."""
@@ -47,7 +47,7 @@ class Seen(NamedTuple):
 
     @classmethod
     def by(cls, checkers: Sequence[Checker], outputs: Arrays, failure: LaunchError | None, together: bool) -> "Seen":
-        """What these have seen of a run, which left these outputs."""
+        """A run that left these outputs, as these checkers have seen it."""
         findings = [one for checker in checkers for one in checker.findings()]
         absent = [one for checker in checkers for one in checker.absent_lanes()]
         return cls(str(failure or ""), findings, absent, outputs, isinstance(failure, WaitsForBlocksError), together)
@@ -77,7 +77,7 @@ def first_run(look: Callable[[bool, int], Seen]) -> tuple[Seen, list[Finding], l
 
 
 def run_again(run: Callable[[Watch], tuple[T, LaunchError | None]], watch: Watch) -> tuple[T, str]:
-    """What a further run gives, with all blocks together where that is needed, and why it failed."""
+    """Result of a further run, with all blocks together where that is needed, and why it failed."""
     given, failure = run(watch)
     if isinstance(failure, WaitsForBlocksError) and not watch.together:
         return run_again(run, watch._replace(together=True))

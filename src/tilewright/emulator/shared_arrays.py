@@ -69,9 +69,9 @@ def shared_arrays(source: Path, macros: Mapping[str, int | str]) -> dict[str, li
 
 
 def alignments(source: Path, macros: Mapping[str, int | str]) -> dict[str, int]:
-    """What addresses of arrays are multiples of as a source and its headers declare them with `__shared__`, by name:
-    the least where functions have arrays of one name. Arrays whose types or alignment are not understood are left out.
-    Arguments as for `shared_arrays`."""
+    """Alignment of arrays in bytes, as a source and its headers declare them with `__shared__`, by name: the least
+    where functions have arrays of one name. Arrays whose types or alignment are not understood are left out. Arguments
+    as for `shared_arrays`."""
     code = _code(source)
     constants = values_of(code, macros)
     known = {name: kind for one in code for name, kind in aliases(one).items()}

@@ -30,11 +30,11 @@ class SourceLine(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-Place = tuple[SourceLine, ...]
+SourceLocation = tuple[SourceLine, ...]
 """A line, and if it is in a function that was inlined, the line of the call, and so on outwards."""
 
 
-def places(library: Path, sites: Iterable[int]) -> dict[int, Place]:
+def places(library: Path, sites: Iterable[int]) -> dict[int, SourceLocation]:
     """Where in the source accesses are.
 
     Args:
@@ -51,7 +51,7 @@ def places(library: Path, sites: Iterable[int]) -> dict[int, Place]:
 
 
 @lru_cache(maxsize=256)
-def _looked_up(library: Path, sites: tuple[int, ...]) -> dict[int, Place]:
+def _looked_up(library: Path, sites: tuple[int, ...]) -> dict[int, SourceLocation]:
     if not sites:
         return {}
     tool = next(filter(None, map(shutil.which, _TOOLS)), None)
@@ -64,7 +64,7 @@ def _looked_up(library: Path, sites: tuple[int, ...]) -> dict[int, Place]:
     addresses = [f"{site - 1:#x}" for site in sites]
     command = [tool, "-a", "-i", "-e", str(library)]
     result = subprocess.run(command, input="\n".join(addresses), capture_output=True, encoding="utf-8", check=False)
-    found: dict[int, Place] = {}
+    found: dict[int, SourceLocation] = {}
     for line in result.stdout.splitlines():
         if re.fullmatch(r"0x[0-9a-f]+", line):
             current = int(line, 16) + 1

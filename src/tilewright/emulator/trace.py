@@ -23,7 +23,7 @@ from tilewright.emulator.compiler import TRACED
 from tilewright.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.emulator.program import UNWATCHED, Observer, Watch, load_runtime
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Matrix, run
 
 BANKS = 32
@@ -36,7 +36,7 @@ _THREADS = 1024
 
 
 class Access(NamedTuple):
-    """What one lane reads or writes in one instruction."""
+    """One lane's read or write in one instruction."""
 
     lane: int
     address: int
@@ -47,7 +47,7 @@ class Access(NamedTuple):
     col: int
 
 
-class Request(NamedTuple):
+class WarpRequest(NamedTuple):
     """One instruction of one warp."""
 
     array: str
@@ -109,7 +109,7 @@ def instructions(events: Iterable[Event]) -> list[list[Event]]:
     return list(grouped.values())
 
 
-class Tile(NamedTuple):
+class LoadedTile(NamedTuple):
     """Elements of a matrix that the copy engine loaded at once, without any lane."""
 
     array: str
@@ -120,18 +120,18 @@ class Tile(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What was seen."""
+    """Requests of one warp, tiles of one block, and the writers of C."""
 
-    requests: tuple[Request, ...]
-    """Of the traced warp, in the order of its first lane."""
-    tiles: tuple[Tile, ...]
-    """Of the traced block."""
+    requests: tuple[WarpRequest, ...]
+    """Requests of the traced warp, in the order of its first lane."""
+    tiles: tuple[LoadedTile, ...]
+    """Tiles of the traced block."""
     blocks: NDArray[np.int64]
     """m x n: the number of the block that wrote each element of C last, -1 where none did."""
     threads: NDArray[np.int64]
     """m x n: the number of the thread in its block."""
 
-    def first(self, array: str, kinds: Sequence[str], *, shared: bool) -> Request | None:
+    def first(self, array: str, kinds: Sequence[str], *, shared: bool) -> WarpRequest | None:
         """The first request of these kinds for an array, or None."""
         for request in self.requests:
             if request.array == array and request.shared is shared and request.kind in kinds:
@@ -140,7 +140,7 @@ class Trace(NamedTuple):
 
 
 def _tracer(warp: int, c: Matrix) -> Observer:
-    """What sees the accesses of a warp of the first block, and who writes C (access_trace.cpp)."""
+    """Make an observer of the accesses of a warp of the first block, and of who writes C (access_trace.cpp)."""
     runtime, extent = load_runtime(), (c.rows - 1) * c.ld + c.cols
     return Observer(runtime, runtime.simt_make_trace(0, warp, c.pointer, extent, ITEM_BYTES[c.dtype]))
 
@@ -181,7 +181,7 @@ def trace(kernel: Kernel, config: Config, problem: Problem, *, warp: int = 0) ->
     run(engine, kernel, config, problem, a, b, c)
     seen = tracers[-1].report()
     matrices = {array.name: array.matrix for array in launches[-1].arrays if array.name in "ABC"}
-    exact = kernel.precision is None and problem.k * max(problem.m, problem.n) <= _FIRST
+    exact = kernel.support.precision is None and problem.k * max(problem.m, problem.n) <= _FIRST
     contents = _Contents(problem, exact, {space: seen[f"{space}_words"] for space in ("static", "dynamic")})
     grouped = instructions(map(Event._make, seen["events"]))
     lines = _lines(kernel, launches[-1].executable.program.library, grouped)
@@ -192,7 +192,7 @@ def trace(kernel: Kernel, config: Config, problem: Problem, *, warp: int = 0) ->
     names = {matrix.pointer: name for name, matrix in matrices.items()}
     return Trace(
         tuple(request for request in requests if request is not None),
-        tuple(Tile(names[pointer], *where) for pointer, *where in seen["tiles"]),
+        tuple(LoadedTile(names[pointer], *where) for pointer, *where in seen["tiles"]),
         np.where(writers < 0, -1, writers // _THREADS),
         np.where(writers < 0, -1, writers % _THREADS),
     )
@@ -207,7 +207,7 @@ def _numbered(rows: int, cols: int, dtype: str, sign: int) -> NDArray[np.float64
 
 
 class _Contents(NamedTuple):
-    """What lay in shared memory when it was read."""
+    """Contents of shared memory at the time of each read."""
 
     problem: Problem
     exact: bool
@@ -246,7 +246,7 @@ def _lines(kernel: Kernel, library: Path, grouped: Sequence[Sequence[Event]]) ->
 
 def _request(
     events: Sequence[Event], matrices: dict[str, Matrix], contents: _Contents, lines: dict[int, str]
-) -> Request | None:
+) -> WarpRequest | None:
     """One instruction's events as a request; None where it is of nothing that figures show."""
     events = sorted((event for event in events if event.bytes), key=lambda event: event.lane)
     if not events:
@@ -258,7 +258,7 @@ def _request(
         if array is None:
             return None
         accesses = [Access(one.lane, one.address, one.bytes, *contents.element(one.word)[1:]) for one in events]
-        return Request(array, True, first.kind, tuple(accesses), line)
+        return WarpRequest(array, True, first.kind, tuple(accesses), line)
     for name, matrix in matrices.items():
         size = ITEM_BYTES[matrix.dtype]
         offset = first.address - matrix.pointer
@@ -268,5 +268,5 @@ def _request(
             accesses = [
                 Access(one.lane, at, one.bytes, *place) for one, at, place in zip(events, offsets, places, strict=True)
             ]
-            return Request(name, False, first.kind, tuple(accesses), line)
+            return WarpRequest(name, False, first.kind, tuple(accesses), line)
     return None

@@ -64,7 +64,7 @@ class _Body:
         """Names that know their exact values."""
 
     def edits(self) -> list[_Edit]:
-        """What is to change, in no order."""
+        """Changes to the source, in no order."""
         declared = list(self._declarations())
         taken = [(begin, end) for begin, end, _ in declared]
         found = declared + list(self._returns())
@@ -84,7 +84,7 @@ class _Body:
         return found
 
     def _returns(self) -> Iterator[_Edit]:
-        """Of a function that returns an index."""
+        """Changes to a function that returns an index."""
         kind = _RETURNED.search(self._head[: self._list])
         if kind is None or _LAMBDA.search(self._code, self._begin, self._end):
             return
@@ -123,38 +123,38 @@ class _Body:
 
     def _end_of_value(self, begin: int) -> int:
         depth = 0
-        for place in range(begin, self._end):
-            letter = self._code[place]
+        for position in range(begin, self._end):
+            letter = self._code[position]
             if not depth and letter in ",;)":
-                return place
+                return position
             depth += (letter in "([{") - (letter in ")]}")
         return self._end
 
 
 def _subscripts(code: str, begin: int, end: int, words: set[str] | None) -> Iterator[_Edit]:
-    """Of a part of a source, those that may have such a value.
+    """Changes to subscripts in a part of a source that may have such a value.
 
     words: the names of these; None where any may be one.
     """
     opened: list[int] = []
-    for place in range(begin, end):
-        if code[place] == "[":
-            before = code[begin:place].rstrip()
+    for position in range(begin, end):
+        if code[position] == "[":
+            before = code[begin:position].rstrip()
             follows = before[-1:].isalnum() or before[-1:] in ("_", "]", ")")
-            opened.append(place + 1 if follows and not _KEYWORD.search(before) else 0)
-        elif code[place] == "]" and opened:
-            inner = code[(first := opened.pop()) : place]
+            opened.append(position + 1 if follows and not _KEYWORD.search(before) else 0)
+        elif code[position] == "]" and opened:
+            inner = code[(first := opened.pop()) : position]
             if not first or not inner.strip() or inner.lstrip().startswith("[") or inner.strip() in ("&", "="):
                 continue
             if words is not None and "(" not in inner and words.isdisjoint(_NAME.findall(inner)):
                 continue  # what calls, casts and macros make is not known
             yield first, first, "simt::subscript("
-            yield place, place, ")"
+            yield position, position, ")"
 
 
 def _last_list(head: str) -> int:
     """Where the last list in parentheses of a function's head begins."""
-    place = found = 0
-    while (opening := head.find("(", place)) >= 0:
-        found, place = opening, closing(head, opening) + 1
+    position = found = 0
+    while (opening := head.find("(", position)) >= 0:
+        found, position = opening, closing(head, opening) + 1
     return found

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.api.arrays.library import LEGACY_STREAM, Library, Maker
-from tilewright.api.arrays.operand import Operand, gpu_operand, supported
+from tilewright.api.arrays.operand import Operand, gpu_operand, unsupported
+from tilewright.core.dtypes import DTYPES
 
 
 class CuPy(Library):
@@ -15,7 +16,9 @@ class CuPy(Library):
     shows_offsets = True
 
     def read(self, argument: str, array: Any, stream: int) -> Operand:
-        dtype = supported(argument, str(array.dtype))
+        dtype = str(array.dtype)
+        if dtype not in DTYPES:
+            raise unsupported(argument, dtype)
         memory = array.data
         return gpu_operand(argument, array, memory.ptr, array.shape, array.strides, dtype, memory.device_id)
 

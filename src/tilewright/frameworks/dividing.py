@@ -17,14 +17,14 @@ from typing import NamedTuple
 from tilewright.core.hardware import ceil_div
 
 Taken = Callable[[int, int], float]
-"""What a product of this many rows and columns is expected to take a GPU, in microseconds; 0 where it is not known."""
+"""Function of a product's rows and columns: the microseconds that a GPU is expected to take; 0 if unknown."""
 
 STEP_US = 9.0
-"""What a product that waits for a copy, and that a copy waits for, takes more: at 8192 in bfloat16 on two H100s, the
-four of matmul_reduce_scatter in one stream took 36 us more than one product."""
+"""Microseconds that a product takes longer if it waits for a copy and a copy waits for it: at 8192 in bfloat16 on two
+H100s, the four products of matmul_reduce_scatter in one stream took 36 us more than one product."""
 
 LANE_STEP_US = 2.0
-"""The same where products take turns in two streams: at 4096x4096x14336 the four took 8 us more."""
+"""Like STEP_US, where products take turns in two streams: at 4096x4096x14336 the four took 8 us more."""
 
 UNIT = 128
 """Shares and parts are multiples of this many rows or columns."""
@@ -36,14 +36,15 @@ _FLOAT32 = 4
 """Bytes of an element."""
 
 _OPERATIONS_US, _OPERATIONS_US_OF_FLOAT32, _LINK_BYTES_US = 756e6, 99e6, 383e3
-"""What parts are counted by, whatever the GPUs. On two H100s a product of 2048x14336x2048 took 159 us in bfloat16, and
-a copy of its result 153 us; products of float32 make 99 TFLOP/s."""
+"""Operations of 16-bit products, operations of float32 products and bytes of a link in one microsecond, by which parts
+are counted on every GPU. On two H100s a product of 2048x14336x2048 took 159 us in bfloat16, and a copy of its result
+153 us; products of float32 make 99 TFLOP/s."""
 
 _LEAST_STEPS = 4
 """A fourth of a sum's product takes this many times STEP_US, or more, where it moves by itself."""
 
 
-class Work(NamedTuple):
+class Workload(NamedTuple):
     """A product of matrices, and bytes of an element of the factors and of the result."""
 
     m: int
@@ -82,11 +83,11 @@ class Cuts(NamedTuple):
 
 
 _CUTS = tuple(Cuts(*one) for one in product((1024, 2048), (2, 3, 8), (512, 1024, 2048)))
-"""Of these, the ones that end first are taken. Products of float32 split what they read into terms each time, and take
-longer than what has to come for the next: for them few large blocks are better."""
+"""Candidates, of which the cuts that end first are chosen. Products of float32 split their operands into parts each
+time, and take longer than the data for the next one takes to arrive: for them few large blocks are better."""
 
 
-class Division(NamedTuple):
+class RowSplit(NamedTuple):
     """Who computes which rows of a result, and how."""
 
     bounds: tuple[int, ...]
@@ -96,7 +97,7 @@ class Division(NamedTuple):
     """When all have ended; 0 where nobody can tell."""
 
 
-def divide(taken_us: Taken, work: Work, count: int, link_bytes_us: float) -> Division:
+def divide(taken_us: Taken, work: Workload, count: int, link_bytes_us: float) -> RowSplit:
     """Rows for each of several GPUs, so that all end as early as can be expected.
 
     Args:
@@ -114,7 +115,7 @@ def divide(taken_us: Taken, work: Work, count: int, link_bytes_us: float) -> Div
         return (0, *(min(own * UNIT + other * each, m) for other in range(count - 1)), m)
 
     if count == 1 or not taken_us(m, n):
-        return Division(bounds_of(least), Cuts(), taken_us(m, n))
+        return RowSplit(bounds_of(least), Cuts(), taken_us(m, n))
 
     def ends(own: int, cuts: Cuts) -> tuple[float, float]:
         bounds = bounds_of(own)
@@ -130,10 +131,10 @@ def divide(taken_us: Taken, work: Work, count: int, link_bytes_us: float) -> Div
             low, high = (own + 1, high) if first < others else (low, own)
         found += [(max(ends(own, cuts)), own, cuts) for own in (low, low - 1) if own >= least]
     us, own, cuts = min(found)
-    return Division(bounds_of(own), cuts, us)
+    return RowSplit(bounds_of(own), cuts, us)
 
 
-def share_us(taken_us: Taken, share: Work, cuts: Cuts, others: int, link_bytes_us: float) -> float:
+def share_us(taken_us: Taken, share: Workload, cuts: Cuts, others: int, link_bytes_us: float) -> float:
     """When a GPU without the factors has stored its share of the result where they lie; as many load over one link."""
     return max((one.stored_us for one in timeline(taken_us, share, cuts, others, link_bytes_us)), default=0.0)
 
@@ -150,28 +151,28 @@ class PieceTimes(NamedTuple):
     """When a piece is expected to be done, in microseconds from the first load on."""
 
     piece: Piece
-    came_us: float
+    arrived_us: float
     """All that is loaded for it is there."""
     multiplied_us: float
     stored_us: float
     """Its part of the result lies with the factors."""
 
 
-def timeline(taken_us: Taken, share: Work, cuts: Cuts, others: int, link_bytes_us: float) -> Iterator[PieceTimes]:
+def timeline(taken_us: Taken, share: Workload, cuts: Cuts, others: int, link_bytes_us: float) -> Iterator[PieceTimes]:
     """The pieces of a share, in order: loads, products and stores each begin when the one before has ended."""
     each_us = others / link_bytes_us
-    came = multiplied = stored = 0.0
+    arrived = multiplied = stored = 0.0
     for piece in pieces(*cuts.blocks(share.m, share.n)):
         rows, cols = (one.stop - one.start for one in (piece.rows, piece.cols))
         loaded = sum(one.stop - one.start for _, one in piece.loads) * share.k * share.item
-        came += (loaded + share.reads_c * rows * cols * share.result) * each_us
-        multiplied = max(multiplied, came) + taken_us(rows, cols) + STEP_US
+        arrived += (loaded + share.reads_c * rows * cols * share.result) * each_us
+        multiplied = max(multiplied, arrived) + taken_us(rows, cols) + STEP_US
         stored = max(stored, multiplied) + rows * cols * share.result * each_us
-        yield PieceTimes(piece, came, multiplied, stored)
+        yield PieceTimes(piece, arrived, multiplied, stored)
 
 
 def pieces(rows: Sequence[slice], cols: Sequence[slice]) -> Iterator[Piece]:
-    """Products that make a share, in an order in which each block meets all that came before it.
+    """Products that make a share, in an order in which each block meets all that arrived before it.
 
     Args:
         rows, cols: blocks of a and of b, in order.
@@ -189,7 +190,7 @@ def parts_of(rows: int, cols: int, k: int, item: int) -> list[tuple[slice, slice
     """Rows and columns of the parts of a sum that move by themselves: equal ones along the longer dimension.
 
     Two, or four where the link takes more than half as long as the product, and that is long. So what all parts read
-    is little: products of float32 split it into terms each time. Cuts are at multiples of UNIT. They follow from the
+    is little: products of float32 split it into parts each time. Cuts are at multiples of UNIT. They follow from the
     sizes alone: all ranks have to agree, whatever their GPUs.
 
     Args:
@@ -237,12 +238,12 @@ def reduce_scatter_us(
         link_bytes_us: bytes a microsecond, one way.
     """
     shapes = [(one.stop - one.start, other.stop - other.start) for one, other in parts_of(rows, cols, k, item)]
-    ended, free, came = 0.0, 0.0, [0.0] * len(shapes)  # free: when the link is
+    ended, free, arrived = 0.0, 0.0, [0.0] * len(shapes)  # free: when the link is
     for _ in range(count):
         ends = []
-        for shape, there in zip(shapes, came, strict=True):
+        for shape, there in zip(shapes, arrived, strict=True):
             ended = max(ended, there) + taken_us(*shape) + LANE_STEP_US
             ends.append((ended, shape[0] * shape[1] * item / link_bytes_us))
-        _, *came = accumulate(ends, lambda moved, one: max(moved, one[0]) + one[1], initial=free)
-        free = came[-1]
+        _, *arrived = accumulate(ends, lambda moved, one: max(moved, one[0]) + one[1], initial=free)
+        free = arrived[-1]
     return ended

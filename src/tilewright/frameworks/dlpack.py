@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.api.arrays.library import LEGACY_STREAM, Library, type_name
-from tilewright.api.arrays.operand import HOST, ArrayInterface, Operand, gpu_operand, host_operand, supported
+from tilewright.api.arrays.operand import HOST, ArrayInterface, Operand, gpu_operand, host_operand, unsupported
 from tilewright.api.engines import resolve_engine
 from tilewright.api.formulate import View
-from tilewright.core.dtypes import ITEM_BYTES
+from tilewright.core.dtypes import DTYPES, ITEM_BYTES
 from tilewright.core.errors import ArrayError
 
 DLPACK_HOST = (1, 3)  # kDLCPU and kDLCUDAHost, which is pinned but ordinary host memory
@@ -39,11 +39,8 @@ class Other(Library):
     def finish(self, result: Operand, like: Operand) -> Any:
         return result.array if result.host is None else like.array.__array_namespace__().from_dlpack(result.host)
 
-    def stream(self, array: Any) -> int:
-        return _interface_stream(array) or LEGACY_STREAM
-
-    def waits(self, array: Any) -> bool:
-        return _interface_stream(array) is None
+    def stream(self, array: Any) -> int | None:
+        return _interface_stream(array)
 
 
 def exchanged(argument: str, array: Any, stream: int) -> Operand:
@@ -69,7 +66,9 @@ def exchanged(argument: str, array: Any, stream: int) -> Operand:
         dtype = str(memory.dtype)
     except _PROTOCOL_ERRORS as error:
         raise _unreadable(argument, error) from error
-    item = ITEM_BYTES[supported(argument, dtype, _CONVERT)]
+    if dtype not in DTYPES:
+        raise unsupported(argument, dtype, _CONVERT)
+    item = ITEM_BYTES[dtype]
     counts = memory.strides or View.tight(memory.shape).strides or ()  # no strides stand for row-major ones
     strides = [item * count for count in counts]
     return gpu_operand(argument, array, memory.ptr, memory.shape, strides, dtype, memory.device_id, memory.readonly)

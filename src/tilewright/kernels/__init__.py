@@ -8,59 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import ConfigError, KernelNotFoundError, nearest
+from tilewright.core.old_words import today
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder import RUNGS
-from tilewright.kernels.library import (
-    gemm_fp8,
-    gemm_mma,
-    gemm_sm90,
-    gemm_terms,
-    gemm_tf32,
-    gemm_wmma,
-    grouped_sm90,
-    skinny,
-    split_k,
-    thin_terms,
-    tma_packed,
-    tma_transposed,
-)
+from tilewright.kernels.library import KERNELS as LIBRARY
 from tilewright.kernels.source.lines import SUFFIX, is_source
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.spec import Kernel, Origin
+from tilewright.kernels.source.source_kernel import Origin, SourceKernel
 
-LADDER: tuple[Kernel, ...] = tuple(
-    sorted((*RUNGS, tma_packed.KERNEL, split_k.KERNEL, skinny.KERNEL, tma_transposed.KERNEL), key=lambda one: one.rung)
-)
+_UNGROUPED = [one for one in LIBRARY if not one.support.grouped]
 
-KERNELS: tuple[Kernel, ...] = (
-    *LADDER,
-    gemm_sm90.KERNEL,
-    gemm_mma.KERNEL,
-    gemm_mma.TF32,
-    gemm_mma.FP8,
-    gemm_mma.FP8_FAST,
-    gemm_mma.FP8_BLOCKS,
-    gemm_wmma.KERNEL,
-    gemm_terms.BF16X6,
-    gemm_terms.BF16X3,
-    gemm_terms.FP16X3,
-    gemm_tf32.KERNEL,
-    gemm_tf32.ROW_MAJOR,
-    gemm_tf32.COLUMN_MAJOR,
-    gemm_fp8.KERNEL,
-    gemm_fp8.ROW_MAJOR,
-    gemm_fp8.FAST,
-    gemm_fp8.BLOCKS,
-    skinny.FP8,
-    thin_terms.BF16X6,
-    thin_terms.FP16X3,
-    gemm_mma.BF16X6,
-    gemm_mma.BF16X3,
-    gemm_mma.FP16X3,
-)
-"""The ladder, and what of the library is no rung of it: those have the number 0."""
+LADDER: tuple[Kernel, ...] = tuple(sorted((*RUNGS, *(one for one in _UNGROUPED if one.rung)), key=lambda one: one.rung))
 
-GROUPED: tuple[Kernel, ...] = grouped_sm90.KERNEL, grouped_sm90.FP8
+KERNELS: tuple[Kernel, ...] = (*LADDER, *(one for one in _UNGROUPED if not one.rung))
+"""The ladder, and the kernels of the library that are no rung of it: those have the number 0."""
+
+GROUPED: tuple[Kernel, ...] = tuple(one for one in LIBRARY if one.support.grouped)
 """Kernels for grouped products, which `grouped_matmul` alone calls."""
 
 BEST = "best"
@@ -80,6 +44,11 @@ def _example(name: str) -> Kernel:
     return replace(from_source(examples()[name]), name=name)
 
 
+def found_name(name: str) -> str:
+    """The name of now of a kernel that a file names."""
+    return today(name, _BY_NAME)
+
+
 def find(name: str) -> Kernel:
     """The kernel of this name, of this rung where the name is a number, of this source file, or an example.
 
@@ -87,6 +56,7 @@ def find(name: str) -> Kernel:
         KernelNotFoundError: no kernel has this name; the message gives the nearest.
         ConfigError, DtypeError: the file's kernel is none that can be called (`from_source`).
     """
+    name = today(name, _BY_NAME)
     if name in _BY_NAME:
         return _BY_NAME[name]
     if is_source(name):
@@ -132,16 +102,16 @@ def recorded(kernel: str, config: Mapping[str, int]) -> Config | None:
 
 
 def _by_name(kernel: Kernel) -> tuple[Any, ...]:
-    if kernel.origin and kernel.name not in examples():
+    if isinstance(kernel, SourceKernel) and kernel.name not in examples():
         return _again, (kernel.origin,)
     return find, (kernel.name,)
 
 
 def _again(origin: Origin) -> Kernel:
     """The kernel that was made from this."""
-    return from_source(origin.place, origin.entry, dict(origin.defines), **dict(origin.words))
+    return from_source(origin.source_name, origin.entry, dict(origin.defines), **dict(origin.words))
 
 
-copyreg.pickle(
-    Kernel, _by_name
-)  # processes tell one another a kernel by its name or origin, since its functions cannot be sent
+# Processes tell one another a kernel by its name or origin, since its functions cannot be sent.
+copyreg.pickle(Kernel, _by_name)
+copyreg.pickle(SourceKernel, _by_name)

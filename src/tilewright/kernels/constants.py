@@ -1,4 +1,4 @@
-"""What a source gives names of its own: whole numbers, as macros and constants, and types."""
+"""Names that a source gives to values of its own: whole numbers, as macros and constants, and types."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ class Constant(NamedTuple):
 
 
 def constants(code: str) -> Iterable[Constant]:
-    """Those of a source without comments, wherever they are: macros without parameters, and constant integers."""
+    """Constants of a source without comments, wherever they are: macros without parameters, and constant integers."""
     for found in _CONSTANT.finditer(code):
         if found["macro"]:
             yield _constant(found["macro"], found["text"], found.start("text"), macro=True)
@@ -41,7 +41,7 @@ def constants(code: str) -> Iterable[Constant]:
 
 
 def aliases(code: str) -> dict[str, str]:
-    """What a source without comments calls types, and what they are, as in `typedef __nv_bfloat16 bf16;`."""
+    """Names of types that a source without comments declares, and the types, as in `typedef __nv_bfloat16 bf16;`."""
     return {one[2] or one[3]: one[1] or one[4] for one in _ALIAS.finditer(code)}
 
 

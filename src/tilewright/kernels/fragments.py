@@ -1,18 +1,18 @@
-"""What kernels that multiply fragments have in common: parameters, constraints, geometry."""
+"""Shared by kernels that multiply fragments: parameters, constraints, geometry."""
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Constraints, Parameter
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.cost_family import Staging
+from tilewright.kernels.kernel import Constraints, Parameter
+from tilewright.kernels.support import VECTOR_BYTES
 
 _SIDE = 16
 """Rows and columns of a fragment of C."""
 _RESULT_BYTES = 4
 _RESULTS_PAD = 8
-"""Columns by which the rows of shared memory that results pass through are padded, as in wmma_epilogue.cuh."""
+"""Columns by which the rows of shared memory that results pass through are padded, as in epilogue/ladder_wmma.cuh."""
 
 
 STAGING = Staging(tensor_cores=True, min_blocks=lambda config: config.MIN_BLOCKS)
@@ -49,7 +49,7 @@ def shared_bytes(config: Config, item: int, pad_a: int, pad_b: int, every_order:
 
 
 def constraints(depth: int, item: int, pad_a: int, pad_b: int, every_order: bool = False) -> Constraints:
-    """What a config must meet.
+    """Constraints of a config.
 
     Args:
         depth: how far a fragment reaches along k.

@@ -1,4 +1,4 @@
-"""The orders of sums (`Kernel.sum_order`) of batch-invariant products: of each kind, the first that a GPU runs."""
+"""The orders of sums (`Sums.order`) of batch-invariant products: of each kind, the first that a GPU runs."""
 
 FLOAT32 = ("fma 64/4",)
 """4 slices of 16 of every 64 k: on an H200, over all m, the order whose fastest configs come nearest to the fastest of
@@ -7,6 +7,6 @@ all on CUDA cores."""
 TF32 = ("wgmma 8", "mma 8", *FLOAT32)
 
 NARROW = ("wgmma 16", "mma 16", "wmma 16, 32 at a time")
-"""Of 16-bit factors."""
+"""Orders of products of 16-bit factors."""
 
 ALL = tuple(dict.fromkeys((*NARROW, *TF32, *FLOAT32)))

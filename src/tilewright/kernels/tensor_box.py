@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tilewright.core.errors import ConfigError
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.support import VECTOR_BYTES
 
 BOX_SIDE = 256
 """The most elements of a tensor box along a dimension."""
@@ -50,7 +50,7 @@ class TensorBox(NamedTuple):
 
     @property
     def dimensions(self) -> int:
-        """Of the map, which the instructions name."""
+        """Number of dimensions of the map, which the instructions name."""
         return len(self.extents)
 
     def check(self, item_bytes: int) -> None:

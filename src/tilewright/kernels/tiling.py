@@ -1,12 +1,16 @@
-"""What the rungs with block and thread tiles (4 to 9) have in common: parameters, constraints, geometry."""
+"""Parameters, constraints and geometry that the rungs with block and thread tiles (4 to 9) have in common.
+
+Tiles of D are counted along one grid dimension, since a grid holds 65535 blocks along y and z but 2^31 - 1 along x.
+Rungs move pointers along k instead of computing addresses from k.
+"""
 
 from collections.abc import Callable
 
 from tilewright.core.gpus import MULTIPROCESSORS, STATIC_SHARED_LIMIT
 from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Constraints, Parameter
+from tilewright.kernels.cost_family import Fragment, Staging
+from tilewright.kernels.kernel import Constraints, Parameter, Sums
 
 FLOAT_BYTES = 4
 _LANES_M, _LANES_N = 4, 8
@@ -25,7 +29,7 @@ def tile_parameters(bm: int, bn: int, bk: int, tm: int, tn: int) -> tuple[Parame
 
 
 def min_blocks_parameter(default: int, values: tuple[int, ...]) -> Parameter:
-    """How many blocks share a multiprocessor, of rungs that multiply fragments or by warpgroups."""
+    """The number of blocks that share a multiprocessor, of rungs that multiply fragments or by warpgroups."""
     meaning = "blocks that a multiprocessor is to have registers for where tiles divide C"
     return Parameter("MIN_BLOCKS", default, values, meaning)
 
@@ -57,10 +61,10 @@ def block(config: Config) -> tuple[int, int, int]:
     return (threads(config), 1, 1)
 
 
-def order_of_slices(config: Config) -> str | None:
-    """`Kernel.sum_order` of K_SLICES slices of every BK of k: each adds its products one after the other, and last the
-    slices are added up. With WORKERS, blocks may share a tile's k."""
-    return None if config.WORKERS else f"fma {config.BK}/{config.K_SLICES}"
+def sums_of_slices(config: Config) -> Sums:
+    """The sums of K_SLICES slices of every BK of k: each adds its products one after the other, and last the slices are
+    added up. With WORKERS, blocks may share a tile's k."""
+    return Sums(None if config.WORKERS else f"fma {config.BK}/{config.K_SLICES}")
 
 
 def _fragment(config: Config) -> Fragment:
@@ -141,12 +145,12 @@ _FITS = "the tiles of A and B must take at most 49152 bytes, a block's static sh
 SHARED_FITS = {_FITS: lambda c: shared_tiles_bytes(c, c.get("PAD", 0)) <= STATIC_SHARED_LIMIT}
 
 PADDED_ROWS = Parameter("PAD", 0, (0, 1), "unused columns added to the rows of both tiles in shared memory", least=0)
-"""Of rungs whose tiles of A and of B both lie row by row."""
+"""The parameter PAD of rungs whose tiles of A and of B both lie row by row."""
 
 PADDED_ROWS_FIT = {_FITS: lambda c: shared_tiles_bytes(c, c.PAD) + FLOAT_BYTES * c.BM * c.PAD <= STATIC_SHARED_LIMIT}
-"""The same where PAD is added to the rows of both tiles."""
+"""Tiles fit into shared memory, PAD being added to the rows of both."""
 
-FRAGMENTS_OF_FOURS: Constraints = {
+FRAGMENTS_OF_FLOAT4: Constraints = {
     "TM must be a multiple of 4: fragments are read as float4s": lambda c: c.TM % 4 == 0,
     "TN must be a multiple of 4: fragments are moved as float4s": lambda c: c.TN % 4 == 0,
 }

@@ -1,19 +1,19 @@
-"""What kernels whose warpgroups multiply (wgmma: rungs 19 on, gemm_sm90) share: tile, parameters, constraints."""
+"""Shared by kernels whose warpgroups multiply (wgmma: rungs 19 on, gemm_sm90): tile, parameters, constraints."""
 
 from collections.abc import Callable
 
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.core.hardware import round_up
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Constraints, Parameter, Tile
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import Constraints, Parameter, Tile
+from tilewright.kernels.support import Support
 from tilewright.kernels.tensor_box import TensorBox
 
-TAKES = Takes(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
-"""Of the rungs for bfloat16."""
-TAKES_FLOAT32 = Takes(least_capability=(9, 0), architectures=("sm_90a",))
-"""Of those whose factors are split into terms."""
+BFLOAT16 = Support(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
+"""Support of the rungs for bfloat16."""
+SPLIT_FLOAT32 = Support(precision="bf16x6", least_capability=(9, 0), architectures=("sm_90a",))
+"""Support of the rungs whose factors are split into parts."""
 
 ITEM_BYTES = 2
 THREADS = 128
@@ -23,13 +23,13 @@ LINE_BYTES = 128
 LINE = LINE_BYTES // ITEM_BYTES
 """Elements in them: a tile's k, as BK in the sources."""
 ROWS = 64
-"""Of A, in one instruction."""
+"""Rows of A in one instruction."""
 STORED_BOX = TensorBox(ROWS // 4, LINE, LINE_BYTES)
 """Results of 16 bits that the copy engine stores at a time: 64 columns of a warp's rows."""
 
 
 def tile(config: Config) -> Tile:
-    """What a block computes, and its step along k."""
+    """The tile of a block, and its step along k."""
     return Tile(m=config.BM, n=config.BN, k=LINE)
 
 
@@ -67,7 +67,7 @@ BARRIER_BYTES = 8
 
 
 def block_width(side: int, item_bytes: int) -> int:
-    """Of the blocks that a tile across k of `side` rows or columns is made of, in elements: `SwizzledTile::WIDTH`."""
+    """Width in elements of the blocks that make a tile across k of `side` rows or columns: `SwizzledTile::WIDTH`."""
     line = LINE_BYTES // item_bytes
     return line // 2 if side % line == line // 2 else line
 
@@ -79,7 +79,7 @@ def in_blocks(side: int, item_bytes: int) -> int:
 
 
 def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: a tile of A, or 64 columns of one of B."""
+    """Boxes of one load: a tile of A, or 64 columns of one of B."""
     return TensorBox(config.BM, LINE, LINE_BYTES), TensorBox(LINE, LINE, LINE_BYTES)
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Layout, Problem
-from tilewright.kernels.spec import UNDIVIDED, Division, Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import UNDIVIDED, Division, Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.plan import Slot
 
 MAP_BYTES = 128
@@ -39,10 +39,10 @@ _PARAMETERS = {
     "B_map": "t:B",
     "D_map": "t:D",
     "output": "p:D p:C p:bias q:batch_stride_d q:batch_stride_c i:ldd i:ldc f:alpha f:beta",
-    "workspace": "p:workspace p:tickets",
+    "workspace": "p:workspace p:counters",
     "sums": "p:workspace",
     "scales": "p:scale_a p:scale_b i:step_a i:step_k_a i:scaled_rows i:step_b i:step_k_b i:scaled_cols",
-    "tickets": "p:tickets",
+    "counters": "p:counters",
     "offsets": "p:offsets",
     "zero32": "i:zero",
     "zero64": "q:zero",
@@ -58,7 +58,7 @@ _OFTEN_NULL = frozenset(
 """Addresses that launches without copies, or of factors without scales, have no memory for."""
 
 CopyNumbers = tuple[int, int, int, int, int, int, int, int]
-"""What a launch is told of a copy that it makes of A or B, besides addresses, in the order of the members."""
+"""Numbers of a copy that a launch makes of A or B, besides addresses, in the order of the members."""
 
 _NO_COPY: CopyNumbers = (0, 0, 0, 0, 0, 0, 0, 0)
 _SIZES = {"i": 4, "f": 4, "q": 8, "p": 8, "t": MAP_BYTES}
@@ -74,11 +74,11 @@ class _Member(NamedTuple):
     what: str
 
 
-class Shape(NamedTuple):
+class ParameterLayout(NamedTuple):
     """How a kernel's parameters lie in memory."""
 
     offsets: tuple[int, ...]
-    """Of each parameter."""
+    """Offset of each parameter."""
     sizes: tuple[int, ...]
     """Bytes of each parameter."""
     members: tuple[_Member, ...]
@@ -86,12 +86,12 @@ class Shape(NamedTuple):
     known: struct.Struct
     """All of them as bytes, with zeros for the addresses and scalars, which only a call knows."""
     values: tuple["_Values", ...]
-    """What gives the others, one parameter after the other."""
+    """Functions that give the other values, one parameter after the other."""
     slots: tuple[Slot, ...]
-    """What only a call knows, where addresses are those of the operands."""
+    """Slots that only a call fills, where addresses are those of the operands."""
 
 
-class Source(NamedTuple):
+class AddressSource(NamedTuple):
     """Where an address comes from when a call does: an operand's, or memory of the launch's own; and what is added."""
 
     name: str
@@ -101,7 +101,7 @@ class Source(NamedTuple):
 def pack(
     kernel: Kernel,
     problem: Problem,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, AddressSource],
     maps: Mapping[str, bytes],
     division: Division = UNDIVIDED,
     copies: Sequence[CopyNumbers] = (),
@@ -113,8 +113,8 @@ def pack(
         problem: its sizes, leading dimensions and strides.
         sources: where addresses come from, by the kernel's name for them ('A'), where that is not the operand.
         maps: templates of tensor maps, for 'A', 'B' and 'D', where the kernel takes some; a blank one needs none.
-        division: how the tiles are divided, `Kernel.division`.
-        copies: what the launch is told of copies of A and B, if it makes some.
+        division: how the tiles are divided, `Schedule.division`.
+        copies: what the launch is given copies of A and B, if it makes some.
     """
     shape = shape_of(kernel.arguments)
     known: list[Any] = []
@@ -134,8 +134,8 @@ def pack(
 def _slots(
     arguments: tuple[str, ...], sources: tuple[str, ...], maps: tuple[str, ...]
 ) -> tuple[tuple[Slot, ...], tuple[tuple[int, int, str, str], ...]]:
-    """What only a call knows of a launch with these tensor maps, as if addresses were those of the operands; and of
-    those whose addresses come from elsewhere the number, offset, kind and name.
+    """Slots that only a call fills in a launch with these tensor maps, as if addresses were those of the operands; and
+    of the slots whose addresses come from elsewhere the number, offset, kind and name.
 
     Left out are null addresses and blank maps: the kernel uses those of A and B only where k > 0, that of D where
     ALIGNED.
@@ -151,7 +151,7 @@ def _slots(
 
 
 _Values = Callable[[Problem, Division, Sequence[CopyNumbers], Mapping[str, bytes]], tuple[int, ...] | tuple[bytes, ...]]
-"""What gives a parameter's numbers, or its template of a tensor map."""
+"""Function that gives a parameter's numbers, or its template of a tensor map."""
 
 
 def _sizes(p: Problem, division: Division, *_: object) -> tuple[int, ...]:
@@ -191,7 +191,7 @@ _VALUES: dict[str, _Values] = {
     "copy_a": lambda p, division, copies, maps: copies[0] if copies else _NO_COPY,
     "copy_b": lambda p, division, copies, maps: copies[1] if copies else _NO_COPY,
 }
-"""What is known of parameters before a call, in the order of their members; a blank map is filled up with zeros."""
+"""Values of parameters that are known before a call, in the order of their members; blank maps end in zeros."""
 _VALUES |= {f"{name}64": _VALUES[name] for name in ("M", "N", "K", "lda", "ldb", "ldd")}
 
 
@@ -204,7 +204,7 @@ def _ld(layout: Layout, rows: int, cols: int) -> int:
 
 
 @lru_cache
-def shape_of(arguments: tuple[str, ...]) -> Shape:
+def shape_of(arguments: tuple[str, ...]) -> ParameterLayout:
     """How parameters of these names lie in memory: as a C++ compiler lays out a struct of them."""
     end, offsets, sizes, members = 0, [], [], []
     for name in arguments:
@@ -220,7 +220,7 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         sizes.append(end - start)
     known = [member for member in members if member.type not in ("p", "f")]
     slots = tuple(Slot(offset, _KINDS[kind], what) for offset, kind, what in members if kind in _KINDS)
-    return Shape(
+    return ParameterLayout(
         tuple(offsets),
         tuple(sizes),
         tuple(members),
@@ -236,7 +236,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _with_gaps(members: Sequence[_Member], size: int) -> struct.Struct:
-    """These members alone, of parameters of this size in bytes."""
+    """Struct of these members alone, in parameters of this size in bytes."""
     end, layout = 0, "="
     for offset, kind, _ in members:
         layout += f"{offset - end}x{_CODES.get(kind, kind)}"

@@ -1,4 +1,4 @@
-"""The Engine protocol: what every place that runs kernels can do."""
+"""The Engine protocol: what every device that runs kernels can do."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from tilewright.core.errors import ArrayError, ProblemError
 from tilewright.core.problem import Order, Problem, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Addresses, Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Addresses, Variant
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.plan import Kept, Needs, Plan, Pointers, Step
-from tilewright.runtime.relayouts import Job, jobs, kept_as, needs
+from tilewright.runtime.plan import CachedOperand, Needs, Plan, Pointers, Step
+from tilewright.runtime.relayouts import Job, cached_operand_of, jobs, needs
 
 ENGINES = ("cuda", "emulator")
 
@@ -50,7 +50,7 @@ Work = Callable[[int, Any], None]
 
 
 class Engine(Protocol):
-    """A place that runs kernels. Every pointer it takes is one that it, or its memory's owner, gave out."""
+    """A device that runs kernels. Every pointer it takes is one that it, or its memory's owner, gave out."""
 
     name: str
     """'cuda' or 'emulator'."""
@@ -59,7 +59,7 @@ class Engine(Protocol):
     capability: tuple[int, int] | None
     """Compute capability, None where there is no GPU."""
     multiprocessors: int
-    """Of the GPU; on the emulator, for how many it makes geometries."""
+    """Multiprocessors of the GPU; on the emulator, the number for which it makes geometries."""
     cache_bytes: int
     """Size of the last-level cache that operands are rotated through."""
 
@@ -77,7 +77,7 @@ class Engine(Protocol):
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
-        kept: str | None = None,
+        cached: str | None = None,
         capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
@@ -86,7 +86,7 @@ class Engine(Protocol):
             kernel, config: what runs.
             problem: what it computes.
             addresses: of the operands, or what they leave when divided by 16.
-            kept: the operand, A or B, whose copy outlives the calls, where the kernel wants one: see `Plan.kept`.
+            cached: the operand, A or B, whose copy outlives the calls, where the kernel wants one: see `Plan.cached`.
             capturing: says whether the stream that the plan is for is being captured into a graph. It is only asked if
                 code must be loaded.
 
@@ -98,17 +98,17 @@ class Engine(Protocol):
         """
         if problem.is_empty:
             return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses, kept)
+        found = jobs(kernel, config, problem, addresses, cached)
         needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
         executables = [self.code(job, capturing) for job in needed]
         steps = tuple(map(self.step, needed, executables))
-        copy = kept_as(found.keeping, steps[-1]) if found.keeping else None
+        copy = cached_operand_of(found.keeping, steps[-1]) if found.keeping else None
         launched, memory = len(found.jobs), needs(found, self.multiprocessors)
         own = executables[launched - 1]
         return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
 
     def code(self, job: Job, capturing: Callable[[], bool] | None) -> Executable:
-        """What a launch runs; capturing: see `plan`."""
+        """Executable that a launch runs; capturing: see `plan`."""
 
     def step(self, job: Job, executable: Any) -> Step:
         """A launch of compiled code, which has the guards that the launch's problem needs."""
@@ -121,7 +121,7 @@ class Engine(Protocol):
             MemoryError: the plan needs a workspace, and the memory is full.
         """
 
-    def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
+    def keep(self, cached: CachedOperand, pointer: int, stream: Any) -> Matrix:
         """Memory with a copy of the operand at this address, made on a stream; the work has ended on return.
 
         Raises:
@@ -147,7 +147,7 @@ class Engine(Protocol):
         """Memory of the engine that nobody has allocated."""
 
     def mark(self) -> Any:
-        """What is reached when the work started so far on the engine has ended: for `load` and `store`."""
+        """Event that is reached when the work started so far on the engine has ended: for `load` and `store`."""
 
     def load(self, pointer: int, array: NDArray[Any], after: Any = None) -> Callable[[], None]:
         """Start to copy a host array to the engine's memory, where it has no gaps, once a mark is reached.
@@ -203,22 +203,22 @@ def run(
     scales: Sequence[Matrix | None] = (None, None),
     offsets: Matrix | None = None,
     stream: Any = None,
-    kept: str | None = None,
+    cached: str | None = None,
 ) -> Plan:
     """Plan a problem for these operands and start it; returns the plan. C is D, updated in place, if left out.
 
     scales: of A and B.
     offsets: the row where each group of a grouped product ends.
-    kept: the operand, A or B, whose copy is made apart from the product, where the kernel wants one.
+    cached: the operand, A or B, whose copy is made apart from the product, where the kernel wants one.
     """
-    if scalars.alpha == 0 and not kernel.takes.separate_c:
+    if scalars.alpha == 0 and not kernel.support.separate_c:
         problem = problem.without_products
     pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
     of_a, of_b = (one.pointer if one else 0 for one in scales)
     pointers = pointers._replace(scale_a=of_a, scale_b=of_b, offsets=offsets.pointer if offsets else 0)
-    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), kept=kept)
-    copy = engine.keep(plan.kept, (a if kept == "A" else b).pointer, stream) if plan.kept else None
-    engine.start(plan, pointers._replace(kept=copy.pointer if copy else 0), scalars, stream)
+    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), cached=cached)
+    copy = engine.keep(plan.cached, (a if cached == "A" else b).pointer, stream) if plan.cached else None
+    engine.start(plan, pointers._replace(cached=copy.pointer if copy else 0), scalars, stream)
     return plan
 
 

@@ -1,5 +1,10 @@
 """Compiled code on disk, shared by the engines: safe under several processes, against damaged entries, and against code
-that others could have written (own_folders.py)."""
+that others could have written (own_folders.py).
+
+The key is made of source, shared headers, options and compiler version. An entry's file name carries a digest of its
+content and appears by renaming, so two processes cannot disturb each other, and a damaged entry is removed and compiled
+again.
+"""
 
 import atexit
 import contextlib
@@ -49,15 +54,15 @@ def key(*parts: object) -> str:
     return digest.hexdigest()[:32]
 
 
-def texts_key(place: Path, *suffixes: str) -> str:
+def texts_key(root: Path, *suffixes: str) -> str:
     """A name for the files in a folder and below that end so: their names and contents. Files are read again only
     where the system says that they have changed."""
-    return _key_of(tuple(_states(str(place), "", suffixes or ("",))))
+    return _key_of(tuple(_states(str(root), "", suffixes or ("",))))
 
 
-def _states(place: str, within: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, str, _State]]:
+def _states(root: str, within: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, str, _State]]:
     """Path, name within the folder, and state of each of these files, in the order of names."""
-    with os.scandir(place) as entries:
+    with os.scandir(root) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.is_dir():
                 yield from _states(entry.path, f"{within}{entry.name}/", suffixes)
@@ -71,7 +76,7 @@ def _key_of(files: tuple[tuple[str, str, _State], ...]) -> str:
 
 
 def _state(of: os.stat_result) -> _State:
-    """What changes with a file's content."""
+    """Facts about a file that change with its content."""
     return of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns
 
 
@@ -86,9 +91,9 @@ def find(name: str, suffix: str) -> Path | None:
 
     The path leads through the open folder, so that nobody can put another file in its place.
     """
-    for place in _readable(folder()):
+    for root in _readable(folder()):
         with contextlib.suppress(OSError):
-            if found := _found(place, name, suffix):
+            if found := _found(root, name, suffix):
                 return found
     return None
 
@@ -104,10 +109,10 @@ def store(name: str, suffix: str, data: bytes) -> Path:
     """
     file = _file_name(name, data, suffix)
     try:
-        place = _writable(folder())
-        _sweep(place.path)
+        root = _writable(folder())
+        _sweep(root.path)
         try:
-            return _put(place, name, suffix, file, data)
+            return _put(root, name, suffix, file, data)
         except OSError as error:
             return _put(_spare(folder(), error), name, suffix, file, data)
     except OSError as error:
@@ -118,13 +123,13 @@ def store(name: str, suffix: str, data: bytes) -> Path:
 
 def drop(entry: Path) -> None:
     """Remove an entry that is of no use here, as code that does not load. What is no entry stays."""
-    if any(entry.parent.parent == place.path for place in _readable(folder())):
+    if any(entry.parent.parent == root.path for root in _readable(folder())):
         with contextlib.suppress(OSError):
             entry.unlink()
 
 
 def loaded(make: Callable[[], Path], load: Callable[[Path], T], refused: type[Exception]) -> T:
-    """What an entry holds. One that does not load, as that of another kind of machine, is removed, and made anew.
+    """Content of an entry. One that does not load, as that of another kind of machine, is removed, and made anew.
 
     Args:
         make: makes the entry, or finds it.
@@ -147,10 +152,10 @@ def scratch() -> Iterator[Path]:
 
 
 @lru_cache
-def _sweep(place: Path) -> None:
+def _sweep(root: Path) -> None:
     """Remove what processes of this user that were killed left behind, once in a process."""
     oldest = time.time() - _ABANDONED_S
-    for path in (*place.glob("*/.*.part"), *Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*")):
+    for path in (*root.glob("*/.*.part"), *Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*")):
         with contextlib.suppress(OSError):
             state = path.lstat()
             if state.st_mtime < oldest and state.st_uid == os.geteuid():
@@ -162,23 +167,23 @@ def _shelf(name: str) -> str:
     return name[-2:]
 
 
-def _found(place: OwnFolder, name: str, suffix: str) -> Path | None:
+def _found(root: OwnFolder, name: str, suffix: str) -> Path | None:
     """The file of an entry in a cache folder; what is there under its name and is not whole is removed.
 
     Raises:
         OSError: there is no folder for it.
         UnsafeError: others could have written what lies in that.
     """
-    shelf = f"{place.path}/{_shelf(name)}"
+    shelf = f"{root.path}/{_shelf(name)}"
     with os.scandir(shelf) as entries:
         files = [one for one in entries if one.name.endswith(suffix) and one.name.startswith(f"{name}-")]
     if files and (why := writable_by_others(os.lstat(shelf))):
-        raise UnsafeError(f"{place.place / _shelf(name)}: {why}")
+        raise UnsafeError(f"{root.root / _shelf(name)}: {why}")
     found: list[tuple[int, str]] = []
     for file in files:
         with contextlib.suppress(OSError):
             state = file.stat(follow_symlinks=False)
-            if _is_own(file, state, place) and _is_whole(file.path, name, suffix, _state(state)):
+            if _is_own(file, state, root) and _is_whole(file.path, name, suffix, _state(state)):
                 found.append((state.st_mtime_ns, file.path))
             else:
                 Path(file.path).unlink()
@@ -187,13 +192,13 @@ def _found(place: OwnFolder, name: str, suffix: str) -> Path | None:
     return Path(min(found)[1]) if found else None
 
 
-def _is_own(file: os.DirEntry[str], state: os.stat_result, place: OwnFolder) -> bool:
+def _is_own(file: os.DirEntry[str], state: os.stat_result, root: OwnFolder) -> bool:
     """Whether nobody else can have written a file; where somebody can, that is said once."""
     why = writable_by_others(state) if stat.S_ISREG(state.st_mode) else "it is a link, or no file"
     if why and not _planted:
         _planted.append(file.name)
         warnings.warn(
-            f"the cache {place.place} had {file.name}, which is not loaded but compiled anew: {why}",
+            f"the cache {root.root} had {file.name}, which is not loaded but compiled anew: {why}",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -209,12 +214,12 @@ def _remove_doubles(found: list[tuple[int, str]]) -> None:
                 Path(path).unlink()
 
 
-def _put(place: OwnFolder, name: str, suffix: str, file: str, data: bytes) -> Path:
+def _put(root: OwnFolder, name: str, suffix: str, file: str, data: bytes) -> Path:
     """Write an entry into a cache folder, if it is not there by now."""
-    shelf = place.path / _shelf(name)
+    shelf = root.path / _shelf(name)
     with contextlib.suppress(FileExistsError):
         shelf.mkdir(0o700)
-    if found := _found(place, name, suffix):
+    if found := _found(root, name, suffix):
         return found
     put(shelf / file, data)
     return shelf / file
@@ -248,55 +253,55 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def _own(place: Path) -> OwnFolder | None:
+def _own(root: Path) -> OwnFolder | None:
     """The folder itself; None where it is missing, and, with a warning, where it cannot be used."""
-    opened = _opened.get(place)
+    opened = _opened.get(root)
     if opened is None or not opened.is_there():
         try:
-            opened = _opened[place] = open_own(place)
+            opened = _opened[root] = open_own(root)
         except FileNotFoundError:
             return None
         except OSError as error:
-            _spare(place, error)
+            _spare(root, error)
             return None
     return opened
 
 
-def _readable(place: Path) -> list[OwnFolder]:
+def _readable(root: Path) -> list[OwnFolder]:
     """The folders that entries are looked for in."""
-    return [one for one in (_own(place), _spares.get(place)) if one]
+    return [one for one in (_own(root), _spares.get(root)) if one]
 
 
-def _writable(place: Path) -> OwnFolder:
+def _writable(root: Path) -> OwnFolder:
     """The folder itself where it can be made and used, else one for this process alone, with a warning."""
-    if place not in _spares:
+    if root not in _spares:
         try:
-            make(place)
+            make(root)
         except OSError as error:
-            return _spare(place, error)
-        if own := _own(place):
+            return _spare(root, error)
+        if own := _own(root):
             return own
-    return _spare(place)
+    return _spare(root)
 
 
-def _spare(place: Path, error: OSError | None = None) -> OwnFolder:
+def _spare(root: Path, error: OSError | None = None) -> OwnFolder:
     """Have a folder of this process serve for one that cannot be used, with a warning, and return it."""
-    if place in _spares and _spares[place].is_there():
-        return _spares[place]
+    if root in _spares and _spares[root].is_there():
+        return _spares[root]
     of, _, inherited = os.environ.get(_SPARE_VARIABLE, "").partition("\n")
-    if of == str(place):
+    if of == str(root):
         with contextlib.suppress(OSError):
-            _spares[place] = open_own(Path(inherited))
-            return _spares[place]
+            _spares[root] = open_own(Path(inherited))
+            return _spares[root]
     if error:
         warnings.warn(
-            f"cannot use the cache folder {place} ({error.strerror}); compiled kernels will not outlive this process. "
+            f"cannot use the cache folder {root} ({error.strerror}); compiled kernels will not outlive this process. "
             f"Set {FOLDER_VARIABLE} to a folder that is yours alone and can be written.",
             RuntimeWarning,
             stacklevel=2,
         )
     spare = Path(tempfile.mkdtemp(prefix=_SCRATCH))
     atexit.register(shutil.rmtree, spare, ignore_errors=True)
-    _spares[place] = open_own(spare)
-    os.environ[_SPARE_VARIABLE] = f"{place}\n{spare}"
-    return _spares[place]
+    _spares[root] = open_own(spare)
+    os.environ[_SPARE_VARIABLE] = f"{root}\n{spare}"
+    return _spares[root]

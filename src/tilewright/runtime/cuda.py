@@ -18,21 +18,21 @@ from tilewright.core import gpus
 from tilewright.core.errors import EngineUnavailableError, LaunchError
 from tilewright.core.problem import Order, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc, tensor_maps
 from tilewright.runtime.arguments import pack, shape_of
 from tilewright.runtime.base import Engine, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.runtime.cuda_executable import CudaExecutable
 from tilewright.runtime.cuda_launch import describe, launch
 from tilewright.runtime.driver import Allocation, Current, check, outside_of_captures, unavailable
-from tilewright.runtime.plan import SLOTS, Kept, Memory, Needs, Plan, Pointers, Step
+from tilewright.runtime.plan import SLOTS, CachedOperand, Memory, Needs, Plan, Pointers, Step
 from tilewright.runtime.relayouts import Job, numbers
-from tilewright.runtime.staging import STAGED_BYTES, Staging, Wait
+from tilewright.runtime.staging import STAGED_BYTES, HostStaging, Wait
 from tilewright.runtime.workspaces import Workspaces
 
 _OTHER_BYTES = 16
-"""What `start_other` sets."""
+"""Bytes that `start_other` sets."""
 
 WARM_UP_S = 0.1
 """Works run untimed for this long before the first sample: an idle GPU takes a while to raise its clocks."""
@@ -113,7 +113,8 @@ class CudaEngine(Engine):
         executable = self._executables.get(key)
         if executable is None:
             assert self.capability is not None
-            kernel.check_capability(self.capability, variant.factors)
+            if error := kernel.support.why_not_on(kernel.name, self.capability, variant.factors):
+                raise error
             cubin = nvrtc.compile(kernel, config, variant, self.arch)
             with self.current:
                 executable = CudaExecutable(kernel, config, variant, cubin, self.device)
@@ -137,9 +138,9 @@ class CudaEngine(Engine):
         kernel, config, problem = job.kernel, job.config, job.problem
         layouts = tensor_maps.layouts(kernel, config, problem, job.variant.aligned)
         maps = {name: describe(layout) for name, layout in layouts.items()}
-        division = kernel.division(problem, config, self.multiprocessors)
+        blocks, _, division = kernel.scheduled(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
-        grid, block, shared_bytes = executable.geometry(problem, job.blocks)
+        grid, block, shared_bytes = executable.geometry(problem, blocks if job.blocks is None else job.blocks)
         how, offsets = executable.attribute, shape_of(kernel.arguments).offsets
         return Step(executable.handle, grid, block, shared_bytes, how, arguments, offsets, slots)
 
@@ -156,14 +157,14 @@ class CudaEngine(Engine):
             LaunchError: the driver refuses a launch. A kernel that fails later shows in `synchronize` and `download`.
             MemoryError: the plan needs a workspace, and the GPU's memory is full.
         """
-        if plan.kernel.foreign:  # the others take any
+        if plan.kernel.is_user_kernel:  # the others take any
             plan.kernel.check_scalars(scalars)
         if not plan.steps:
             return
         on = self.stream if stream is None else _as_stream(stream)
         with self._one_plan, self.current:
             needs = plan.needs
-            own = Needs(tickets=needs.tickets) if pointers.scratch else needs
+            own = Needs(counters=needs.counters) if pointers.scratch else needs
             memory = self._workspaces.memory(int(on.handle), own) if any(own) else Memory()
             if pointers.scratch:
                 copies = pointers.scratch + needs.relayout_begin
@@ -171,12 +172,12 @@ class CudaEngine(Engine):
             addresses = dict(zip(SLOTS, pointers, strict=True))
             addresses["C"] = pointers.c or pointers.d
             addresses["workspace"] = memory.workspace if needs.workspace_bytes else 0
-            addresses["tickets"] = memory.tickets if needs.tickets else 0
+            addresses["counters"] = memory.counters if needs.counters else 0
             addresses["relayout"] = memory.relayout
             for step in plan.steps:
                 launch(step, addresses, scalars, int(on.handle))
 
-    def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
+    def keep(self, cached: CachedOperand, pointer: int, stream: Any) -> Matrix:
         """Memory with a copy of the operand at this address, made on a stream; the work has ended on return.
 
         Raises:
@@ -185,22 +186,22 @@ class CudaEngine(Engine):
         """
         if self.capturing(stream):
             raise LaunchError(
-                "the stream is being captured, and what is kept of a prepared array for this product is not made: "
+                "the stream is being captured, and what is cached of a prepared array for this product is not made: "
                 "multiply arrays of this kind once before the capture, or call tilewright.plan with them"
             )
         on = self.stream if stream is None else _as_stream(stream)
         with self.current, outside_of_captures():
-            memory = Allocation(self.current, kept.bytes)
-            check(driver.cuMemsetD8Async(memory.pointer, 0, kept.bytes, on.handle))
-            addresses = {"A": pointer, "B": pointer, "kept": memory.pointer}
-            launch(kept.step, addresses, Scalars(), int(on.handle))
+            memory = Allocation(self.current, cached.bytes)
+            check(driver.cuMemsetD8Async(memory.pointer, 0, cached.bytes, on.handle))
+            addresses = {"A": pointer, "B": pointer, "cached": memory.pointer}
+            launch(cached.step, addresses, Scalars(), int(on.handle))
             on.sync()
-        return Matrix(memory.pointer, 1, kept.bytes, kept.bytes, "uint8", owner=memory)
+        return Matrix(memory.pointer, 1, cached.bytes, cached.bytes, "uint8", owner=memory)
 
     @cached_property
-    def staging(self) -> Staging:
-        """What copies arrays of the host."""
-        return Staging(self.device, self.current, self.stream)
+    def staging(self) -> HostStaging:
+        """Staging that copies arrays of the host."""
+        return HostStaging(self.device, self.current, self.stream)
 
     def workspace(self, stream: int, needs: tuple[int, int, int]) -> Memory:
         """Memory for a launch of the compiled launcher on a stream, by its handle; see `Workspaces.memory`."""
@@ -264,7 +265,7 @@ class CudaEngine(Engine):
             return int(check(driver.cuMemGetInfo()))
 
     def mark(self) -> Event:
-        """What is reached when the work started so far on the engine's own stream has ended."""
+        """Event that is reached when the work started so far on the engine's own stream has ended."""
         with self.current:
             return self.stream.record()
 

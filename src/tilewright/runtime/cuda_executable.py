@@ -13,17 +13,17 @@ from tilewright.core.errors import LaunchError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, Launch
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel, Launch
+from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc
 from tilewright.runtime.driver import check
 from tilewright.runtime.plan import COOPERATIVE, OVERLAPS
 
 _MOST_BLOCKS = 2**31 - 1
-"""Of a grid, along x."""
+"""Blocks of a grid, along x, at most."""
 
 _MOST_EXTENTS = (_MOST_BLOCKS, 65535, 65535)
-"""Of a grid, along x, y and z."""
+"""Blocks of a grid, along x, y and z, at most."""
 
 _DEPENDENT_LAUNCHES = (9, 0)
 """Compute capability from which on a launch may begin while the one before it runs."""
@@ -45,7 +45,7 @@ class CudaExecutable:
         """Address of the driver.CUfunction."""
         overlaps = kernel.overlaps and device.compute_capability >= _DEPENDENT_LAUNCHES
         self.attribute = COOPERATIVE if cubin.cooperative else OVERLAPS if overlaps else 0
-        """Of its launches, see `Step.attribute`."""
+        """Attribute of its launches, see `Step.attribute`."""
         self._limits = gpus.limits(device.compute_capability)
         facts, static_bytes = device.properties, cubin.report.shared_bytes or 0
         self._room = _DynamicShared(
@@ -71,8 +71,8 @@ class CudaExecutable:
         Raises:
             LaunchError: it is a geometry that a GPU refuses.
         """
-        if self.kernel.extents:
-            grid = self.kernel.extents(problem, self.config)
+        if self.kernel.is_user_kernel:
+            grid = self.kernel.launch(problem, self.config, self._room.multiprocessors).grid
             if not all(1 <= blocks <= most for blocks, most in zip(grid, _MOST_EXTENTS, strict=True)):
                 extents = " x ".join(map(str, _MOST_EXTENTS))
                 raise LaunchError(f"{self.kernel.name}: a grid must have 1 to {extents} blocks, got {grid}")
@@ -94,7 +94,7 @@ class CudaExecutable:
 
     @cached_property
     def _of_one(self) -> Launch:
-        """Of one block, or one bundle: all of a launch but the size of its grid."""
+        """Launch of one block, or one bundle: all of a launch but the size of its grid."""
         kernel, limits, most = self.kernel, self._limits, self._room.of_block
         one = Launch((1, 1, 1), kernel.block(self.config), kernel.shared_bytes(self.config, self.variant.layout))
         one = one.bundled(self._bundle)

@@ -36,7 +36,7 @@ _SWIZZLES = {
 
 _PROMOTION = int(CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B)
 """How much the L2 cache fetches at least. With 256 bytes, products whose rows begin within its lines (2056 in bfloat16)
-take longer, and no others are faster: "maps of 128 bytes" in docs/performance.md."""
+take longer, and no others are faster: "maps of 128 bytes" in docs/lab-notebook.md."""
 
 
 class _Attribute(ctypes.Structure):
@@ -59,7 +59,7 @@ class _LaunchConfig(ctypes.Structure):
 
 
 def describe(layout: TensorLayout) -> bytes:
-    """What a tensor map says but for its address: the driver makes the map where a launch knows that."""
+    """Words of a tensor map without its address: the driver makes the map where a launch knows the address."""
     extents, strides, box = layout.in_all_dimensions()
     return MAP_WORDS.pack(*extents, *strides, *box, *_of_box(layout.box, "tf32" if layout.rounds else layout.dtype))
 

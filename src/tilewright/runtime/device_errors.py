@@ -1,4 +1,4 @@
-"""What a GPU's compiler has against a source that a host's takes, such as calls of the host's functions."""
+"""Errors of a GPU's compiler in sources that a host's compiler accepts, such as calls of the host's functions."""
 
 import itertools
 import re
@@ -9,24 +9,25 @@ from typing import NamedTuple
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.source.host_code import DeviceCode, device_code
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime.included import included
 
 _ARCHITECTURE = "sm_90a"
-"""That the emulator's kernels are compiled for: see __CUDA_ARCH__ in simt.hpp."""
+"""Architecture that the emulator's kernels are compiled for: see __CUDA_ARCH__ in simt.hpp."""
 
 _DIAGNOSTIC = re.compile(r"^(\S.*?)\((\d+)\): (catastrophic error|error|warning|remark|note)\b", re.MULTILINE)
 _HOST_FUNCTION = "is considered a host function"
-"""Of a declaration, whether the GPU uses it or not; the same of variables, and of lambdas, which are some:"""
+"""Words of the message on the declaration of a host's function, whether the GPU uses it or not; `_HOST_VARIABLE` has
+those on variables, lambdas included."""
 _HOST_VARIABLE = re.compile(r"is considered a host variable|was inferred to be __host__")
 _USE_OF_VARIABLE = re.compile(r"host (?:variable|member) .* cannot be directly")
 """A warning, where NVRTC refuses the declaration."""
 _WARNING = re.compile(r": warning #[\w-]+: ")
 _END = re.compile(r"\n+(?:Remark: |\d+ errors? detected in ).*", re.DOTALL)
 _IN_JIT_MODE = re.compile(r", and host \w+ are not allowed in JIT mode\. Consider using [^\n]*")
-"""What only those can do about it who call NVRTC."""
+"""Advice that only programs can follow that call NVRTC themselves."""
 _NO_MEMBER = re.compile(r'namespace "std.*" has no member')
 _CALLED = re.compile(r"\s*(?:<[^;()]*>\s*)?\(")
 
@@ -50,7 +51,7 @@ class _CompilerError(NamedTuple):
 
 
 def check_for_gpu(file: Path, entry: str, macros: Mapping[str, int | str]) -> None:
-    """Have NVRTC read a kernel of anybody's source, and raise what it has against that.
+    """Have NVRTC read a user's kernel source, and raise what it has against that.
 
     What it lacks itself (headers, and types of C++'s library) is no fault, nor is code that only the host runs.
 
@@ -82,7 +83,7 @@ def _errors(
     from tilewright.runtime import nvrtc  # noqa: PLC0415 it takes a tenth of a second, which not all checks have to wait
 
     try:
-        log = nvrtc.foreign_errors(file, entry, dict(macros), _ARCHITECTURE)
+        log = nvrtc.user_source_errors(file, entry, dict(macros), _ARCHITECTURE)
     except EngineUnavailableError:
         return ""
     names = [file.name, *(Path(name).name for name, _ in headers)]

@@ -1,4 +1,4 @@
-"""What the cuda engine asks of the CUDA driver besides cuda.core: a usable GPU, its context, its memory, its errors."""
+"""Functions of the CUDA driver besides cuda.core's: a usable GPU, its context, its memory, its errors."""
 
 import contextlib
 import weakref

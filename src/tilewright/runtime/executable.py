@@ -1,16 +1,16 @@
-"""What a kernel compiled for an engine is, and how it compiled."""
+"""A kernel compiled for an engine, and the compiler's report on it."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 
 
 @dataclass(frozen=True)
 class CompileReport:
-    """What the compiler says of a kernel's needs. None where an engine has no such thing."""
+    """Compiler's report on a kernel's needs. None where an engine has no such thing."""
 
     registers: int | None
     """Registers a thread."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import CompileError, EngineUnavailableError, MemoryFullError
-from tilewright.runtime import cache, prebuilt
+from tilewright.runtime import cache, digests
 from tilewright.runtime.host_compiler import SUFFIX, find_compiler, scratch
 
 _OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
@@ -37,8 +37,8 @@ def loaded(module: str, source: Path, options: Sequence[str] = ()) -> Any:
 
 
 def digest(source: Path) -> str:
-    """What a module is made of, in short, as setup.py has it."""
-    return prebuilt.digest((source, *prebuilt.HEADERS))
+    """Digest of the files that a module is made of, as setup.py has it."""
+    return digests.digest((source, *digests.HEADERS))
 
 
 def built(module: str, source: Path, options: Sequence[str] = (), versions: Sequence[str] = ()) -> Any:

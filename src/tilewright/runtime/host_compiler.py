@@ -16,7 +16,7 @@ from tilewright.runtime import cache
 from tilewright.runtime.side_by_side import ended_by
 
 SUFFIX = ".so"
-"""Of the shared objects that it makes."""
+"""Suffix of the shared objects that it makes."""
 
 
 _NO_MEMORY = re.compile(

@@ -11,6 +11,18 @@
 // Whatever it does not know, it answers with MISS before it has changed anything: the caller then goes the long way,
 // which explains errors, and may `remember` the plan that it made. All state is guarded by the GIL, which is held from
 // the first write into a plan's parameters to the last launch.
+//
+// Calls that miss:
+//     arrays of a library without the exchange API, of several libraries or devices, or NumPy's
+//     a tensor that records a gradient or negates when it is read, types derived from the library's own; PyTorch's tensors while it
+//         differentiates forward, autocast is on or a mode sees its operators
+//     an `out` that may overlap an operand
+//     the first call of a kind, and with alpha = 0 the plan of k = 0; with a plan of another alpha kernels find alpha = 0 themselves
+//     calls that need a copy first (an array that no layout describes, a bias with gaps), and kernels that update C in place
+// Sizes of a known kind are planned without reading the call again, except in a capture, where code could not be loaded, and for vectors and
+// batches. Where the result has no elements, the plan has no steps, and is good for every kernel and alpha.
+//
+// A ProductPlan is an option of its own, so it is answered for arrays of the plan's kind alone; on others the Python path says what differs.
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

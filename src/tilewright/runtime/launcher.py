@@ -90,7 +90,7 @@ class Launcher(Protocol):
         new: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None,
         scaled: bool,
         swapped: bool = False,
-        kept: int = 0,
+        cached: int = 0,
         lent: bool = False,
         plan: Callable[..., Planned | None] | None = None,
         scale_a: Any = None,
@@ -111,14 +111,14 @@ class Launcher(Protocol):
             new: makes a result, as new[0](*new[1], **new[2]) while the context is current; None where `out` is given.
             scaled: whether beta is not 0.
             swapped: whether the plan's A is b and its B is a.
-            kept: address of a copy that outlives the calls (`Plan.kept`), of an operand that the options stand for.
-            lent: whether that memory, but for tickets, is asked of the arrays' library in each call, and given back at
+            cached: address of a copy that outlives the calls (`Plan.cached`), of an operand that the options stand for.
+            lent: whether that memory, but for counters, is asked of the arrays' library in each call, and given back at
                 once: where the library is PyTorch and the stream is not being captured.
             plan: plans calls that differ from this one in sizes alone, where all arrays are matrices with several rows
                 and columns, but for a bias: called as plan(m, n, k, lda, ldb, ldc, ldd), with 0 for a c or an out that
                 there is not. `call` asks it where it finds no plan, and keeps what it returns; it misses where that is
                 None, or an error. It is not asked in a capture, nor of calls with scales.
-            scale_a, scale_b: scales of a and b, None for none: the plan's are exchanged where it is swapped.
+            scale_a, scale_b: scales of a and b, None for none: the plan's are swapped where it is.
 
         Returns:
             whether the plan was kept; False where `call` would not find it, as for arrays of other libraries.
@@ -134,10 +134,10 @@ class Launcher(Protocol):
 
 
 class LauncherModule(Protocol):
-    """What launcher.cpp compiles to."""
+    """Module that launcher.cpp compiles to."""
 
     MISS: object
-    """What `call` answers where the plan is not known."""
+    """Answer of `call` where the plan is not known."""
     SOURCE: str
     """Digest of the sources that it was compiled from."""
     API: object

@@ -75,17 +75,17 @@ public:
 
     PyObject* remember(PyObject* positional, PyObject* named) {
         static const char* names[] = {"a",      "b",       "c",      "out", "bias",   "options", "steps",
-                                      "needs", "context", "memory", "new", "scaled", "swapped", "kept",
+                                      "needs", "context", "memory", "new", "scaled", "swapped", "cached",
                                       "lent", "plan", "scale_a", "scale_b", nullptr};
         PyObject* objects[ARGUMENTS];
         objects[SCALE_A] = objects[SCALE_B] = Py_None;
         PyObject *options, *steps, *needs, *memory, *result, *planner = Py_None;
-        unsigned long long context, kept = 0;
+        unsigned long long context, cached = 0;
         int scaled, swapped = 0, lent = 0;
         if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|pKpOOO", const_cast<char**>(names),
                                          &objects[A], &objects[B], &objects[C], &objects[OUT], &objects[BIAS], &options,
                                          &PyTuple_Type, &steps, &PyTuple_Type, &needs, &context, &memory, &result,
-                                         &scaled, &swapped, &kept, &lent, &planner, &objects[SCALE_A],
+                                         &scaled, &swapped, &cached, &lent, &planner, &objects[SCALE_A],
                                          &objects[SCALE_B])) {
             return nullptr;
         }
@@ -95,7 +95,7 @@ public:
         common->swapped = swapped != 0;
         auto plan = std::make_shared<Plan>();
         plan->common = common;
-        plan->kept = kept;
+        plan->cached = cached;
         if (!plan->read(steps, needs, result, lent != 0, objects[OUT] == Py_None)) return nullptr;
         if (plans_.count() >= MOST_PLANS) forget();
         Arrays arrays;
@@ -168,7 +168,7 @@ private:
         const bool swapped = plan->common->swapped;
         values.addresses[FROM_A] = address(arrays.tensors[swapped ? B : A]);
         values.addresses[FROM_B] = address(arrays.tensors[swapped ? A : B]);
-        values.addresses[FROM_KEPT] = plan->kept;
+        values.addresses[FROM_CACHED] = plan->cached;
         if (arrays.get(C)) values.addresses[FROM_C] = address(arrays.tensors[C]);
         const DLTensor *of_a = arrays.get(swapped ? SCALE_B : SCALE_A), *of_b = arrays.get(swapped ? SCALE_A : SCALE_B);
         if (of_a) values.addresses[FROM_SCALE_A] = address(*of_a);

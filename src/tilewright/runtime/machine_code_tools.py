@@ -39,8 +39,8 @@ def find() -> Path:
 
 
 def disassemble(code: bytes) -> str:
-    """What nvdisasm prints of the code sections of a cubin, with the source line before each group of instructions; or
-    the same from the cache.
+    """Text of the code sections of a cubin, by nvdisasm or from the cache, with the source line before each group of
+    instructions.
 
     Raises:
         EngineUnavailableError: nvdisasm is not installed, or fails: one that is older than the compiler may not know
@@ -86,7 +86,7 @@ def assemble(text: str, arch: str) -> tuple[bytes, str]:
 
 
 def parse_report(log: str, entry: str) -> CompileReport:
-    """What `ptxas -v` printed of one kernel."""
+    """Report on one kernel from the output of `ptxas -v`."""
     _, _, rest = log.partition(f"Compiling entry function '{entry}'")
     section, _, _ = rest.partition("Compiling entry function")
     registers = re.search(r"Used (\d+) registers", section)
@@ -126,5 +126,5 @@ def _run(command: list[Path | str]) -> subprocess.CompletedProcess[str]:
 
 
 def _words(done: subprocess.CompletedProcess[str], file: Path, name: str) -> str:
-    """What a program that failed says, with a name for the file that it was given."""
+    """Message of a program that failed, with a name for the file that it was given."""
     return (done.stderr or done.stdout).replace(str(file), name).strip()

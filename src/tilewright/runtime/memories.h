@@ -1,4 +1,9 @@
 // Memory of a launch besides the operands: lent by the arrays' library for a call, or of a stream's own.
+//
+// From 16 MiB on (`lends` in planned_call.py), PyTorch's allocator lends a call's sums and copies, and has them back at once, as those of a
+// temporary tensor: it orders uses by its current stream, to which the launches go. So a training's peak holds the parts of one product.
+// Less than that is a workspace, since lending takes the host time, and so are counters, which must be 0 before and after, and what
+// other libraries' calls and captures need. Where the allocator has none left, the launcher misses.
 
 #pragma once
 
@@ -56,7 +61,7 @@ public:
             // Not in a capture, of which the library may know nothing: what a graph uses must not be lent again.
             own.workspace_bytes = own.relayout_bytes = 0;
             Memory lends = plan.needed;
-            lends.ticket_count = 0;
+            lends.counter_count = 0;
             if (const Scratch scratch(lends); scratch.size != 0) {
                 if (!lent.take(*arrays.library, stream, scratch.size)) return MISSED;
                 set_memory(lends, {lent.begin(), 0, lent.begin() + scratch.relayout}, values);
@@ -74,7 +79,7 @@ private:
     // A kernel that asks for nothing is passed null, whatever there is.
     static void set_memory(const Memory& needed, const Memory& found, Values& values) {
         if (needed.workspace_bytes != 0) values.addresses[FROM_WORKSPACE] = found.workspace;
-        if (needed.ticket_count != 0) values.addresses[FROM_TICKETS] = found.tickets;
+        if (needed.counter_count != 0) values.addresses[FROM_COUNTERS] = found.counters;
         if (needed.relayout_bytes != 0) values.addresses[FROM_RELAYOUT] = found.relayout;
     }
 
@@ -97,11 +102,11 @@ private:
 
     static int ask(const Plan& plan, uint64_t stream, const Memory& needed, Memory& memory) {
         const Ref answer(PyObject_CallFunction(plan.common->memory.get(), "K(nnn)", stream, needed.workspace_bytes,
-                                               needed.ticket_count, needed.relayout_bytes));
+                                               needed.counter_count, needed.relayout_bytes));
         if (!answer) return PyErr_ExceptionMatches(PyExc_MemoryError) ? MISSED : FAILED;
         if (!PyTuple_Check(answer.get())) return PyErr_SetString(PyExc_TypeError, "memory must be a tuple"), FAILED;
         const bool read = PyArg_ParseTuple(answer.get(), "KnKnKn;Memory", &memory.workspace, &memory.workspace_bytes,
-                                           &memory.tickets, &memory.ticket_count, &memory.relayout, &memory.relayout_bytes);
+                                           &memory.counters, &memory.counter_count, &memory.relayout, &memory.relayout_bytes);
         return read ? LAUNCHED : FAILED;
     }
 };

@@ -15,17 +15,17 @@ from cuda.bindings import nvrtc
 from cuda.core import ProgramOptions
 
 from tilewright.core.errors import CompileError, EngineUnavailableError
-from tilewright.kernels import spec
+from tilewright.kernels import kernel as kernels
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.source.device_text import device_text
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime import cache
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.included import included
 from tilewright.runtime.machine_code_tools import parse_report, toolkit
 
-INCLUDE = Path(spec.__file__).parent / "include"
+INCLUDE = Path(kernels.__file__).parent / "include"
 """The headers that the kernels share."""
 _STANDARD = Path(__file__).with_name("nvrtc_include")
 """Headers of C++'s library, of which NVRTC has none: what kernels use of them."""
@@ -47,7 +47,7 @@ class Cubin:
     arch: str
     report: CompileReport
     log: str = field(default="", compare=False, repr=False)
-    """What the compilers printed: warnings, what the report is made of, and how long it took."""
+    """Output of the compilers: warnings, the source of the report, and how long it took."""
 
     @property
     def cooperative(self) -> bool:
@@ -56,7 +56,7 @@ class Cubin:
 
 
 def architectures() -> tuple[str, ...]:
-    """What it makes code for, as in 'sm_90'; of some of them there are forms that end in a or f.
+    """Architectures that NVRTC makes code for, as in 'sm_90'; some of them have forms that end in a or f.
 
     Raises:
         EngineUnavailableError: the library is not installed.
@@ -99,19 +99,19 @@ def _unit(kernel: Kernel, config: Config, variant: Variant) -> tuple[str, dict[s
     """A kernel's source, its macros, and where headers of its own lie. What is not ours has its macros in the text:
     they may be letters that the compiler's own headers, which come before it, use as names."""
     text, defines = kernel.source.read_text(), kernel.defines(config, variant)
-    if not kernel.foreign:
+    if not kernel.is_user_kernel:
         return text, defines, None
     return _with_macros(kernel.source, defines), {}, kernel.source.parent
 
 
 def _with_macros(file: Path, macros: Mapping[str, int | str]) -> str:
-    """Anybody's source, behind what nvcc has before a source begins."""
+    """Users' sources, behind what nvcc has before a source begins."""
     ahead, text, behind = device_text(file.read_text(encoding="utf-8"), macros)
     return f'#include "{BEFORE}"\n{ahead}#line 1 "{file.name}"\n{text}{behind}\n'
 
 
-def compile_foreign(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> Cubin:
-    """Compile a kernel of anybody's source with these macros, as `compile_source` does."""
+def compile_user_source(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> Cubin:
+    """Compile a user's kernel source with these macros, as `compile_source` does."""
     return compile_source(_with_macros(file, macros), str(file), entry, {}, arch, file.parent)
 
 
@@ -126,9 +126,9 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
     return _ptx(source, _options(str(kernel.source), defines, arch, folder, lineinfo=False), "")
 
 
-def foreign_errors(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
-    """What the compiler says against a kernel of anybody's source with these macros, which it reads and makes no code
-    of; '' where it takes the source."""
+def user_source_errors(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
+    """Errors of the compiler in a user kernel with these macros, without making code; '' where it accepts the
+    source."""
     options = _options(str(file), {}, arch, file.parent, lineinfo=False)
     try:
         _ptx(_with_macros(file, macros), options, entry, b"-fdevice-syntax-only")
@@ -137,8 +137,8 @@ def foreign_errors(file: Path, entry: str, macros: Mapping[str, int | str], arch
     return ""
 
 
-def foreign_ptx(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
-    """The PTX of a kernel of anybody's source with these macros, as `ptx`."""
+def user_source_ptx(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
+    """The PTX of a user's kernel source with these macros, as `ptx`."""
     return _ptx(_with_macros(file, macros), _options(str(file), {}, arch, file.parent, lineinfo=False), entry)
 
 
@@ -214,7 +214,7 @@ def compile_source(
 
 
 def _symbol(log: str, entry: str) -> str | None:
-    """What the machine code calls a kernel: its own name where that is extern "C", else a longer one that has it."""
+    """Name of a kernel in the machine code: its own name where that is extern "C", else a longer one that has it."""
     base = entry.partition("<")[0]
     for symbol in re.findall(r"Compiling entry function '(\w+)'", log):
         if symbol == entry or symbol.startswith(f"_Z{len(base)}{base}"):
@@ -246,7 +246,7 @@ def _refused(options: ProgramOptions, words: str) -> CompileError:
 
 
 def _value(result: tuple[Any, ...]) -> Any:
-    """What a function of NVRTC returned next to its status."""
+    """Value that a function of NVRTC returned next to its status."""
     status, value = result
     _check(status)
     return value

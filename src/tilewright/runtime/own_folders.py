@@ -26,7 +26,7 @@ class OwnFolder(NamedTuple):
     descriptor: int
     identity: tuple[int, ...]
     """Which folder it is, and who may write to it."""
-    place: Path
+    root: Path
     """Where it lay."""
     path: Path
     """A path of the open folder, for as long as this process lives, which other programs may be given too."""
@@ -34,7 +34,7 @@ class OwnFolder(NamedTuple):
     def is_there(self) -> bool:
         """Whether this folder still lies there, with the same owner and mode, and is still open."""
         try:
-            return _identity(self.place.stat()) == self.identity == _identity(os.fstat(self.descriptor))
+            return _identity(self.root.stat()) == self.identity == _identity(os.fstat(self.descriptor))
         except OSError:
             return False
 
@@ -52,7 +52,7 @@ def writable_by_others(state: os.stat_result) -> str | None:
     return None
 
 
-def open_own(place: Path) -> OwnFolder:
+def open_own(root: Path) -> OwnFolder:
     """Open a folder and check it.
 
     What lies above it is only checked where links lead to it: one counts only where nobody else could have made it.
@@ -61,25 +61,25 @@ def open_own(place: Path) -> OwnFolder:
         UnsafeError: others may have written what lies in it.
         OSError: there is no such folder, or it cannot be opened.
     """
-    descriptor = os.open(_without_links(place), _FOLDER)
+    descriptor = os.open(_without_links(root), _FOLDER)
     try:
         state = os.fstat(descriptor)
         if why := writable_by_others(state):
             own = state.st_uid == os.geteuid()
-            raise UnsafeError(why + f"; chmod -R go-w {place} ends that" * own)
+            raise UnsafeError(why + f"; chmod -R go-w {root} ends that" * own)
     except BaseException:
         os.close(descriptor)
         raise
-    return OwnFolder(descriptor, _identity(state), place, _path_of(descriptor, place))
+    return OwnFolder(descriptor, _identity(state), root, _path_of(descriptor, root))
 
 
-def make(place: Path) -> None:
+def make(root: Path) -> None:
     """Make a folder, and those above it that are missing, for this user alone.
 
     Raises:
         OSError: one cannot be made.
     """
-    missing = [place]
+    missing = [root]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
     for folder in reversed(missing):
@@ -90,14 +90,14 @@ def make(place: Path) -> None:
                 raise
 
 
-def _without_links(place: Path) -> Path:
+def _without_links(root: Path) -> Path:
     """A path without links to the same folder.
 
     Raises:
         UnsafeError: others may have made one of the links.
         OSError: it does not exist.
     """
-    at, parts, links = Path("/"), deque(place.absolute().parts[1:]), 0
+    at, parts, links = Path("/"), deque(root.absolute().parts[1:]), 0
     while parts:
         part = parts.popleft()
         if part == "..":
@@ -118,13 +118,13 @@ def _without_links(place: Path) -> Path:
     return at
 
 
-def _path_of(descriptor: int, place: Path) -> Path:
+def _path_of(descriptor: int, root: Path) -> Path:
     """A path that leads to an open folder whatever is renamed; that of the folder where the system has none."""
     through = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
     try:
-        return through if os.path.samestat(through.stat(), os.fstat(descriptor)) else place
+        return through if os.path.samestat(through.stat(), os.fstat(descriptor)) else root
     except OSError:
-        return place
+        return root
 
 
 def _user(number: int) -> str:

@@ -11,7 +11,7 @@ from tilewright.runtime.cuda import CudaEngine
 from tilewright.runtime.driver import check
 
 Lines = tuple[int, int]
-"""Of a matrix in a GPU's memory: the address of the first, and bytes from one to the next."""
+"""Lines of a matrix in a GPU's memory: the address of the first, and bytes from one to the next."""
 
 
 def copy_lines(

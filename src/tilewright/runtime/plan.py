@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.executable import Executable
 
 _BOUNDARY = 256
@@ -13,7 +13,7 @@ _BOUNDARY = 256
 
 
 class Slot(NamedTuple):
-    """What is only known when a call comes, in a step's parameters."""
+    """Part of a step's parameters that is only known when a call comes."""
 
     offset: int
     """Byte of the parameters at which it lies."""
@@ -21,8 +21,8 @@ class Slot(NamedTuple):
     """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, of which the template says all but the address:
     on a GPU as `cuda_launch.describe` does, for the driver to make it of. 'scalar': a float."""
     source: str
-    """A, B, C, D, bias, offsets, scale_a, scale_b, workspace, tickets, relayout or kept, whose address it is; or alpha
-    or beta."""
+    """A, B, C, D, bias, offsets, scale_a, scale_b, workspace, counters, relayout or cached, whose address it is; or
+    alpha or beta."""
     shift: int = 0
     """Bytes that are added to the address."""
 
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     """One launch of a plan."""
 
     function: Any
-    """What the engine launches: on a GPU the address of a CUfunction."""
+    """Function that the engine launches: on a GPU the address of a CUfunction."""
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
@@ -48,13 +48,13 @@ class Step(NamedTuple):
     slots: tuple[Slot, ...]
 
 
-class Kept(NamedTuple):
+class CachedOperand(NamedTuple):
     """A copy of A or B that outlives the calls that read it: of an operand that comes again and again."""
 
     copy: Hashable
-    """What is copied and how: the same for all plans that one copy of an operand serves."""
+    """Identity of the copy, and of how it is made: equal for all plans that one copy of an operand serves."""
     step: Step
-    """What makes it, of memory that is 0, and of the operand at its address."""
+    """Step that makes the copy, from memory that is 0, and from the operand at its address."""
     bytes: int
 
 
@@ -62,7 +62,7 @@ class Needs(NamedTuple):
     """Memory that a plan's launches need besides the operands, in bytes; and counters that are 0 before and after."""
 
     workspace_bytes: int = 0
-    tickets: int = 0
+    counters: int = 0
     relayout_bytes: int = 0
 
     @property
@@ -72,12 +72,12 @@ class Needs(NamedTuple):
 
     @property
     def scratch_bytes(self) -> int:
-        """Of that memory."""
+        """Bytes of scratch memory."""
         return self.relayout_begin + self.relayout_bytes
 
 
 class Plan(NamedTuple):
-    """What an engine runs for a problem: launches in order, all but the pointers and scalars filled in.
+    """Launches of an engine for a problem, in order: all but the pointers and scalars filled in.
 
     It is right for operands that lie as the problem says and at addresses that, divided by 16, leave what those that
     it was made for left.
@@ -92,8 +92,8 @@ class Plan(NamedTuple):
     needs: Needs
     relaid: tuple[str, ...] = ()
     """Operands, A or B, that are copied into another layout, or split."""
-    kept: Kept | None = None
-    """The copy of an operand that is kept, where one may be and the kernel wants one."""
+    cached: CachedOperand | None = None
+    """The copy of an operand that is cached, where one may be and the kernel wants one."""
 
 
 class Pointers(NamedTuple):
@@ -104,21 +104,22 @@ class Pointers(NamedTuple):
     d: int
     c: int = 0
     bias: int = 0
-    kept: int = 0
-    """Of the copy that the plan wants kept (`Plan.kept`)."""
+    cached: int = 0
+    """Address of the copy that the plan wants cached (`Plan.cached`)."""
     scale_a: int = 0
     scale_b: int = 0
-    """Of the scales of the problem's A and B, where it has some."""
+    """Addresses of the scales of the problem's A and B, where it has some."""
     scratch: int = 0
-    """Of `Needs.scratch_bytes` that are the call's alone until its launches have ended; 0: the engine has them."""
+    """Address of `Needs.scratch_bytes` bytes that only this call uses until its launches have ended; 0: the
+    engine's."""
     offsets: int = 0
-    """Of grouped products: int32 numbers, one for each matrix of B: the row of A and D behind the last one of its
-    group, which begins where the one before it ends, and the first at row 0. They do not decrease; rows from the last
-    of them on belong to no group, and are not written."""
+    """Address of grouped products' int32 numbers, one for each matrix of B: the row of A and D behind the last one of
+    its group, which begins where the one before it ends, and the first at row 0. They do not decrease; rows from the
+    last of them on belong to no group, and are not written."""
 
 
-SLOTS = ("A", "B", "D", "C", "bias", "kept", "scale_a", "scale_b", "scratch", "offsets")
-"""What steps call these addresses, in this order."""
+SLOTS = ("A", "B", "D", "C", "bias", "cached", "scale_a", "scale_b", "scratch", "offsets")
+"""Names that steps have for these addresses, in this order."""
 
 
 class Memory(NamedTuple):
@@ -126,7 +127,7 @@ class Memory(NamedTuple):
 
     workspace: int = 0
     workspace_bytes: int = 0
-    tickets: int = 0
-    ticket_count: int = 0
+    counters: int = 0
+    counter_count: int = 0
     relayout: int = 0
     relayout_bytes: int = 0

@@ -63,12 +63,12 @@ struct Plan {
     std::vector<std::unique_ptr<Step>> steps;
     Memory needed;
     Ref make, make_arguments, make_keywords;  // called for a new result
-    bool lent = false;                        // whether a library is asked for memory in each call, but for tickets
-    uint64_t kept = 0;                        // address of a copy that outlives the calls
+    bool lent = false;                        // whether a library is asked for memory in each call, but for counters
+    uint64_t cached = 0;                        // address of a copy that outlives the calls
 
     // From Python's plan: false with an error set. makes: whether a call makes a new result.
     bool read(PyObject* read_steps, PyObject* needs, PyObject* result, bool lends, bool makes) {
-        if (!PyArg_ParseTuple(needs, "nnn;Needs", &needed.workspace_bytes, &needed.ticket_count, &needed.relayout_bytes)) {
+        if (!PyArg_ParseTuple(needs, "nnn;Needs", &needed.workspace_bytes, &needed.counter_count, &needed.relayout_bytes)) {
             return false;
         }
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(read_steps); ++i) {

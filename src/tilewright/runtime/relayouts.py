@@ -1,4 +1,9 @@
-"""Copies of A and B: in the order and with the alignment that a kernel wants (`Kernel.relayouts`), or split."""
+"""Copies of A and B: in the order and with the alignment that a kernel wants (`Kernel.relayouts`), or split.
+
+Lines of both copies start at multiples of 16 bytes. Where an operand is not as its kernel wants it, a plan has a first
+step, the kernel `relayout`, which copies one operand or both in one launch. Kernels of parts split them themselves
+(`Kernel.splits`).
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -8,15 +13,16 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Arithmetic, Layout, Order, Problem
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, SCALED_K, Kernel, Split, scale_count
-from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
-from tilewright.runtime.arguments import CopyNumbers, Source
-from tilewright.runtime.plan import Kept, Needs, Step
+from tilewright.kernels.split import NON_FINITE, NON_FINITE_WORDS, RANGE_WORDS, SCALED_K, Split, scale_count
+from tilewright.kernels.support import VECTOR_BYTES, Addresses, Variant, lines_aligned
+from tilewright.runtime.arguments import AddressSource, CopyNumbers
+from tilewright.runtime.plan import CachedOperand, Needs, Step
 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
-"""What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
+"""Bytes that the L2 cache serves at a time. Lines of parts start there: others would be two requests."""
 
 
 def together(dtype: str) -> int:
@@ -26,10 +32,10 @@ def together(dtype: str) -> int:
 
 _ADDRESSES = {x: [f"{name}_{x}" for name in ("from", "to", "scales", "range", "non_finite")] for x in "ab"}
 """The names that `arguments` has for addresses of a copy, by a or b."""
-_OPERANDS = {"A": Source("A"), "B": Source("B")}
+_OPERANDS = {"A": AddressSource("A"), "B": AddressSource("B")}
 _SCALES = ("scale_a", "scale_b")
 """The names that `arguments` has for addresses of their scales."""
-_SEEN = {"A": Source("tickets"), "B": Source("tickets", 4 * RANGE_WORDS)}
+_SEEN = {"A": AddressSource("counters"), "B": AddressSource("counters", 4 * RANGE_WORDS)}
 """Where launches add what they see of the elements that they split."""
 
 
@@ -37,13 +43,14 @@ class Copy(NamedTuple):
     """One matrix, or those of a batch, that a launch copies; strides are in elements."""
 
     name: str
-    """Of the operand."""
+    """Name of the operand."""
     memory: str
-    """'relayout', the memory for copies of a launch, or 'kept', that of this copy alone, which outlives the launch."""
+    """'relayout', the memory for copies of a launch, or 'cached', that of this copy alone, which outlives the
+    launch."""
     shift: int
     """Where the copy begins in that memory, in bytes: a multiple of 16."""
     split: Split
-    """Element type of the copy, and how many terms a matrix becomes: 1 where it is copied as it is."""
+    """Element type of the copy, and how many parts a matrix becomes: 1 where it is copied as it is."""
     lines: int
     """Rows of the copy, or columns where those are its lines of neighbours."""
     length: int
@@ -54,7 +61,7 @@ class Copy(NamedTuple):
     """Elements from one line in memory to the next."""
     matrix_stride: int
     ld: int
-    """Elements from one line of the copy to the next. Its matrices are right behind each other, as are terms of one."""
+    """Elements from one line of the copy to the next. Its matrices are right behind each other, as are parts of one."""
     along_k: bool
     """Whether its lines run along k."""
     scales: int
@@ -65,16 +72,16 @@ class Copy(NamedTuple):
     @property
     def dtype(self) -> str:
         """Element type of what is copied: what is split is float32."""
-        return "float32" if self.split.terms > 1 else self.split.dtype
+        return "float32" if self.split.parts > 1 else self.split.dtype
 
     @property
     def matrix(self) -> int:
         """Elements of the copy that one matrix becomes."""
-        return self.split.terms * self.lines * self.ld
+        return self.split.parts * self.lines * self.ld
 
     @property
     def scale_bytes(self) -> int:
-        """Of all its scales."""
+        """Bytes of all its scales."""
         if not self.split.scaled:
             return 0
         sides, k = (self.lines, self.length) if self.along_k else (self.length, self.lines)
@@ -88,14 +95,14 @@ class Copy(NamedTuple):
     @property
     def end(self) -> int:
         """Where the copy ends in that memory, with its scales, and where it is split, its list."""
-        lists = 4 * NON_FINITE * NON_FINITE_WORDS if self.split.terms > 1 else 0
+        lists = 4 * NON_FINITE * NON_FINITE_WORDS if self.split.parts > 1 else 0
         return self.scales + self.scale_bytes + lists
 
     @property
-    def seen(self) -> Source:
+    def seen(self) -> AddressSource:
         """Where what makes it adds what it sees of the elements."""
-        if self.memory == "kept":
-            return Source("kept", self.end)
+        if self.memory == "cached":
+            return AddressSource("cached", self.end)
         return _SEEN[self.name]
 
 
@@ -106,16 +113,17 @@ class Job(NamedTuple):
     config: Config
     problem: Problem
     variant: Variant
-    sources: dict[str, Source]
+    sources: dict[str, AddressSource]
     """Where the addresses of its operands come from, where that is not the operand of the same name."""
     copies: tuple[Copy, ...] = ()
-    """What the launch copies, and copies that are kept of what it splits otherwise."""
+    """Copies that the launch makes, and cached copies of operands that it would otherwise split."""
     blocks: int | None = None
-    """Of the grid, where they do not follow from the problem: of `relayout`, one for each square that it copies."""
+    """Blocks of the grid, where they do not follow from the problem: `relayout` has one for each square that it
+    copies."""
 
 
 class Jobs(NamedTuple):
-    """What is launched for a problem, in order."""
+    """Launches for a problem, in order."""
 
     jobs: tuple[Job, ...]
     relayout_bytes: int
@@ -123,26 +131,26 @@ class Jobs(NamedTuple):
     relaid: tuple[str, ...]
     """Operands that are copied."""
     keeping: Job | None = None
-    """What makes the copy that is kept, of memory that is 0."""
+    """Job that makes the copy that is cached, from memory that is 0."""
 
 
-def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, kept: str | None = None) -> Jobs:
+def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, cached: str | None = None) -> Jobs:
     """The launches that a problem takes: the kernel's own, and before it that of `relayout`, where the kernel wants
     copies that it does not make itself (`Kernel.splits`).
 
     Args:
         kernel, config, problem, addresses: as of `Engine.plan`.
-        kept: the operand, A or B, whose copy is kept, so that no launch here makes it.
+        cached: the operand, A or B, whose copy is cached, so that no launch here makes it.
 
     Raises:
         DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
     """
-    kernel.check(problem, addresses)
+    kernel.check(problem, addresses=addresses)
     kernel.check_order(problem, config)
     wanted = _wanted(kernel, config, problem, addresses)
-    sources: dict[str, Source] = {}
+    sources: dict[str, AddressSource] = {}
     if problem.scaling != UNSCALED:
-        sources |= {name: Source(name) for name, scale in zip(_SCALES, problem.scaling, strict=True) if scale}
+        sources |= {name: AddressSource(name) for name, scale in zip(_SCALES, problem.scaling, strict=True) if scale}
     if not wanted and kernel.split is None:
         return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), sources),), 0, ())
     types = {"A": problem.dtype, "B": problem.dtype_b}
@@ -151,11 +159,11 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
     remaining: list[Copy] = []
     end = 0
     for name, order in wanted.items():
-        memory, shift = ("kept", 0) if name == kept else ("relayout", end)
+        memory, shift = ("cached", 0) if name == cached else ("relayout", end)
         copy = _copy(problem, name, order, memory, shift, kernel.split or _whole(types[name]))
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
-        sources[name] = Source(memory, shift)
-        if name == kept:
+        sources[name] = AddressSource(memory, shift)
+        if name == cached:
             remaining.append(copy)
         else:
             made.append(copy)
@@ -172,7 +180,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
     of_product: tuple[Copy, ...] = ()
     if kernel.splits:
         of_product = (*made, *[copy._replace(made=False) for copy in remaining])
-        if kept == "A":
+        if cached == "A":
             of_product = of_product[::-1]
         for copy in of_product:
             _add_addresses(sources, copy, copy.name.lower(), looks=True)
@@ -184,8 +192,8 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
 def needs(found: Jobs, multiprocessors: int) -> Needs:
     """Memory that the launches take besides the operands: `relayout`, which comes first, takes none."""
     own = found.jobs[-1]
-    size, tickets = own.kernel.workspace(own.problem, own.config, multiprocessors)
-    return Needs(size, tickets, found.relayout_bytes)
+    size, counters = own.kernel.workspace(own.problem, own.config, multiprocessors)
+    return Needs(size, counters, found.relayout_bytes)
 
 
 def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
@@ -202,38 +210,38 @@ def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
 def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     """The launch of `relayout` that makes one copy or two of operands of the problem's element type, split alike.
 
-    What it sees of elements that it splits is kept with a copy that is kept.
+    What it sees of elements that it splits is kept with a cached copy.
     """
     first = copies[0]
     second = copies[1] if len(copies) == 2 else first._replace(lines=0, made=False)
     split = first.split
-    sources: dict[str, Source] = {}
+    sources: dict[str, AddressSource] = {}
     for x, copy in (("a", first), ("b", second)):
-        _add_addresses(sources, copy, x, looks=split.terms > 1 and first.memory == "kept")
+        _add_addresses(sources, copy, x, looks=split.parts > 1 and first.memory == "cached")
     factors = first.dtype
-    result = split.dtype if split.terms > 1 else factors
+    result = split.dtype if split.parts > 1 else factors
     variant = Variant(edges=True, aligned=False, factors=factors, result=result)
-    config = _config(split.terms, split.scaled, ITEM_BYTES[factors])
+    config = _config(split.parts, split.scaled, ITEM_BYTES[factors])
     blocks = sum(relayout.squares(config, copy.lines, copy.length, copy.matrices) for copy in copies)
     return Job(_KERNEL, config, problem, variant, sources, (first, second), blocks)
 
 
-def _add_addresses(sources: dict[str, Source], copy: Copy, x: str, looks: bool) -> None:
+def _add_addresses(sources: dict[str, AddressSource], copy: Copy, x: str, looks: bool) -> None:
     """Add where a copy is made of what, by the names that `arguments` has for it. x: a or b; looks: whether what splits
     its elements keeps what it sees of them, and a list of those that are not finite."""
     made_of, made_at, scales, seen, non_finite = _ADDRESSES[x]
     sources[made_of] = _OPERANDS[copy.name]
-    sources[made_at] = sources.get(copy.name) or Source(copy.memory, copy.shift)
+    sources[made_at] = sources.get(copy.name) or AddressSource(copy.memory, copy.shift)
     if copy.split.scaled:
-        sources[scales] = Source(copy.memory, copy.scales)
+        sources[scales] = AddressSource(copy.memory, copy.scales)
     if looks:
         sources[seen] = copy.seen
-        sources[non_finite] = Source(copy.memory, copy.non_finite)
+        sources[non_finite] = AddressSource(copy.memory, copy.non_finite)
 
 
 @lru_cache
 def _whole(dtype: str) -> Split:
-    """What is copied as it is."""
+    """Split of an operand that is copied as it is."""
     return Split(dtype, 1)
 
 
@@ -241,37 +249,37 @@ _arithmetic = lru_cache(Arithmetic)
 
 
 @lru_cache
-def _config(terms: int, scaled: bool, item_bytes: int) -> Config:
-    """That `relayout` splits by, or copies elements of this size."""
+def _config(parts: int, scaled: bool, item_bytes: int) -> Config:
+    """Config with which `relayout` splits, or copies elements of this size."""
     if scaled:
-        return _KERNEL.config({"TERMS": terms, "SCALED": 1, "SIDE": SCALED_K})
-    return _KERNEL.config({"TERMS": terms, "SIDE": 128} if item_bytes == 1 else {"TERMS": terms})
+        return _KERNEL.config({"SPLIT_PARTS": parts, "SCALED": 1, "SIDE": SCALED_K})
+    return _KERNEL.config({"SPLIT_PARTS": parts, "SIDE": 128} if item_bytes == 1 else {"SPLIT_PARTS": parts})
 
 
 def numbers(copies: Sequence[Copy]) -> list[CopyNumbers]:
-    """What the parameters of a launch say of copies."""
+    """Numbers of copies, as the parameters of a launch have them."""
     return [
         (c.matrix_stride, c.lines, c.length, c.matrices if c.made else 0, c.across, c.ld_from, c.ld, c.along_k)
         for c in copies
     ]
 
 
-def kept_as(keeping: Job, step: Step) -> Kept:
-    """What a plan says of a copy that is kept, by what makes it. It is the same whether the operand is A or B."""
+def cached_operand_of(keeping: Job, step: Step) -> CachedOperand:
+    """Cached copy of a plan, from the job that makes it. It is equal whether the operand is A or B."""
     copy, _ = keeping.copies
-    return Kept(copy._replace(name=""), step, copy.end + 4 * RANGE_WORDS)
+    return CachedOperand(copy._replace(name=""), step, copy.end + 4 * RANGE_WORDS)
 
 
 def _copy(problem: Problem, name: str, order: Order, memory: str, shift: int, split: Split) -> Copy:
     """The copy of an operand in this order, its rows (or columns) as long as keeps the next one aligned."""
     layout, rows, cols = (problem.a, problem.m, problem.k) if name == "A" else (problem.b, problem.k, problem.n)
     lines, length = Layout(order).lines(rows, cols)
-    unit = (VECTOR_BYTES if split.terms == 1 else _LINE_BYTES) // ITEM_BYTES[split.dtype]
+    unit = (VECTOR_BYTES if split.parts == 1 else _LINE_BYTES) // ITEM_BYTES[split.dtype]
     ld = round_up(max(length, 1), unit)
     matrices = problem.batch if layout.batch_stride else 1
     across = layout.order != order
     along_k = (order == "row") == (name == "A")
-    scales = shift + ITEM_BYTES[split.dtype] * matrices * split.terms * lines * ld
+    scales = shift + ITEM_BYTES[split.dtype] * matrices * split.parts * lines * ld
     stride = layout.batch_stride or 0
     return Copy(name, memory, shift, split, lines, length, matrices, across, layout.ld, stride, ld, along_k, scales)
 

@@ -34,7 +34,7 @@ struct StreamDriver : Driver {
 
 constexpr unsigned AT_LEAST = 0;  // how a wait compares, as a difference
 
-struct Place {
+struct Location {
     size_t base;
     uint64_t offset;
 };
@@ -42,10 +42,10 @@ struct Place {
 struct Started {
     enum Kind { LAUNCH, COPY, SIGNAL, WAIT, RECORD, AWAIT } kind;
     size_t stream;
-    Place at = {}, from = {};  // where a copy goes, or a counter; where a copy comes from
+    Location at = {}, from = {};  // where a copy goes, or a counter; where a copy comes from
     size_t count = 0;          // bytes, a counter's number, or which event
     std::vector<std::unique_ptr<Step>> steps = {};
-    std::vector<std::pair<int, Place>> addresses = {};  // by their Source
+    std::vector<std::pair<int, Location>> addresses = {};  // by their Source
     float scalars[2] = {};
 };
 
@@ -98,7 +98,7 @@ private:
     std::vector<void*> streams_, events_;
     std::vector<Started> steps_;
 
-    uint64_t address(const Place& place) const { return bases_[place.base] + place.offset; }
+    uint64_t address(const Location& location) const { return bases_[location.base] + location.offset; }
 
     int start(Started& step, uint32_t number) {
         void* const stream = streams_[step.stream];
@@ -115,7 +115,7 @@ private:
     int launch(Started& started, void* stream) {
         Values values;
         std::copy(started.scalars, started.scalars + 2, values.scalars);
-        for (const auto& [source, place] : started.addresses) values.addresses[source] = address(place);
+        for (const auto& [source, location] : started.addresses) values.addresses[source] = address(location);
         for (const auto& step : started.steps) {
             int status = step->fill(driver_, values);
             if (status == 0) status = step->launch(driver_, stream);
@@ -131,20 +131,20 @@ private:
         return !PyErr_Occurred();
     }
 
-    // What PyArg_ParseTuple calls for a Place ("O&").
+    // What PyArg_ParseTuple calls for a Location ("O&").
     struct Reading {
         const Sequence* sequence;
-        Place place;
+        Location location;
     };
 
-    static int read_place(PyObject* tuple, void* reading) {
-        auto& [sequence, place] = *static_cast<Reading*>(reading);
+    static int read_location(PyObject* tuple, void* reading) {
+        auto& [sequence, location] = *static_cast<Reading*>(reading);
         const char* base;
         long long offset;
-        if (!PyArg_ParseTuple(tuple, "sL;a Place", &base, &offset)) return 0;
+        if (!PyArg_ParseTuple(tuple, "sL;a Location", &base, &offset)) return 0;
         const auto& names = sequence->names_;
-        place = {size_t(std::find(names.begin(), names.end(), base) - names.begin()), uint64_t(offset)};
-        if (place.base == names.size()) return PyErr_Format(PyExc_ValueError, "there is no base '%s'", base), 0;
+        location = {size_t(std::find(names.begin(), names.end(), base) - names.begin()), uint64_t(offset)};
+        if (location.base == names.size()) return PyErr_Format(PyExc_ValueError, "there is no base '%s'", base), 0;
         return 1;
     }
 
@@ -156,23 +156,23 @@ private:
         Started step = {};
         Reading at = {this, {}}, from = {this, {}};
         unsigned long long stream = 0, count = 0;
-        if (kind == "Launch") {
+        if (kind == "PlanLaunch") {
             if (!read_launch(tuple, stream, step)) return false;
-        } else if (kind == "Copy") {
+        } else if (kind == "DeviceCopy") {
             step.kind = Started::COPY;
-            if (!PyArg_ParseTuple(tuple, "sKO&O&K;a Copy", &name, &stream, read_place, &at, read_place, &from, &count)) return false;
+            if (!PyArg_ParseTuple(tuple, "sKO&O&K;a DeviceCopy", &name, &stream, read_location, &at, read_location, &from, &count)) return false;
         } else if (kind == "Signal" || kind == "Wait") {
             step.kind = kind == "Signal" ? Started::SIGNAL : Started::WAIT;
-            if (!PyArg_ParseTuple(tuple, "sKO&K;a Signal or a Wait", &name, &stream, read_place, &at, &count)) return false;
-        } else if (kind == "Record" || kind == "Await") {
-            step.kind = kind == "Record" ? Started::RECORD : Started::AWAIT;
-            if (!PyArg_ParseTuple(tuple, "sKK;a Record or an Await", &name, &stream, &count)) return false;
+            if (!PyArg_ParseTuple(tuple, "sKO&K;a Signal or a Wait", &name, &stream, read_location, &at, &count)) return false;
+        } else if (kind == "RecordEvent" || kind == "Await") {
+            step.kind = kind == "RecordEvent" ? Started::RECORD : Started::AWAIT;
+            if (!PyArg_ParseTuple(tuple, "sKK;a RecordEvent or an Await", &name, &stream, &count)) return false;
             if (count >= events_.size()) return PyErr_Format(PyExc_ValueError, "there is no event %llu", count), false;
         } else {
             return PyErr_Format(PyExc_ValueError, "no step of a sequence is a '%s'", name), false;
         }
         if (stream >= streams_.size()) return PyErr_Format(PyExc_ValueError, "there is no stream %llu", stream), false;
-        step.stream = stream, step.at = at.place, step.from = from.place, step.count = count;
+        step.stream = stream, step.at = at.location, step.from = from.location, step.count = count;
         steps_.push_back(std::move(step));
         return true;
     }
@@ -181,7 +181,7 @@ private:
         const char* name;
         PyObject *launches, *addresses;
         step.kind = Started::LAUNCH;
-        if (!PyArg_ParseTuple(tuple, "sKO!O!ff;a Launch", &name, &stream, &PyTuple_Type, &launches, &PyTuple_Type, &addresses,
+        if (!PyArg_ParseTuple(tuple, "sKO!O!ff;a PlanLaunch", &name, &stream, &PyTuple_Type, &launches, &PyTuple_Type, &addresses,
                               &step.scalars[0], &step.scalars[1])) {
             return false;
         }
@@ -190,10 +190,10 @@ private:
         }
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(addresses); ++i) {
             Reading at = {this, {}};
-            if (!PyArg_ParseTuple(PyTuple_GET_ITEM(addresses, i), "sO&;an address", &name, read_place, &at)) return false;
+            if (!PyArg_ParseTuple(PyTuple_GET_ITEM(addresses, i), "sO&;an address", &name, read_location, &at)) return false;
             const auto found = std::find(ADDRESS_NAMES, ADDRESS_NAMES + ADDRESSES, std::string_view(name));
             if (found == ADDRESS_NAMES + ADDRESSES) return PyErr_Format(PyExc_ValueError, "no pointer comes from '%s'", name), false;
-            step.addresses.emplace_back(int(found - ADDRESS_NAMES), at.place);
+            step.addresses.emplace_back(int(found - ADDRESS_NAMES), at.location);
         }
         return true;
     }

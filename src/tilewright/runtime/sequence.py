@@ -20,30 +20,30 @@ ABSOLUTE = ""
 """The base of places that are addresses themselves; a run's first."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Memory from a byte on."""
 
     base: str
     offset: int = 0
 
 
-class Launch(NamedTuple):
+class PlanLaunch(NamedTuple):
     """The launches of a plan."""
 
     stream: int
     steps: tuple[Step, ...]
-    addresses: tuple[tuple[str, Place], ...]
+    addresses: tuple[tuple[str, Location], ...]
     """By what slots call them; 0 for others."""
     alpha: float = 1.0
     beta: float = 0.0
 
 
-class Copy(NamedTuple):
+class DeviceCopy(NamedTuple):
     """A copy by a copy engine, within a GPU or between two."""
 
     stream: int
-    to: Place
-    source: Place
+    to: Location
+    source: Location
     bytes: int
 
 
@@ -51,7 +51,7 @@ class Signal(NamedTuple):
     """Writes a number to a counter of 4 bytes, behind all that its stream was given before."""
 
     stream: int
-    counter: Place
+    counter: Location
     number: int
     """It is added to what a run begins with, and compared as a difference: it may pass 2^32."""
 
@@ -60,11 +60,11 @@ class Wait(NamedTuple):
     """The stream goes on when a counter has reached a number."""
 
     stream: int
-    counter: Place
+    counter: Location
     number: int
 
 
-class Record(NamedTuple):
+class RecordEvent(NamedTuple):
     """An event is what its stream has been given so far."""
 
     stream: int
@@ -81,7 +81,7 @@ class Await(NamedTuple):
 _AT_LEAST = 0
 """How a wait compares, as a difference (CU_STREAM_WAIT_VALUE_GEQ)."""
 
-Started = Launch | Copy | Signal | Wait | Record | Await
+Started = PlanLaunch | DeviceCopy | Signal | Wait | RecordEvent | Await
 
 
 def sequence(
@@ -117,16 +117,16 @@ class FromPython:
         driver, streams = driver_library(), (stream, *self._streams)
         begins = dict(zip(self._names, bases, strict=True))
 
-        def address(place: Place) -> int:
-            return begins[place.base] + place.offset
+        def address(location: Location) -> int:
+            return begins[location.base] + location.offset
 
         def start(step: Started) -> None:
             on = streams[step.stream]
-            if isinstance(step, Launch):
+            if isinstance(step, PlanLaunch):
                 addresses, scalars = {name: address(at) for name, at in step.addresses}, Scalars(step.alpha, step.beta)
                 for one in step.steps:
                     launch(one, dict.fromkeys((slot.source for slot in one.slots), 0) | addresses, scalars, on)
-            elif isinstance(step, Copy):
+            elif isinstance(step, DeviceCopy):
                 checked(driver.cuMemcpyAsync(address(step.to), address(step.source), step.bytes, on))
             elif isinstance(step, Signal):
                 value = (number + step.number) % 2**32
@@ -134,7 +134,7 @@ class FromPython:
             elif isinstance(step, Wait):
                 value = (number + step.number) % 2**32
                 checked(driver.cuStreamWaitValue32_v2(on, address(step.counter), value, _AT_LEAST))
-            elif isinstance(step, Record):
+            elif isinstance(step, RecordEvent):
                 checked(driver.cuEventRecord(self._events[step.event], on))
             else:
                 checked(driver.cuStreamWaitEvent(on, self._events[step.event], 0))

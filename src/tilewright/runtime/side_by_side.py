@@ -10,7 +10,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _here = threading.local()
-"""Of each thread: the `Workers` that it is one of."""
+"""The `Workers` that the thread is one of; a value of its own in each thread."""
 
 
 class StoppedError(BaseException):
@@ -44,7 +44,7 @@ class Workers:
         return self._threads.submit(function, *arguments)
 
     def map(self, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
-        """What a function returns for each item."""
+        """Results of a function for each item."""
         return list(self._threads.map(function, items))
 
     def stop(self) -> None:

@@ -37,7 +37,7 @@ Wait = Callable[[], None]
 """Returns when a copy has been made, or when the GPU's own stream waits for it."""
 
 
-class Staging:
+class HostStaging:
     """Copies to and from one GPU. May be used from several threads.
 
     Arrays have two dimensions or one, and neighbours in memory along the last; on the GPU they have no gaps.

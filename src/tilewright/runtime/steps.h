@@ -136,10 +136,10 @@ private:
 // ---- Steps ----------------------------------------------------------------------------------------------------------
 
 // Where the value of a slot comes from: an address, or a scalar.
-enum Source { FROM_A, FROM_B, FROM_C, FROM_D, FROM_BIAS, FROM_OFFSETS, FROM_WORKSPACE, FROM_TICKETS, FROM_RELAYOUT,
-              FROM_KEPT, FROM_SCALE_A, FROM_SCALE_B, ADDRESSES };
-const char* const ADDRESS_NAMES[ADDRESSES] = {"A", "B", "C", "D", "bias", "offsets", "workspace", "tickets", "relayout",
-                                              "kept", "scale_a", "scale_b"};
+enum Source { FROM_A, FROM_B, FROM_C, FROM_D, FROM_BIAS, FROM_OFFSETS, FROM_WORKSPACE, FROM_COUNTERS, FROM_RELAYOUT,
+              FROM_CACHED, FROM_SCALE_A, FROM_SCALE_B, ADDRESSES };
+const char* const ADDRESS_NAMES[ADDRESSES] = {"A", "B", "C", "D", "bias", "offsets", "workspace", "counters", "relayout",
+                                              "cached", "scale_a", "scale_b"};
 const char* const SCALAR_NAMES[] = {"alpha", "beta"};
 
 struct Values {
@@ -192,9 +192,9 @@ struct Step {
             const uint64_t value = values.addresses[slot.source] + slot.shift;
             if (slot.kind == Slot::POINTER) {
                 std::memcpy(target, &value, sizeof value);
-            } else if (Map& kept = maps[slot.map]; kept.written != value) {
-                if (const int status = kept.write(driver, value); status != 0) return status;
-                std::memcpy(target, &kept.map, sizeof kept.map);
+            } else if (Map& cached = maps[slot.map]; cached.written != value) {
+                if (const int status = cached.write(driver, value); status != 0) return status;
+                std::memcpy(target, &cached.map, sizeof cached.map);
             }
         }
         return 0;
@@ -208,25 +208,25 @@ struct Step {
 
 // Memory besides the operands: what a plan needs, or what a stream has.
 struct Memory {
-    uint64_t workspace = 0, tickets = 0, relayout = 0;  // addresses
-    Py_ssize_t workspace_bytes = 0, ticket_count = 0, relayout_bytes = 0;
+    uint64_t workspace = 0, counters = 0, relayout = 0;  // addresses
+    Py_ssize_t workspace_bytes = 0, counter_count = 0, relayout_bytes = 0;
 
-    bool is_empty() const { return workspace_bytes == 0 && ticket_count == 0 && relayout_bytes == 0; }
+    bool is_empty() const { return workspace_bytes == 0 && counter_count == 0 && relayout_bytes == 0; }
 
     bool covers(const Memory& needed) const {
-        return workspace_bytes >= needed.workspace_bytes && ticket_count >= needed.ticket_count &&
+        return workspace_bytes >= needed.workspace_bytes && counter_count >= needed.counter_count &&
                relayout_bytes >= needed.relayout_bytes;
     }
 };
 
-// Memory of one call alone: the workspace, then copies of operands, then tickets, each on a boundary.
+// Memory of one call alone: the workspace, then copies of operands, then counters, each on a boundary.
 struct Scratch {
-    uint64_t relayout, tickets, size;
+    uint64_t relayout, counters, size;
 
     explicit Scratch(const Memory& needed)
         : relayout(rounded(needed.workspace_bytes)),
-          tickets(relayout + rounded(needed.relayout_bytes)),
-          size(tickets + needed.ticket_count * sizeof(uint32_t)) {}
+          counters(relayout + rounded(needed.relayout_bytes)),
+          size(counters + needed.counter_count * sizeof(uint32_t)) {}
 
     static uint64_t rounded(uint64_t bytes) { return (bytes + BOUNDARY - 1) / BOUNDARY * BOUNDARY; }
     static constexpr uint64_t BOUNDARY = 256;

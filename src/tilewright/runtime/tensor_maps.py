@@ -1,4 +1,9 @@
-"""What a tensor map describes, for both engines: matrices in memory, and the box of one that is moved at a time."""
+"""Descriptions of tensor maps, for both engines: matrices in memory, and the box of one that is moved at a time.
+
+Maps of this package's kernels have three dimensions, the third being the batch; those of user kernels have one to five.
+A plan's template has all but the address. The driver makes a map of it at the first launch, and the launcher then
+replaces its address (`cuTensorMapReplaceAddress`).
+"""
 
 import math
 from functools import lru_cache
@@ -10,12 +15,12 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import Layout, Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.kernels.tensor_box import BOX_SIDE, DIMENSIONS, TensorBox
 
 _ADDRESS = 1 << 32
-"""What a template holds for an address: any multiple of 16 but 0."""
+"""Address in a template of a map: any multiple of 16 but 0."""
 
 
 class TensorLayout(NamedTuple):
@@ -45,14 +50,14 @@ class TensorLayout(NamedTuple):
 
 @lru_cache
 def _in_all_dimensions(box: TensorBox) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Of a box: its extents so, a 1 for each dimension that it has not, and how many these are."""
+    """Extents of a box in all dimensions, a 1 for each dimension that it has not, and the number of these."""
     further = DIMENSIONS - box.dimensions
     ones = (1,) * further
     return box.extents + ones, ones, further
 
 
 def of_array(pointer: int, shape: tuple[int, ...], stride: int, dtype: str, box: TensorBox) -> TensorLayout:
-    """What a map says of an array.
+    """Layout that a tensor map describes for an array.
 
     Args:
         pointer: its address.
@@ -75,7 +80,7 @@ def of_array(pointer: int, shape: tuple[int, ...], stride: int, dtype: str, box:
 
 
 def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> dict[str, TensorLayout]:
-    """What the maps that the kernel takes say, of A, B and D, but for their addresses.
+    """Layouts of the maps of A, B and D that the kernel supports, without their addresses.
 
     A and B have none where they have no elements, which no map can say, and D has none where its rows are not known to
     be aligned.
@@ -92,11 +97,11 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
         m, n = problem.m, problem.n
         sides = m if m < BOX_SIDE else BOX_SIDE, n if n < BOX_SIDE else BOX_SIDE
         box_a, box_b = _boxes(kernel, config, problem.layout, sides, ITEM_BYTES[problem.dtype])
-        dtype, terms, rounds = problem.dtype, kernel.terms, kernel.precision == "tf32" and kernel.rounding_maps
+        dtype, parts, rounds = problem.dtype, kernel.parts, kernel.maps_round
         if box_a is not None:
-            found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
+            found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, parts, rounds)
         if box_b is not None:
-            found["B"] = _layout(problem, problem.dtype_b, problem.b, problem.k, problem.n, box_b, terms, rounds)
+            found["B"] = _layout(problem, problem.dtype_b, problem.b, problem.k, problem.n, box_b, parts, rounds)
     if kernel.stored_box is not None and aligned:
         item_bytes = ITEM_BYTES[problem.result]
         box = kernel.stored_box(config, item_bytes)
@@ -126,7 +131,7 @@ def _layout(
     rows: int,
     cols: int,
     box: TensorBox,
-    terms: int = 1,
+    parts: int = 1,
     rounds: bool = False,
 ) -> TensorLayout:
     item = ITEM_BYTES[dtype]
@@ -137,8 +142,8 @@ def _layout(
     if box.panel or box.outer != (1,):
         return of_array(_ADDRESS, (count, length), stride, dtype, box)._replace(rounds=rounds)
     matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, stride)
-    if terms > 1:  # the lines of terms are right behind each other, those of all matrices
-        matrices, matrix_stride = terms * matrices, count * stride
+    if parts > 1:  # the lines of parts are right behind each other, those of all matrices
+        matrices, matrix_stride = parts * matrices, count * stride
     if matrices == 1:  # of no use either
         matrix_stride = stride
     return TensorLayout(_ADDRESS, (length, count, matrices), (stride, matrix_stride), dtype, box, rounds)

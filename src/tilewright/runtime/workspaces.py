@@ -1,6 +1,11 @@
 """Memory on a GPU that launches need besides their operands: a stream's, whose launches take turns, or a graph's.
 
 Sums and copies lie there only where a call brings no memory for them (`Pointers.scratch`).
+
+No two graphs share memory: the next graph takes it over when the graph and all that was made of it are destroyed. Two
+executables of one graph share their memory and must not run at the same time. The launcher has a set of workspaces of
+its own, since it may run between the steps of a plan in another thread. Memory is allocated, and counters are set to 0,
+outside of captures.
 """
 
 import ctypes
@@ -15,7 +20,7 @@ from tilewright.core.errors import LaunchError
 from tilewright.runtime.driver import Allocation, Current, check, outside_of_captures, values
 from tilewright.runtime.plan import Memory, Needs
 
-_TICKET_BYTES = 4
+_COUNTER_BYTES = 4
 _PER_THREAD_STREAM = 2
 """Handle that stands for another stream in every thread of the host."""
 
@@ -45,9 +50,9 @@ class Workspaces:
         self._stream: Stream | None = None
 
     def memory(self, stream: int, needs: Needs) -> Memory:
-        """Memory for a launch on a stream, by its handle; not less than it needs. The tickets are 0.
+        """Memory for a launch on a stream, by its handle; not less than it needs. The counters are 0.
 
-        Works inside a capture too: the memory is allocated, and the tickets are set to 0, outside of it.
+        Works inside a capture too: the memory is allocated, and the counters are set to 0, outside of it.
 
         Raises:
             LaunchError: the driver refuses; the stream may not be asked now whether it is captured.
@@ -89,10 +94,12 @@ class Workspaces:
             return parts
         with outside_of_captures():
             grown = _Parts(*map(self._grown_part, parts, _sizes(needs)))
-            tickets = grown.tickets
-            if tickets is not parts.tickets:
+            counters = grown.counters
+            if counters is not parts.counters:
                 self._stream = self._stream or self._device.create_stream()
-                check(driver.cuMemsetD32Async(tickets.pointer, 0, tickets.bytes // _TICKET_BYTES, self._stream.handle))
+                check(
+                    driver.cuMemsetD32Async(counters.pointer, 0, counters.bytes // _COUNTER_BYTES, self._stream.handle)
+                )
                 self._stream.sync()
         return grown
 
@@ -122,7 +129,7 @@ class _WorkspacePart(NamedTuple):
 
 class _Parts(NamedTuple):
     workspace: _WorkspacePart = _WorkspacePart()
-    tickets: _WorkspacePart = _WorkspacePart()
+    counters: _WorkspacePart = _WorkspacePart()
     relayout: _WorkspacePart = _WorkspacePart()
 
     def cover(self, needs: Needs) -> bool:
@@ -130,14 +137,14 @@ class _Parts(NamedTuple):
 
     @property
     def memory(self) -> Memory:
-        workspace, tickets, relayout = self
-        count = tickets.bytes // _TICKET_BYTES
-        return Memory(workspace.pointer, workspace.bytes, tickets.pointer, count, relayout.pointer, relayout.bytes)
+        workspace, counters, relayout = self
+        count = counters.bytes // _COUNTER_BYTES
+        return Memory(workspace.pointer, workspace.bytes, counters.pointer, count, relayout.pointer, relayout.bytes)
 
 
 def _sizes(needs: Needs) -> tuple[int, int, int]:
     """Bytes of the parts that a launch needs."""
-    return needs.workspace_bytes, needs.tickets * _TICKET_BYTES, needs.relayout_bytes
+    return needs.workspace_bytes, needs.counters * _COUNTER_BYTES, needs.relayout_bytes
 
 
 class _Owned(NamedTuple):

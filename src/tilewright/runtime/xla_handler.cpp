@@ -2,7 +2,7 @@
 //
 //     call of the target: plan's name, alpha | operands a, b and perhaps a bias | results d and perhaps scratch memory
 //         find     the plan that Python kept under this name for this GPU
-//         zero     the tickets, in scratch memory
+//         zero     the counters, in scratch memory
 //         launch   each step: write addresses and alpha into its parameters, hand them to the driver
 //
 // A call keeps nothing: all memory that its launches use are XLA's buffers, so that calls may run at the same time, and XLA
@@ -93,9 +93,9 @@ ffi::Error launch(void* stream, int32_t device, std::string_view name, float alp
         const uint64_t address = uint64_t(memory.untyped_data());
         if (plan->needed.workspace_bytes != 0) values.addresses[FROM_WORKSPACE] = address;
         if (plan->needed.relayout_bytes != 0) values.addresses[FROM_RELAYOUT] = address + scratch.relayout;
-        if (plan->needed.ticket_count != 0) {
-            values.addresses[FROM_TICKETS] = address + scratch.tickets;
-            const int status = set_words(values.addresses[FROM_TICKETS], 0, plan->needed.ticket_count, stream);
+        if (plan->needed.counter_count != 0) {
+            values.addresses[FROM_COUNTERS] = address + scratch.counters;
+            const int status = set_words(values.addresses[FROM_COUNTERS], 0, plan->needed.counter_count, stream);
             if (status != 0) return refused(status);
         }
     }
@@ -130,7 +130,7 @@ PyObject* keep_plan(PyObject*, PyObject* positional, PyObject* named) {
     Memory& needed = plan->needed;
     if (!PyArg_ParseTupleAndKeywords(positional, named, "siKO!O!|p", const_cast<char**>(names), &name, &device, &context,
                                      &PyTuple_Type, &steps, &PyTuple_Type, &needs, &swapped) ||
-        !PyArg_ParseTuple(needs, "nnn;Needs", &needed.workspace_bytes, &needed.ticket_count, &needed.relayout_bytes)) {
+        !PyArg_ParseTuple(needs, "nnn;Needs", &needed.workspace_bytes, &needed.counter_count, &needed.relayout_bytes)) {
         return nullptr;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i) {

@@ -13,13 +13,13 @@ from tilewright.runtime.launcher import DRIVER
 from tilewright.runtime.plan import Needs, Step
 
 TARGET = "tilewright_product"
-"""What XLA knows the handler by."""
+"""Name by which XLA calls the handler."""
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
 
 
 class XlaHandler(Protocol):
-    """What xla_handler.cpp compiles to. May be used from several threads."""
+    """Module that xla_handler.cpp compiles to. May be used from several threads."""
 
     HANDLER: Any
     """A capsule of the function that XLA calls.

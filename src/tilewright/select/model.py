@@ -19,9 +19,9 @@ from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.gpus import Gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying, Staging, Streaming, Warpgroups, Warps
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Addresses, lines_aligned
+from tilewright.kernels.cost_family import Copying, Staging, Streaming, Warpgroups, Warps
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Addresses, lines_aligned
 
 Floats = NDArray[np.float64]
 
@@ -66,13 +66,13 @@ class ProblemSizes(NamedTuple):
     d_unaligned: Any
 
     @classmethod
-    def of(cls, problem: Problem, addresses: Addresses = Addresses(), kept: str | None = None) -> "ProblemSizes":
+    def of(cls, problem: Problem, addresses: Addresses = Addresses(), cached: str | None = None) -> "ProblemSizes":
         """The sizes of a problem.
 
         Args:
             problem: a product.
             addresses: of the operands.
-            kept: the operand, A or B, whose aligned copy is kept where a kernel wants one.
+            cached: the operand, A or B, whose aligned copy is cached where a kernel wants one.
         """
         m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
         factors, result, a, b = problem.arithmetic.factors, problem.arithmetic.result, problem.a, problem.b
@@ -83,8 +83,8 @@ class ProblemSizes(NamedTuple):
             m, n, k, batch, a_bytes, b_bytes, ITEM_BYTES[result] * m * n * batch, item,
             a.order == "column",
             b.order == "column",
-            kept != "A" and not lines_aligned(a, m, k, factors, addresses.a),
-            kept != "B" and not lines_aligned(b, k, n, factors, addresses.b),
+            cached != "A" and not lines_aligned(a, m, k, factors, addresses.a),
+            cached != "B" and not lines_aligned(b, k, n, factors, addresses.b),
             not lines_aligned(problem.d, m, n, result, addresses.d | addresses.c),
         )  # fmt: skip
 
@@ -211,8 +211,8 @@ class Fitted(NamedTuple):
 def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: Gpu, gpu: Gpu) -> ConfigModel:
     """The model of a config on a GPU, by that of the most similar config that was fitted on some GPU.
 
-    That is itself, if it was fitted. Else kernels of the same source come first, then those that multiply where it
-    does, on tensor cores or not, then those that split factors as it does, and then those whose tile is nearest.
+    That is itself, if it was fitted. Else kernels that multiply where it does, on tensor cores or not, come first, then
+    those of its cost family, then those that split factors as it does, and then those whose tile is nearest.
     """
     own = _likeness(kernel, config)
 
@@ -223,8 +223,8 @@ def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: 
             apart += sum(config[name] != value for name, value in one.config.items()) / 16
         return (
             one.kernel is not kernel,
-            one.kernel.source != kernel.source,
             own.tensor_cores != other.tensor_cores,
+            type(one.kernel.cost) is not type(kernel.cost),
             (one.kernel.split is None) != (kernel.split is None),
             apart,
         )
@@ -238,7 +238,7 @@ def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: 
     of_gpu[_BYTES] = measured_on.dram_gbs / gpu.dram_gbs
     of_gpu[_FACTOR_BYTES] *= own.moved / other.moved
     if nearest.kernel is not kernel:
-        of_gpu *= _CAUTION if nearest.kernel.source == kernel.source else _CAUTION**4
+        of_gpu *= _CAUTION if type(nearest.kernel.cost) is type(kernel.cost) else _CAUTION**4
     return ConfigModel(nearest.model.together, tuple((of_gpu * nearest.model.coefficients).tolist()))
 
 
@@ -257,19 +257,19 @@ class _Likeness(NamedTuple):
 @lru_cache(maxsize=1024)
 def _likeness(kernel: Kernel, config: Config) -> _Likeness:
     tile, parts = kernel.tile(config), Grid.of(kernel, config).parts
-    depth = tile.k * (ITEM_BYTES[kernel.split.dtype] if kernel.split else ITEM_BYTES[kernel.takes.factors[0]])
-    products = _PRODUCTS.get(kernel.precision or "", 1) * tile.m * tile.n * depth
-    if isinstance(kernel.cost, Warpgroups) and kernel.cost.held and kernel.takes.factors == FLOAT8:
+    depth = tile.k * (ITEM_BYTES[kernel.split.dtype] if kernel.split else ITEM_BYTES[kernel.support.factors[0]])
+    products = _PRODUCTS.get(kernel.support.precision or "", 1) * tile.m * tile.n * depth
+    if isinstance(kernel.cost, Warpgroups) and kernel.cost.in_registers and kernel.support.factors == FLOAT8:
         products *= _HELD
-    high, wide = (tile.n, tile.m) if kernel.exchanged else (tile.m, tile.n)
+    high, wide = (tile.n, tile.m) if kernel.swap_ab else (tile.m, tile.n)
     sides = tuple(math.log2(one) for one in (high, wide, depth, parts))
-    moved = (1 + kernel.split.terms) * (_SCALED if kernel.split.scaled else 1) if kernel.split else 1.0
+    moved = (1 + kernel.split.parts) * (_SCALED if kernel.split.scaled else 1) if kernel.split else 1.0
     return _Likeness(sides, products, _on_tensor_cores(kernel), moved)
 
 
 _CAUTION = 1.05
-"""How many times longer kernels that were not measured are expected to take; to the fourth where none of their source
-was."""
+"""How many times longer kernels that were not measured are expected to take; to the fourth where none of their cost
+family was."""
 
 
 _HELD = 1.2

@@ -1,12 +1,12 @@
 """Batch invariance: the order in which a GPU adds up products along k, for every m, and configs that keep it.
 
-A row has the same bits whatever m is where all configs that may be picked have one `Kernel.sum_order`. Which that is
+A row has the same bits whatever m is where all configs that may be picked have one `Sums.order`. Which that is
 follows from element types, precision and GPU alone. It is one that some kernel keeps for every problem: in all orders
-of A and B, batches, with any epilogue and alignment. So it does not matter either whether factors are exchanged, copied
+of A and B, batches, with any epilogue and alignment. So it does not matter either whether factors are swapped, copied
 or prepared, or whether a batch is one tall product.
 
-Products of terms have none: whether terms hold the factors depends on all of their rows. Nor have blocks that share the
-k of a tile, where their number depends on how many tiles there are.
+Products of parts have none: whether parts represent the factors depends on all of their rows. Nor have blocks that
+share the k of a tile, where their number depends on how many tiles there are.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from tilewright.core.errors import ProblemError
 from tilewright.core.problem import Arithmetic
 from tilewright.kernels import KERNELS, orders
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 
 _OF_WARPGROUPS = (
-    {"BM": 64, "BN": 32, "STAGES": 14, "BAND": 4, "CONSUMERS": 1},
+    {"BM": 64, "BN": 32, "STAGES": 14, "GROUP_M": 4, "CONSUMERS": 1},
     {"BM": 64, "BN": 64, "STAGES": 7, "PINGPONG": 1},
 )
 
@@ -57,7 +57,7 @@ def _order_of(arithmetic: Arithmetic, capability: tuple[int, int] | None) -> str
     narrow, rounds = arithmetic.factors != "float32", arithmetic.precision == "tf32"
     for order in orders.NARROW if narrow else orders.TF32 if rounds else orders.FLOAT32:
         for kernel in keeping(order):
-            if capability is None or kernel.runs_on(capability, arithmetic.factors):
+            if capability is None or kernel.support.runs_on(capability, arithmetic.factors):
                 return order
     assert capability is not None
     raise ProblemError(
@@ -70,11 +70,11 @@ def _order_of(arithmetic: Arithmetic, capability: tuple[int, int] | None) -> str
 def keeping(order: str) -> dict[Kernel, tuple[Config, ...]]:
     """The kernels whose own configs, or those of this page, have an order, and these."""
     found = {kernel: tuple(dict.fromkeys(own(kernel))) for kernel in KERNELS}
-    kept = {kernel: tuple(c for c in configs if kernel.sum_order(c) == order) for kernel, configs in found.items()}
+    kept = {kernel: tuple(c for c in configs if kernel.sums(c).order == order) for kernel, configs in found.items()}
     return {kernel: configs for kernel, configs in kept.items() if configs}
 
 
 def own(kernel: Kernel) -> Iterator[Config]:
     """A kernel's configs that come with it: its defaults, its presets, and those of this page."""
-    for overrides in ({}, *kernel.presets.values(), *kernel.tuned.values(), *CONFIGS.get(kernel.name, ())):
+    for overrides in ({}, *kernel.presets.values(), *CONFIGS.get(kernel.name, ())):
         yield kernel.config(overrides)

@@ -14,15 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.core.dtypes import ITEM_BYTES
-from tilewright.core.errors import DtypeError, TilewrightError
+from tilewright.core.errors import DtypeError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Order, Problem
 from tilewright.kernels import KERNELS, find, resolve
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.library.grouped_sm90 import kernel_for
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.select import orders
 from tilewright.select.model import Fitted, Floats, Models, ProblemSizes, lent
 from tilewright.select.tables import store
@@ -73,7 +73,7 @@ def select(
     addresses: Addresses = Addresses(),
     *,
     adds_c: bool = False,
-    kept: str | None = None,
+    cached: str | None = None,
 ) -> tuple[Kernel, Config]:
     """The kernel and config to run a problem with.
 
@@ -91,8 +91,8 @@ def select(
         addresses: of the operands, or what they leave when divided by 16: kernels differ in the alignment they need.
         adds_c: whether C is read. Kernels that add it where the result goes, the course's, then come last: they cost a
             copy of C, which not every library can make.
-        kept: the operand, A or B, whose copy is kept where a kernel wants one. What was measured made the copy in every
-            run: the model says how much less time a run takes without.
+        cached: the operand, A or B, whose copy is cached where a kernel wants one. What was measured made the copy in
+            every run: the model says how much less time a run takes without.
 
     Raises:
         ConfigError: the problem is grouped, and the kernel for its factors does not run on this GPU.
@@ -107,7 +107,7 @@ def select(
         return _invariant_for_emulator(problem, addresses)
     if capability is None:
         return _for_emulator(problem, addresses)
-    asked = _Asked(problem, capability, addresses, find_gpu(device, capability), kept)
+    asked = _Asked(problem, capability, addresses, find_gpu(device, capability), cached)
     order, promise = orders.order_of(problem.arithmetic, capability), problem.arithmetic.precision
     measured = _measured(asked, device, order, adds_c)
     if measured and order is None and (promise in (None, "ieee") or measured.precision == promise):
@@ -140,34 +140,35 @@ class _Asked(NamedTuple):
     capability: tuple[int, int]
     addresses: Addresses
     gpu: Gpu
-    kept: str | None
+    cached: str | None
 
     def takes(self, kernel: Kernel) -> bool:
         """Whether a kernel may be picked."""
-        return _refusal(kernel, self.problem, self.capability, self.addresses) is None
+        picked = _may_be_picked(kernel, self.problem)
+        return picked and kernel.why_not(self.problem, self.capability, self.addresses) is None
 
     def us(self, compared: "_Compared") -> Floats:
         """Microseconds that configs are expected to take."""
-        sizes = ProblemSizes.of(self.problem, self.addresses, self.kept)
+        sizes = ProblemSizes.of(self.problem, self.addresses, self.cached)
         found = compared.models.us(sizes)
         for (order_a, order_b), numbers in compared.relaid:
             found[numbers] += self._copied_us(order_a, self.problem.a.order, "A", sizes.a_bytes)
             found[numbers] += self._copied_us(order_b, self.problem.b.order, "B", sizes.b_bytes)
-        if self.kept:
-            found -= compared.split * self._kept_us
+        if self.cached:
+            found -= compared.split * self._cached_us
         if self.problem.epilogue.activation is not None:
             found += [unhidden_us(one.kernel, one.config, self.problem, self.gpu) for one in compared.models.fitted]
         return found
 
     def saved_us(self, kernel: Kernel) -> float:
         """Microseconds less that a kernel takes because the copy of an operand is kept."""
-        return _split(kernel) * self._kept_us if self.kept else 0.0
+        return _split(kernel) * self._cached_us if self.cached else 0.0
 
     @property
-    def _kept_us(self) -> float:
-        """Microseconds in which the operand is read whose copy is kept."""
+    def _cached_us(self) -> float:
+        """Microseconds in which the operand is read whose copy is cached."""
         sizes = ProblemSizes.of(self.problem)
-        size: float = sizes.a_bytes if self.kept == "A" else sizes.b_bytes
+        size: float = sizes.a_bytes if self.cached == "A" else sizes.b_bytes
         return size / self._bytes_us
 
     @property
@@ -176,14 +177,14 @@ class _Asked(NamedTuple):
 
     def _copied_us(self, wanted: Order | None, given: Order, name: str, size: int) -> float:
         """Microseconds that a copy of an operand takes in the order that kernels want."""
-        if wanted is None or wanted == given or self.kept == name:
+        if wanted is None or wanted == given or self.cached == name:
             return 0.0
         return _COPY_US + _MOVED * size / self._bytes_us
 
 
 def _split(kernel: Kernel) -> float:
     """Bytes that a kernel's own launch moves for each byte of a factor that it splits: read, and written as terms."""
-    return 1 + kernel.terms * ITEM_BYTES[kernel.split.dtype] / ITEM_BYTES["float32"] if kernel.split else 0.0
+    return 1 + kernel.parts * ITEM_BYTES[kernel.split.dtype] / ITEM_BYTES["float32"] if kernel.split else 0.0
 
 
 class _Compared:
@@ -193,7 +194,7 @@ class _Compared:
         kernels = [one.kernel for one in models.fitted]
         self.models = models
         self.numbers = {(one.kernel, one.config): number for number, one in enumerate(models.fitted)}
-        self.copies_c = np.array([not kernel.takes.separate_c for kernel in kernels], np.float64)
+        self.copies_c = np.array([not kernel.support.separate_c for kernel in kernels], np.float64)
         """1 where a kernel adds C where the result goes."""
         self.split = np.array([_split(kernel) for kernel in kernels], np.float64)
         wanted = [None if kernel in surveyed else kernel.relayouts(kernel.config()) for kernel in kernels]
@@ -224,9 +225,9 @@ def compared_on(
     configs = [
         (kernel, config)
         for kernel in kernels
-        if dtype in kernel.takes.factors and _runs_on(kernel, capability, dtype) and kernel.keeps(promise)
+        if dtype in kernel.support.factors and kernel.support.runs_on(capability, dtype) and kernel.meets(promise)
         for config in dict.fromkeys((*kernel.candidates(capability), *(orders.own(kernel) if order else ())))
-        if order is None or kernel.sum_order(config) == order
+        if order is None or kernel.sums(config).order == order
     ]
     models = [Fitted(*choice, lent(*choice, fitted, measured_on, gpu)) for choice in configs]
     return _Compared(Models(gpu, models), frozenset(one.kernel for one in fitted)) if models else None
@@ -250,13 +251,13 @@ def _measured(asked: _Asked, device: str, order: str | None, adds_c: bool) -> _M
         baselines: dict[bool, float | None] = {}
         for entry in table.measured(asked.problem, asked.addresses):
             kernel, config = find(entry.kernel), Config(entry.config)
-            if asked.takes(kernel) and order in (None, kernel.sum_order(config)):
+            if asked.takes(kernel) and order in (None, kernel.sums(config).order):
                 # The GPU may have been slower in one run than in another, which cuBLAS tells.
-                first = baselines.setdefault(kernel.precision == "tf32", entry.baseline_gflops)
+                first = baselines.setdefault(kernel.support.precision == "tf32", entry.baseline_gflops)
                 of_run = entry.baseline_gflops / first if entry.baseline_gflops and first else 1.0
                 us = entry.time_us * of_run + unhidden_us(kernel, config, asked.problem, asked.gpu)
                 us -= asked.saved_us(kernel)
-                rank = adds_c and not kernel.takes.separate_c, not entry.accurate, us
+                rank = adds_c and not kernel.support.separate_c, not entry.accurate, us
                 found.append((rank, _Measured(us, kernel, config)))
         if found:
             best: _Measured = min(found, key=itemgetter(0))[1]
@@ -280,22 +281,11 @@ def unhidden_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> f
     return waves * tile.m * tile.n * _ACTIVATION_NS[activation] / 1e3
 
 
-def _refusal(
-    kernel: Kernel, problem: Problem, capability: tuple[int, int], addresses: Addresses
-) -> TilewrightError | None:
-    """Why a kernel may not be picked; None where it runs on the GPU, takes the operands and keeps the precision.
-
-    Where k is 0 there is nothing to split.
-    """
-    promise = problem.arithmetic.precision
-    if not kernel.keeps(promise) or (kernel.split and not problem.k):
-        return kernel.broken(promise)
-    if not _runs_on(kernel, capability, problem.dtype):
-        return DtypeError(f"{kernel.name} does not run on compute capability {capability[0]}.{capability[1]}")
-    return kernel.takes.refusal(kernel.name, problem, addresses)
-
-
-_runs_on = lru_cache(Kernel.runs_on)
+def _may_be_picked(kernel: Kernel, problem: Problem) -> bool:
+    """Whether a kernel that nobody named may be picked, if `Kernel.why_not` says nothing against it: it keeps float32's
+    precision where the problem promises none, and has something to split."""
+    promised = problem.arithmetic.precision is not None or kernel.meets(None)
+    return promised and not (kernel.split and not problem.k)
 
 
 def _any(asked: _Asked) -> tuple[Kernel, Config]:
@@ -304,22 +294,24 @@ def _any(asked: _Asked) -> tuple[Kernel, Config]:
     Raises:
         DtypeError, ProblemError: there is none.
     """
-    capability = asked.capability
-    refusals = [_refusal(kernel, asked.problem, capability, asked.addresses) for kernel in KERNELS]
-    for kernel, refusal in zip(reversed(KERNELS), reversed(refusals), strict=True):
-        if refusal is None:
+    problem, capability = asked.problem, asked.capability
+    running = [
+        one for one in KERNELS if one.support.runs_on(capability, problem.dtype) and _may_be_picked(one, problem)
+    ]
+    errors = [kernel.why_not(problem, capability, asked.addresses) for kernel in running]
+    for kernel, error in zip(reversed(running), reversed(errors), strict=True):
+        if error is None:
             return kernel, kernel.config(capability=capability)
-    reason = next((refusal for refusal in reversed(refusals) if not isinstance(refusal, DtypeError)), None)
-    words = f"no kernel takes {asked.problem.case} operands like these on compute capability " + ".".join(
-        map(str, capability)
-    )
+    reason = next((error for error in reversed(errors) if not isinstance(error, DtypeError)), None)
+    words = f"no kernel takes {problem.case} operands like these on compute capability {capability[0]}.{capability[1]}"
     raise DtypeError(words) if reason is None else type(reason)(f"{words}: {reason}")
 
 
 def _for_groups(kernel: Kernel, problem: Problem, capability: tuple[int, int] | None, device: str) -> Config:
     if capability is None:
         return kernel.config(_EMULATED_GROUPS)
-    kernel.check_capability(capability, problem.dtype)
+    if error := kernel.support.why_not_on(kernel.name, capability, problem.dtype):
+        raise error
     compared = compared_on(device, capability, problem.dtype, problem.arithmetic.precision, None, grouped=True)
     assert compared is not None
     models = compared.models
@@ -328,7 +320,7 @@ def _for_groups(kernel: Kernel, problem: Problem, capability: tuple[int, int] | 
 
     def us(number: int) -> float:
         config = models.fitted[number].config
-        return float(models.us(expected_of_groups(problem, config.BM * config.CLUSTER))[number])
+        return float(models.us(expected_of_groups(problem, config.BM * config.CLUSTER_M))[number])
 
     return models.fitted[min(numbers, key=us)].config
 
@@ -343,7 +335,7 @@ def expected_of_groups(problem: Problem, height: int) -> ProblemSizes:
 
 def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
     def takes(kernel: Kernel) -> bool:
-        return kernel.keeps(problem.arithmetic.precision) and kernel.refusal(problem, addresses) is None
+        return kernel.meets(problem.arithmetic.precision) and kernel.why_not(problem, addresses=addresses) is None
 
     for name in _EMULATED:
         kernel, overrides = resolve(name)
@@ -358,7 +350,7 @@ def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Confi
 
 
 def _invariant_for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
-    """Of the configs that have the one order of sums, that whose tiles cover D with the least around it."""
+    """Kernel and config with the one order of sums of batch invariance, whose tiles reach least beyond D."""
     order = orders.order_of(problem.arithmetic, None)
     assert order is not None
 
@@ -370,7 +362,7 @@ def _invariant_for_emulator(problem: Problem, addresses: Addresses) -> tuple[Ker
     candidates = [
         (kernel, config)
         for kernel, configs in orders.keeping(order).items()
-        if kernel.refusal(problem, addresses) is None
+        if kernel.why_not(problem, addresses=addresses) is None
         for config in configs
     ]
     if not candidates:

@@ -1,1 +1,1 @@
-"""What the commands do, and the command line above that."""
+"""Functions behind the commands, and the command line above them."""

@@ -50,7 +50,7 @@ def check(result, expected, tolerance=1e-4):
 
 
 def gradients(function, *operands):
-    """Of a sum of the function's results with unequal weights."""
+    """Gradients of a sum of the function's results with unequal weights."""
 
     def weighed(*operands):
         result = function(*operands)

@@ -1,4 +1,4 @@
-"""What the tests with PyTorch share. A folder called torch would be imported as PyTorch where that is missing."""
+"""Fixtures that the tests with PyTorch share; a folder called torch would be imported as PyTorch."""
 
 from importlib import import_module
 

@@ -24,7 +24,7 @@ SHAPES = {
 
 
 def stock(a, b, *, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None):
-    """What matmul computes, by PyTorch's own operators."""
+    """Product of matmul's arguments by PyTorch's own operators."""
     result = alpha * torch.matmul(a, b)
     result = result if out_dtype is None else result.to(out_dtype)
     if c is not None and beta:

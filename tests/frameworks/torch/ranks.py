@@ -33,7 +33,9 @@ def of(a_shape, b_shape, a, b, result, **keywords):
     """A product of sharded factors: its result, sharding and gradients."""
     mesh = keywords.pop("mesh")
     whole = [torch.randn(a_shape), torch.randn(b_shape)]
-    placed = [distribute_tensor(one, mesh, [place]).requires_grad_() for one, place in zip(whole, (a, b), strict=True)]
+    placed = [
+        distribute_tensor(one, mesh, [location]).requires_grad_() for one, location in zip(whole, (a, b), strict=True)
+    ]
     plain = [one.clone().requires_grad_() for one in whole]
     found, expected = tilewright.matmul(*placed, **keywords), torch.matmul(*plain)
     if keywords.get("activation"):
@@ -75,7 +77,7 @@ def what_no_rule_has_is_redistributed(mesh):
     one, other = distribute_tensor(a, mesh, [Shard(1)]), distribute_tensor(b, mesh, [Shard(0)])
     found = tilewright.matmul(one, other, activation="relu")  # the same shardings gave a partial sum before
     same(found.full_tensor(), torch.relu(a @ b))
-    assert not any(isinstance(place, Partial) for place in found.placements)
+    assert not any(isinstance(location, Partial) for location in found.placements)
 
 
 @check
@@ -87,7 +89,9 @@ def a_bias_and_c_follow_the_result(mesh):
         (Shard(1), Shard(0), Replicate(), Replicate()),
     ):
         places = zip((a, b, bias, c), (of_a, of_b, of_bias, of_c), strict=True)
-        placed_a, placed_b, placed_bias, placed_c = (distribute_tensor(one, mesh, [place]) for one, place in places)
+        placed_a, placed_b, placed_bias, placed_c = (
+            distribute_tensor(one, mesh, [location]) for one, location in places
+        )
         found = tilewright.matmul(placed_a, placed_b, bias=placed_bias, c=placed_c, beta=0.5)
         same(found.full_tensor(), a @ b + bias + 0.5 * c)
     tall = distribute_tensor(torch.arange(6.0).reshape(6, 1), mesh, [Shard(0)])
@@ -126,8 +130,8 @@ def modules_are_parallel_unchanged(mesh):
 @check
 def modules_are_rerouted(mesh):
     routing = importlib.import_module("tilewright.frameworks.torch.enable.routing")
-    gain = importlib.import_module("tilewright.select.gain").Gain(1.1, 1.0)
-    routes = routing.Routes("CPU", lambda problem, device: gain, None)
+    speedup = importlib.import_module("tilewright.select.speedup").Speedup(1.1, 1.0)
+    routes = routing.Routes("CPU", lambda problem, device: speedup, None)
     alone, parallel = block(torch.nn.Linear), block(torch.nn.Linear)
     parallelize_module(parallel, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
     x = torch.randn(4, 8)

@@ -14,7 +14,7 @@ from studies.frameworks import comparisons as kinds  # noqa: E402
 from studies.frameworks import models, of_torch  # noqa: E402
 from tilewright.core.errors import LaunchError  # noqa: E402
 from tilewright.frameworks.torch.enable import routing  # noqa: E402
-from tilewright.select.gain import Gain  # noqa: E402
+from tilewright.select.speedup import Speedup  # noqa: E402
 from tilewright.tools.bench import end_to_end  # noqa: E402
 
 pytestmark = pytest.mark.further
@@ -64,10 +64,10 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def on_the_host(monkeypatch):
-    """enable() routes tensors of the host, where everything gains."""
+    """enable() routes tensors of the host, where everything is faster."""
     monkeypatch.setattr(routing, "_KEY", "CPU")
     monkeypatch.setattr(routing, "_routes", {})
-    monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
+    monkeypatch.setattr(routing, "expect", lambda problem, device: Speedup(1.1, 1.0))
 
 
 @pytest.fixture
@@ -90,11 +90,11 @@ def test_everything_is_compared_with_pytorch_alone(quick, on_the_host, one_proce
         (kinds.LAYER_BY_MATMUL, "8 tokens"),
         *((kind, "MLP") for kind in (kinds.EAGER, kinds.COMPILED, kinds.SHORT, kinds.SHORT_COMPILED)),
         *((kind, "MLP") for kind in (kinds.BF16, kinds.BF16_COMPILED)),
-        (kinds.NOTHING_GAINS, "LoRA in float64"),
+        (kinds.NOTHING_IS_FASTER, "LoRA in float64"),
     }
     assert all(one.us > 0 for one in found)
     by_kind = {(one.what["kind"], one.way): one for one in found}
-    nothing = by_kind[kinds.NOTHING_GAINS, kinds.ALONE]
+    nothing = by_kind[kinds.NOTHING_IS_FASTER, kinds.ALONE]
     assert 0 < nothing.facts["fastest_us"] <= nothing.us <= nothing.facts["slowest_us"]
     ours, alone = (by_kind[kinds.EAGER, way].facts for way in (kinds.OURS, kinds.ALONE))
     compiled = by_kind[kinds.COMPILED, kinds.OURS].facts

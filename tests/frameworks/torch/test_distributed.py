@@ -18,14 +18,14 @@ import tilewright  # noqa: E402
 from tilewright import ArrayError, DtypeError, ProblemError  # noqa: E402
 from tilewright.distributed import all_gather_matmul, matmul_reduce_scatter  # noqa: E402
 from tilewright.frameworks.torch.distributed import overlapped  # noqa: E402
-from tilewright.frameworks.torch.distributed.sequences import COUNTER_BYTES, LANES, Product  # noqa: E402
-from tilewright.runtime.sequence import Copy, Signal, Wait  # noqa: E402
+from tilewright.frameworks.torch.distributed.sequences import COUNTER_BYTES, LANES, Multiply  # noqa: E402
+from tilewright.runtime.sequence import DeviceCopy, Signal, Wait  # noqa: E402
 
 TIMEOUT_S = 120
 
 
 def outcomes(folder):
-    """What each check gave in each of two processes: '' where it is right."""
+    """Results of each check in each of two processes: '' where it is right."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     path = folder / "store"
@@ -73,7 +73,7 @@ class Exchange:
         self._memories, self._signals, self._before, self._calls = memories, signals, 0, 0
         self._half = len(memories[0]) // 2
 
-    def prepare(self, key, of, arrays, precision, without_terms):
+    def prepare(self, key, of, arrays, precision, without_parts):
         assert of.memory_bytes <= self._half
         assert {rank for rank, _ in of.sources} <= set(range(self.size)) - {self.rank}
         made = self.works[key] = Work(of.steps, of.signals, of.scratch_bytes, False, (*arrays, "scratch"))
@@ -87,7 +87,7 @@ class Exchange:
         dtype = arrays[0].dtype
 
         def matrix(of):
-            elements = bases[of.place.base][of.place.offset :]
+            elements = bases[of.location.base][of.location.offset :]
             elements = elements[: len(elements) // dtype.itemsize * dtype.itemsize].view(dtype)
             return elements.as_strided((of.rows, of.cols), of.strides)
 
@@ -95,10 +95,10 @@ class Exchange:
             return int(step.counter.base.removeprefix("counters")), step.counter.offset // COUNTER_BYTES
 
         for step in work.steps:
-            if isinstance(step, Product):
+            if isinstance(step, Multiply):
                 added = {} if step.c is None else {"c": matrix(step.c), "beta": 1.0}
                 tilewright.matmul(matrix(step.a), matrix(step.b), out=matrix(step.out), alpha=step.alpha, **added)
-            elif isinstance(step, Copy):
+            elif isinstance(step, DeviceCopy):
                 to, source = (bases[at.base][at.offset :][: step.bytes] for at in (step.to, step.source))
                 to.copy_(source)
             elif isinstance(step, Signal):
@@ -123,7 +123,7 @@ def bytes_of(array):
 
 
 def on_ranks(count, work):
-    """What a piece of work gives on each of several threads, which take the part of ranks."""
+    """Results of a piece of work on each of several threads, which take the part of ranks."""
     memories = [torch.full((2**22,), 255, dtype=torch.uint8) for _ in range(count)]
     signals = threading.Condition(), dict.fromkeys(itertools.product(range(count), range(count * len(LANES))), 0)
     found = [None] * count
@@ -184,7 +184,7 @@ def test_sums_go_from_rank_to_rank(count, op, rows, n):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_calls_of_several_kinds_take_turns(dtype):
-    """Of changing shapes and strides, on one exchange: each has steps of its own."""
+    """Calls of changing shapes and strides, on one exchange: each has steps of its own."""
     kinds = [((2, 8, 6), 1), ((8, 6), 0), ((4, 2, 6), 0), ((2, 4, 3, 6), 1)]
     factors = [[[torch.randn(shape).to(dtype) for shape, _ in kinds] for _ in range(2)], torch.randn(6, 700).to(dtype)]
     As, B = factors

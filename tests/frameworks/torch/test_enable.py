@@ -13,18 +13,18 @@ from products import draw, same  # noqa: E402
 import tilewright.torch  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError  # noqa: E402
 from tilewright.api import front  # noqa: E402
-from tilewright.api.call import Request  # noqa: E402
+from tilewright.api.request import Request  # noqa: E402
 from tilewright.core.errors import LibraryError  # noqa: E402
-from tilewright.frameworks.torch.enable import routing  # noqa: E402
-from tilewright.select.gain import Gain  # noqa: E402
+from tilewright.frameworks.torch.enable import decisions, routing  # noqa: E402
+from tilewright.select.speedup import Speedup  # noqa: E402
 
 enable, disable, report = tilewright.torch.enable, tilewright.torch.disable, tilewright.torch.report
 
 
 @pytest.fixture(autouse=True)
-def gains(monkeypatch):
-    """Gains by m, of problems on the host; those of other m are not known."""
-    known = {4: Gain(1.25, 2.0), 8: Gain(0.5, -3.0)}
+def speedups(monkeypatch):
+    """Speedups by m, of problems on the host; those of other m are not known."""
+    known = {4: Speedup(1.25, 2.0), 8: Speedup(0.5, -3.0)}
     monkeypatch.setattr(routing, "_KEY", "CPU")
     monkeypatch.setattr(routing, "_routes", {})
     monkeypatch.setattr(routing, "expect", lambda problem, device: known.get(problem.m))
@@ -41,7 +41,7 @@ def ran():
 
 
 def both(function):
-    """What a function returns with tilewright and without."""
+    """Results of a function with tilewright and without."""
     with enable():
         ours = function()
     return ours, function()
@@ -71,8 +71,8 @@ OPERATIONS = {
 
 
 @pytest.mark.parametrize(("operator", "function"), OPERATIONS.values(), ids=OPERATIONS)
-def test_products_that_gain_run_here(gains, operator, function):
-    gains.update({3: Gain(1.1, 1.0), 6: Gain(1.1, 1.0)})
+def test_products_that_gain_run_here(speedups, operator, function):
+    speedups.update({3: Speedup(1.1, 1.0), 6: Speedup(1.1, 1.0)})
     ours, stock = both(function)
     same(ours, stock)
     assert ours.stride() == stock.stride()
@@ -151,7 +151,7 @@ def test_a_function_that_was_compiled_before_follows_the_switch():
 def test_float32_stays_with_pytorch_while_that_rounds_and_is_not_known_to_be_slower(monkeypatch):
     says = ["none", "tf32", "none"]  # the first is asked for as the kind is decided
     monkeypatch.setattr(routing, "_precision", lambda backend, operator: says.pop(0))
-    tabled = {None: Gain(1.25, 2.0), "tf32": None}
+    tabled = {None: Speedup(1.25, 2.0), "tf32": None}
     monkeypatch.setattr(routing, "expect", lambda problem, device: tabled[problem.arithmetic.precision])
     with enable():
         torch.mm(A, B)
@@ -177,8 +177,8 @@ def test_what_fails_here_is_left_to_pytorch_from_then_on(monkeypatch):
 
 
 @pytest.mark.parametrize(("saved_us", "here"), [(2.0, 32), (200.0, 40)])
-def test_what_the_launcher_never_knows_stays_here_only_for_a_large_gain(gains, saved_us, here):
-    gains[4] = Gain(1.25, saved_us)
+def test_what_the_launcher_never_knows_stays_here_only_for_a_large_gain(speedups, saved_us, here):
+    speedups[4] = Speedup(1.25, saved_us)
     with enable():
         for _ in range(40):
             torch.mm(A, B)
@@ -225,6 +225,18 @@ def test_what_was_decided_is_known_after_the_next_enable(monkeypatch):
     assert ran() == {("mm", "tilewright"): 2}
 
 
+def test_more_kinds_than_are_remembered_are_counted_all_the_same(monkeypatch):
+    monkeypatch.setattr(decisions, "MOST_KINDS", 3)
+    with enable():
+        for k in (3, 4, 5, 6, 7, 3, 4, 5, 6, 7):
+            a, b = draw(4, k, grad=False), draw(k, 6, grad=False)
+            same(torch.mm(a, b), torch.from_numpy(a.numpy() @ b.numpy()))
+        torch.mm(draw(8, 5, grad=False), B)
+    assert ran() == {("mm", "tilewright"): 10, ("mm", "PyTorch"): 1}
+    assert {row.problem: row.calls for row in report()}["4x6x3 NN float32"] == 2
+    assert max(map(len, routing._routes[None, False].decisions.values())) <= 3
+
+
 def test_the_report_is_a_table():
     with enable():
         for _ in range(3):
@@ -252,10 +264,10 @@ def test_an_older_pytorch_says_so(monkeypatch):
 
 
 @pytest.mark.further
-def test_what_inductor_compiles_follows_the_switch_too(gains, tmp_path, monkeypatch):
+def test_what_inductor_compiles_follows_the_switch_too(speedups, tmp_path, monkeypatch):
     """Products alone: a gradient of the bias would be a kernel in C++, which takes seconds."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    gains.update({5: Gain(1.1, 1.0), 6: Gain(1.1, 1.0)})
+    speedups.update({5: Speedup(1.1, 1.0), 6: Speedup(1.1, 1.0)})
     torch._dynamo.reset()
     x, w, bias = draw(4, 5), draw(6, 5), draw(6).detach()
 
@@ -276,10 +288,10 @@ def asked(monkeypatch):
     found = []
     multiply = front.multiply
 
-    def noted(request, arrays, scalars, options):
+    def noted(request, library, arrays, alpha, beta, options):
         found.append(request.precision)
         assert options == Request(precision=request.precision).key
-        return multiply(request, arrays, scalars, options)
+        return multiply(request, library, arrays, alpha, beta, options)
 
     monkeypatch.setattr(front, "multiply", noted)
     found_by = lambda word: monkeypatch.setattr(routing, "_precision", lambda backend, operator: word)  # noqa: E731
@@ -325,8 +337,8 @@ def test_pytorch_s_precision_counts_in_every_call(asked):
 def test_what_pytorch_rounds_is_decided_apart(asked, monkeypatch, first):
     """By what is gained over cuBLAS in TF32, whichever setting a kind is first seen with."""
     found, says = asked
-    gains = {None: Gain(0.5, -1.0), "tf32": Gain(1.5, 1.0)}
-    monkeypatch.setattr(routing, "expect", lambda problem, device: gains[problem.arithmetic.precision])
+    speedups = {None: Speedup(0.5, -1.0), "tf32": Speedup(1.5, 1.0)}
+    monkeypatch.setattr(routing, "expect", lambda problem, device: speedups[problem.arithmetic.precision])
     with enable():
         for word in (first, "none", "tf32", "ieee", "tf32"):
             says(word)
@@ -336,10 +348,10 @@ def test_what_pytorch_rounds_is_decided_apart(asked, monkeypatch, first):
 
 
 def test_tf32_may_be_asked_for_while_pytorch_does_not_round(asked, monkeypatch):
-    """Then it gains at least what the next promise does over float32."""
+    """Then it is at least as fast as the next promise over float32."""
     found, says = asked
-    gains = {"bf16x3": Gain(1.5, 1.0), "tf32": None}
-    monkeypatch.setattr(routing, "expect", lambda problem, device: gains[problem.arithmetic.precision])
+    speedups = {"bf16x3": Speedup(1.5, 1.0), "tf32": None}
+    monkeypatch.setattr(routing, "expect", lambda problem, device: speedups[problem.arithmetic.precision])
     with enable("tf32"):
         for word in ("none", "ieee", "tf32"):
             says(word)
@@ -385,7 +397,7 @@ def test_contexts_of_several_precisions_restore_what_was_before(asked):
 
 
 def test_each_precision_is_decided_for_itself(monkeypatch):
-    expected = {None: Gain(0.5, -1.0), "fp16x3": Gain(2.0, 1.0), "tf32": None}
+    expected = {None: Speedup(0.5, -1.0), "fp16x3": Speedup(2.0, 1.0), "tf32": None}
     monkeypatch.setattr(routing, "expect", lambda problem, device: expected[problem.arithmetic.precision])
     for precision, where in ((None, "PyTorch"), ("fp16x3", "tilewright"), (None, "PyTorch")):
         report(reset=True)

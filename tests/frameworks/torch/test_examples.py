@@ -29,7 +29,7 @@ ON_CPU = {
     "torch_cholesky.py": ["tilewright: NumPy's BLAS multiplies", "compare NumPy's products with PyTorch's"],
     "torch_conjugate_gradients.py": ["tilewright: NumPy's BLAS multiplies", "compare NumPy's products with PyTorch's"],
 }
-"""What examples say where there is no GPU, the first of it before all else."""
+"""Output of examples where there is no GPU, the first text before all else."""
 
 
 SOLVERS = {

@@ -1,4 +1,4 @@
-"""What a call of several GPUs starts, and how calls follow each other, with stand-ins for the GPU and its driver."""
+"""Steps that a call of several GPUs starts, and how calls follow each other, with stand-ins for GPU and driver."""
 
 import contextlib
 from functools import partial
@@ -13,21 +13,21 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from tilewright.core.errors import LaunchError  # noqa: E402
 from tilewright.frameworks.torch.distributed import exchange, failing, overlapped, products  # noqa: E402
-from tilewright.frameworks.torch.distributed.planning import Kind, planned  # noqa: E402
+from tilewright.frameworks.torch.distributed.planning import CallKind, planned  # noqa: E402
 from tilewright.frameworks.torch.distributed.sequences import (  # noqa: E402
     LANE,
     MAIN,
-    Product,
-    Sequence,
+    Multiply,
+    RankCall,
     all_gather,
     reduce_scatter,
     tight,
 )
 from tilewright.runtime import driver, nvrtc  # noqa: E402
 from tilewright.runtime.plan import Memory, Needs, Plan, Slot, Step  # noqa: E402
-from tilewright.runtime.sequence import ABSOLUTE, Launch, Place  # noqa: E402
+from tilewright.runtime.sequence import ABSOLUTE, Location, PlanLaunch  # noqa: E402
 
-CHECK = Launch(0, (Step(0xBAD, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), (Slot(0, "pointer", "A"),)),), ())
+CHECK = PlanLaunch(0, (Step(0xBAD, (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), (Slot(0, "pointer", "A"),)),), ())
 
 
 class Engine:
@@ -39,7 +39,7 @@ class Engine:
     def __init__(self, needs=None):
         self.needs, self.problems, self.asked = needs or Needs(), [], []
 
-    def plan(self, kernel, config, problem, addresses, *, kept=None, capturing=None):
+    def plan(self, kernel, config, problem, addresses, *, cached=None, capturing=None):
         self.problems.append((problem, addresses))
         step = Step(len(self.problems), (1, 1, 1), (1, 1, 1), 0, 0, bytes(8), (0,), ())
         return Plan(problem, kernel, config, None, (step,), self.needs)
@@ -49,12 +49,12 @@ class Engine:
 
     def workspace(self, stream, needs):
         self.asked.append((stream, needs))
-        return Memory(tickets=0x70000 + stream)
+        return Memory(counters=0x70000 + stream)
 
 
-def started(sequence, engine, dtype="bfloat16", without_terms=False, **aligned):
+def started(sequence, engine, dtype="bfloat16", without_parts=False, **aligned):
     like = torch.empty(1, dtype=getattr(torch, dtype))
-    kind = Kind(like, dtype, engine, 0, aligned, None, without_terms)
+    kind = CallKind(like, dtype, engine, 0, aligned, None, without_parts)
     return planned(sequence, kind, CHECK, {MAIN: 1, LANE: 2})
 
 
@@ -63,15 +63,15 @@ def test_products_are_planned_as_they_lie():
     A, B = tight("A", 0, 2 * 2048, 2048), tight("B0", 0, 2048, 14336)
     sequence = reduce_scatter(0, 2, A, B, 2, True)
     found = started(sequence, engine, A=8)
-    products = [step for step in sequence.steps if isinstance(step, Product)]
-    launches = [step for step in found.steps if isinstance(step, Launch)]
+    products = [step for step in sequence.steps if isinstance(step, Multiply)]
+    launches = [step for step in found.steps if isinstance(step, PlanLaunch)]
     assert len(found.steps) == len(sequence.steps) and len(launches) == len(products) + 1
     first, last = (launches.index(one) for one in (launches[0], launches[-2]))
     addresses = dict(launches[first].addresses)
-    assert addresses == {"A": Place("A", 2048 * 2048 * 2), "B": Place("B0"), "D": Place("scratch")}
+    assert addresses == {"A": Location("A", 2048 * 2048 * 2), "B": Location("B0"), "D": Location("scratch")}
     assert (launches[first].alpha, launches[first].beta, launches[last].beta) == (0.5, 0.0, 1.0)
     last_product = products[-1]
-    assert dict(launches[last].addresses)["C"] == last_product.c.place
+    assert dict(launches[last].addresses)["C"] == last_product.c.location
     assert launches[-1].steps == CHECK.steps
     shapes = {(problem.m, problem.n, problem.k) for problem, _ in engine.problems}
     assert shapes == {(2048, 3584, 2048)}
@@ -83,27 +83,27 @@ def test_products_are_planned_as_they_lie():
 
 def test_a_result_that_lies_by_columns_exchanges_the_factors():
     out = tight("result0", 0, 64, 32)._replace(strides=(1, 64))
-    product = Product(MAIN, tight("A", 0, 64, 48), tight("B0", 0, 48, 32), out)
-    (launch,) = started(Sequence((product,), 0, 0, 0, 0, frozenset()), Engine()).steps
-    assert dict(launch.addresses) == {"A": Place("B0"), "B": Place("A"), "D": Place("result0")}
+    product = Multiply(MAIN, tight("A", 0, 64, 48), tight("B0", 0, 48, 32), out)
+    (launch,) = started(RankCall((product,), 0, 0, 0, 0, frozenset()), Engine()).steps
+    assert dict(launch.addresses) == {"A": Location("B0"), "B": Location("A"), "D": Location("result0")}
 
 
 def test_memory_of_plans_lies_behind_the_sums_and_is_a_streams():
-    needs = Needs(workspace_bytes=1000, tickets=7, relayout_bytes=500)
+    needs = Needs(workspace_bytes=1000, counters=7, relayout_bytes=500)
     engine = Engine(needs)
     sequence = reduce_scatter(0, 2, tight("A", 0, 600, 64), tight("B0", 0, 64, 1024), 2, False)
     found = started(sequence, engine)
     assert sorted(engine.asked) == [(1, (0, 7, 0)), (2, (0, 7, 0))]
     begins = {}
     for step in found.steps:
-        if isinstance(step, Launch) and step.steps != CHECK.steps:
+        if isinstance(step, PlanLaunch) and step.steps != CHECK.steps:
             addresses = dict(step.addresses)
             begins.setdefault(step.stream, set()).add((addresses["workspace"], addresses["relayout"]))
-            assert addresses["tickets"] == Place(ABSOLUTE, 0x70001 if step.stream == MAIN else 0x70002)
+            assert addresses["counters"] == Location(ABSOLUTE, 0x70001 if step.stream == MAIN else 0x70002)
     sums = sequence.scratch_bytes
     assert begins == {
-        MAIN: {(Place("scratch", sums), Place("scratch", sums + 1024))},
-        LANE: {(Place("scratch", sums + 1536), Place("scratch", sums + 2560))},
+        MAIN: {(Location("scratch", sums), Location("scratch", sums + 1024))},
+        LANE: {(Location("scratch", sums + 1536), Location("scratch", sums + 2560))},
     }
     assert found.scratch_bytes == sums + 2 * 1536
 
@@ -112,21 +112,22 @@ def test_float32_products_split_unless_there_is_no_memory():
     sequence = all_gather(0, 2, tight("A", 0, 4096, 4096), [tight("B0", 0, 4096, 4096)], 4, False)
     assert started(sequence, Engine(), "float32").splits
     without = Engine()
-    assert not started(sequence, without, "float32", without_terms=True).splits
+    assert not started(sequence, without, "float32", without_parts=True).splits
     assert {problem.arithmetic.precision for problem, _ in without.problems} == {"ieee"}
 
 
 def test_a_kernel_that_updates_c_in_place_is_refused(monkeypatch):
-    from tilewright.api import planned_call as bound  # noqa: PLC0415
+    from tilewright.api import gpu as on_gpu  # noqa: PLC0415
+    from tilewright.api import planned_call as planned  # noqa: PLC0415
     from tilewright.kernels import resolve  # noqa: PLC0415
 
     kernel, config = resolve("warptiled")
-    bound._plans.clear()
-    monkeypatch.setattr(bound, "select", lambda *_, **__: (kernel, kernel.config(config)))
+    on_gpu._plans.clear()
+    monkeypatch.setattr(planned, "select", lambda *_, **__: (kernel, kernel.config(config)))
     sequence = reduce_scatter(0, 2, tight("A", 0, 64, 64), tight("B0", 0, 64, 64), 4, False)
     with pytest.raises(LaunchError, match=r"warptiled, which a table names for .*, updates C in place"):
         started(sequence, Engine(), "float32")
-    bound._plans.clear()
+    on_gpu._plans.clear()
 
 
 def test_what_fails_compiles():
@@ -146,7 +147,7 @@ class Event:
 
 
 class Exchange(exchange.Exchange):
-    """Of rank 0 of 2, whose memory is nowhere."""
+    """Exchange of rank 0 of 2, without memory."""
 
     def __init__(self):
         self.rank, self.size, self.device = 0, 2, torch.device("cuda", 3)
@@ -172,7 +173,7 @@ def calls(monkeypatch):
 
 
 def work(calls, ahead=4, memory_bytes=4096, run=None):
-    return exchange.Work(
+    return exchange.ReadyCall(
         run or (lambda *given: calls.runs.append(given)), 3, memory_bytes, 0, frozenset({(1, 0), (1, 1)}), False, ahead
     )
 
@@ -261,9 +262,9 @@ class Prepares:
     def __init__(self, splits):
         self.works, self.splits, self.started = {}, splits, []
 
-    def prepare(self, key, of, arrays, precision, without_terms):
-        size = 64 if without_terms else 1 << 62
-        made = exchange.Work(print, of.signals, of.memory_bytes, size, of.sources, self.splits, 1)
+    def prepare(self, key, of, arrays, precision, without_parts):
+        size = 64 if without_parts else 1 << 62
+        made = exchange.ReadyCall(print, of.signals, of.memory_bytes, size, of.sources, self.splits, 1)
         self.works[key] = made
         return made
 
@@ -283,7 +284,7 @@ def full(monkeypatch):
     monkeypatch.setattr(overlapped, "_scratch", scratch)
 
 
-def test_without_memory_for_terms_products_do_without(full):
+def test_without_memory_for_parts_products_do_without(full):
     A, B = torch.empty(64, 32), torch.empty(32, 16)
     moving = Prepares(splits=True)
     for _ in range(2):

@@ -18,7 +18,7 @@ def operands(grad=True, dtype=None):
 
 
 def exact(a, b):
-    """The same by PyTorch's own products, of the rows that belong to groups."""
+    """Grouped product by PyTorch's own products, of the rows that belong to groups."""
     parts = a[:END].split(ROWS)
     return torch.cat([rows @ matrix for rows, matrix in zip(parts, b, strict=True)])
 

@@ -11,7 +11,7 @@ from products import draw, same  # noqa: E402
 import tilewright.torch  # noqa: E402
 from small_gpt import Model  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError  # noqa: E402
-from tilewright.api.call import Request  # noqa: E402
+from tilewright.api.request import Request  # noqa: E402
 from tilewright.emulator.engine import EmulatorEngine  # noqa: E402
 from tilewright.frameworks.torch.enable import decisions, routing  # noqa: E402
 
@@ -22,7 +22,8 @@ A, B, BIAS = draw(70, 40, grad=False), draw(40, 24, grad=False), draw(24, grad=F
 
 @pytest.fixture
 def emulated(monkeypatch):
-    """Arrays of the host are multiplied by the emulator, as if it were this machine's GPU; nothing is known to gain."""
+    """Arrays of the host are multiplied by the emulator, as if it were this machine's GPU; nothing is known to be
+    faster."""
     engine = EmulatorEngine()
     monkeypatch.setattr(import_module("tilewright.api.call"), "_host_engine", lambda request: engine)
     monkeypatch.setattr(routing, "_KEY", "CPU")
@@ -36,10 +37,10 @@ def test_the_logits_of_a_prompt_are_the_same_in_every_batch(emulated):
     model, ids = Model().eval(), torch.randint(48, (33, 7))
     with torch.no_grad(), enable(batch_invariant=True):
         alone = model(ids[:1])
-        for batch, place in ((2, 1), (5, 0), (33, 20)):
+        for batch, location in ((2, 1), (5, 0), (33, 20)):
             others = torch.randint(48, (batch, 7))
-            others[place] = ids[0]
-            assert torch.equal(model(others)[place], alone[0])
+            others[location] = ids[0]
+            assert torch.equal(model(others)[location], alone[0])
     ran = report()
     assert {row.where for row in ran} == {"tilewright"}
     assert {row.operator for row in ran} == {"mm", "addmm", "bmm"}

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 import tilewright.torch  # noqa: E402
 from studies.frameworks.models import TASKS, Sizes, regression, training  # noqa: E402
 from tilewright.frameworks.torch.enable import routing  # noqa: E402
-from tilewright.select.gain import Gain  # noqa: E402
+from tilewright.select.speedup import Speedup  # noqa: E402
 
 STEPS = 4
 SIZES = Sizes(width=32, heads=4, layers=2, vocabulary=96, batch=2, length=16, rank=4)
@@ -22,11 +22,11 @@ def losses(task, model=None):
 
 
 @pytest.fixture
-def everything_gains(monkeypatch):
+def everything_is_faster(monkeypatch):
     """enable() on tensors of the host, for every problem."""
     monkeypatch.setattr(routing, "_KEY", "CPU")
     monkeypatch.setattr(routing, "_routes", {})
-    monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
+    monkeypatch.setattr(routing, "expect", lambda problem, device: Speedup(1.1, 1.0))
     yield
     tilewright.torch.disable()
 
@@ -54,7 +54,7 @@ def stock(name):
     [*((name, False) for name in TASKS), ("Llama", True)],
     ids=lambda value: ("eager", "compiled")[value] if isinstance(value, bool) else value,
 )
-def test_training_a_model_with_products_routed_here(everything_gains, name, compiled):
+def test_training_a_model_with_products_routed_here(everything_is_faster, name, compiled):
     expected = stock(name)
     with tilewright.torch.enable():
         ours = trained(name, compiled)
@@ -76,7 +76,7 @@ class Layer(torch.nn.Module):
 
 
 class Stock(Layer):
-    """The same by PyTorch."""
+    """A linear layer with its activation, by PyTorch."""
 
     def forward(self, x):
         result = self.inner(x)

@@ -7,17 +7,17 @@ import pytest
 import torch
 
 from studies import runner
-from studies.precisions import BASELINE, OWN, hostile, measuring, ways
+from studies.precisions import BASELINE, OWN, adversarial, measuring, ways
 from studies.precisions.measuring import Scale
 from studies.record import Measurements
 from tilewright.core.problem import PRECISIONS
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.tools.bench import end_to_end
-from tilewright.tools.bench.suites import Shape
+from tilewright.tools.bench.suites import SuiteSize
 
 pytestmark = pytest.mark.further
 
-SMALL = Scale("cpu", (Shape(48, 40, 32), Shape(24, 16, 64)), side=24, depths=(16,))
+SMALL = Scale("cpu", (SuiteSize(48, 40, 32), SuiteSize(24, 16, 64)), side=24, depths=(16,))
 
 
 @pytest.fixture(autouse=True)
@@ -76,14 +76,14 @@ def test_jax(capsys):
     assert len(found) + len(said) == 4, "what XLA lacks on a CPU is said"
 
 
-def test_hostile_inputs_of_every_class_have_errors_next_to_pytorchs():
-    cases = list(measuring.hostile_cases(SMALL, 16))
-    names = [*hostile.ORDINARY, *hostile.EXACT, *hostile.EXTREME]
+def test_adversarial_inputs_of_every_class_have_errors_next_to_pytorchs():
+    cases = list(measuring.adversarial_cases(SMALL, 16))
+    names = [*adversarial.ORDINARY, *adversarial.EXACT, *adversarial.EXTREME]
     every_way = [BASELINE, *(f"{OWN} {precision}" for precision in PRECISIONS)]
     assert [(case.what["inputs"], case.way) for case in cases] == [(name, way) for name in names for way in every_way]
     for case in cases:
         assert case.facts["element"] < 2e-6, case
-        assert case.what["inputs"] not in hostile.EXACT or case.facts["element"] == case.error == 0
+        assert case.what["inputs"] not in adversarial.EXACT or case.facts["element"] == case.error == 0
 
 
 def test_errors_of_what_is_not_finite_are_none():
@@ -93,7 +93,7 @@ def test_errors_of_what_is_not_finite_are_none():
 
 
 def measured(monkeypatch, path, *options):
-    """What the command writes, of small products on the host."""
+    """Measurements that the command writes, of small products on the host."""
     monkeypatch.setattr(runner, "resolve_engine", lambda name: EmulatorEngine())
     monkeypatch.setattr(measuring, "H200", SMALL)
     monkeypatch.setattr(measuring, "_OTHERS", {})
@@ -105,7 +105,7 @@ def measured(monkeypatch, path, *options):
 def test_the_command_writes_both_parts(monkeypatch, tmp_path, capsys):
     run = measured(monkeypatch, tmp_path / "precisions.json")
     errors = [one for one in run.measurements if "inputs" in one.what]
-    assert len(errors) == 6 * len(hostile.ORDINARY | hostile.EXACT | hostile.EXTREME)
+    assert len(errors) == 6 * len(adversarial.ORDINARY | adversarial.EXACT | adversarial.EXTREME)
     assert len(run.measurements) - len(errors) == 2 * 11
     assert run.environment["engine"] == "emulator"
     assert "24, 16, 64  tilewright fp16x3: " in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What ranks' streams do in calls, as data: no memory is used by two steps that nothing orders, unless both read it.
+"""Sequences of ranks' streams, as data: no memory is used by two steps that nothing orders, unless both read it.
 
 Streams of all ranks are simulated as a partial order: what may run at the same time is not ordered.
 """
@@ -21,13 +21,13 @@ from tilewright.frameworks.torch.distributed.sequences import (
     OTHER_SIDE,
     SIDE,
     Check,
-    Product,
-    Sequence,
+    Multiply,
+    RankCall,
     all_gather,
     reduce_scatter,
     tight,
 )
-from tilewright.runtime.sequence import Await, Copy, Record, Signal, Wait
+from tilewright.runtime.sequence import Await, DeviceCopy, RecordEvent, Signal, Wait
 
 ITEM = 2
 HALF = 1 << 40
@@ -51,27 +51,31 @@ class Access(NamedTuple):
 def span(of, memory, writes):
     by_row, by_col = of.strides
     last = (of.rows - 1) * by_row + (of.cols - 1) * by_col
-    return Access(memory(of.place), of.place.offset, of.place.offset + (last + 1) * ITEM, writes)
+    return Access(memory(of.location), of.location.offset, of.location.offset + (last + 1) * ITEM, writes)
 
 
 def accesses(step, rank, call):
-    """What a step of a rank reads and writes. Results of parts of columns share lines: each row is a span."""
+    """Memory that a step of a rank reads and writes. Results of parts of columns share lines: each row is a span."""
 
-    def memory(place):
-        return (int(place.base.removeprefix("memory")), call % 2) if "memory" in place.base else (rank, place.base)
+    def memory(location):
+        return (
+            (int(location.base.removeprefix("memory")), call % 2)
+            if "memory" in location.base
+            else (rank, location.base)
+        )
 
     def rows_of(of, writes):
         each = of._replace(rows=1)
         step = of.strides[0] * ITEM
         return [
-            span(each._replace(place=of.place._replace(offset=of.place.offset + i * step)), memory, writes)
+            span(each._replace(location=of.location._replace(offset=of.location.offset + i * step)), memory, writes)
             for i in range(of.rows)
         ]
 
-    if isinstance(step, Product):
+    if isinstance(step, Multiply):
         reads = [span(of, memory, False) for of in (step.a, step.b, step.c) if of is not None]
         return reads + rows_of(step.out, True)
-    if isinstance(step, Copy):
+    if isinstance(step, DeviceCopy):
         found = (step.source, False), (step.to, True)
         return [Access(memory(at), at.offset, at.offset + step.bytes, writes) for at, writes in found]
     if isinstance(step, Caller):
@@ -83,7 +87,7 @@ def accesses(step, rank, call):
 class Order:
     """Which step of which rank comes behind which: bit masks of all that is before each."""
 
-    def __init__(self, calls: list[list[Sequence]]) -> None:
+    def __init__(self, calls: list[list[RankCall]]) -> None:
         """Calls in their order, each with the sequence of every rank."""
         self.steps = []
         """Rank, call and step."""
@@ -100,7 +104,7 @@ class Order:
                     if isinstance(step, Caller) and step.before and rank in end_of:
                         edges[number].add(end_of[rank])
                     last_of[stream] = number
-                    if isinstance(step, Record):
+                    if isinstance(step, RecordEvent):
                         events[step.event] = number
                     elif isinstance(step, Await):
                         edges[number].add(events[step.event])
@@ -252,5 +256,5 @@ def test_what_is_sent_is_what_is_waited_for(size):
 def test_products_and_copies_have_streams_of_their_own():
     for purpose, copies in (("all_gather", {SIDE}), ("reduce_scatter", {SIDE, OTHER_SIDE})):
         for sequence in chain.from_iterable(calls_of(purpose, 3, [(4, 10**8, 1100, True)])):
-            for kind, streams in ((Product, {MAIN, LANE}), (Copy, copies), (Signal, copies)):
+            for kind, streams in ((Multiply, {MAIN, LANE}), (DeviceCopy, copies), (Signal, copies)):
                 assert {step.stream for step in sequence.steps if isinstance(step, kind)} == streams

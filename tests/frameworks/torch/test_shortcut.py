@@ -18,7 +18,7 @@ A, B, BIAS = draw(4, 5, grad=False), draw(5, 6, grad=False), draw(6, grad=False)
 
 @pytest.fixture(params=["shortcut", "without a compiler"])
 def built(request, monkeypatch):
-    """Nothing gains, on the host; whether there is a shortcut."""
+    """Nothing is faster, on the host; whether there is a shortcut."""
     if request.param == "without a compiler":
         monkeypatch.setattr(routing, "load_shortcut", lambda: None)
     elif shortcut.load() is None:

@@ -9,9 +9,10 @@ torch = pytest.importorskip("torch")
 
 import tilewright  # noqa: E402
 from stand_ins import NumPyEngine  # noqa: E402
-from tilewright.api.call import Call, Request  # noqa: E402
+from tilewright.api.arrays.libraries import library_of  # noqa: E402
+from tilewright.api.call import Call  # noqa: E402
+from tilewright.api.request import Request  # noqa: E402
 from tilewright.core.errors import EngineUnavailableError, ProblemError  # noqa: E402
-from tilewright.core.problem import Scalars  # noqa: E402
 from tilewright.frameworks.dividing import Cuts  # noqa: E402
 from tilewright.frameworks.torch import multi_gpu as split  # noqa: E402
 
@@ -42,7 +43,8 @@ def test_parts_make_the_product(side, with_c, transposed):
 def call_of(engine):
     a = torch.empty(8, 8)
     request = Request(engine=engine)
-    return Call.read(request, {"a": a, "b": a, "c": None, "out": None, "bias": None}, Scalars())._replace(engine=engine)
+    arrays = {"a": a, "b": a, "c": None, "out": None, "bias": None}
+    return Call.read(request, library_of("a", a), arrays)._replace(engine=engine)
 
 
 def division(engine, count, *sizes):

@@ -4,9 +4,9 @@ from .fault import Fault
 
 FAULTS = (
     Fault(
-        "tickets that are left, not said",
-        "        if tickets.any() and watch.blocks is None:\n            raise LaunchError(",
-        "        if tickets.any() and watch.blocks is None:\n            LaunchError(",
+        "counters that are left, not said",
+        "        if counters.any() and watch.blocks is None:\n            raise LaunchError(",
+        "        if counters.any() and watch.blocks is None:\n            LaunchError(",
         "a kernel that is wrong from its second launch on is right here",
     ),
     Fault(
@@ -25,7 +25,7 @@ FAULTS = (
         "atomicInc begins anew a step late",
         "[=](T old) { return old >= value ? 0 : old + 1; }",
         "[=](T old) { return old > value ? 0 : old + 1; }",
-        "tickets of a kernel that is right never come back to 0",
+        "counters of a kernel that is right never come back to 0",
     ),
     Fault(
         "the rest of a short asynchronous copy",

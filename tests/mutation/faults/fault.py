@@ -1,4 +1,4 @@
-"""What a fault is: a change of one place of the sources, known by its text, so that it stays when files move."""
+"""A fault is a change of one place of the sources, known by its text, so that it stays when files move."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ class Fault(NamedTuple):
 
     name: str
     text: str
-    """What is replaced: it is there exactly once in all of src/tilewright."""
+    """Text that is replaced: it is there exactly once in all of src/tilewright."""
     instead: str
     meets: str
-    """What a user would meet."""
+    """Effect of the fault on a user."""

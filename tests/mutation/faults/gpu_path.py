@@ -17,19 +17,19 @@ FAULTS = (
     ),
     Fault(
         "plans do not depend on alignment",
-        "left = self.pointer % VECTOR_BYTES if self.device != HOST else 0",
+        "left = operand.pointer % VECTOR_BYTES if operand.device != HOST else 0",
         "left = 0",
         "a plan for aligned arrays is launched on others: a misaligned access on the GPU",
     ),
     Fault(
         "launched on the engine's own stream",
-        "bound.engine.start(bound.plan, pointers, call.scalars, call.stream)",
-        "bound.engine.start(bound.plan, pointers, call.scalars)",
+        "planned.engine.start(planned.plan, pointers, call.scalars, call.stream)",
+        "planned.engine.start(planned.plan, pointers, call.scalars)",
         "products race with the caller's other work",
     ),
     Fault(
         "one copy for all of a prepared factor's kernels",
-        "memory = self._copies.get(kept.copy)",
+        "memory = self._copies.get(cached.copy)",
         "memory = next(iter(self._copies.values()), None)",
         "a second kernel reads the copy that the first one wanted",
     ),
@@ -58,7 +58,7 @@ FAULTS = (
         "ordinary launches use memory that belongs to a graph",
     ),
     Fault(
-        "leading dimensions of other sizes not exchanged",
+        "leading dimensions of other sizes not swapped",
         "            m, n, lda, ldb = n, m, ldb, lda\n",
         "            m, n = n, m\n",
         "wrong results of column-major products of new sizes",

@@ -16,8 +16,8 @@ FAULTS = (
         "the column behind a result that is a slice is overwritten",
     ),
     Fault(
-        "tickets left for the next launch",
-        "  // all have read `stored`\n            if (threadIdx.x == 0) *ticket = 0;\n",
+        "counters left for the next launch",
+        "  // all have read `stored`\n            if (threadIdx.x == 0) *counter = 0;\n",
         "  // all have read `stored`\n",
         "the second product on a stream is wrong",
     ),
@@ -46,7 +46,7 @@ FAULTS = (
         "a race: threads multiply a tile that others still write",
     ),
     Fault(
-        "the last band as high as the others",
+        "the last group as high as the others",
         "const unsigned rows = min(tiles_m - first, HIGH);",
         "const unsigned rows = HIGH;",
         "tiles of the last rows are left out where their number is no multiple",

@@ -53,8 +53,8 @@ FAULTS = (
     ),
     Fault(
         "cache: damaged entries loaded",
-        "if _is_own(file, state, place) and _is_whole(file.path, name, suffix, _state(state)):",
-        "if _is_own(file, state, place):",
+        "if _is_own(file, state, root) and _is_whole(file.path, name, suffix, _state(state)):",
+        "if _is_own(file, state, root):",
         "half a file, as a full disk leaves, is loaded as code",
     ),
     Fault(

@@ -8,7 +8,7 @@ import pytest
 from tilewright.core.problem import Problem
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import BEST, find
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.select.selector import select
 from tilewright.tools.bench.records import Run
 from tilewright.tools.bench.run import bench

@@ -12,11 +12,11 @@ from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.problem import ACTIVATIONS, Problem, Scalars
 from tilewright.kernels import GROUPED, KERNELS, find
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import SCALED_K
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.split import SCALED_K
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.included import included
 from tilewright.runtime.relayouts import jobs
-from tilewright.tools.bench.case import VALUES, Case, problem_of
+from tilewright.tools.bench.case import VALUES, CheckCase, supported_problem
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes
 from tilewright.tools.bench.feature_cases import cover, feature_cases
@@ -29,7 +29,7 @@ BETAS = (0.0, 0.5)
 
 @lru_cache
 def cases(name):
-    """Of a kernel, when nobody says what to check: those of `tilewright check NAME`."""
+    """Cases of a kernel that `tilewright check NAME` runs, when nobody names any."""
     kernel = find(name)
     alpha = 1.5 if "alpha" in kernel.scalars else 1.0
     scalars = [Scalars(alpha, beta) for beta in (BETAS if "beta" in kernel.scalars else BETAS[:1])]
@@ -41,15 +41,15 @@ def launches(name):
     """Kernels and configs that the cases of a kernel launch, copies among them."""
     found = set()
     for case in cases(name):
-        of = jobs(find(name), find(name).config(case.config), case.problem, Addresses(), case.kept)
+        of = jobs(find(name), find(name).config(case.config), case.problem, Addresses(), case.cached)
         found |= {(job.kernel, job.config) for job in (*of.jobs, *([of.keeping] if of.keeping else []))}
     return found
 
 
 def shipped_values(kernel):
-    """Of each parameter: its default, those of presets and tuned configs, and those in the files of tables."""
+    """Values of each parameter: its default, those of presets and tuned configs, and those in the files of tables."""
     found = defaultdict(set)
-    for overrides in ({}, *kernel.presets.values(), *kernel.tuned.values()):
+    for overrides in ({}, *kernel.presets.values()):
         for name, value in kernel.config(overrides).items():
             found[name].add(value)
     for path in (PACKAGE / "select" / "tables").glob("*.json"):
@@ -74,8 +74,8 @@ def _headers(paths):
 
 def _of_gpu():
     """Headers that the emulator has stand-ins for, and what they include."""
-    own = [path for path in INCLUDE.glob("*.cuh") if (PACKAGE / "emulator" / "include" / path.name).exists()]
-    return {path.name for path in own} | _headers(own)
+    own = [path for path in INCLUDE.glob("ptx/*.cuh") if (PACKAGE / "emulator/include/ptx" / path.name).exists()]
+    return {f"ptx/{path.name}" for path in own} | _headers(own)
 
 
 @pytest.mark.first(4)
@@ -94,43 +94,42 @@ def test_every_value_that_a_copy_is_made_with_is_run():
         tuple(config.items()) for one in CHECKED for kernel, config in launches(one.name) if kernel is relayout.KERNEL
     }
     sides = {("SIDE", side) for side in (32, SCALED_K, 128)}
-    assert {item for config in run for item in config} >= sides | {("TERMS", terms) for terms in (1, 2, 3)} | {
+    assert {item for config in run for item in config} >= sides | {("SPLIT_PARTS", parts) for parts in (1, 2, 3)} | {
         ("SCALED", 1)
     }
 
 
 @pytest.mark.parametrize("kernel", CHECKED, ids=lambda one: one.name)
 def test_everything_that_a_kernel_takes_is_run(kernel):
-    takes, problems = kernel.takes, [case.problem for case in cases(kernel.name)]
-    assert {problem.dtype for problem in problems} == set(takes.factors)
-    assert {problem.dtype_b for problem in problems} == set(takes.factors)
-    assert {problem.result for problem in problems} == set(takes.results)
-    assert {problem.layout for problem in problems} == set(takes.layouts)
+    support, problems = kernel.support, [case.problem for case in cases(kernel.name)]
+    assert {problem.dtype for problem in problems} == set(support.factors)
+    assert {problem.dtype_b for problem in problems} == set(support.factors)
+    assert {problem.result for problem in problems} == set(support.results)
+    assert {problem.layout for problem in problems} == set(support.layouts)
     assert {case.scalars.beta for case in cases(kernel.name)} == set(BETAS if "beta" in kernel.scalars else BETAS[:1])
     variants = [kernel.variant(problem, kernel.config(case.config)) for case, problem in _pairs(kernel)]
     aligned = {variant.aligned for variant in variants}
-    assert aligned == (
-        {True} if takes.aligned and kernel.vectorized else {False, True} if kernel.vectorized else {False}
-    )
-    if takes.epilogue:
+    moved = {True} if support.vectorized else set()
+    assert aligned == (moved if support.aligned and moved else {False} | moved)
+    if support.epilogue:
         assert {problem.epilogue.bias for problem in problems} == {None, "row", "column"}
         assert {problem.epilogue.activation for problem in problems} == {None, *ACTIVATIONS}
         forms = {(variant.edges, variant.aligned, variant.epilogue.bias) for variant in variants}
         assert forms >= {(edges, True, bias) for edges in (False, True) for bias in (None, "row", "column")}
-    if takes.separate_c:
+    if support.separate_c:
         assert any(problem.addend != problem.d and case.scalars.beta for case, problem in _pairs(kernel))
-    if takes.batches and not takes.grouped:
+    if support.batches and not support.grouped:
         batched = [problem for problem in problems if problem.batch > 1]
         assert any(problem.a.batch_stride and problem.b.batch_stride for problem in batched)
         assert not all(problem.a.batch_stride for problem in batched)
         assert not all(problem.b.batch_stride for problem in batched)
-        assert not all(problem.addend.batch_stride for problem in batched) or not takes.separate_c
-    if set(FLOAT8) <= set(takes.factors):
+        assert not all(problem.addend.batch_stride for problem in batched) or not support.separate_c
+    if set(FLOAT8) <= set(support.factors):
         kinds = {side and side.kind for problem in problems for side in problem.scaling}
-        assert kinds >= ({"1x128", "128x128", "tensor"} if takes.block_scales else {None, "tensor", "line"})
+        assert kinds >= ({"1x128", "128x128", "tensor"} if support.block_scales else {None, "tensor", "line"})
     values = {case.values for case in cases(kernel.name)} - {""}
-    assert values >= ({"infinity", "NaN"} if kernel.notices or not kernel.multiplies_terms else set())
-    assert "tiny" in values or not {"float32", "bfloat16"} & set(takes.factors) or "float32" not in takes.results
+    assert values >= ({"infinity", "NaN"} if kernel.has_fallback or not kernel.support.multiplies_parts else set())
+    assert "tiny" in values or not {"float32", "bfloat16"} & set(support.factors) or "float32" not in support.results
     assert values <= set(VALUES)
 
 
@@ -150,8 +149,8 @@ def test_results_that_the_copy_engine_stores_come_with_every_epilogue(kernel):
         if problem.k and variant.aligned and kernel.stored_box(config, ITEM_BYTES[variant.result]):
             stored.append(case)
     assert {case.scalars.beta != 0 for case in stored} == {False, True}
-    assert any(case.problem.batch > 1 for case in stored) or not kernel.takes.batches
-    if kernel.takes.epilogue:
+    assert any(case.problem.batch > 1 for case in stored) or not kernel.support.batches
+    if kernel.support.epilogue:
         assert {case.problem.epilogue.bias for case in stored} == {None, "row", "column"}
         assert {case.problem.epilogue.activation for case in stored} == {None, *ACTIVATIONS}
         assert {case.problem.result for case in stored} == {"float16", "bfloat16"}
@@ -161,7 +160,7 @@ def test_results_that_the_copy_engine_stores_come_with_every_epilogue(kernel):
 def test_a_kernel_that_ships_another_value_has_a_case_of_it():
     kernel = find("gemm_sm90")
     usual, other = kernel.config(), kernel.config({"BN": 208})
-    found = feature_cases(kernel, [usual, other], [Scalars()], kernel.takes.factors, ["NN"])
+    found = feature_cases(kernel, [usual, other], [Scalars()], kernel.support.factors, ["NN"])
     assert {case.config["BN"] for case in found} == {256, 208}
     assert {case.config["BN"] for case in cases("gemm_sm90")} >= {96, 160, 224}
 
@@ -182,7 +181,7 @@ def test_a_cover_has_all_values_and_the_pairs_that_are_wanted():
 
 def test_groups_of_sizes_that_are_given_have_matrices_of_their_own():
     kernel = find("grouped_sm90")
-    problem = problem_of(kernel, Problem(70, 32, 40))
+    problem = supported_problem(kernel, Problem(70, 32, 40))
     assert problem.b.batch_stride == 40 * 32
-    (outcome,) = outcomes(kernel, [Case(problem, Scalars(), kernel.config())])
+    (outcome,) = outcomes(kernel, [CheckCase(problem, Scalars(), kernel.config())])
     assert outcome.clean

@@ -7,14 +7,14 @@ import pytest
 
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels import find
-from tilewright.tools.bench.case import Case
-from tilewright.tools.bench.check_runs import Job, run_jobs
+from tilewright.tools.bench.case import CheckCase
+from tilewright.tools.bench.check_runs import CheckJob, run_jobs
 
 NAIVE, TILED = find("naive"), find("shared_tiled")
 
 
 def case(kernel, m, **config):
-    return Case(Problem(m, 64, 64), Scalars(), kernel.config(config))
+    return CheckCase(Problem(m, 64, 64), Scalars(), kernel.config(config))
 
 
 def outcome(case, faulty):
@@ -35,11 +35,14 @@ STAGES = [[case(NAIVE, 1), case(NAIVE, 64)], [case(NAIVE, 2), case(NAIVE, 3, BLO
 
 @pytest.mark.parametrize(("faulty", "run"), [((), [1, 64, 2, 3, 4]), ((64,), [1, 64]), ((3,), [1, 64, 2, 3])])
 def test_no_stage_begins_behind_one_that_has_found_a_fault(faulty, run):
-    assert check([Job(NAIVE, NAIVE.config(), STAGES)], faulty) == [(NAIVE, run, None)]
+    assert check([CheckJob(NAIVE, NAIVE.config(), STAGES)], faulty) == [(NAIVE, run, None)]
 
 
 def test_each_kernel_ends_for_itself_and_they_come_in_their_order():
-    jobs = [Job(NAIVE, NAIVE.config(), STAGES), Job(TILED, TILED.config(), [[case(TILED, 5)], [case(TILED, 6)]])]
+    jobs = [
+        CheckJob(NAIVE, NAIVE.config(), STAGES),
+        CheckJob(TILED, TILED.config(), [[case(TILED, 5)], [case(TILED, 6)]]),
+    ]
     assert check(jobs, (2,)) == [(NAIVE, [1, 64, 2, 3], None), (TILED, [5, 6], None)]
 
 
@@ -50,7 +53,7 @@ def test_the_error_of_a_kernel_is_given_with_it():
                 raise ValueError("as planted")
             yield outcome(one, ())
 
-    (_job, found, error), *rest = run_jobs([Job(NAIVE, NAIVE.config(), STAGES)], run, 2)
+    (_job, found, error), *rest = run_jobs([CheckJob(NAIVE, NAIVE.config(), STAGES)], run, 2)
     assert [one.case.problem.m for one in found] == [1, 64]
     assert str(error) == "as planted"
     assert not rest
@@ -64,7 +67,7 @@ def test_cases_of_other_code_run_side_by_side():
         together.wait()
         return (outcome(one, ()) for one in cases)
 
-    jobs = [Job(NAIVE, NAIVE.config(), [[case(NAIVE, 1), case(NAIVE, 64), case(NAIVE, 2)]])]
+    jobs = [CheckJob(NAIVE, NAIVE.config(), [[case(NAIVE, 1), case(NAIVE, 64), case(NAIVE, 2)]])]
     ((_, found, error),) = run_jobs(jobs, run, 2)
     assert error is None
     assert [one.case.problem.m for one in found] == [1, 64, 2]

@@ -1,15 +1,12 @@
-"""What the results of a check are judged by: NaN, infinities, products that underflow, C apart from D, groups."""
-
-import shutil
-from dataclasses import replace
+"""Judgement of a check's results: NaN, infinities, products that underflow, C separate from D, groups."""
 
 import pytest
 
+from left_out import copied
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.problem import Arithmetic, Epilogue, Layout, Problem, Scalars, Scale, Scaling
 from tilewright.kernels import find
-from tilewright.runtime.included import included
-from tilewright.tools.bench.case import INFINITY, NAN, TINY, Case
+from tilewright.tools.bench.case import INFINITY, NAN, TINY, CheckCase
 from tilewright.tools.bench.check_cases import stages
 from tilewright.tools.bench.checking import outcomes
 
@@ -18,20 +15,15 @@ SCALARS = Scalars(1.5, 0.5)
 
 def planted(name, folder, file, before, after):
     """A kernel with a text of its source, or of a header, replaced."""
-    kernel = find(name)
-    shutil.copy(kernel.source, folder)
-    include = kernel.source.parents[1] / "include"
-    for header, text in included(kernel.source.read_text(), include):
-        (folder / header).parent.mkdir(parents=True, exist_ok=True)
-        (folder / header).write_text(text)
+    kernel = copied(find(name), folder)
     path = folder / file
     assert before in path.read_text()
     path.write_text(path.read_text().replace(before, after))
-    return replace(kernel, source=folder / kernel.source.name)
+    return kernel
 
 
 def outcome(kernel, problem, scalars=SCALARS, **named):
-    (found,) = outcomes(kernel, [Case(problem, scalars, kernel.config(), **named)])
+    (found,) = outcomes(kernel, [CheckCase(problem, scalars, kernel.config(), **named)])
     return found
 
 
@@ -72,11 +64,11 @@ def test_c_apart_from_d_has_lines_of_its_own_and_is_not_written(tmp_path):
 @pytest.mark.further
 def test_groups_are_multiplied_with_their_own_matrices(tmp_path):
     kernel = find("grouped_sm90")
-    problem = Problem(150, 24, 40, kernel.takes.arithmetic(), 4, grouped=True)
+    problem = Problem(150, 24, 40, kernel.support.arithmetic(), 4, grouped=True)
     config = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1}
     faulty = planted("grouped_sm90", tmp_path, "grouped_sm90.cu", "tile.group * sizes.step_b", "0")
     for one, right in ((kernel, True), (faulty, False)):
-        (found,) = outcomes(one, [Case(problem, Scalars(), kernel.config(config))])
+        (found,) = outcomes(one, [CheckCase(problem, Scalars(), kernel.config(config))])
         assert found.right == right
 
 
@@ -101,9 +93,9 @@ def test_what_the_copy_engine_stores_without_a_fence_is_found(tmp_path):
 def test_blocks_of_a_cluster_that_have_nothing_of_d_read_no_scales():
     """Where tiles divide all sizes, so that accesses are not checked against them, and clusters do not."""
     kernel = find("gemm_fp8")
-    config = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER": 2, "CLUSTER_N": 2}
+    config = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER_M": 2, "CLUSTER_N": 2}
     scaling = Scaling(Scale("line"), Scale("line"))
-    problem = Problem(64, 32, 128, kernel.takes.arithmetic(), scaling=scaling)
+    problem = Problem(64, 32, 128, kernel.support.arithmetic(), scaling=scaling)
     assert not kernel.variant(problem, kernel.config(config)).edges
-    (found,) = outcomes(kernel, [Case(problem, SCALARS, kernel.config(config))])
+    (found,) = outcomes(kernel, [CheckCase(problem, SCALARS, kernel.config(config))])
     assert found.clean, found.checked.findings

@@ -1,4 +1,4 @@
-"""What cuBLAS is asked for, on a stand-in that computes as its documentation says: no GPU is needed."""
+"""Arguments that cuBLAS is given, on a stand-in that computes as its documentation says: no GPU is needed."""
 
 import ctypes
 

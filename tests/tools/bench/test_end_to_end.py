@@ -10,7 +10,7 @@ from tilewright.core.errors import DtypeError, EngineUnavailableError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench import end_to_end, run
 from tilewright.tools.bench.end_to_end import QUEUE, WALL_S, WALL_SAMPLES, Stopwatch, TorchCalls
 from tilewright.tools.bench.records import EndToEnd, PerCall
@@ -146,7 +146,7 @@ def test_a_sample_of_calls_back_to_back_lasts_long_enough(seconds):
 # A bench run.
 
 
-def test_records_have_the_times_of_what_matmul_was_told_to_take():
+def test_records_have_the_times_of_what_matmul_was_asked_to_take():
     asked = []
     times = [EndToEnd(framework="X 1", host_us=PerCall(ours=n, baseline=2), wall_us=PerCall(ours=3, baseline=4))
              for n in (1, 5)]  # fmt: skip

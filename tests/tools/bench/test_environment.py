@@ -1,4 +1,4 @@
-"""What a record says of where it was made."""
+"""Environment in a record."""
 
 import datetime
 import getpass

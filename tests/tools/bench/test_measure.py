@@ -12,8 +12,8 @@ from tilewright.core.errors import DtypeError
 from tilewright.core.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.kernels.spec import Choice
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import Choice
+from tilewright.kernels.support import Support
 from tilewright.runtime.plan import Pointers
 from tilewright.tools.bench.measure import measure, operand_sets
 from tilewright.tools.bench.records import LaunchedKernel
@@ -38,7 +38,7 @@ def test_a_record_a_choice_and_problem_in_order():
 
 
 def test_results_alone_come_in_order_whatever_their_problems_share():
-    halves = Problem(33, 20, 10, find("wmma_f16").takes.arithmetic())
+    halves = Problem(33, 20, 10, find("wmma_f16").support.arithmetic())
     names = [("coalesced", Problem(33, 20, 10)), ("wmma_f16", halves), ("vectorized", Problem(33, 20, 10))]
     tasks = [(Choice(find(name), find(name).config()), problem) for name, problem in names]
     steps = []
@@ -95,13 +95,17 @@ def test_on_a_gpu_runs_are_timed_after_other_work_too_whose_time_is_taken_off():
     (record,) = measure(
         Gpu(), [choice], Problem(33, 20, 10), samples=3, library=None, on_step=lambda *step: steps.append(step[1:])
     )
-    assert (record.time_us.median, record.apart_us.median, record.usual_us) == (11.0, 15.0, 13.0)
+    assert (record.time_us.median, record.after_other_work_us.median, record.usual_us) == (11.0, 15.0, 13.0)
     assert steps == [(number, 10) for number in range(1, 11)]
 
 
 def test_on_the_emulator_nothing_is_timed_after_other_work():
     (record,) = measured([Problem(16, 16, 16)], CHOICES[:1])
-    assert record.apart_us is None and record.baseline.apart_us is None and record.apart_ratio is None
+    assert (
+        record.after_other_work_us is None
+        and record.baseline.after_other_work_us is None
+        and record.after_other_work_ratio is None
+    )
 
 
 def test_speed_and_ratio_come_from_the_medians():
@@ -130,7 +134,7 @@ def test_alpha_and_beta_are_measured_as_asked():
 
 
 class Library:
-    """A library whose ways are told apart by precision; what rounds is as slow as many products."""
+    """A library whose ways are distinguished by precision; what rounds is as slow as many products."""
 
     version = "1"
 
@@ -249,7 +253,7 @@ def test_the_baselines_error_is_left_out_where_it_computes_less():
 
 
 def replace_capability(engine, **attributes):
-    """The same engine, said to be a GPU."""
+    """An engine with these methods, said to be a GPU."""
     facts = {"capability": (9, 0), "upload": engine.upload, **attributes}
     return SimpleNamespace(**facts)
 
@@ -275,12 +279,12 @@ def test_a_kernel_that_leaves_elements_out_is_found_out(tmp_path):
 
 
 def test_a_wrong_element_type_is_refused_before_anything_runs():
-    half = replace(find("naive"), takes=Takes(factors=("float16",)))
+    half = replace(find("naive"), support=Support(factors=("float16",)))
     with pytest.raises(DtypeError, match="naive takes float16, got float32"):
         next(bench(ENGINE, [*CHOICES, Choice(half, half.config())], [Problem(8, 8, 8)], samples=1, library=None))
 
 
-def test_every_step_is_told():
+def test_every_step_is_reported():
     steps = []
     measured([Problem(8, 8, 8)], on_step=lambda what, done, total: steps.append((done, total)))
     total = 2 + 2 * 3  # two verifications, two samples of two kernels and of NumPy

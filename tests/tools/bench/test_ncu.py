@@ -50,21 +50,21 @@ LAUNCHES = [
 ]
 
 
-PROFILED = [kernel for kernel in KERNELS if not kernel.takes.block_scales]  # launches have no scales
+PROFILED = [kernel for kernel in KERNELS if not kernel.support.block_scales]  # launches have no scales
 
 
 @pytest.mark.parametrize("kernel", PROFILED, ids=lambda kernel: kernel.name)
 def test_what_is_profiled_is_what_is_explained(kernel):
-    """Of every kernel in every type and order that it takes."""
-    for dtype in kernel.takes.factors:
-        for layout in kernel.takes.layouts:
+    """Launches of every kernel in every type and order that it supports."""
+    for dtype in kernel.support.factors:
+        for layout in kernel.support.layouts:
             a, b = orders(layout)
-            problem = Problem(64, 72, 80, kernel.takes.arithmetic(dtype), a=a, b=b)
+            problem = Problem(64, 72, 80, kernel.support.arithmetic(dtype), a=a, b=b)
             launch = ncu.ProfiledLaunch(
                 **json.loads(json.dumps(ncu.ProfiledLaunch.of(kernel, kernel.config(), problem).model_dump()))
             )
             assert launch.problem == problem
-            assert kernel.refusal(launch.problem) is None
+            assert kernel.why_not(launch.problem) is None
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_launch_survives_json():
     assert (launch.problem, launch.alpha, launch.beta) == (Problem(64, 64, 64), 1.0, 0.5)
     assert find(launch.kernel).config(launch.config) == find("naive").config()
     kernel = find("wgmma")
-    problem = Problem(64, 64, 64, kernel.takes.arithmetic())
+    problem = Problem(64, 64, 64, kernel.support.arithmetic())
     launch = ncu.ProfiledLaunch.of(kernel, kernel.config(), problem)
     assert launch.problem == problem
     assert problem.result == "bfloat16"

@@ -85,7 +85,7 @@ def test_bench_verifies_and_times_where_that_is_asked_for(tilewright, tmp_path, 
 
 
 SOME = ("naive", "autotuned", "wmma_f16", "skinny", "wgmma", "gemm_mma", "gemm_fp8")
-"""Of the course and of the library; tests/kernels runs each."""
+"""Kernels of the course and of the library; tests/kernels runs each."""
 
 
 @pytest.mark.first(1)
@@ -195,8 +195,8 @@ def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_p
     assert status == 0
     assert "33x34x35, " in out
     records = json.loads(path.read_text())["results"]
-    takers = [kernel.name for kernel in some if "bfloat16" in kernel.takes.factors]
-    results = {name: find(name).takes.arithmetic("bfloat16").result for name in takers}
+    takers = [kernel.name for kernel in some if "bfloat16" in kernel.support.factors]
+    results = {name: find(name).support.arithmetic("bfloat16").result for name in takers}
     assert {record["kernel"]: record["out_dtype"] for record in records} == results
     assert {record["dtype"] for record in records} == {"bfloat16"}
     status, _, err = tilewright("bench", "naive", *arguments)
@@ -231,9 +231,9 @@ def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path, monkeyp
     ran = {record["kernel"] for record in json.loads(path.read_text())["results"]}
     transposed = [
         takes.scaled(Problem(16, 16, 16, takes.arithmetic(), b=Layout("column")))
-        for takes in (kernel.takes for kernel in some)
+        for takes in (kernel.support for kernel in some)
     ]
-    assert ran == {kernel.name for kernel, one in zip(some, transposed, strict=True) if not kernel.refusal(one)}
+    assert ran == {kernel.name for kernel, one in zip(some, transposed, strict=True) if not kernel.why_not(one)}
     assert {"split_k", "skinny"} <= ran
     status, _, err = tilewright("bench", "naive", *arguments)
     assert status == 2

@@ -3,8 +3,6 @@
 import json
 import pickle
 import re
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from typer.testing import CliRunner
 
 from all_stages import own_cases
 from faulty import faulty
+from left_out import copied
 from tilewright.core.problem import Scalars
 from tilewright.kernels import GROUPED, KERNELS, examples, find
 from tilewright.kernels.source.products import START
@@ -92,19 +91,15 @@ def test_rows_are_checked_where_that_is_asked_for():
 
 
 @pytest.mark.further
-def test_terms_are_checked_as_they_are_made(monkeypatch, tmp_path):
+def test_parts_are_checked_as_they_are_made(monkeypatch, tmp_path):
     """By blocks of the launch that multiplies them: here it does not wait for them."""
     kernel = find("gemm_bf16x6")
-    include = kernel.source.parents[1] / "include"
-    shutil.copytree(include, tmp_path, dirs_exist_ok=True)
-    (tmp_path / kernel.source.name).write_text(kernel.source.read_text())
-    splitting = (include / "split_factors.cuh").read_text()
-    (tmp_path / "split_factors.cuh").write_text(splitting.replace("wait_for_count(&counters->done, all);", ""))
-    hasty = replace(kernel, source=tmp_path / kernel.source.name)
+    hasty, splitting = copied(kernel, tmp_path), tmp_path / "float32_parts/split_factors.cuh"
+    splitting.write_text(splitting.read_text().replace("wait_for_count(&counters->done, all);", ""))
     monkeypatch.setattr(check.launches.Words, "resolve", lambda words, name: (hasty, {}))
     result = run("gemm_bf16x6", "--shape", "130x130x70", "--beta", 0)
     assert result.exit_code == 1
-    assert re.search(r"race 130x130x70, beta 0 .* the 11 elements from tickets\[0\] on", text(result))
+    assert re.search(r"race 130x130x70, beta 0 .* the 11 elements from counters\[0\] on", text(result))
 
 
 def test_a_wrong_result_is_a_fault_too(monkeypatch):
@@ -134,7 +129,7 @@ def test_only_rungs_that_take_an_element_type_are_checked(monkeypatch):
     monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
     assert run("--dtype", "bfloat16").exit_code == 0
     assert {job.kernel.name for job in checked} == {
-        one.name for one in (*KERNELS, *GROUPED) if "bfloat16" in one.takes.factors
+        one.name for one in (*KERNELS, *GROUPED) if "bfloat16" in one.support.factors
     }
 
 
@@ -148,7 +143,7 @@ def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
     monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
     assert run("--layout", "TT").exit_code == 0
     assert {job.kernel.name for job in checked} == {
-        one.name for one in (*KERNELS, *GROUPED) if "TT" in one.takes.layouts
+        one.name for one in (*KERNELS, *GROUPED) if "TT" in one.support.layouts
     }
     problems = [case.problem for job in checked for case in job.cases]
     assert {one.layout for one in problems if min(one.m, one.n) > 1} == {"TT"}  # one row is the same in both orders
@@ -156,18 +151,15 @@ def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
     assert "naive takes layouts NN of A and B, got TN" in str(result.exception)
 
 
-def test_a_fault_in_one_order_is_told_with_it(monkeypatch, tmp_path):
+def test_a_fault_in_one_order_is_reported_with_it(monkeypatch, tmp_path):
     kernel = find("gemm_sm90")
-    shutil.copytree(kernel.source.parents[1] / "include", tmp_path, dirs_exist_ok=True)
-    shutil.copy(kernel.source, tmp_path)
-    header = tmp_path / "swizzled_tile.cuh"
+    wrong_kernel = copied(kernel, tmp_path)
+    header = tmp_path / "pipeline/swizzled_tile.cuh"
     wrong = header.read_text().replace(
         "side * LINE_BYTES + step * STEP_BYTES", "side * LINE_BYTES + step * 2 * STEP_BYTES"
     )
     header.write_text(wrong)  # of a tile along k: A of TT is none, B is one
-    monkeypatch.setattr(
-        check.launches.Words, "resolve", lambda words, name: (replace(kernel, source=tmp_path / kernel.source.name), {})
-    )
+    monkeypatch.setattr(check.launches.Words, "resolve", lambda words, name: (wrong_kernel, {}))
     arguments = ("gemm_sm90", "--config", "BN=32", "--shape", "64x32x64", "--beta", 0)
     assert run(*arguments, "--layout", "TN").exit_code == 0
     result = run(*arguments, "--layout", "TN", "--layout", "TT")
@@ -222,16 +214,16 @@ def test_other_configs_have_values_on_both_sides_of_a_default():
     assert min(values) < kernel.config().PROMOTE < max(values)
 
 
-def test_vast_matrices_are_checked_by_some_blocks(tmp_path):
+def test_huge_matrices_are_checked_by_some_blocks(tmp_path):
     right = START.read_text()
     (tmp_path / "wide.cu").write_text(right)
     (tmp_path / "narrow.cu").write_text(right.replace("size_t", "int"))
-    result = run("--vast", "--shape", "50000x50000x64", tmp_path / "wide.cu", "--json", tmp_path / "found.json")
+    result = run("--huge", "--shape", "50000x50000x64", tmp_path / "wide.cu", "--json", tmp_path / "found.json")
     assert result.exit_code == 0, result.output
     (checked,) = json.loads((tmp_path / "found.json").read_text())["checked"]
     assert [one["some_blocks"] for one in checked["problems"]] == [True] * len(checked["problems"])
     assert 0 < checked["problems"][0]["relative_error"] < 1e-6
-    result = run("--vast", "--shape", "50000x50000x64", tmp_path / "narrow.cu")
+    result = run("--huge", "--shape", "50000x50000x64", tmp_path / "narrow.cu")
     assert result.exit_code == 1
     assert re.search(r"computes 4\d+ \* 50000 beyond the range of int at narrow.cu:23", text(result))
     assert re.search(r"out of bounds 50000x50000x64, beta 0.5 thread .* reads C\[-\d+, \d+\], outside of", text(result))
@@ -240,20 +232,20 @@ def test_vast_matrices_are_checked_by_some_blocks(tmp_path):
 @pytest.mark.further
 def test_kernels_of_which_no_few_blocks_can_be_checked_are_left_out_unless_they_are_named(monkeypatch):
     monkeypatch.setattr(check, "KERNELS", (find("naive"), find("tma_packed")))
-    result = run("--vast", "--shape", "50000x50000x64")
+    result = run("--huge", "--shape", "50000x50000x64")
     words = " ".join(result.output.split())
     assert "tma_packed left out: tma_packed copies operands or shares tiles between blocks" in words
     assert re.search(r"1 kernel checked in .* s: nothing found", words)
     assert result.exit_code == 0
-    result = run("--vast", "--shape", "50000x50000x64", "naive", "tma_packed")
+    result = run("--huge", "--shape", "50000x50000x64", "naive", "tma_packed")
     assert "no few of its blocks can be checked on 50000x50000x64" in str(result.exception)
 
 
-def test_vast_problems_are_those_of_products_with_all_rows():
-    result = run("--vast", "--batch-invariant", "split_k")
+def test_huge_problems_are_those_of_products_with_all_rows():
+    result = run("--huge", "--batch-invariant", "split_k")
     assert "leave --batch-invariant out" in str(result.exception)
-    result = run("--vast", OWN_KERNELS / "softmax.cu")
-    assert "--vast" in str(result.exception)
+    result = run("--huge", OWN_KERNELS / "softmax.cu")
+    assert "--huge" in str(result.exception)
 
 
 def test_our_kernels_are_checked_on_far_lines_by_default(monkeypatch):

@@ -20,7 +20,8 @@ from tilewright.tools.cli import bench, check, main, tune
 ROOT = Path(__file__).parents[3]
 RECORD = "results/h200/best.json"
 OWN_KERNELS = ROOT / "tests/own_kernels"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+DOCS = [page for folder in ("docs", "docs/tools") for page in sorted((ROOT / folder).glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 RUNGS = sorted(ROOT.glob("docs/worklog/[0-9]*.md"))
 # Pages of rungs print the same commands: all of one are run, of the others those that mark an exercise with a config.
 WHOLE = [*PAGES, ROOT / "docs/worklog/README.md", ROOT / "docs/worklog/sources.md", RUNGS[0]]
@@ -35,7 +36,7 @@ def printed():
     for page in PAGES:
         for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
             if language in ("", "sh"):
-                yield from re.findall(r"^(?:\$ )?tilewright (.*)$", block, re.MULTILINE)
+                yield from re.findall(r"^(?:\$ )?tilewright (\w.*)$", block, re.MULTILINE)
     for page in dict.fromkeys((*WHOLE, *RUNGS)):
         words = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
         for code in re.findall(r"`(tilewright [^`]*)`", words):
@@ -50,7 +51,7 @@ def commands():
 
 
 def small(arguments):
-    """The same command with a small problem, with no time to search, and without a GPU."""
+    """Arguments of a documented command, with a small problem, with no time to search, and without a GPU."""
     command, *words = arguments
     sizes = {"--shape": SHAPE, "--suite": "small", "--batch": BATCH}
     words = [sizes.get(before, word) for before, word in zip(["", *words], words, strict=False)]
@@ -70,7 +71,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    every = suites.shapes() | {"small": (suites.Shape(32, 16, 24),)}
+    every = suites.shapes() | {"small": (suites.SuiteSize(32, 16, 24),)}
     monkeypatch.setattr(suites, "shapes", lambda: every)
     for module in (bench, check, tune):  # where no kernel is named; other tests run all of them
         monkeypatch.setattr(module, "KERNELS", tuple(map(find, ("coalesced", "split_k", "gemm_wmma"))))
@@ -90,7 +91,7 @@ def test_the_commands_are_found():
 def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
     if arguments[0] != "new":  # which the pages have before
         (folder / "my_gemm.cu").write_text(START.read_text())
-    for name in ("softmax.cu", "as_found/sgemm.cu", "references.py"):
+    for name in ("softmax.cu", "unmodified/sgemm.cu", "references.py"):
         shutil.copy(OWN_KERNELS / name, folder)
     for record in (folder / "run.json", folder / RECORD):
         record.parent.mkdir(parents=True, exist_ok=True)
@@ -117,6 +118,12 @@ def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
     for option in ("--json", "--figure", "-o"):
         if option in arguments and status == 0:
             assert (folder / arguments[arguments.index(option) + 1]).stat().st_size
+
+
+def test_every_command_has_a_page_that_the_index_names():
+    index = (ROOT / "docs/tools/README.md").read_text()
+    assert [name for name in main.COMMANDS if f"[{name}]({name}.md)" not in index] == []
+    assert [name for name in main.COMMANDS if not (ROOT / f"docs/tools/{name}.md").exists()] == []
 
 
 def modules():

@@ -132,7 +132,7 @@ def test_this_machines_gpu_comes_first(monkeypatch):
 
 
 @pytest.mark.further
-def test_a_kernel_of_terms_is_explained_without_their_making():
+def test_a_kernel_of_parts_is_explained_without_their_making():
     text = explain("gemm_bf16x3", "--config", "BN=32", "--shape", "256", "--gpu", "h200").output
     assert "256x256x256, float32" in text
     assert "without the relayout of A and B beforehand" in text

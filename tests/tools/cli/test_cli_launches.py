@@ -13,7 +13,7 @@ from tilewright.core.errors import ConfigError, DtypeError, LaunchError
 from tilewright.core.gpus import gpu_named
 from tilewright.emulator.compiler import FAST
 from tilewright.emulator.launches import Placed, check_launch, compile_launch, draw
-from tilewright.kernels.source.launches import is_launch, read_launch
+from tilewright.kernels.source.source_launch import read_launch
 from tilewright.tools.bench.references import Reference
 from tilewright.tools.cli import explain as explain_command
 from tilewright.tools.cli import main
@@ -59,8 +59,9 @@ def wrong_buffers(launch):
 @pytest.mark.first(2)
 @pytest.mark.parametrize("name", KERNELS)
 def test_right_kernels_pass(name):
-    assert is_launch(place_of(name))
-    assert wrong_buffers(read_launch(place_of(name))) == []
+    launch = read_launch(place_of(name))
+    assert not launch.product
+    assert wrong_buffers(launch) == []
 
 
 BARRIER = "    __syncthreads();\n"
@@ -274,7 +275,7 @@ def test_pointers_to_pointers_are_refused(tmp_path, rows):
     ],
 )
 def test_what_constant_memory_cannot_hold(word, error, words):
-    place = Path(__file__).parents[2] / "own_kernels/as_found/leet_blur.cu"
+    place = Path(__file__).parents[2] / "own_kernels/unmodified/leet_blur.cu"
     with pytest.raises(error, match=words):
         launch = read_launch(str(place), f"input=float32[9] output=out:float32[9] N=9 {word}", grid="1", block="32")
         Placed(launch, draw(launch)).run(compile_launch(launch, FAST))

@@ -86,7 +86,11 @@ def test_sass_needs_only_what_compilers_need(run):
     pytest.importorskip("cuda.core")
     assert "tiled.cu:tiled<float,16> for sm_90a" in run("sass", "tiled.cu", *DEFINES)
     assert "tiled.cu:tiled TS=16,FACTOR=1 for sm_90a" in run("sass", "tiled.cu", *LAUNCH, *DEFINES)
-    assert "scale.cu:scale for sm_80" in run("sass", "scale.cu", "--define", "FACTOR=2.5f", "--arch", "sm_80")
+    facts = ("--define", "FACTOR=2.5f", "--arch", "sm_80", "--json", "code.json")
+    assert "scale.cu:scale for sm_80" in run("sass", "scale.cu", *facts)
+    Path("code.json").unlink()
+    assert ".visible .entry" in run("sass", "scale.cu", *facts, "--ptx")
+    assert json.loads(Path("code.json").read_text())["config"] == {"FACTOR": "2.5f"}
 
 
 TRANSPOSED = """
@@ -123,6 +127,16 @@ def test_kernels_that_are_no_products(run):
     assert "scale.cu:scale nothing found x=float32[100] y=out:float32[100] n=100 FACTOR=2.5f grid=2 block=64" in found
 
 
+def test_a_kernel_without_pointers_is_no_product(run):
+    Path("counted.cu").write_text(
+        "// tilewright: grid=2 block=32 n=64\n__device__ int count;\n"
+        "__global__ void counted(int n) { if (blockIdx.x * 32 + threadIdx.x < n) atomicAdd(&count, 1); }\n"
+    )
+    assert "counted.cu:counted nothing found n=64 grid=2 block=32" in run("check", "counted.cu")
+    refused = CliRunner().invoke(main.app, ["bench", "counted.cu"])
+    assert "counted.cu:counted is no matrix product, by its parameters and what is said" in str(refused.exception)
+
+
 def test_buffers_make_a_product_none(run):
     """Whatever its parameters are called."""
     Path("tiled.cu").write_text(
@@ -155,6 +169,13 @@ def test_buffers_make_a_product_none(run):
             ConfigError,
             "nothing says what 'to' is: (.|\n)*or give --args A,B,C,M,N,K",
         ),
+        (
+            ("check", "scale.cu", "--grid", "1", "--block", "32", "--define", "FACTOR=2"),
+            ConfigError,
+            "nothing says what 'x' is: (.|\n)*of a kernel that is no matrix product, (.|\n)*x=float32\\[rows,cols\\]",
+        ),
+        (("check", "scale.cu", "--args", "m=3"), ConfigError, "m=3 is nothing that scale takes: there are x, y, n, "),
+        (("check", "scale.cu", "--args", "n=3"), ConfigError, "nothing says what x of scale is: .*give as --args"),
         (
             ("check", "tiled.cu", *LAUNCH[:2], *DEFINES),
             ConfigError,

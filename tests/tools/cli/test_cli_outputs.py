@@ -1,4 +1,4 @@
-"""The outputs that docs/tools.md shows are what its commands print."""
+"""The outputs that docs/tools shows are what its commands print."""
 
 import re
 import shlex
@@ -12,16 +12,17 @@ import pytest
 from tilewright.tools.cli import main, streams
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs/tools.md"
+PAGES = sorted(ROOT.glob("docs/tools/*.md"))
 WIDTH = 100
-SEARCHES = ("tune",)
-"""Commands whose output depends on how far they get."""
+VARYING = ("info", "tune")
+"""Commands whose output depends on the machine, or on how far they get."""
 
 
 def samples():
     """Each block of code that shows a session: its text."""
-    blocks = re.findall(r"^```\n(\$ .*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    return [block for block in blocks if block.split()[2] not in SEARCHES]
+    text = "\n".join(page.read_text() for page in PAGES)
+    blocks = re.findall(r"^```\n(\$ .*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [block for block in dict.fromkeys(blocks) if block.split()[2] not in VARYING]
 
 
 def lines(text):

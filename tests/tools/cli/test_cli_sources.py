@@ -193,7 +193,7 @@ def test_tune_takes_the_types_that_a_source_has(run, tmp_path):
 UNGUARDED = START.read_text().replace("(beta == 0.0f ? 0.0f : beta * C[row * N + col])", "beta * C[row * N + col]")
 
 
-def test_a_kernel_that_reads_c_where_beta_is_0_is_told_so(run, tmp_path):
+def test_a_kernel_that_reads_c_where_beta_is_0_is_reported(run, tmp_path):
     (tmp_path / "sum.cu").write_text(UNGUARDED)
     words = r"C is read though beta is 0, where it may hold anything, as NaN here: the kernel needs \(beta == 0 \? 0 : "
     found = run("check", "sum.cu", "--shape", 16, "--beta", 0, status=1)

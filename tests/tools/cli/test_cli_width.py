@@ -1,4 +1,4 @@
-"""What the commands print in narrow terminals: no line is too long, no word or number is cut in two."""
+"""Output of the commands in narrow terminals: no line is too long, no word or number is cut in two."""
 
 import re
 import sys
@@ -13,7 +13,7 @@ COMMANDS = {
     "list": ("list",),
     "list of a kernel": ("list", "split_k"),
     "bench best": ("bench", "best", "double_buffered", "tma_transposed", "--shape", "40x50x60", *EMULATED),
-    "bench of terms": ("bench", "wmma_tf32", "split_k", "--shape", "40x50x60", *EMULATED),
+    "bench of parts": ("bench", "wmma_tf32", "split_k", "--shape", "40x50x60", *EMULATED),
     "tune": ("tune", "coalesced", "--shape", "16", "--exhaustive", *EMULATED),
     "explain": ("explain", "async_copy", "--shape", "256"),
     "explain with tensor cores": ("explain", "gemm_sm90", "--shape", "256"),

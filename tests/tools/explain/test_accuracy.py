@@ -1,4 +1,4 @@
-"""Predicted errors of products of terms, next to those of kernels on the emulator, which adds as tensor cores do."""
+"""Predicted errors of products of parts, next to those of kernels on the emulator, which adds as tensor cores do."""
 
 import numpy as np
 import pytest
@@ -17,9 +17,9 @@ KINDS = [
     ("promoted", {"BN": 64, "PROMOTE": 128}),
     ("interleaved", {"BN": 64}),
     ("gemm_bf16x6", {}),
-    ("thin_bf16x6", {}),
+    ("small_m_bf16x6", {}),
     ("gemm_fp16x3", {}),
-    ("thin_fp16x3", {}),
+    ("small_m_fp16x3", {}),
     ("gemm_bf16x3", {}),
 ]
 
@@ -49,8 +49,8 @@ def test_the_error_of_sums_in_order_is_as_predicted(k):
     assert error_in_order(k) == pytest.approx(operands.error(sums), rel=0.1)
 
 
-def test_kernels_of_terms_and_of_tf32_say_how_they_add_and_no_others():
+def test_kernels_of_parts_and_of_tf32_say_how_they_add_and_no_others():
     for kernel in KERNELS:
-        says = kernel.split is not None or kernel.notices or kernel.name.startswith(("gemm_tf32", "gemm_mma_tf32"))
+        says = kernel.split is not None or kernel.has_fallback or kernel.name.startswith(("gemm_tf32", "gemm_mma_tf32"))
         assert (predicted_error(kernel, kernel.config(), 512) is not None) == says
     assert predicted_error(find("split"), find("split").config(), 0) is None

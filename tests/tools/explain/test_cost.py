@@ -8,7 +8,7 @@ import pytest
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import LAYOUTS, Arithmetic, Layout, Problem, orders
 from tilewright.kernels import find
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime.executable import CompileReport
 from tilewright.select.tables import store
 from tilewright.tools.bench.records import Run
@@ -31,7 +31,7 @@ def test_it_tells_the_measured_times_of_rungs_2_to_10(request, report_of):
         if not 2 <= kernel.rung <= 10:
             continue
         problem = Problem(record.m, record.n, record.k)
-        guards = Variant(edges=record.m == 4092, aligned=kernel.vectorized)
+        guards = Variant(edges=record.m == 4092, aligned=kernel.support.vectorized)
         report = report_of(kernel, kernel.config(record.config), guards, "sm_90a").report
         predicted = predict(kernel, kernel.config(record.config), problem, H200, report).us
         errors.append(abs(math.log(predicted / record.time_us.median)))
@@ -60,7 +60,7 @@ def test_it_tells_the_tabled_times_of_all_rungs_that_the_table_knows_well():
     well = {name: statistics.mean(of_kernel) for name, of_kernel in errors.items() if len(of_kernel) > 15}
     assert well.keys() >= {"async_copy", "tma_packed", "split_k", "tma_transposed", "skinny"}
     assert well.pop("skinny") < 0.25
-    # The times that the table has of terms are those of three launches.
+    # The times that the table has of parts are those of three launches.
     for name, most in (("gemm_bf16x6", 0.16), ("gemm_bf16x3", 0.18), ("gemm_fp16x3", 0.25)):
         assert well.pop(name) < most
     assert max(well.values()) < 0.08, well
@@ -75,11 +75,11 @@ def test_sharing_tiles_pays_only_where_k_is_long():
     tile = {"BM": 32, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "K_SLICES": 2, "STAGES": 2, "MIN_BLOCKS": 3}
     whole, shared = (tile | {"WORKERS": workers} for workers in (0, 3))
 
-    def gain(shape):
+    def speedup(shape):
         return cost(find("split_k"), shape, config=whole).us / cost(find("split_k"), shape, config=shared).us
 
-    assert gain("256x256x65536") > 5
-    assert gain("256x256x64") < 1
+    assert speedup("256x256x65536") > 5
+    assert speedup("256x256x64") < 1
 
 
 def test_blocks_with_a_tile_of_their_own_meet_on_a_multiprocessor():
@@ -92,7 +92,7 @@ def test_blocks_with_a_tile_of_their_own_meet_on_a_multiprocessor():
 
 
 def test_bundles_mix_blocks_with_a_tile_of_their_own_and_sharers():
-    """Of 160 tiles 28 are shared, by 132 blocks: 22.4 us measured with bundles, 32.2 without."""
+    """Time of 160 tiles of which 132 blocks share 28: 22.4 us measured with bundles, 32.2 without."""
     small = {"BM": 32, "BN": 64, "BK": 64, "K_SLICES": 4, "UNROLL": 16, "WORKERS": 1}
     alone, bundled = (
         cost(find("tma_transposed"), "1120x256x1312", config=small | {"BUNDLE": bundle}).us for bundle in (1, 2)
@@ -101,12 +101,12 @@ def test_bundles_mix_blocks_with_a_tile_of_their_own_and_sharers():
 
 
 def test_bundles_that_leave_multiprocessors_without_any_take_longer():
-    """264 blocks are two for each of 132 multiprocessors; by fours they fill half of these."""
+    """264 blocks are two for each of 132 multiprocessors; by float4s they fill half of these."""
     small = {"BM": 32, "BN": 64, "BK": 64, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 1, "MIN_BLOCKS": 4}
-    by_twos, by_fours = (
+    by_twos, by_float4 = (
         cost(find("tma_transposed"), "1120x256x1312", config=small | {"BUNDLE": bundle}).us for bundle in (2, 4)
     )
-    assert by_fours > 1.3 * by_twos
+    assert by_float4 > 1.3 * by_twos
 
 
 def test_without_a_report_it_estimates_and_agrees_with_one(report_of):
@@ -177,7 +177,7 @@ def test_only_operands_in_another_layout_are_copied_beforehand():
 
 
 def predicted(kernel, layout, size=2048, gap=0, **overrides):
-    """Of a product whose rows, or columns, have a gap."""
+    """Predicted cost of a product whose rows, or columns, have a gap."""
     a, b = (one._replace(ld=size + gap) for one in orders(layout))
     return predict(kernel, kernel.config(overrides), Problem(size, size, size, a=a, b=b), H200)
 

@@ -9,7 +9,7 @@ from tilewright.core.gpus import GPUS, gpu_named
 from tilewright.core.problem import Arithmetic, Problem, Scalars
 from tilewright.kernels import find
 from tilewright.runtime import machine_code_tools
-from tilewright.tools.explain.explanation import Measured, Waves, explain, idle_words, time_words, to_json, verdict
+from tilewright.tools.explain.explanation import MeasuredSpeed, Waves, explain, idle_words, time_words, to_json, verdict
 from tilewright.tools.report.explain_tables import roofline_words
 
 H200 = gpu_named("H200")
@@ -174,7 +174,7 @@ def test_what_each_cache_keeps():
 
 
 @pytest.mark.further
-def test_the_error_of_products_of_terms_is_told():
+def test_the_error_of_products_of_parts_is_reported():
     split, promoted, naive = (explained(name) for name in ("split", "promoted", "naive"))
     assert split.error > 10 * promoted.error
     assert to_json(split)["predicted_error"] == split.error
@@ -190,4 +190,4 @@ def test_waves():
 
 
 def test_measured_time():
-    assert Measured(1000.0, "a record").time_us(Problem(100, 100, 50)) == pytest.approx(1.0)
+    assert MeasuredSpeed(1000.0, "a record").time_us(Problem(100, 100, 50)) == pytest.approx(1.0)

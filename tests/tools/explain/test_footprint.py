@@ -1,4 +1,4 @@
-"""What a block asks of a multiprocessor."""
+"""Footprints of blocks on a multiprocessor."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.tools.explain.cost.footprint import footprint
 from tilewright.tools.explain.cost.models.block import fragment
 from tilewright.tools.explain.cost.models.staging import wide

@@ -5,7 +5,7 @@ import pytest
 from tilewright.core.errors import CompileError
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import find
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.runtime import nvrtc
 from tilewright.tools.explain.instruction_mix import (
     OTHER,
@@ -22,8 +22,8 @@ HOPPER = "sm_90a"
 
 def code_of(name, arch=HOPPER, edges=False, **overrides):
     kernel = find(name)
-    arithmetic = kernel.takes.arithmetic()
-    specialization = Variant(edges, kernel.vectorized and not edges, arithmetic.factors, arithmetic.result)
+    arithmetic = kernel.support.arithmetic()
+    specialization = Variant(edges, kernel.support.vectorized and not edges, arithmetic.factors, arithmetic.result)
     return machine_code(kernel, kernel.config(overrides), specialization, arch)
 
 

@@ -36,7 +36,7 @@ ELSEWHERE_US = {
     ((128, 128, 64, 64, 64, 3), "8192x8192x1024"): 535.65,
     ((128, 128, 64, 64, 64, 3), "4096x1024x4096"): 121.26,
 }
-"""The same of other sizes, timed on another H100 after the rate had been chosen."""
+"""Microseconds for other sizes, timed on another H100 after the rate had been chosen."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_the_l2_cache_binds_and_no_least_time_is_longer_than_what_was_measured(e
 
 
 def test_counts_follow_from_depths_that_are_whole_steps(explained):
-    """Of steps of 64, where nothing says how far along k a source's steps go."""
+    """Steps of 64, where nothing says how far along k a source's steps go."""
     for values, one in explained.items():
         bm, bn, bk, wm, wn, _ = values
         steps = (SIZE // bm) * (SIZE // bn) * (SIZE // bk)

@@ -1,4 +1,4 @@
-"""What products take several GPUs, as predicted."""
+"""Times of products on several GPUs, as predicted."""
 
 import json
 from functools import partial

@@ -7,7 +7,7 @@ import pytest
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.problem import Arithmetic, Layout, Problem, Scalars, orders
 from tilewright.kernels import find
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.tools.explain import traffic
 from tilewright.tools.explain.instruction_mix import shared_widths
 from tilewright.tools.explain.machine_code import machine_code
@@ -62,7 +62,7 @@ SAMPLED = [
     ("async_copy", {}, Problem(70, 140, 200)),
     ("wmma_f16", {}, Problem(130, 300, 200, "float16")),
     ("tma_store", {"BN": 64}, Problem(3 * 128 - 8, 200, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
-    ("gemm_sm90", {"BN": 64, "CLUSTER": 2}, Problem(384, 192, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
+    ("gemm_sm90", {"BN": 64, "CLUSTER_M": 2}, Problem(384, 192, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
     (
         "gemm_sm90",
         {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_N": 2},
@@ -131,9 +131,9 @@ def test_tiles_of_tensor_maps_are_bytes_and_no_requests():
 
 @pytest.mark.further
 def test_what_the_copy_engine_stores_is_bytes_and_no_requests():
-    """Of C alone: what of the last tiles lies outside is not stored."""
+    """Bytes of C alone are counted: those of the last tiles that lie outside are not stored."""
     m, n, k = 200, 120, 128
-    found = counted("tma_store", Problem(m, n, k, Arithmetic("bfloat16", "bfloat16")), {"BN": 64, "CLUSTER": 1})
+    found = counted("tma_store", Problem(m, n, k, Arithmetic("bfloat16", "bfloat16")), {"BN": 64, "CLUSTER_M": 1})
     loaded = 2 * 2 * 2 * 2 * 64 * (128 + 64)  # four tiles, two steps, two bytes an element
     assert found.tile_bytes == loaded + 2 * m * n
     assert found.groups["global_store"].requests == 0
@@ -152,7 +152,7 @@ def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns)
     assert product.wavefronts * 128 == product.bytes
     assert product.bank_conflicts == found.groups["shared_load"].requests == 0
     (line,) = (line for line in found.lines if line.pipe == "product")
-    assert line.source.file == "stage_products.cuh"
+    assert line.source.file == "pipeline/stage_products.cuh"
 
 
 @pytest.mark.further
@@ -170,18 +170,18 @@ def test_a_row_major_factor_of_float8_is_loaded_once_and_read_on_distinct_banks(
 
 @pytest.mark.further
 def test_factors_that_are_split_in_registers_are_moved_on_distinct_banks():
-    """Elements of the large one, terms of the other, also where a step has several tiles."""
+    """Elements of the large one, parts of the other, also where a step has several tiles."""
     a, b = orders("NT")
-    found = counted("thin_bf16x6", Problem(64, 64, 256, a=a, b=b), {"BM": 64, "BN": 64, "BK": 64, "STAGES": 3})
+    found = counted("small_m_bf16x6", Problem(64, 64, 256, a=a, b=b), {"BM": 64, "BN": 64, "BK": 64, "STAGES": 3})
     assert found.groups["shared_load"].bank_conflicts == 0
-    terms = max((line.group for line in found.lines if line.pipe == "shared_store"), key=lambda group: group.bytes)
-    assert terms.wavefronts * 128 == terms.bytes == 3 * 2 * 64 * 256
+    parts = max((line.group for line in found.lines if line.pipe == "shared_store"), key=lambda group: group.bytes)
+    assert parts.wavefronts * 128 == parts.bytes == 3 * 2 * 64 * 256
 
 
 @pytest.mark.further
 @pytest.mark.parametrize(("ld", "ends"), [(96, 0), (97, 4)])
 def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
-    """Of 8 rows, 32 columns an instruction; and of each end of a row, one element a lane, then its other one."""
+    """Requests for 8 rows, 32 columns an instruction; for each end of a row, one element a lane, then its other one."""
     problem = Problem(64, 96, 64, Arithmetic("bfloat16", "bfloat16"), d=Layout("row", ld))
     found = counted("gemm_sm90", problem, {"BM": 64, "BN": 96, "STAGES": 3, "PINGPONG": 1}).groups["global_store"]
     assert found.requests == 64 // 8 * (96 // 32 + ends)
@@ -228,7 +228,7 @@ def test_the_skinny_rung_reads_the_large_factor_once():
 
 
 @pytest.mark.further
-def test_tiles_that_nobody_shares_are_told_exactly_though_a_smaller_problem_would_share_them():
+def test_tiles_that_nobody_shares_are_known_exactly_though_a_smaller_problem_would_share_them():
     found = counted(
         "tma_packed", Problem(128 * 264, 128, 1024), {"BM": 128, "BN": 128, "WORKERS": 2}, multiprocessors=132
     )
@@ -263,7 +263,7 @@ def test_what_cannot_be_counted_as_operations():
     "kernel", [*map(find, ("coalesced", "vectorized", "async_copy"))], ids=lambda kernel: kernel.name
 )
 def test_a_launch_of_4096_takes_few_blocks(kernel):
-    found = count(kernel, kernel.config(), Problem.parse("4096", arithmetic=kernel.takes.factors[0]))
+    found = count(kernel, kernel.config(), Problem.parse("4096", arithmetic=kernel.support.factors[0]))
     assert found.exact
     assert found.blocks_run <= 12
     assert found.operations.ffma == 4096**3

@@ -12,9 +12,9 @@ from tilewright.core.gpus import clusters, find_gpu
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import find
 from tilewright.kernels.config import Config, parse_overrides
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.tools.explain.cost.footprint import footprint
-from tilewright.tools.explain.cost.prediction import CostModel, Sizes, predict
+from tilewright.tools.explain.cost.prediction import CostModel, Dims, predict
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 GEMM = find("gemm_sm90")
@@ -27,13 +27,13 @@ RUNGS = {("wgmma", 4096): 1194, ("wgmma_tma", 4096): 221.8, ("specialised", 4096
 RUNGS |= {("persistent", 8192): 1701}
 
 
-def posed(shape, layout="NN", **others):
+def problem_of(shape, layout="NN", **others):
     a, b = orders(layout)
     return Problem.parse(shape, arithmetic=Arithmetic("bfloat16", "bfloat16"), a=a, b=b, **others)
 
 
 def cost(shape, kernel=GEMM, layout="NN", batch=1, **config):
-    return predict(kernel, kernel.config(config), posed(shape, layout, batch=batch), H200)
+    return predict(kernel, kernel.config(config), problem_of(shape, layout, batch=batch), H200)
 
 
 class Measurement(NamedTuple):
@@ -70,7 +70,7 @@ def timed(request, group):
 
 
 def _line_starts(problem):
-    return min(Sizes.of(problem).form.starts)
+    return min(Dims.of(problem).form.starts)
 
 
 GROUPS = {
@@ -85,7 +85,7 @@ GROUPS = {
     "2 splits": (0.08, lambda problem, config: config.SPLITS == 2),
     "4 splits": (0.05, lambda problem, config: config.SPLITS == 4),
     "8 splits": (0.08, lambda problem, config: config.SPLITS == 8),
-    "clusters": (0.08, lambda problem, config: config.CLUSTER > 1),
+    "clusters": (0.08, lambda problem, config: config.CLUSTER_M > 1),
     "alternating": (0.08, lambda problem, config: config.PINGPONG),
     "batches": (0.10, lambda problem, config: problem.batch > 1),
     "float16": (0.07, lambda problem, config: problem.dtype == "float16"),
@@ -190,14 +190,14 @@ def test_clusters_save_the_l2_cache_a_part_of_b():
     shape = "16384x16384x64"
     assert cost(shape, paired).traffic_us <= cost(shape).traffic_us
     of_a, of_b = (CostModel(kernel, kernel.config(), H200) for kernel in (GEMM, paired))
-    sizes = Sizes.of(posed("4096"))
+    sizes = Dims.of(problem_of("4096"))
     assert of_b.predict(sizes).traffic_us < 0.8 * of_a.predict(sizes).traffic_us
 
 
 def test_blocks_side_by_side_load_as_much_of_a_as_blocks_below_each_other_of_b():
-    of_b, of_a = (cost("2048", BM=128, BN=128, **{name: 2}) for name in ("CLUSTER", "CLUSTER_N"))
+    of_b, of_a = (cost("2048", BM=128, BN=128, **{name: 2}) for name in ("CLUSTER_M", "CLUSTER_N"))
     assert of_a == of_b
-    pair, four = (cost("4104", BM=128, BN=128, STAGES=7, CLUSTER=2, CLUSTER_N=across) for across in (1, 2))
+    pair, four = (cost("4104", BM=128, BN=128, STAGES=7, CLUSTER_M=2, CLUSTER_N=across) for across in (1, 2))
     assert four.traffic_us < 0.8 * pair.traffic_us
 
 
@@ -212,7 +212,7 @@ def test_clusters_leave_multiprocessors_idle():
     for splits, most in ((2, 66), (4, 31), (8, 15)):
         one, two = (cost(f"128x{128 * tiles}x2048", BN=128, SPLITS=splits) for tiles in (most, most + 1))
         assert two.blocks_us > 1.8 * one.blocks_us
-    rows = [cost(f"{rows}x8448x2048", BN=256, CLUSTER=2, BAND=8).blocks_us for rows in (512, 640, 768, 1024)]
+    rows = [cost(f"{rows}x8448x2048", BN=256, CLUSTER_M=2, GROUP_M=8).blocks_us for rows in (512, 640, 768, 1024)]
     assert rows[0] < rows[1] == pytest.approx(rows[2], rel=0.01), "a cluster has rows of two tiles"
 
 
@@ -241,15 +241,15 @@ def test_lines_that_straddle_cost_no_more_where_blocks_share_them(request, block
     errors = [
         math.log(predict(GEMM, config, problem, H200).us / us)
         for problem, config, us in timed(request, "elected")
-        if min(config.CLUSTER * config.CLUSTER_N, 4) == blocks
+        if min(config.CLUSTER_M * config.CLUSTER_N, 4) == blocks
     ]
     assert len(errors) > 20
     assert 0 < statistics.mean(errors) < 0.18
     assert max(errors) < 0.35
 
 
-def test_bands_save_traffic_of_large_matrices():
-    assert cost("16384", BAND=8).traffic_us <= cost("16384", BAND=1).traffic_us
+def test_groups_save_traffic_of_large_matrices():
+    assert cost("16384", GROUP_M=8).traffic_us <= cost("16384", GROUP_M=1).traffic_us
 
 
 def test_a_batch_takes_as_long_as_one_product_of_as_many_tiles():

@@ -2,7 +2,7 @@
 
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels import find
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.support import Variant
 from tilewright.tools.explain.instruction_mix import shared_widths
 from tilewright.tools.explain.machine_code import machine_code
 from tilewright.tools.explain.sass import Instruction

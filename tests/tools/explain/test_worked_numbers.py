@@ -71,7 +71,7 @@ def test_the_naive_kernel_without_any_cache_at_4092():
     ],
 )
 def test_accesses_per_result(name, of_global, of_shared):
-    """Of rungs 3 (32 x 32), 4 (64 x 64, 8 deep, 8 a thread) and 5 (128 x 128, 8 deep, 8 x 8), in units of K."""
+    """Accesses of rungs 3 (32 x 32), 4 (64 x 64, 8 deep, 8 a thread) and 5 (128 x 128, 8 deep, 8 x 8), over K."""
     m, n, k = 512, 256, 384
     groups = counted(name, f"{m}x{n}x{k}").groups
     assert per_result(groups["global_load"], (m, n, k)) == k * of_global

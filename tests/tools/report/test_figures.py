@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tilewright.core.errors import FigureError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Problem
-from tilewright.emulator.trace import Access, Request, trace
+from tilewright.emulator.trace import Access, WarpRequest, trace
 from tilewright.kernels import LADDER, find
 from tilewright.tools.explain.explanation import explain
 from tilewright.tools.explain.traffic import count
@@ -20,9 +20,9 @@ from tilewright.tools.report.figures import explained
 from tilewright.tools.report.figures import roofline as roofline_figure
 from tilewright.tools.report.figures.banks import bank_panel, wavefronts
 from tilewright.tools.report.figures.coalescing import coalescing_panel
-from tilewright.tools.report.figures.kernel_figure import KernelFigure, Roofline, bank_legend, excerpt, lane_legend
+from tilewright.tools.report.figures.kernel_figure import KernelFigure, RooflineChart, bank_legend, excerpt, lane_legend
 from tilewright.tools.report.figures.palette import ink_on, lane_color, spans
-from tilewright.tools.report.figures.roofline import Point, roofline_panel
+from tilewright.tools.report.figures.roofline import Dot, roofline_panel
 from tilewright.tools.report.figures.svg import Drawing, flow, paragraph
 from tilewright.tools.report.figures.tiling import patches
 from tilewright.tools.report.measured import find_measured
@@ -37,7 +37,7 @@ def texts(svg):
 
 def shared(address_of, size=4, kind="load"):
     """A request of 32 lanes in shared memory; address_of gives a lane's word."""
-    return Request("B", True, kind, tuple(Access(lane, 4 * address_of(lane), size, 0, lane) for lane in range(32)))
+    return WarpRequest("B", True, kind, tuple(Access(lane, 4 * address_of(lane), size, 0, lane) for lane in range(32)))
 
 
 # What shared memory does with a request.
@@ -112,7 +112,7 @@ def test_what_is_drawn_of_all_warps_comes_to_what_is_counted(name, shape):
 
 
 def test_a_coalescing_panel_counts_the_sectors_that_it_draws():
-    column = Request("A", False, "load", tuple(Access(lane, lane * 400, 4, lane, 0) for lane in range(32)))
+    column = WarpRequest("A", False, "load", tuple(Access(lane, lane * 400, 4, lane, 0) for lane in range(32)))
     svg = coalescing_panel(column, 4, 100, 900).render("")
     assert "32 sectors a request, 128 of 1024 bytes used" in texts(svg)
     assert "lane 5: A[5, 0]" in texts(svg)
@@ -120,7 +120,7 @@ def test_a_coalescing_panel_counts_the_sectors_that_it_draws():
 
 def test_sectors_of_rows_off_a_boundary_reach_past_their_first_element():
     """Elements 3 and 4 of rows of 5: the first row's lie in one sector; the second's are 8 and 9, in the next."""
-    two = Request("A", False, "load", (Access(0, 12, 8, 0, 3), Access(1, 32, 8, 1, 3)))
+    two = WarpRequest("A", False, "load", (Access(0, 12, 8, 0, 3), Access(1, 32, 8, 1, 3)))
     assert two.sectors == {0, 1}
     svg = coalescing_panel(two, 4, 5, 900).render("")
     assert "lane 1: A[1, 3 to 4]" in texts(svg)
@@ -163,7 +163,7 @@ def test_a_figure_has_the_panels_that_its_kernel_has():
 
 def test_a_figure_is_the_same_each_time_it_is_drawn():
     problem = Problem(100, 70, 40)
-    roofline = Roofline([Point(10, "warptiled", 20.0, 40000.0)], H200, 600.0)
+    roofline = RooflineChart([Dot(10, "warptiled", 20.0, 40000.0)], H200, 600.0)
     one, other = (
         KernelFigure(find("warptiled"), find("warptiled").config(), problem).whole(roofline) for _ in range(2)
     )
@@ -207,14 +207,14 @@ def test_a_figure_that_could_not_be_written_is_refused_first(tmp_path, monkeypat
 
 
 def test_crowded_points_are_enlarged_where_nothing_is_hidden():
-    crowd = [Point(rung, f"rung{rung}", 20.0 + rung, 40000.0 + 100 * rung) for rung in (5, 6, 7)]
-    enlarged = roofline_panel([Point(1, "naive", 0.06, 498.0), *crowd], H200, 682.7).render("")
-    hidden = roofline_panel([Point(1, "naive", 100.0, 498.0), *crowd], H200, 682.7).render("")
+    crowd = [Dot(rung, f"rung{rung}", 20.0 + rung, 40000.0 + 100 * rung) for rung in (5, 6, 7)]
+    enlarged = roofline_panel([Dot(1, "naive", 0.06, 498.0), *crowd], H200, 682.7).render("")
+    hidden = roofline_panel([Dot(1, "naive", 100.0, 498.0), *crowd], H200, 682.7).render("")
     assert (enlarged.count("<circle"), hidden.count("<circle")) == (4 + 3 + 4, 4 + 4)
 
 
 def test_the_roofline_shows_each_point_under_the_roofs():
-    points = [Point(1, "naive", 0.06, 498.0), Point(6, "vectorized", 31.0, 36000.0)]
+    points = [Dot(1, "naive", 0.06, 498.0), Dot(6, "vectorized", 31.0, 36000.0)]
     svg = roofline_panel(points, H200, 682.7, "vectorized").render("roofline")
     titles = texts(svg)
     assert "1 naive: 498 GFLOP/s, 0.06 FLOP/byte" in titles
@@ -228,7 +228,7 @@ def test_the_roofline_shows_each_point_under_the_roofs():
 
 def test_the_roofline_marks_each_level_of_memory_and_cublas():
     levels = {roofline_figure.SHARED: 1.5, roofline_figure.L2: 90.0, roofline_figure.DRAM: 400.0}
-    points = [Point(6, "vectorized", 31.0, 36000.0, levels=levels), Point(0, "cuBLAS", 60.0, 51000.0)]
+    points = [Dot(6, "vectorized", 31.0, 36000.0, levels=levels), Dot(0, "cuBLAS", 60.0, 51000.0)]
     svg = roofline_panel(points, H200, 682.7).render("roofline")
     titles = texts(svg)
     for level, intensity in (("shared memory", "1.5"), ("L2, measured", "90"), ("DRAM, measured", "400")):

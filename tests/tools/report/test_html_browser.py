@@ -81,7 +81,7 @@ def column(shown, table, index):
 
 
 def hover(shown, chart, selector):
-    """What is shown where the mouse is put on the middle of an element of a chart."""
+    """Text shown where the mouse is put on the middle of an element of a chart."""
     shown.locator(f"#chart-{chart}").scroll_into_view_if_needed()
     box = shown.locator(f"#chart-{chart} {selector}").bounding_box()
     shown.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)

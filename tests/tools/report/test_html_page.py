@@ -15,7 +15,7 @@ from tilewright.tools.cli import main, report
 from tilewright.tools.report.html import charts, page
 from tilewright.tools.report.html.sources import Inputs, Source, load
 
-HOSTILE = "</script><img src=x onerror=alert(1)>&amp;\"'"
+ADVERSARIAL = "</script><img src=x onerror=alert(1)>&amp;\"'"
 
 
 class Elements(html.parser.HTMLParser):
@@ -45,7 +45,7 @@ def records_table(*sources):
 
 
 def card(source):
-    """What the page says of a file at a glance: names and values."""
+    """Facts about a file that the page shows at a glance: names and values."""
     text = page.render(Inputs([source], []))
     return [tuple(map(html.unescape, one)) for one in re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text)]
 
@@ -105,7 +105,7 @@ def test_a_bad_file_leaves_an_earlier_page_as_it_was(tilewright, tmp_path, conte
     assert output.read_text() == "<title>tilewright: earlier</title>"
 
 
-def test_the_page_replaces_neither_records_nor_a_foreign_file(tilewright, tmp_path, make_run):
+def test_the_page_replaces_neither_records_nor_another_file(tilewright, tmp_path, make_run):
     records, foreign = tmp_path / "run.json", tmp_path / "index.html"
     make_run().save(records)
     foreign.write_text("<!doctype html><title>mine</title>")
@@ -213,15 +213,15 @@ def test_the_page_refers_to_nothing_outside_itself(make_run, tmp_path, write_jou
 
 
 def test_whatever_records_say_is_text(make_run, tmp_path, write_journal):
-    run = make_run(kernels=((HOSTILE, 1, 500.0),), gpu=HOSTILE)
-    run = Run(environment=run.environment | {HOSTILE: HOSTILE, "date": HOSTILE}, records=run.records)
-    trials = load([write_journal(tmp_path / "a.jsonl", kernel=HOSTILE, note=HOSTILE)]).trials
-    elements = Elements(page.render(Inputs([Source(HOSTILE, run), Source("b", run)], trials)))
+    run = make_run(kernels=((ADVERSARIAL, 1, 500.0),), gpu=ADVERSARIAL)
+    run = Run(environment=run.environment | {ADVERSARIAL: ADVERSARIAL, "date": ADVERSARIAL}, records=run.records)
+    trials = load([write_journal(tmp_path / "a.jsonl", kernel=ADVERSARIAL, note=ADVERSARIAL)]).trials
+    elements = Elements(page.render(Inputs([Source(ADVERSARIAL, run), Source("b", run)], trials)))
     assert "img" not in {tag for tag, _ in elements.tags}
     assert not any(name.startswith("on") for _, attributes in elements.tags for name in attributes)
     data = json.loads(elements.scripts[0])
     assert "&lt;img src=x" in data["figures"]["speed"]["data"][0]["text"][0]
-    assert data["searches"][0]["trials"][0]["note"] == HOSTILE
+    assert data["searches"][0]["trials"][0]["note"] == ADVERSARIAL
 
 
 def test_the_table_holds_every_record_with_what_was_picked_and_what_is_wrong(make_record):

@@ -22,7 +22,7 @@ def saved(tmp_path, make_run):
     return save
 
 
-def test_records_and_journals_are_told_apart(saved, write_journal, tmp_path):
+def test_records_and_journals_are_distinguished(saved, write_journal, tmp_path):
     inputs = load([saved("run.json"), write_journal(tmp_path / "search.txt")], [write_journal(tmp_path / "b.jsonl")])
     assert [source.label for source in inputs.sources] == ["run"]
     assert len(inputs.trials) == 12
@@ -64,7 +64,7 @@ def test_emulated_records_are_of_no_gpu(make_run):
         ("missing.json", None, "there is no file .*missing.json"),
         ("cut.json", '{"environment": {', "cut.json is not a file of records"),
         ("other.json", '{"a": 1}', "other.json is not a file of records"),
-        ("empty.json", '{"environment": {}, "records": []}', "empty.json holds no records"),
+        ("empty.json", '{"format": 2, "environment": {}, "records": []}', "empty.json holds no records"),
         ("binary.json", b"\xff\xfe\x00", "binary.json is not a file of records"),
         ("cut.jsonl", '{"device": "x"', "cut.jsonl is not a journal of tilewright tune: it holds no trial"),
     ],

@@ -1,4 +1,4 @@
-"""What was measured of a launch."""
+"""Measured speeds of a launch."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem
 from tilewright.kernels import find, recorded
 from tilewright.select.tables import store
-from tilewright.select.tables.cases import posed
+from tilewright.select.tables.cases import problem_of
 from tilewright.tools.report import course
 from tilewright.tools.report.measured import find_measured
 
@@ -31,7 +31,7 @@ def test_the_rungs_of_the_course():
 def test_the_shipped_tables():
     entry = next(entry for table in store.shipped() for entry in table.entries if table.gpu == "NVIDIA H200")
     kernel = find(entry.kernel)
-    problem = posed(entry.m, entry.n, entry.k, entry.case, entry.batch)
+    problem = problem_of(entry.m, entry.n, entry.k, entry.case, entry.batch)
     found = find_measured(kernel, kernel.config(entry.config), problem, H200)
     assert found.gflops == pytest.approx(entry.gflops)
     assert "table" in found.source

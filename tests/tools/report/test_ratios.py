@@ -9,7 +9,7 @@ from tilewright.core.errors import RecordsError
 from tilewright.tools.report import ratios
 
 WORKLOG = (*(f"docs/worklog/{n:02}_*.md" for n in range(1, 24)), "docs/worklog/sources.md")
-PAGES = ("README.md", "docs/performance.md", "docs/tuning.md", *WORKLOG)
+PAGES = ("README.md", "docs/results.md", "docs/records.md", "docs/tuning.md", "docs/worklog/measured.md", *WORKLOG)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def number(cell):
 
 
 def quotients(heads, row):
-    """Of a row: each printed ratio, and the two printed speeds that it must be the quotient of."""
+    """Each printed ratio of a row, and the two printed speeds that it must be the quotient of."""
     speeds = [place for place, head in enumerate(heads) if "GFLOP/s" in head]
     for place, (head, cell) in enumerate(zip(heads, row, strict=True)):
         if not cell:

@@ -1,4 +1,4 @@
-"""What `tilewright sass` prints."""
+"""Output of `tilewright sass`."""
 
 import io
 
@@ -55,7 +55,7 @@ def test_the_summary_says_what_the_loop_is():
 
 @pytest.mark.parametrize(
     ("pending", "words"),
-    [("0x1", "a wait leaves up to 1 under way"), ("0x0", "a wait for all lets the tensor cores rest until the next")],
+    [("0x1", "a wait leaves up to 1 in flight"), ("0x0", "a wait for all lets the tensor cores rest until the next")],
 )
 def test_the_summary_says_how_products_of_warpgroups_are_waited_for(pending, words):
     rows = (

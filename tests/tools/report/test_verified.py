@@ -18,8 +18,8 @@ def rungs(make_record):
     """A right result of each rung in its own arithmetic, on one shape."""
     found = []
     for kernel in LADDER:
-        arithmetic = kernel.takes.arithmetic()
-        facts = {"dtype": arithmetic.factors, "out_dtype": arithmetic.result, "precision": kernel.precision}
+        arithmetic = kernel.support.arithmetic()
+        facts = {"dtype": arithmetic.factors, "out_dtype": arithmetic.result, "precision": kernel.support.precision}
         one = make_record(kernel=kernel.name, rung=kernel.rung, engine="emulator", **facts)
         found.append(Result(**{name: value for name, value in one if name in Result.model_fields}))
     return found

@@ -18,7 +18,7 @@ from tilewright.core.errors import EngineUnavailableError, TilewrightError
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import KERNELS, LADDER, find
-from tilewright.runtime.apart import Apart
+from tilewright.runtime.worker_process import WorkerProcess
 from tilewright.tools.bench.end_to_end import Stopwatch
 from tilewright.tools.tune import space
 from tilewright.tools.tune import worker as worker_module
@@ -32,7 +32,7 @@ CONFIGS = space.configs(planted.KERNEL, None)
 HANGING = """
 import multiprocessing, threading, time, planted
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.tune.worker import Worker
 from tilewright.tools.tune.worker import Job
 
@@ -176,10 +176,10 @@ def test_kernels_that_cannot_be_picked_are_not_searched():
     names = [kernel.name for kernel in searchable(LADDER, PROBLEM, (7, 5))]
     assert "vectorized" in names
     assert "autotuned" not in names, "it has vectorized's source"
-    assert all(find(name).precision is None and find(name).runs_on((7, 5), "float32") for name in names)
+    assert all(find(name).support.precision is None and find(name).support.runs_on((7, 5), "float32") for name in names)
     odd = searchable(LADDER, Problem(63, 63, 63), (9, 0))
     assert "warptiled" in [kernel.name for kernel in odd]
-    assert not any(kernel.takes.aligned for kernel in odd)
+    assert not any(kernel.support.aligned for kernel in odd)
     assert {"tma_packed", "tma_transposed"} <= {kernel.name for kernel in odd}, "one source, but another relayout"
 
 
@@ -192,12 +192,12 @@ def test_an_engine_that_cannot_be_had_is_an_error(tmp_path):
 
 def test_a_worker_whose_parent_is_gone_ends_without_a_word(capfd):
     """Closed with answers unread, which to the other end is an error and not the end of a file."""
-    apart = Apart(serve, "emulator", name="test")
-    assert apart.connection.poll(60)
-    apart.send(Prepare(PROBLEM))
-    apart.connection.close()
-    apart._process.join(60)
-    assert apart._process.exitcode == 0
+    worker = WorkerProcess(serve, "emulator", name="test")
+    assert worker.connection.poll(60)
+    worker.send(Prepare(PROBLEM))
+    worker.connection.close()
+    worker._process.join(60)
+    assert worker._process.exitcode == 0
     assert capfd.readouterr().err == ""
 
 
@@ -243,7 +243,7 @@ def test_a_worker_whose_kernel_hangs_ends_with_its_parent(tmp_path):
 
 
 def cpu_seconds(process):
-    """What a process has used so far; None where it has ended."""
+    """Processor seconds that a process has used so far; None where it has ended."""
     try:
         state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -254,5 +254,5 @@ def cpu_seconds(process):
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_search_goes_through_the_kernels_that_keep_the_precision(precision):
     problem = Problem(64, 64, 64, Arithmetic(precision=precision))
-    found = {kernel.precision for kernel in searchable(KERNELS, problem, (9, 0))}
-    assert found == {kernel.precision for kernel in KERNELS if kernel.keeps(problem.arithmetic.precision)}
+    found = {kernel.support.precision for kernel in searchable(KERNELS, problem, (9, 0))}
+    assert found == {kernel.support.precision for kernel in KERNELS if kernel.meets(problem.arithmetic.precision)}

@@ -35,7 +35,7 @@ def test_the_worklogs_family_of_rung_6_has_some_hundred_configs():
         (128, 99 * 1024 + 1, "shared memory"),
     ],
 )
-def test_what_does_not_fit_the_gpu_is_told_from_the_compilers_report(registers, shared, reason):
+def test_what_does_not_fit_the_gpu_is_known_from_the_compilers_report(registers, shared, reason):
     kernel = find("vectorized")
     report = CompileReport(registers, 0, shared)
     found = unfit(kernel, kernel.config(), A6000, "NN", report)
@@ -55,8 +55,8 @@ def test_a_copy_to_the_order_that_memory_has_is_not_tried(layout, least):
     assert distinct(kernel, every[3:], layout) == every[3:], "the only one of its kind"
 
 
-def test_what_fits_is_told_of_the_factors_that_are_read():
-    """Of B in columns, which is transposed, a block holds a tile more; it is not transposed where it is copied."""
+def test_what_fits_is_given_the_factors_that_are_read():
+    """With B in columns, which is transposed, a block holds a tile more; B is not transposed where it is copied."""
     kernel = find("tma_transposed")
     tile = {"BM": 64, "BN": 128, "BK": 96, "UNROLL": 24, "WORKERS": 0, "MIN_BLOCKS": 1}
     plain, copied = (kernel.config({**tile, "COPIED": copied}) for copied in (0, 2))

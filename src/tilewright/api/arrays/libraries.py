@@ -28,6 +28,17 @@ def library_of(argument: str, array: Any) -> Library:
     return library
 
 
+def read_library(arrays: Mapping[str, Any]) -> tuple[Library, Mapping[str, Any], bool]:
+    """The library of a call's arrays, the arrays as it takes them, and whether it records the call.
+
+    Raises:
+        ArrayError, DtypeError: an array is none, is none any more, or cannot be a constant of the library.
+    """
+    arrays = _with_constants(arrays)
+    library = library_of("a", arrays["a"])
+    return library, arrays, library.records(arrays)
+
+
 def number_of(argument: str, value: Any) -> Any:
     """The number that a scalar of NumPy, or an array without dimensions, holds; what is neither, as it is.
 
@@ -41,7 +52,7 @@ def number_of(argument: str, value: Any) -> Any:
     return library_of(argument, value).number(argument, value)
 
 
-def with_constants(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_constants(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
     """Arrays of a call, those of NumPy as arrays of JAX where another is one: constants, as they are to `jax.numpy`.
 
     Raises:

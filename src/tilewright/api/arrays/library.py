@@ -1,4 +1,4 @@
-"""What must be known of an array library to multiply its arrays, besides where their elements lie."""
+"""Facts about an array library that are needed to multiply its arrays, besides where their elements lie."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -46,16 +46,23 @@ class Library(ABC):
             ArrayError: the library cannot be asked for new arrays.
         """
 
-    def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
-        """The function that multiplies where the library records a call of these arrays, for a gradient or to be
-        compiled; None where it does not.
+    def records(self, arrays: Mapping[str, Any]) -> bool:
+        """Whether the library records a call of these arrays, for a gradient or to be compiled.
+
+        Raises:
+            ArrayError: an array has no elements any more.
+        """
+        return False
+
+    def recorder(self, grouped: bool = False) -> Callable[..., Any]:
+        """The function that multiplies where the library records a call.
 
         It takes the arrays, a Request as given, alpha and beta, or the arguments of `grouped_matmul`.
 
         Raises:
-            ArrayError: it would be recorded, and there is nothing that multiplies instead.
+            ArrayError: there is none.
         """
-        return None
+        raise NotImplementedError
 
     def constant(self, argument: str, array: Any) -> Any:
         """An array of NumPy that stands next to some of this library: a constant, as an array of the library where that
@@ -112,16 +119,12 @@ class Library(ABC):
         return np.float32
 
     def finish(self, result: Operand, like: Operand) -> Any:
-        """The array to return, once the memory from `new` holds the result."""
+        """The array to return, once memory from `new` on the host holds the result."""
         return result.array
 
-    def stream(self, array: Any) -> int:
-        """Handle of the stream that a caller expects work on this GPU array to go to."""
+    def stream(self, array: Any) -> int | None:
+        """Handle of the stream that a caller expects work on this GPU array to go to; None where nobody can know it."""
         return LEGACY_STREAM
-
-    def waits(self, array: Any) -> bool:
-        """Whether a caller cannot know the stream, so that work must have ended on return."""
-        return False
 
     def row_major(self, operand: Operand, shape: tuple[int, ...]) -> Operand:
         """A row-major copy of a GPU array, broadcast to a shape.
@@ -164,7 +167,7 @@ class Library(ABC):
 
 
 def type_name(array: Any) -> str:
-    """What messages call an object: 'torch.Tensor', 'list'."""
+    """Name of an object's type in messages: 'torch.Tensor', 'list'."""
     kind = type(array)
     library = kind.__module__.partition(".")[0]
     return kind.__qualname__ if library == "builtins" else f"{library}.{kind.__qualname__}"

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from tilewright.api.formulate import View
 from tilewright.core.dtypes import DTYPES, ITEM_BYTES
 from tilewright.core.errors import DtypeError
-from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.runtime.base import Matrix
 
 HOST = -1
@@ -44,15 +43,6 @@ class Operand(NamedTuple):
         item, strides = ITEM_BYTES[self.dtype], self.strides
         whole = math.gcd(item, *strides) == item
         return View(self.shape, tuple([stride // item for stride in strides]) if whole else None)
-
-    @property
-    def kind(self) -> tuple[tuple[int, ...], tuple[int, ...], str, int, int]:
-        """All that a plan depends on: shape, strides, element type, device, and what a GPU's address leaves by 16.
-
-        What lies on the host is copied to an engine's memory, which is aligned.
-        """
-        left = self.pointer % VECTOR_BYTES if self.device != HOST else 0
-        return self.shape, self.strides, self.dtype, self.device, left
 
     @property
     def elements_overlap(self) -> bool:
@@ -125,23 +115,17 @@ _PACKED = "_x2"
 """End of the names of types of which PyTorch keeps two elements in a byte, and converts none."""
 
 
-def supported(argument: str, dtype: str, convert: str = "{}.astype('float32')") -> str:
-    """The element type, if there are kernels for it.
+def unsupported(argument: str, dtype: str, convert: str = "{}.astype('float32')") -> DtypeError:
+    """The error for an element type that no kernel takes: which there are, and how to convert, where that changes no
+    more than the type.
 
     Args:
         argument: what has the type.
         dtype: its name.
         convert: how the library converts an array, which stands for {}.
-
-    Raises:
-        DtypeError: there are none; the message says which there are, and how to convert, where that changes no more
-            than the type.
     """
-    if dtype not in DTYPES:
-        raise DtypeError(
-            f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)}" + _advice(argument, dtype, convert)
-        )
-    return dtype
+    known = f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)}"
+    return DtypeError(known + _advice(argument, dtype, convert))
 
 
 def _advice(argument: str, dtype: str, convert: str) -> str:
@@ -160,7 +144,9 @@ def host_operand(argument: str, array: Any, view: NDArray[Any], convert: str = "
     Raises:
         DtypeError: the element type is not supported.
     """
-    dtype = supported(argument, str(view.dtype), convert)
+    dtype = str(view.dtype)
+    if dtype not in DTYPES:
+        raise unsupported(argument, dtype, convert)
     strides = _normal(view.shape, view.strides)
     return Operand(argument, array, view, view.ctypes.data, view.shape, strides, dtype, HOST, not view.flags.writeable)
 
@@ -175,7 +161,7 @@ def gpu_operand(
     device: int,
     read_only: bool = False,
 ) -> Operand:
-    """The operand of an array on a GPU; strides are in bytes, dtype is a supported one."""
+    """The operand of an array on a GPU; strides are in bytes, dtype is one of DTYPES."""
     sizes = tuple(shape)
     return Operand(argument, array, None, pointer, sizes, _normal(sizes, strides), dtype, device, read_only)
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from tilewright.api.arrays.operand import HOST, Operand, engine_operand
 from tilewright.api.call import Call
 from tilewright.api.formulate import result_shape
+from tilewright.api.gpu import planned_call_of
 from tilewright.api.out_of_core import streamed
 from tilewright.api.out_of_core.streamed import Matrices, Progress, operand_of
 from tilewright.api.out_of_core.tiles import SMALL_BYTES
-from tilewright.api.planned_call import bound_of
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import SCALED_BLOCK, Scalars
@@ -23,7 +23,7 @@ from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Pointers
 
 _FREE = 0.9
-"""Of the memory that is free, what a product takes at most."""
+"""Share of the free memory that a product takes at most."""
 
 _ROOM = 3
 """A batch is small if this many times as much memory is free: products need some besides."""
@@ -117,7 +117,6 @@ def _products(call: Call, target: Operand) -> Iterator[Matrices]:
     batch, _ = result_shape(call.a.shape, call.b.shape)
     a, b, c, out = (None if one is None else one.host for one in (call.a, call.b, call.c, target))
     assert a is not None and b is not None and out is not None
-    c = c if call.reads_c else None
     missing = tuple(axis for axis, factor in ((-2, a), (-1, b)) if factor.ndim == 1)
     a, b = (a[None, :] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
     out, c = np.expand_dims(out, missing), (None if c is None else np.expand_dims(c, missing))
@@ -198,7 +197,7 @@ def _spread(scale: NDArray[Any], shape: tuple[int, ...], index: int) -> NDArray[
 
 
 def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
-    """Copy host arrays to the engine's memory, multiply there with what is kept of b, and copy the result back, of a
+    """Copy host arrays to the engine's memory, multiply there with what is cached of b, and copy the result back, of a
     grouped product the rows of groups.
     """
     batch, _ = result_shape(call.a.shape, call.b.shape)
@@ -207,27 +206,27 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
     if 0 in target.host[rows].shape:
         return
     rung = call.request.rung
-    columns = rung is None or "T" in "".join(rung[0].takes.layouts)
+    columns = rung is None or "T" in "".join(rung[0].support.layouts)
     a, b = (uploaded(engine, one, batch, columns) for one in (call.a, call.b))
-    c = uploaded(engine, call.c, batch) if call.c is not None and call.reads_c else None
+    c = uploaded(engine, call.c, batch) if call.c is not None else None
     memory = engine.empty(1, math.prod(target.shape), target.dtype)
     out = c or engine_operand("out", memory, target.shape, HOST)
     bias, scale_a, scale_b = (one and uploaded(engine, one, ()) for one in (call.bias, call.scale_a, call.scale_b))
     there = call._replace(a=a, b=b, bias=bias, c=c, out=out, scale_a=scale_a, scale_b=scale_b)
     ends = None if call.offsets is None else engine.upload(call.ends.reshape(1, -1))
-    bound = bound_of(there)
-    first, second = (b, a) if bound.form.swapped else (a, b)
+    planned = planned_call_of(there)
+    first, second = (b, a) if planned.form.swapped else (a, b)
     pointers = Pointers(
         first.pointer,
         second.pointer,
         out.pointer,
         out.pointer,
         bias.pointer if bias else 0,
-        bound.kept(there),
-        **bound.scales(scale_a, scale_b),
+        planned.cached(there),
+        **planned.scales(scale_a, scale_b),
         offsets=ends.pointer if ends else 0,
     )
-    engine.start(bound.plan, pointers, call.scalars)
+    engine.start(planned.plan, pointers, call.scalars)
     result = np.empty((1, math.prod(target.shape)), target.dtype)
     engine.store(result, out.pointer, engine.mark())()
     np.copyto(target.host[rows], result.reshape(target.shape)[rows])

@@ -1,7 +1,7 @@
 """A product of matrices on the host, tile by tile through an engine's memory (tiles.py says which and when).
 
 host -> GPU     blocks of A and B, as soon as the step that reads a slot last has ended
-GPU             the products of a tile, each on what has come
+GPU             the products of a tile, each on what has arrived
 GPU -> host     the tile before it
 """
 
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tilewright.api import activations
 from tilewright.api.arrays.operand import HOST, Operand, engine_operand
 from tilewright.api.call import Call
-from tilewright.api.out_of_core.tiles import Load, Sizes, Step, Tiling, tiling
-from tilewright.api.planned_call import bound_of
+from tilewright.api.gpu import planned_call_of
+from tilewright.api.out_of_core.tiles import Load, Sizes, TileStep, Tiling, tiling
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Scalars
@@ -50,7 +50,7 @@ class Matrices(NamedTuple):
 
     @property
     def scratch(self) -> int:
-        """Bytes that products need for each element of a factor: terms of float32, or a copy in another order."""
+        """Bytes that products need for each element of a factor: parts of float32, or a copy in another order."""
         engine = self.call.engine
         return 0 if engine is None or engine.capability is None else 6 if self.a.dtype == np.float32 else 2
 
@@ -61,14 +61,14 @@ class Matrices(NamedTuple):
         return Sizes(m, n, k, item, item, result, self.c is not None, self.scratch)
 
     def rows(self, part: slice) -> "Matrices":
-        """Those of some rows of the result."""
+        """Matrices of some rows of the result."""
         bias = self.bias[part] if self.call.side == "column" and self.bias is not None else self.bias
         c = None if self.c is None else self.c[part]
         return self._replace(a=self.a[part], c=c, bias=bias, out=self.out[part])
 
 
 class Progress:
-    """What is done of a result, by rows; of several matrices one after the other."""
+    """Rows of a result that are done; of several matrices, one after the other."""
 
     def __init__(self, matrices: int = 1) -> None:
         self._matrices, self._matrix = matrices, 0
@@ -106,7 +106,7 @@ class Progress:
             sys.stderr.write("\r" + " " * 60 + "\r")
 
     def words(self) -> str:
-        """What a caller finds in `out`."""
+        """Sentence on the rows of `out` that are done."""
         which = f"of matrix {self._matrix} (counted from 0) of {self._matrices} " if self._matrices > 1 else ""
         spans: list[list[int]] = []
         for begin, end in sorted(span for span, left in self._left.items() if not left):
@@ -165,7 +165,7 @@ class _StreamedProduct:
         self._progress, self._first_row = progress, first_row
         call = matrices.call
         rung = call.request.rung
-        self._columns = rung is None or "T" in "".join(rung[0].takes.layouts)
+        self._columns = rung is None or "T" in "".join(rung[0].support.layouts)
         factors, result = str(matrices.a.dtype), str(matrices.out.dtype)
         self._finishes = cut.parts > 1 and result != "float32"
         """Whether the host finishes the result: sums of several parts are float32."""
@@ -248,7 +248,7 @@ class _StreamedProduct:
             self._written(self._storing[0])
             self._storing.popleft()
 
-    def _launch(self, step: Step, memory: Matrix, begins: bool, ends: bool) -> None:
+    def _launch(self, step: TileStep, memory: Matrix, begins: bool, ends: bool) -> None:
         """Start the product of a step, which adds to what the memory holds unless a tile begins."""
         matrices, engine, call = self._matrices, self._engine, self._matrices.call
         a, b = self._there["A", step.a_slot], self._there["B", step.b_slot]
@@ -276,10 +276,12 @@ class _StreamedProduct:
             scalars=Scalars(alpha, added),
             prepared=None,
         )
-        bound = bound_of(there)
-        first, second = (b, a) if bound.form.swapped else (a, b)
+        planned = planned_call_of(there)
+        first, second = (b, a) if planned.form.swapped else (a, b)
         bias = there.bias.pointer if there.bias else 0
-        engine.start(bound.plan, Pointers(first.pointer, second.pointer, out.pointer, out.pointer, bias), there.scalars)
+        engine.start(
+            planned.plan, Pointers(first.pointer, second.pointer, out.pointer, out.pointer, bias), there.scalars
+        )
 
     def _part_of_bias(self, rows: slice, cols: slice) -> Operand | None:
         if self._bias is None:
@@ -290,12 +292,12 @@ class _StreamedProduct:
         memory = Matrix(pointer, 1, end - begin, end - begin, self._bias.dtype, self._bias)
         return engine_operand("bias", memory, (end - begin, 1) if column else (end - begin,), HOST)
 
-    def _tile(self, step: Step) -> tuple[slice, slice]:
+    def _tile(self, step: TileStep) -> tuple[slice, slice]:
         cut, (m, n) = self._cut, self._matrices.out.shape
         begin, left = step.row * cut.rows, step.col * cut.cols
         return slice(begin, min(begin + cut.rows, m)), slice(left, min(left + cut.cols, n))
 
-    def _store(self, step: Step, memory: Matrix) -> None:
+    def _store(self, step: TileStep, memory: Matrix) -> None:
         rows, cols = self._tile(step)
         target = self._matrices.out[rows, cols]
         direct = not self._finishes and _has_lines(target)
@@ -361,13 +363,13 @@ def _has_lines(array: NDArray[Any]) -> bool:
 
 
 def _lines(array: NDArray[Any]) -> NDArray[Any]:
-    """The same elements, with neighbours along rows."""
+    """Array with its elements in lines: neighbours along rows."""
     return array if _has_lines(array) else np.ascontiguousarray(array)
 
 
 def operand_of(argument: str, memory: Matrix, shape: tuple[int, ...], by_columns: bool = False) -> Operand:
-    """What a host array of this shape has become in memory of an engine, without gaps; by_columns: whether the elements
-    of columns are neighbours."""
+    """Operand that a host array of this shape has become in memory of an engine, without gaps; by_columns: whether the
+    elements of columns are neighbours."""
     if not by_columns:
         return engine_operand(argument, memory, shape, HOST)
     *batch, rows, cols = shape

@@ -26,11 +26,11 @@ SMALL_BYTES = 2**26
 """A product that moves no more is one tile, if it fits."""
 
 _GPU_BYTE = 1 / 70
-"""What a byte of the GPU's own memory takes, where one over the link takes 1."""
+"""Cost of a byte of the GPU's own memory, where one over the link costs 1."""
 
 _LINE_BYTES = 7500
-"""What each of these lines costs, as bytes over the link: how much longer than copies of whole matrices alone an H100
-took for 65536x65536x1024 in tiles of 5504x5504."""
+"""Cost of a line that a tile copies apart from the next, in bytes over the link: the time that an H100 took longer for
+65536x65536x1024 in tiles of 5504x5504 than copies of whole matrices alone."""
 
 _CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 4096, 2**14, 2**16, 2**18)
 """Numbers of tiles along a dimension that are considered."""
@@ -45,7 +45,7 @@ Side = Literal["A", "B"]
 
 
 class Sizes(NamedTuple):
-    """What is multiplied: sizes, and bytes of an element."""
+    """Sizes of a product, and bytes of an element."""
 
     m: int
     n: int
@@ -53,10 +53,10 @@ class Sizes(NamedTuple):
     a_bytes: int
     b_bytes: int
     d_bytes: int
-    """Of the result."""
+    """Bytes of an element of the result."""
     reads_c: bool = False
     scratch: int = 0
-    """Bytes that a product needs besides for each element of its factors, as for terms that these are split into."""
+    """Bytes that a product needs besides for each element of its factors, as for parts that these are split into."""
 
 
 class Load(NamedTuple):
@@ -64,7 +64,7 @@ class Load(NamedTuple):
 
     side: Side
     line: int
-    """Of A: which rows. Of B: which columns."""
+    """Number of the block's row of A, or of its column of B."""
     part: int
     """Which part of k."""
     slot: int
@@ -72,7 +72,7 @@ class Load(NamedTuple):
     """The last step that reads what the slot held before; -1 where it held nothing."""
 
 
-class Step(NamedTuple):
+class TileStep(NamedTuple):
     """One product, which adds to a tile of the result."""
 
     row: int
@@ -81,7 +81,7 @@ class Step(NamedTuple):
     a_slot: int
     b_slot: int
     loads: tuple[Load, ...]
-    """What is moved for it: not there before."""
+    """Blocks that are moved for it, since they are not there yet."""
 
 
 class Tiling(NamedTuple):
@@ -94,11 +94,11 @@ class Tiling(NamedTuple):
     a_slots: int
     b_slots: int
     results: int
-    steps: tuple[Step, ...]
+    steps: tuple[TileStep, ...]
 
     @property
     def parts(self) -> int:
-        """Of k: steps of a tile."""
+        """Steps of a tile along k."""
         return max(_count(self.sizes.k, self.depth), 1)
 
     @property
@@ -150,7 +150,7 @@ def tiling(sizes: Sizes, limit: int, only_rows: bool = False) -> Tiling:
     whole = s.m, s.n, s.k
     moved = s.m * s.k * s.a_bytes + s.k * s.n * s.b_bytes + s.m * s.n * s.d_bytes * (1 + s.reads_c)
     if moved <= SMALL_BYTES and _held(s, whole, (1, 1, 1)) <= limit:
-        return Tiling(s, *whole, 1, 1, 1, (Step(0, 0, 0, 0, 0, (Load("A", 0, 0, 0, -1), Load("B", 0, 0, 0, -1))),))
+        return Tiling(s, *whole, 1, 1, 1, (TileStep(0, 0, 0, 0, 0, (Load("A", 0, 0, 0, -1), Load("B", 0, 0, 0, -1))),))
     ways = (way for least in (_GOOD, 1) for way in [min(_ways(s, limit, least, only_rows), default=None)] if way)
     best = next(ways, None)
     if best is None:
@@ -192,7 +192,7 @@ def _held(s: Sizes, tile: tuple[int, int, int], slots: tuple[int, int, int]) -> 
 
 
 def _ways(s: Sizes, limit: int, least: int, only_rows: bool) -> Iterator[_Candidate]:
-    """What fits."""
+    """Ways to divide the product that fit."""
     for rows in _lengths(s.m, least):
         for cols in _lengths(s.n, least)[: 1 if only_rows else None]:
             yield from _ways_of_tile(s, limit, rows, cols)
@@ -205,7 +205,7 @@ def _ways(s: Sizes, limit: int, least: int, only_rows: bool) -> Iterator[_Candid
 
 
 def _ways_of_tile(s: Sizes, limit: int, rows: int, cols: int) -> Iterator[_Candidate]:
-    """What fits of tiles whose k is whole."""
+    """Ways with tiles whose k is whole that fit."""
     tile, a, b = (rows, cols, s.k), rows * s.k * s.a_bytes, cols * s.k * s.b_bytes
     all_a, all_b = s.m * s.k * s.a_bytes, s.k * s.n * s.b_bytes
     down, across = _count(s.m, rows), _count(s.n, cols)
@@ -263,7 +263,7 @@ def _order(
 
 
 def wavefront(down: int, across: int) -> list[tuple[int, int]]:
-    """All tiles, in an order in which each new row or column of blocks meets all that came before it."""
+    """All tiles, in an order in which each new row or column of blocks meets all that arrived before it."""
     found = []
     for step in range(max(down, across)):
         if step < down:
@@ -277,13 +277,13 @@ def _to_and_fro(count: int, turn: int) -> Sequence[int]:
     return range(count) if turn % 2 == 0 else range(count - 1, -1, -1)
 
 
-def _steps(order: Sequence[tuple[int, int, int]], a_slots: int, b_slots: int) -> Iterator[Step]:
+def _steps(order: Sequence[tuple[int, int, int]], a_slots: int, b_slots: int) -> Iterator[TileStep]:
     """Steps of an order, each with what is moved for it."""
     of_a = _Slots("A", [(row, part) for row, _, part in order], a_slots)
     of_b = _Slots("B", [(col, part) for _, col, part in order], b_slots)
     for number, (row, col, part) in enumerate(order):
         (a_slot, load_a), (b_slot, load_b) = of_a.of(number), of_b.of(number)
-        yield Step(row, col, part, a_slot, b_slot, load_a + load_b)
+        yield TileStep(row, col, part, a_slot, b_slot, load_a + load_b)
 
 
 class _Slots:

@@ -1,4 +1,4 @@
-// Cooperative groups on the emulator: blocks, tiles of warps, and lanes that have come together; as in the CUDA C++ Programming
+// Cooperative groups on the emulator: blocks, tiles of warps, and lanes that have converged; as in the CUDA C++ Programming
 // Guide, "Cooperative Groups". Where a kernel synchronises its grid, all blocks run together.
 #pragma once
 
@@ -6,7 +6,7 @@ namespace cooperative_groups {
 
 class thread_block {
   public:
-    static void sync(SIMT_PLACE) { __syncthreads(file, line); }
+    static void sync(SIMT_LOCATION) { __syncthreads(file, line); }
     static unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
     static unsigned num_threads() { return size(); }
     static unsigned thread_rank() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
@@ -19,7 +19,7 @@ class thread_block {
 class grid_group {
   public:
     static bool is_valid() { return true; }
-    static void sync(SIMT_PLACE) { simt_grid_sync(simt_thread(), {simt::Operation::grid_sync, file, line}); }
+    static void sync(SIMT_LOCATION) { simt_grid_sync(simt_thread(), {simt::Operation::grid_sync, file, line}); }
     static unsigned long long size() { return num_blocks() * thread_block::size(); }
     static unsigned long long num_threads() { return size(); }
     static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
@@ -33,16 +33,16 @@ class grid_group {
 
 class cluster_group {
   public:
-    static void sync(SIMT_PLACE) { simt_cluster_sync(simt_thread(), {simt::Operation::cluster_sync, file, line}); }
+    static void sync(SIMT_LOCATION) { simt_cluster_sync(simt_thread(), {simt::Operation::cluster_sync, file, line}); }
     static void barrier_arrive() {}  // a thread arrives when it waits
-    static void barrier_wait(SIMT_PLACE) { sync(file, line); }
+    static void barrier_wait(SIMT_LOCATION) { sync(file, line); }
     static unsigned block_rank() { return simt_thread()->block->rank; }
     static unsigned num_blocks() { return simt_thread()->block->cluster; }
     static unsigned thread_rank() { return block_rank() * thread_block::size() + thread_block::thread_rank(); }
     static unsigned num_threads() { return num_blocks() * thread_block::size(); }
     static unsigned size() { return num_threads(); }
     template <typename Type>
-    static Type* map_shared_rank(Type* shared, int rank, SIMT_PLACE) {
+    static Type* map_shared_rank(Type* shared, int rank, SIMT_LOCATION) {
         return static_cast<Type*>(simt_in_block(simt_thread(), {simt::Operation::in_block, file, line}, shared, rank));
     }
 };
@@ -69,30 +69,30 @@ class thread_block_tile {
     unsigned meta_group_rank() const { return meta_rank_; }
     unsigned meta_group_size() const { return meta_size_; }
 
-    void sync(SIMT_PLACE) const { __syncwarp(mask(), file, line); }
+    void sync(SIMT_LOCATION) const { __syncwarp(mask(), file, line); }
     template <typename Type>
-    Type shfl(Type value, int rank, SIMT_PLACE) const {
+    Type shfl(Type value, int rank, SIMT_LOCATION) const {
         return __shfl_sync(mask(), value, rank, Size, file, line);
     }
     template <typename Type>
-    Type shfl_up(Type value, unsigned delta, SIMT_PLACE) const {
+    Type shfl_up(Type value, unsigned delta, SIMT_LOCATION) const {
         return __shfl_up_sync(mask(), value, delta, Size, file, line);
     }
     template <typename Type>
-    Type shfl_down(Type value, unsigned delta, SIMT_PLACE) const {
+    Type shfl_down(Type value, unsigned delta, SIMT_LOCATION) const {
         return __shfl_down_sync(mask(), value, delta, Size, file, line);
     }
     template <typename Type>
-    Type shfl_xor(Type value, unsigned rank_mask, SIMT_PLACE) const {
+    Type shfl_xor(Type value, unsigned rank_mask, SIMT_LOCATION) const {
         return __shfl_xor_sync(mask(), value, rank_mask, Size, file, line);
     }
-    int any(int predicate, SIMT_PLACE) const { return __any_sync(mask(), predicate, file, line); }
-    int all(int predicate, SIMT_PLACE) const { return __all_sync(mask(), predicate, file, line); }
-    unsigned ballot(int predicate, SIMT_PLACE) const {
+    int any(int predicate, SIMT_LOCATION) const { return __any_sync(mask(), predicate, file, line); }
+    int all(int predicate, SIMT_LOCATION) const { return __all_sync(mask(), predicate, file, line); }
+    unsigned ballot(int predicate, SIMT_LOCATION) const {
         return __ballot_sync(mask(), predicate, file, line) >> first();
     }
     template <typename Type>
-    unsigned match_any(Type value, SIMT_PLACE) const {
+    unsigned match_any(Type value, SIMT_LOCATION) const {
         return __match_any_sync(mask(), value, file, line) >> first();
     }
 
@@ -127,24 +127,24 @@ class coalesced_group {
     unsigned meta_group_rank() const { return 0; }
     unsigned meta_group_size() const { return 1; }
 
-    void sync(SIMT_PLACE) const { __syncwarp(mask_, file, line); }
+    void sync(SIMT_LOCATION) const { __syncwarp(mask_, file, line); }
     template <typename Type>
-    Type shfl(Type value, unsigned rank, SIMT_PLACE) const {
+    Type shfl(Type value, unsigned rank, SIMT_LOCATION) const {
         return __shfl_sync(mask_, value, lane_of(rank % size()), warpSize, file, line);
     }
     template <typename Type>
-    Type shfl_up(Type value, unsigned delta, SIMT_PLACE) const {
+    Type shfl_up(Type value, unsigned delta, SIMT_LOCATION) const {
         const unsigned rank = thread_rank();
         return shfl(value, rank >= delta ? rank - delta : rank, file, line);
     }
     template <typename Type>
-    Type shfl_down(Type value, unsigned delta, SIMT_PLACE) const {
+    Type shfl_down(Type value, unsigned delta, SIMT_LOCATION) const {
         const unsigned rank = thread_rank();
         return shfl(value, rank + delta < size() ? rank + delta : rank, file, line);
     }
-    int any(int predicate, SIMT_PLACE) const { return __any_sync(mask_, predicate, file, line); }
-    int all(int predicate, SIMT_PLACE) const { return __all_sync(mask_, predicate, file, line); }
-    unsigned ballot(int predicate, SIMT_PLACE) const {
+    int any(int predicate, SIMT_LOCATION) const { return __any_sync(mask_, predicate, file, line); }
+    int all(int predicate, SIMT_LOCATION) const { return __all_sync(mask_, predicate, file, line); }
+    unsigned ballot(int predicate, SIMT_LOCATION) const {
         const unsigned lanes = __ballot_sync(mask_, predicate, file, line);
         unsigned ranks = 0;
         for (unsigned rank = 0; rank < size(); ++rank) ranks |= (lanes >> lane_of(rank) & 1) << rank;
@@ -165,16 +165,16 @@ class coalesced_group {
 
 // Those lanes of a tile, or of such a group, that have the same label.
 template <typename Group, typename Label>
-coalesced_group labeled_partition(const Group& group, Label label, SIMT_PLACE) {
+coalesced_group labeled_partition(const Group& group, Label label, SIMT_LOCATION) {
     return coalesced_group(__match_any_sync(group.mask(), label, file, line));
 }
 
 template <typename Group>
-coalesced_group binary_partition(const Group& group, bool predicate, SIMT_PLACE) {
+coalesced_group binary_partition(const Group& group, bool predicate, SIMT_LOCATION) {
     return labeled_partition(group, int(predicate), file, line);
 }
 
-inline coalesced_group coalesced_threads(SIMT_PLACE) { return coalesced_group(__activemask(file, line)); }
+inline coalesced_group coalesced_threads(SIMT_LOCATION) { return coalesced_group(__activemask(file, line)); }
 
 // Any of these groups.
 class thread_group {
@@ -190,7 +190,7 @@ class thread_group {
     unsigned size() const { return size_; }
     unsigned num_threads() const { return size_; }
     unsigned thread_rank() const { return rank_; }
-    void sync(SIMT_PLACE) const {
+    void sync(SIMT_LOCATION) const {
         if (lanes_ == 0) {
             __syncthreads(file, line);
         } else {
@@ -204,7 +204,7 @@ class thread_group {
 };
 
 template <typename Group>
-void sync(const Group& group, SIMT_PLACE) {
+void sync(const Group& group, SIMT_LOCATION) {
     group.sync(file, line);
 }
 

@@ -6,7 +6,6 @@
 
 #include "cuda_memcpy_async.hpp"
 #include "inline_ptx.hpp"
-#include "tensor_map.cuh"
 
 namespace cuda {
 
@@ -17,19 +16,19 @@ class barrier {
   public:
     using arrival_token = unsigned long long;  // the parity of the phase
 
-    [[nodiscard]] arrival_token arrive(std::ptrdiff_t count = 1, SIMT_PLACE) { return arrive_with(count, 0, file, line); }
-    void wait(arrival_token&& token, SIMT_PLACE) const { wait_parity(token, file, line); }
-    void wait_parity(bool parity, SIMT_PLACE) const {
+    [[nodiscard]] arrival_token arrive(std::ptrdiff_t count = 1, SIMT_LOCATION) { return arrive_with(count, 0, file, line); }
+    void wait(arrival_token&& token, SIMT_LOCATION) const { wait_parity(token, file, line); }
+    void wait_parity(bool parity, SIMT_LOCATION) const {
         simt_barrier_wait(simt_thread(), {simt::Operation::barrier_wait, file, line}, &state_, parity);
     }
-    bool try_wait_parity(bool parity, SIMT_PLACE) const {
+    bool try_wait_parity(bool parity, SIMT_LOCATION) const {
         return simt_barrier_test(simt_thread(), {simt::Operation::barrier_wait, file, line}, &state_, parity);
     }
-    bool try_wait(arrival_token&& token, SIMT_PLACE) const { return try_wait_parity(token, file, line); }
-    void arrive_and_wait(SIMT_PLACE) { wait(arrive(1, file, line), file, line); }
+    bool try_wait(arrival_token&& token, SIMT_LOCATION) const { return try_wait_parity(token, file, line); }
+    void arrive_and_wait(SIMT_LOCATION) { wait(arrive(1, file, line), file, line); }
     static constexpr std::ptrdiff_t max() { return (1 << 20) - 1; }
 
-    friend void init(barrier* self, std::ptrdiff_t expected, SIMT_PLACE) {
+    friend void init(barrier* self, std::ptrdiff_t expected, SIMT_LOCATION) {
         simt_barrier_init(simt_thread(), {simt::Operation::barrier_init, file, line}, &self->state_, unsigned(expected));
     }
 
@@ -46,12 +45,12 @@ class barrier {
 };
 
 template <thread_scope Scope>
-void memcpy_async(void* to, const void* from, std::size_t bytes, barrier<Scope>& at, SIMT_PLACE) {
+void memcpy_async(void* to, const void* from, std::size_t bytes, barrier<Scope>& at, SIMT_LOCATION) {
     simt::copy_together(to, from, bytes, 0, 1, {simt::Operation::copy_async, file, line}, at.state());
 }
 
 template <typename Group, thread_scope Scope>
-void memcpy_async(const Group& group, void* to, const void* from, std::size_t bytes, barrier<Scope>& at, SIMT_PLACE) {
+void memcpy_async(const Group& group, void* to, const void* from, std::size_t bytes, barrier<Scope>& at, SIMT_LOCATION) {
     simt::copy_together(to, from, bytes, group.thread_rank(), group.size(), {simt::Operation::copy_async, file, line}, at.state());
 }
 
@@ -62,41 +61,41 @@ using block_barrier = barrier<thread_scope_block>;
 inline unsigned long long* barrier_native_handle(block_barrier& of) { return of.state(); }
 
 [[nodiscard]] inline block_barrier::arrival_token barrier_arrive_tx(block_barrier& at, std::ptrdiff_t count, std::ptrdiff_t bytes,
-                                                                    SIMT_PLACE) {
+                                                                    SIMT_LOCATION) {
     return at.arrive_with(count, unsigned(bytes), file, line);
 }
 
-inline void barrier_expect_tx(block_barrier& at, std::ptrdiff_t bytes, SIMT_PLACE) { (void)barrier_arrive_tx(at, 0, bytes, file, line); }
+inline void barrier_expect_tx(block_barrier& at, std::ptrdiff_t bytes, SIMT_LOCATION) { (void)barrier_arrive_tx(at, 0, bytes, file, line); }
 
 template <typename Size>
-void memcpy_async_tx(void* to, const void* from, Size bytes, block_barrier& at, SIMT_PLACE) {
-    simt::ptx::load_bulk({file, line, "cp.async.bulk"}, to, from, unsigned(bytes), at.state());
+void memcpy_async_tx(void* to, const void* from, Size bytes, block_barrier& at, SIMT_LOCATION) {
+    simt_load_bytes(simt_thread(), {simt::Operation::load_tile, file, line, "cp.async.bulk"}, to, from, unsigned(bytes), at.state());
 }
 
 namespace experimental {
 
-inline void fence_proxy_async_shared_cta() { fence_async_shared(); }
-inline void cp_async_bulk_commit_group() { commit_tiles(); }
+inline void fence_proxy_async_shared_cta() { simt_fence_async_shared(simt_thread()); }
+inline void cp_async_bulk_commit_group() { simt_commit_tiles(simt_thread()); }
 template <int PENDING>
 void cp_async_bulk_wait_group_read() {
-    wait_tiles_read<PENDING>();
+    simt_wait_tiles(simt_thread(), PENDING, false);
 }
-inline void cp_async_bulk_global_to_shared(void* to, const void* from, unsigned bytes, block_barrier& at, SIMT_PLACE) {
-    simt::ptx::load_bulk({file, line, "cp.async.bulk"}, to, from, bytes, at.state());
+inline void cp_async_bulk_global_to_shared(void* to, const void* from, unsigned bytes, block_barrier& at, SIMT_LOCATION) {
+    simt_load_bytes(simt_thread(), {simt::Operation::load_tile, file, line, "cp.async.bulk"}, to, from, bytes, at.state());
 }
-inline void cp_async_bulk_shared_to_global(void* to, const void* from, unsigned bytes, SIMT_PLACE) {
-    simt::ptx::store_bulk({file, line, "cp.async.bulk"}, to, from, bytes);
+inline void cp_async_bulk_shared_to_global(void* to, const void* from, unsigned bytes, SIMT_LOCATION) {
+    simt_store_bytes(simt_thread(), {simt::Operation::store_tile_async, file, line, "cp.async.bulk"}, to, from, bytes);
 }
 
 #define SIMT_TILES(name, parameters, ...)                                                                                       \
     inline void cp_async_bulk_tensor_##name##_global_to_shared(void* to, const CUtensorMap* map, parameters, block_barrier& at, \
-                                                               SIMT_PLACE) {                                                    \
-        const simt::ptx::Place place = {file, line, "cp.async.bulk.tensor." #name};                                             \
-        simt::ptx::load_tile(place, to, simt::ptx::in_map(place, (unsigned long long)map, __VA_ARGS__), at.state());            \
+                                                               SIMT_LOCATION) {                                                    \
+        const simt::Call call = {simt::Operation::load_tile, file, line, "cp.async.bulk.tensor." #name};                        \
+        simt_load_tile(simt_thread(), call, to, simt::ptx::in_map(call, (unsigned long long)map, __VA_ARGS__), at.state());     \
     }                                                                                                                           \
-    inline void cp_async_bulk_tensor_##name##_shared_to_global(const CUtensorMap* map, parameters, const void* from, SIMT_PLACE) { \
-        const simt::ptx::Place place = {file, line, "cp.async.bulk.tensor." #name};                                             \
-        simt::ptx::store_tile(place, simt::ptx::in_map(place, (unsigned long long)map, __VA_ARGS__), from);                     \
+    inline void cp_async_bulk_tensor_##name##_shared_to_global(const CUtensorMap* map, parameters, const void* from, SIMT_LOCATION) { \
+        const simt::Call call = {simt::Operation::store_tile_async, file, line, "cp.async.bulk.tensor." #name};                 \
+        simt_store_tile(simt_thread(), call, simt::ptx::in_map(call, (unsigned long long)map, __VA_ARGS__), from);              \
     }
 #define SIMT_COMMA ,
 SIMT_TILES(1d, int a, a)

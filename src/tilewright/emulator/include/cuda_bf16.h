@@ -1,3 +1,3 @@
 #pragma once
 
-#include "half.cuh"
+#include "ptx/half.cuh"

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "async_copy.cuh"
-
 namespace cuda {
 
 // A size, and what it and both addresses are multiples of.

@@ -5,22 +5,15 @@
 #include <cstdio>
 #include <initializer_list>
 
-#include "float8.cuh"
-#include "half.cuh"
+#include "ptx/float8.cuh"
+#include "ptx/half.cuh"
 #include "load_matrices.hpp"
 
-#define SIMT_PTX_PLACE(instruction) (simt::ptx::Place{__FILE__, __LINE__, instruction})
+// Of an operation: an instruction in the source, or a function of a header of ours, which the source calls.
+#define SIMT_PTX_CALL(operation, instruction) (simt::Call{simt::Operation::operation, __FILE__, __LINE__, instruction})
+#define SIMT_FUNCTION_CALL(operation) (simt::Call{simt::Operation::operation, file, line, __func__})
 
 namespace simt::ptx {
-
-// An instruction in the source.
-struct Place {
-    const char* file;
-    int line;
-    const char* instruction;
-
-    __forceinline__ Call call(Operation operation) const { return {operation, file, line, instruction}; }
-};
 
 // Whether text says the same: an operand of this type, an array, whose end may be that of the text, or a pointer to one.
 template <typename Operand, std::size_t OTHER>
@@ -104,7 +97,6 @@ using Wider = std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_sign
         constexpr unsigned BITS [[maybe_unused]] = 8 * sizeof(T); \
         return static_cast<T>(expression);                 \
     }
-SIMT_PTX_FUNCTION(mov, (T a), a)
 SIMT_PTX_FUNCTION(neg, (T a), -W(a))
 SIMT_PTX_FUNCTION(add, (T a, T b), W(a) + W(b))
 SIMT_PTX_FUNCTION(sub, (T a, T b), W(a) - W(b))
@@ -242,17 +234,7 @@ __forceinline__ unsigned halves_of_e4m3(unsigned short two) {
 
 __forceinline__ char* at(unsigned long long address) { return reinterpret_cast<char*>(address); }
 
-__forceinline__ char* at_shared(Place place, unsigned address) {
-    return static_cast<char*>(simt_at_shared(simt_thread(), place.call(Operation::shared_memory), address));
-}
-
-__forceinline__ unsigned long long in_block(Place place, unsigned long long address, int rank) {
-    return reinterpret_cast<unsigned long long>(simt_in_block(simt_thread(), place.call(Operation::in_block), at(address), rank));
-}
-
-__forceinline__ unsigned window_in_block(Place, unsigned address, int rank) {
-    return simt_shared_address_in_block(address, rank);
-}
+__forceinline__ void* pointer(const void* shared) { return const_cast<void*>(shared); }
 
 template <typename T, int COUNT>
 struct alignas(COUNT * sizeof(T)) Vector {
@@ -281,52 +263,28 @@ __forceinline__ void store_now(void* to, T value) {
 
 // Barriers and lanes.
 
-__forceinline__ void barrier_sync(Place place, unsigned number, unsigned threads) {
+__forceinline__ void barrier_sync(Call call, unsigned number, unsigned threads) {
     if (number == 0 && threads == block_threads()) {
-        simt_block_barrier(simt_thread(), place.call(Operation::syncthreads), 0);
+        call.operation = Operation::syncthreads;
+        simt_block_barrier(simt_thread(), call, 0);
     } else {
-        simt_named_barrier(simt_thread(), place.call(Operation::sync_named), number, threads, true);
+        simt_named_barrier(simt_thread(), call, number, threads, true);
     }
 }
 
-__forceinline__ void barrier_arrive(Place place, unsigned number, unsigned threads) {
-    simt_named_barrier(simt_thread(), place.call(Operation::arrive_named), number, threads, false);
-}
-
 // Lanes come together, but nothing that they have stored is ordered by that.
-__forceinline__ bool elected(unsigned mask, const char* file, int line) {
+__forceinline__ bool elected(Call call, unsigned mask) {
     const unsigned lane = simt_thread()->lane;
-    return __shfl_sync(mask, lane, __builtin_ctz(mask), warpSize, file, line) == lane;
+    return shuffle(call, mask, lane, __builtin_ctz(mask)) == lane;
 }
 
 // Asynchronous copies.
 
-__forceinline__ void copy_async(Place place, void* shared, const void* global, unsigned bytes, unsigned read) {
-    simt_copy_async(simt_thread(), place.call(Operation::copy_async), shared, global, bytes, read);
-}
-
 __forceinline__ unsigned long long* as_barrier(void* barrier) { return static_cast<unsigned long long*>(barrier); }
-
-__forceinline__ void barrier_init(Place place, void* barrier, unsigned count) {
-    simt_barrier_init(simt_thread(), place.call(Operation::barrier_init), as_barrier(barrier), count);
-}
-
-__forceinline__ void barrier_inval(Place place, void* barrier) {
-    simt_barrier_inval(simt_thread(), place.call(Operation::barrier_inval), as_barrier(barrier));
-}
-
-// The parity of the phase at which it has arrived.
-__forceinline__ unsigned long long barrier_arrive(Place place, unsigned address, unsigned arrivals, unsigned bytes) {
-    return simt_barrier_arrive_by(simt_thread(), place.call(Operation::barrier_arrive), address, arrivals, bytes);
-}
-
-__forceinline__ bool barrier_test(Place place, void* barrier, unsigned parity) {
-    return simt_barrier_test(simt_thread(), place.call(Operation::barrier_wait), as_barrier(barrier), parity);
-}
 
 // A box of a tensor map, with as many coordinates as the instruction has.
 template <typename... Int>
-__forceinline__ TilePlace in_map(Place place, unsigned long long address, Int... at) {
+__forceinline__ TilePosition in_map(Call call, unsigned long long address, Int... at) {
     auto* const map = reinterpret_cast<const TensorMap*>(address);
     char words[64];
     const bool is_map = address % alignof(TensorMap) == 0 && map->mark == TensorMap::MARK;
@@ -334,89 +292,72 @@ __forceinline__ TilePlace in_map(Place place, unsigned long long address, Int...
     if (dimensions != sizeof...(at)) {
         std::snprintf(words, sizeof words, dimensions ? "a tile of %d dimensions of a tensor map of %d" : "a tile of %d dimensions of no tensor map",
                       int(sizeof...(at)), dimensions);
-        simt_trap(words, place.file, place.line);
+        simt_trap(words, call.file, call.line);
     }
     return {map, {at...}};
 }
-
-__forceinline__ void load_tile(Place place, void* shared, const TilePlace& at, void* barrier) {
-    simt_load_tile(simt_thread(), place.call(Operation::load_tile), shared, at, as_barrier(barrier));
-}
-
-__forceinline__ void load_tile_to(Place place, void* shared, const TilePlace& at, void* barrier, unsigned short blocks) {
-    simt_load_tile_to(simt_thread(), place.call(Operation::load_tile_to), blocks, shared, at, as_barrier(barrier));
-}
-
-__forceinline__ void store_tile(Place place, const TilePlace& at, const void* shared) {
-    simt_store_tile(simt_thread(), place.call(Operation::store_tile_async), at, shared);
-}
-
-__forceinline__ void load_bulk(Place place, void* shared, const void* global, unsigned bytes, void* barrier) {
-    simt_load_bytes(simt_thread(), place.call(Operation::load_tile), shared, global, bytes, as_barrier(barrier));
-}
-
-__forceinline__ void store_bulk(Place place, void* global, const void* shared, unsigned bytes) {
-    simt_store_bytes(simt_thread(), place.call(Operation::store_tile_async), global, shared, bytes);
-}
-
 // Matrices.
 
 // Where `float` is a class that counts: what the tensor cores do with sums is not counted.
 __forceinline__ HostFloat* as_host(float* sums) { return reinterpret_cast<HostFloat*>(sums); }
 
-template <bool TRANSPOSED, int COUNT>
-__forceinline__ void load_matrices(Place place, unsigned (&words)[COUNT], unsigned row) {
-    // Rows that are not read need no address that is one.
-    const void* const from = simt_thread()->lane < 8 * COUNT ? at_shared(place, row) : nullptr;
-    simt::load_matrices<TRANSPOSED>(words, static_cast<const unsigned*>(from), place.call(Operation::load_matrices));
+// Rows that are not read need no address that is one.
+__forceinline__ void* row_at(Call call, int count, unsigned row) {
+    call.operation = Operation::shared_memory;
+    return int(simt_thread()->lane) < 8 * count ? simt_at_shared(simt_thread(), call, row) : nullptr;
+}
+__forceinline__ void* row_at(Call, int, void* row) { return row; }
+
+template <bool TRANSPOSED, int COUNT, typename Row>
+__forceinline__ void load_matrices(Call call, unsigned (&words)[COUNT], Row row) {
+    simt::load_matrices<TRANSPOSED>(words, static_cast<const unsigned*>(row_at(call, COUNT, row)), call);
 }
 
 template <bool TRANSPOSED, int COUNT>
-__forceinline__ void store_matrices(Place place, const unsigned (&words)[COUNT], unsigned row) {
-    void* const to = simt_thread()->lane < 8 * COUNT ? at_shared(place, row) : nullptr;
-    simt::store_matrices<TRANSPOSED>(words, static_cast<unsigned*>(to), place.call(Operation::store_matrices));
+__forceinline__ void store_matrices(Call call, const unsigned (&words)[COUNT], unsigned row) {
+    simt::store_matrices<TRANSPOSED>(words, static_cast<unsigned*>(row_at(call, COUNT, row)), call);
 }
 
-__forceinline__ void multiply_fragments(Place place, float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+__forceinline__ void multiply_fragments(Call call, float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                                         FactorType of_a, FactorType of_b) {
     Fragments own = {as_host(sums), a, b, 1, 1, of_a, of_b};
-    simt_warp_together(simt_thread(), place.call(Operation::multiply_fragments), &own, simt_multiply_fragments);
+    simt_warp_together(simt_thread(), call, &own, simt_multiply_fragments);
 }
 
 // Of half the depth: the rest of k is zeros.
-__forceinline__ void multiply_fragments(Place place, float (&sums)[4], const unsigned (&a)[2], const unsigned (&b)[1],
+__forceinline__ void multiply_fragments(Call call, float (&sums)[4], const unsigned (&a)[2], const unsigned (&b)[1],
                                         FactorType of_a, FactorType of_b) {
     const unsigned whole_a[4] = {a[0], a[1]}, whole_b[2] = {b[0]};
-    multiply_fragments(place, sums, whole_a, whole_b, of_a, of_b);
+    multiply_fragments(call, sums, whole_a, whole_b, of_a, of_b);
 }
 
 // Sums that are pairs of half.
 template <int A, int B>
-__forceinline__ void multiply_fragments(Place place, unsigned (&sums)[2], const unsigned (&a)[A], const unsigned (&b)[B],
+__forceinline__ void multiply_fragments(Call call, unsigned (&sums)[2], const unsigned (&a)[A], const unsigned (&b)[B],
                                         FactorType of_a, FactorType of_b) {
     float wide[4];
     for (int i = 0; i < 4; ++i) wide[i] = float_from_half(std::uint16_t(sums[i / 2] >> 16 * (i % 2)));
-    multiply_fragments(place, wide, a, b, of_a, of_b);
+    multiply_fragments(call, wide, a, b, of_a, of_b);
     for (int i = 0; i < 2; ++i) sums[i] = pair(__float2half_rn(wide[2 * i]), __float2half_rn(wide[2 * i + 1]));
 }
 
 // Registers that the tensor cores use until they are waited for: they must be neighbours in a thread's array.
 template <typename T>
-__forceinline__ T* together(Place place, std::initializer_list<const void*> registers) {
+__forceinline__ T* together(Call call, std::initializer_list<const void*> registers) {
     auto* const first = const_cast<T*>(static_cast<const T*>(*registers.begin()));
     T* next = first;
     for (const void* one : registers) {
-        if (one != next++) simt_trap("wgmma with registers that are no neighbours in an array", place.file, place.line);
+        if (one != next++) simt_trap("wgmma with registers that are no neighbours in an array", call.file, call.line);
     }
     return first;
 }
 
-__forceinline__ void multiply_async(Place place, float* sums, unsigned columns, const unsigned* a_registers, WgmmaFactor a,
+__forceinline__ void multiply_async(Call call, float* sums, unsigned columns, const unsigned* a_registers, WgmmaFactor a,
                                     WgmmaFactor b, bool adds, std::initializer_list<int> signs) {
     for (const int sign : signs) {
-        if (sign != 1) simt_trap("wgmma of negated factors, which the emulator has not", place.file, place.line);
+        if (sign != 1) simt_trap("wgmma of negated factors, which the emulator has not", call.file, call.line);
     }
-    simt_multiply_async(simt_thread(), place.call(Operation::multiply_async), {as_host(sums), a_registers, columns, a, b, adds});
+    simt_multiply_async(simt_thread(), call, {as_host(sums), a_registers, columns, a, b, adds});
 }
 
 }  // namespace simt::ptx

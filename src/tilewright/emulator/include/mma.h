@@ -1,3 +1,3 @@
 #pragma once
 
-#include "wmma.cuh"
+#include "ptx/wmma.cuh"

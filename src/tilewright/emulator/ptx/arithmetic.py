@@ -44,6 +44,8 @@ def plain(w: Writer) -> str:
     result, *sources = w.operands
     if name == "mov" and any(hasattr(one, "parts") for one in w.operands):
         return _moved(w, kind)
+    if name == "mov":
+        return w.put(result, w.value(sources[0], kind))
     as_kinds = [kind] * count
     if name in ("shl", "shr"):
         as_kinds[1] = "u32"
@@ -213,7 +215,8 @@ def to_window(w: Writer) -> str:
         if to:
             value = f"simt_shared_address(simt_thread(), simt::ptx::at({value}))"
         else:
-            value = f"reinterpret_cast<unsigned long long>(simt::ptx::at_shared({w.place}, unsigned({value})))"
+            at = f"simt_at_shared(simt_thread(), {w.call('shared_memory')}, unsigned({value}))"
+            value = f"reinterpret_cast<unsigned long long>({at})"
     return w.put(w.operands[0], value)
 
 
@@ -226,5 +229,8 @@ def in_block(w: Writer) -> str:
     result, address, rank = w.operands
     if isinstance(address, Name) and not address.name.startswith("simt_ptx_"):
         raise w.unknown()
-    function = "window_in_block" if space else "in_block"
-    return w.put(result, f"simt::ptx::{function}({w.place}, {w.value(address, kind)}, {w.value(rank)})")
+    if space:
+        return w.put(result, f"simt_shared_address_in_block({w.value(address, kind)}, {w.value(rank)})")
+    pointer = f"simt::ptx::at({w.value(address, kind)})"
+    there = f"simt_in_block(simt_thread(), {w.call('in_block')}, {pointer}, {w.value(rank)})"
+    return w.put(result, f"reinterpret_cast<unsigned long long>({there})")

@@ -1,6 +1,6 @@
 """Asynchronous copies, and the barriers in shared memory that count them."""
 
-from tilewright.emulator.ptx.parse import Name, Number
+from tilewright.emulator.ptx.parse import Name, NumberLiteral
 from tilewright.emulator.ptx.writer import Writer, call, instruction
 
 _PREFETCHES = ("L2::64B", "L2::128B", "L2::256B")
@@ -12,25 +12,26 @@ call("cp.async.commit_group", 0, "simt_commit_copies(simt_thread());")
 call("cp.async.wait_group", 1, "simt_wait_copies(simt_thread(), {0});")
 call("cp.async.wait_all", 0, "simt_commit_copies(simt_thread()); simt_wait_copies(simt_thread(), 0);")
 call("cp.async.bulk.commit_group", 0, "simt_commit_tiles(simt_thread());")
-call("mbarrier.init", 2, "simt::ptx::barrier_init({place}, {0:shared}, {1});", *_BARRIER)
-call("mbarrier.inval", 1, "simt::ptx::barrier_inval({place}, {0:shared});", *_BARRIER)
+call("mbarrier.init", 2, "simt_barrier_init(simt_thread(), {call:barrier_init}, {0:barrier}, {1});", *_BARRIER)
+call("mbarrier.inval", 1, "simt_barrier_inval(simt_thread(), {call:barrier_inval}, {0:barrier});", *_BARRIER)
 
 
 @instruction("cp.async.ca", "cp.async.cg")
 def copy(w: Writer) -> str:
-    """Of a thread: 4, 8 or 16 bytes."""
+    """Copy of one thread: 4, 8 or 16 bytes."""
     w.ignore("shared", "shared::cta", "global", *_PREFETCHES)
     hinted = w.take("L2::cache_hint")
     w.done(3, 5)
     to, of, size, *rest = w.operands[: -1 if hinted else None]
-    if w.instruction.opcode.startswith("cp.async.cg") and isinstance(size, Number) and size.text != "16":
+    if w.instruction.opcode.startswith("cp.async.cg") and isinstance(size, NumberLiteral) and size.text != "16":
         raise w.unknown(f"of {size.text} bytes, where it copies 16")
     read = w.value(size)
     if rest and isinstance(rest[0], Name) and w.kinds.get(rest[0].name) == "pred":
         read = f"{w.value(rest[0], 'pred')} ? 0 : {read}"
     elif rest:
         read = w.value(rest[0])
-    return f"simt::ptx::copy_async({w.place}, {w.shared(to)}, {w.generic(of)}, {w.value(size)}, {read});"
+    places = f"{w.shared(to)}, {w.generic(of)}"
+    return f"simt_copy_async(simt_thread(), {w.call('copy_async')}, {places}, {w.value(size)}, {read});"
 
 
 @instruction("mbarrier.arrive", "mbarrier.expect_tx", "mbarrier.arrive.expect_tx")
@@ -44,7 +45,10 @@ def arrive(w: Writer) -> str:
     address, *values = w.operands[has_state:]
     number = w.value(values[0]) if values else "1"
     arrivals, count_of_bytes = (("1" if arrives else "0"), number) if announces else (number, "0")
-    call = f"simt::ptx::barrier_arrive({w.place}, {w.shared_number(address)}, {arrivals}, {count_of_bytes})"
+    place = f"simt_thread(), {w.call('barrier_arrive')}"
+    if w.is_pointer(address):
+        return f"simt_barrier_arrive({place}, {w.barrier(address)}, {count_of_bytes});"
+    call = f"simt_barrier_arrive_by({place}, {w.shared_number(address)}, {arrivals}, {count_of_bytes})"
     return w.put(w.operands[0], call) if has_state else f"{call};"
 
 
@@ -55,8 +59,10 @@ def test(w: Writer) -> str:
     w.ignore("shared", "shared::cta", "b64", "acquire", "relaxed", "cta", "cluster")
     w.done(3, 4)
     ended, address, phase = w.operands[:3]
-    value = w.value(phase, "u32" if parity else "u64")
-    return w.put(ended, f"simt::ptx::barrier_test({w.place}, {w.shared(address)}, {value}{'' if parity else ' & 1'})")
+    value = w.value(phase, "u32" if parity else "u64") + ("" if parity else " & 1")
+    given = f"(simt_thread(), {w.call('barrier_wait')}, {w.barrier(address)}, {value})"
+    # A function of ours tests again until it has.
+    return w.put(ended, f"(simt_barrier_wait{given}, true)" if w.of_ours else f"simt_barrier_test{given}")
 
 
 @instruction("cp.async.bulk")
@@ -70,9 +76,10 @@ def bulk(w: Writer) -> str:
     w.done(4 if load else 3, 5)
     to, of, size, *barrier = w.operands[: -1 if hinted else None]
     if load:
-        places = f"{w.shared(to)}, {w.generic(of)}, {w.value(size)}, {w.shared(barrier[0])}"
-        return f"simt::ptx::load_bulk({w.place}, {places});"
-    return f"simt::ptx::store_bulk({w.place}, {w.generic(to)}, {w.shared(of)}, {w.value(size)});"
+        places = f"{w.shared(to)}, {w.generic(of)}, {w.value(size)}, {w.barrier(barrier[0])}"
+        return f"simt_load_bytes(simt_thread(), {w.call('load_tile')}, {places});"
+    places = f"{w.generic(to)}, {w.shared(of)}, {w.value(size)}"
+    return f"simt_store_bytes(simt_thread(), {w.call('store_tile_async')}, {places});"
 
 
 @instruction("cp.async.bulk.tensor")
@@ -90,14 +97,16 @@ def tile(w: Writer) -> str:
     at = [w.value(one, "s32") for one in w.parts(map_.rest[0], int(dimensions[0]))] if map_.rest else []
     if not at:
         raise w.unknown("without coordinates")
-    place = f"simt::ptx::in_map({', '.join([w.place, w.value(map_.base, 'u64'), *at])})"
-    if load:
-        blocks = f", {w.value(operands[3], 'u16')}" if several else ""
-        return (
-            f"simt::ptx::load_tile{'_to' if several else ''}({w.place}, {w.shared(operands[0])}, {place}, "
-            f"{w.shared(operands[2])}{blocks});"
-        )
-    return f"simt::ptx::store_tile({w.place}, {place}, {w.shared(operands[1])});"
+    call = w.call("load_tile_to" if several else "load_tile" if load else "store_tile_async")
+    pointer = w.value(map_.base, "u64")
+    if w.of_ours:  # that it is a map of so many dimensions, its type says
+        box = f"{{reinterpret_cast<const simt::TensorMap*>({pointer}), {{{', '.join(at)}}}}}"
+    else:
+        box = f"simt::ptx::in_map({', '.join([call, pointer, *at])})"
+    if not load:
+        return f"simt_store_tile(simt_thread(), {call}, {box}, {w.shared(operands[1])});"
+    name, blocks = ("simt_load_tile_to", f"{w.value(operands[3], 'u16')}, ") if several else ("simt_load_tile", "")
+    return f"{name}(simt_thread(), {call}, {blocks}{w.shared(operands[0])}, {box}, {w.barrier(operands[2])});"
 
 
 @instruction("cp.async.bulk.wait_group")

@@ -10,22 +10,22 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from tilewright.emulator.ptx.parse import Instruction, Program, UnknownError, parse
-from tilewright.emulator.ptx.statements import Operand, Statement, statements
+from tilewright.emulator.ptx.parse import PtxInstruction, PtxProgram, UnknownError, parse
+from tilewright.emulator.ptx.statements import AsmOperand, Statement, statements
 
 _OPERAND = re.compile(r"%%|%(\d+)")
 _WITHIN = re.compile(r"[\w.:$]")
 _STRING = re.compile(r'(?:include|extern)\s*"[^"]*"|"((?:\\.|[^"\\\n])*)"')
 _LETTERS = re.compile(r"\{((?:\s*'[^'\\]'\s*,?)+)(?:\s*(?:0|'\\0')\s*,?)?\s*\}")
 _NO_TEXT = re.compile(r"%\d|\\")
-"""What no such string has: operands are not filled in there."""
+"""Text that no such string has, since operands are not filled in there."""
 _OF_NAME = re.compile(r"[\w.:$]*")
 _LABEL = re.compile(r"(?<!:):(?!:)")
-"""What ends a label."""
+"""End of a label."""
 _NUMBERS = tuple(map(str, (*range(17), *range(24, 257, 8))))
-"""That names of instructions have: sizes, counts, columns of a product."""
+"""Numbers that names of instructions have: sizes, counts, columns of a product."""
 _MARK = re.compile(r"simt_made_(\d+)_")
-"""What stands for an operand in a name."""
+"""Name that stands for an operand within a name."""
 _MOST = 4096
 """Ways to fill in a statement that are tried."""
 
@@ -68,10 +68,10 @@ class Way(NamedTuple):
 
     values: dict[int, str]
     """By operand."""
-    program: Program
+    program: PtxProgram
 
 
-def condition(operands: Sequence[Operand], values: Mapping[int, str]) -> str:
+def condition(operands: Sequence[AsmOperand], values: Mapping[int, str]) -> str:
     """Whether operands have these values, in C++."""
     return " && ".join(
         f'simt::ptx::is_text<decltype({one.expression})>({one.expression}, "{values[i]}")'
@@ -82,7 +82,7 @@ def condition(operands: Sequence[Operand], values: Mapping[int, str]) -> str:
     )
 
 
-Known = Callable[[Instruction, Mapping[str, str]], bool]
+Known = Callable[[PtxInstruction, Mapping[str, str]], bool]
 """Whether there is such an instruction, with registers of these kinds."""
 
 
@@ -109,7 +109,7 @@ def ways(statement: Statement, texts: Collection[str], is_known: Known) -> Itera
     while True:
         filled = {i: values[i] for i in of if i in before}
         programs = list(_programs(template, filled, set(of) - before, strict=not of_text))
-        others = {mark for _, program in programs for mark in _marks_beside_names(program)}
+        others = {mark for _, program in programs for mark in _marks_next_to_names(program)}
         for mark, opcode in others:
             if mark not in of_text:
                 name = _MARK.sub(r"%\1", opcode)
@@ -125,7 +125,7 @@ def ways(statement: Statement, texts: Collection[str], is_known: Known) -> Itera
 
 def _programs(
     template: str, before: Mapping[int, Sequence[str]], behind: Collection[int], strict: bool
-) -> Iterator[tuple[dict[int, str], Program]]:
+) -> Iterator[tuple[dict[int, str], PtxProgram]]:
     """A text that is filled in by all values of some operands, and has marks for the others: what of it is PTX.
 
     Raises:
@@ -145,7 +145,7 @@ def _filled(template: str, by_operand: Mapping[int, str]) -> str:
     return _OPERAND.sub(lambda one: by_operand.get(int(one[1]), one[0]) if one[1] else one[0], template)
 
 
-def _marks_beside_names(program: Program) -> Iterator[tuple[int, str]]:
+def _marks_next_to_names(program: PtxProgram) -> Iterator[tuple[int, str]]:
     """The marks that are not in names of instructions or kinds, each with the name of its instruction."""
     for name in program.registers:
         yield from ((int(mark), ".reg") for mark in _MARK.findall(name))
@@ -153,7 +153,7 @@ def _marks_beside_names(program: Program) -> Iterator[tuple[int, str]]:
         yield from ((int(mark), one.opcode) for mark in _MARK.findall(repr((one.guard, one.operands))))
 
 
-def _with_names(program: Program, values: Mapping[int, Sequence[str]], is_known: Known) -> Iterator[Way]:
+def _with_names(program: PtxProgram, values: Mapping[int, Sequence[str]], is_known: Known) -> Iterator[Way]:
     """A program whose names have marks, with all values of these operands in their place that make known ones."""
     marked = {i: one for i, one in enumerate(program.instructions) if _MARK.search(one.opcode)}
     makes_kinds = any(map(_MARK.search, program.registers.values()))
@@ -165,16 +165,16 @@ def _with_names(program: Program, values: Mapping[int, Sequence[str]], is_known:
         named = {i: one._replace(opcode=_named(one.opcode, by_operand)) for i, one in marked.items()}
         if all(is_known(one, kinds) for one in named.values()):
             instructions = tuple(named.get(i, one) for i, one in enumerate(program.instructions))
-            yield Way(by_operand, Program(instructions, kinds))
+            yield Way(by_operand, PtxProgram(instructions, kinds))
 
 
-def _is_text(operand: Operand) -> bool:
+def _is_text(operand: AsmOperand) -> bool:
     """Whether it is part of the PTX as a string."""
     return _kind(operand).startswith("C")
 
 
-def _kind(operand: Operand) -> str:
-    """What it is, without whether it is read or written."""
+def _kind(operand: AsmOperand) -> str:
+    """Constraint of an operand, without whether it is read or written."""
     return operand.constraint.strip("=+&")
 
 

@@ -2,14 +2,14 @@
 
 import re
 
-from tilewright.emulator.ptx.parse import Group, Parameter
+from tilewright.emulator.ptx.parse import Numbered, RegisterGroup
 from tilewright.emulator.ptx.writer import Writer, call, instruction
 
 _FACTORS = {"f16": "half", "bf16": "bfloat16", "tf32": "tf32", "e4m3": "e4m3", "e5m2": "e5m2"}
 
 
 _OF_WARPS = ("sync", "aligned")
-_PRODUCTS = "simt_{0}_products(simt_thread(), {{place}}.call(simt::Operation::{0}_products)"
+_PRODUCTS = "simt_{0}_products(simt_thread(), {{call:{0}_products}}"
 
 call("wgmma.fence", 0, "simt_fence_sums(simt_thread());", *_OF_WARPS)
 call("wgmma.commit_group", 0, _PRODUCTS.format("commit") + ");", *_OF_WARPS)
@@ -22,7 +22,7 @@ def _go_together(a: str, b: str) -> bool:
 
 
 def _depth(factor: str) -> int:
-    """Of one instruction's products along k."""
+    """Elements along k of one instruction's products."""
     return {"f16": 16, "bf16": 16, "tf32": 8}.get(factor, 32)
 
 
@@ -43,18 +43,18 @@ def load(w: Writer) -> str:
     words = " ".join(w.put(one, f"simt_ptx_words[{i}]") for i, one in enumerate(w.parts(w.operands[0], count)))
     return (
         f"{{ unsigned simt_ptx_words[{count}]; simt::ptx::load_matrices<{transposed}>"
-        f"({w.place}, simt_ptx_words, {w.shared_number(w.operands[1])}); {words} }}"
+        f"({w.call('load_matrices')}, simt_ptx_words, {w.in_shared(w.operands[1])}); {words} }}"
     )
 
 
 @instruction("stmatrix")
 def store(w: Writer) -> str:
-    """The same to shared memory."""
+    """Matrices of 8 x 8, from registers to shared memory."""
     count, transposed = _small_matrices(w)
     words = ", ".join(map(w.value, w.parts(w.operands[1], count)))
     return (
         f"{{ const unsigned simt_ptx_words[{count}] = {{{words}}}; simt::ptx::store_matrices<{transposed}>"
-        f"({w.place}, simt_ptx_words, {w.shared_number(w.operands[0])}); }}"
+        f"({w.call('store_matrices')}, simt_ptx_words, {w.shared_number(w.operands[0])}); }}"
     )
 
 
@@ -81,9 +81,9 @@ def multiply(w: Writer) -> str:
     factors = (", ".join(map(w.value, one)) for one in (a, b))
     results = " ".join(w.put(one, f"simt_ptx_sums[{i}]") for i, one in enumerate(d))
     kind = "float" if words == 4 else "unsigned"
-    given = "{{{}}}, {{{}}}".format(*factors)
+    given = "{}, simt_ptx_sums, {{{}}}, {{{}}}".format(w.call("multiply_fragments"), *factors)
     return (
-        f"{{ {kind} simt_ptx_sums[{words}] = {{{sums}}}; simt::ptx::multiply_fragments({w.place}, simt_ptx_sums, "
+        f"{{ {kind} simt_ptx_sums[{words}] = {{{sums}}}; simt::ptx::multiply_fragments("
         f"{given}, simt::FactorType::{_FACTORS[kinds[1]]}, simt::FactorType::{_FACTORS[kinds[2]]}); {results} }}"
     )
 
@@ -106,24 +106,25 @@ def multiply_async(w: Writer) -> str:
     w.done(4, 8)
     sums, a, b, adds, *rest = w.operands
     parts = w.parts(sums, columns // 2)
-    if not all(isinstance(one, Parameter) for one in parts):
+    if not all(isinstance(one, Numbered) for one in parts):
         raise w.unknown("whose sums are not the statement's operands")
     places = ", ".join(f"&{w.register(one)}" for one in parts)
-    registers = isinstance(a, Group)
+    call = w.call("multiply_async")
+    registers = isinstance(a, RegisterGroup)
     of_a = "0" if registers else w.value(a, "u64")
     in_registers = "nullptr"
-    if isinstance(a, Group):
+    if isinstance(a, RegisterGroup):
         names = [w.register(one) for one in w.parts(a, 4)]
-        if not all(isinstance(one, Parameter) for one in a.parts):
+        if not all(isinstance(one, Numbered) for one in a.parts):
             raise w.unknown("whose A is not the statement's operands")
-        w.by_place.update(one.number for one in a.parts if isinstance(one, Parameter))
-        in_registers = f"simt::ptx::together<unsigned>({w.place}, {{{', '.join(f'&{name}' for name in names)}}})"
+        w.by_place.update(one.number for one in a.parts if isinstance(one, Numbered))
+        in_registers = f"simt::ptx::together<unsigned>({call}, {{{', '.join(f'&{name}' for name in names)}}})"
     signs = [w.value(one, "s32") for one in rest[:2]]
     across = [w.value(one, "s32") for one in rest[2:]]
     across_a, across_b = [*(["0"] if registers else []), *across, "0", "0"][:2]
     types = [f"simt::FactorType::{_FACTORS[one]}" for one in kinds[1:]]
     return (
-        f"simt::ptx::multiply_async({w.place}, simt::ptx::together<float>({w.place}, {{{places}}}), {columns}, "
+        f"simt::ptx::multiply_async({call}, simt::ptx::together<float>({call}, {{{places}}}), {columns}, "
         f"{in_registers}, {{{of_a}, {across_a} != 0, {types[0]}}}, "
         f"{{{w.value(b, 'u64')}, {across_b} != 0, {types[1]}}}, {w.value(adds, 'pred')}, {{{', '.join(signs)}}});"
     )

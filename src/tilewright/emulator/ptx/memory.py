@@ -1,6 +1,6 @@
 """Loads, stores, atomic operations and fences."""
 
-from tilewright.emulator.ptx.parse import Group, Operand
+from tilewright.emulator.ptx.parse import Operand, RegisterGroup
 from tilewright.emulator.ptx.writer import TYPES, Writer, instruction
 
 _HINTS = (
@@ -26,15 +26,15 @@ def _order(w: Writer) -> str:
 
 
 def _access(w: Writer, of_registers: int, of_address: int) -> tuple[str, tuple[Operand, ...], str, str]:
-    """Of a load or a store, whose operands are registers and an address, maybe with a policy of the caches behind them:
-    its order, the registers, their type, and a pointer."""
+    """Parts of a load or a store, whose operands are registers and an address, maybe with a policy of the caches behind
+    them: its order, the registers, their type, and a pointer."""
     order = _order(w)
     hinted = bool(w.take(_POLICY))
     vector = w.take("v2", "v4", "v8")
     kinds = w.types()
     if len(kinds) != 1:
         raise w.unknown()
-    if vector and not any(isinstance(one, Group) and len(one.parts) == int(vector[1]) for one in w.operands):
+    if vector and not any(isinstance(one, RegisterGroup) and len(one.parts) == int(vector[1]) for one in w.operands):
         raise w.unknown()
     operands = w.operands[: 2 if hinted else None]
     if len(operands) != 2:
@@ -60,7 +60,7 @@ def load(w: Writer) -> str:
 
 @instruction("st")
 def store(w: Writer) -> str:
-    """The same."""
+    """Store to memory."""
     order, parts, kind, pointer = _access(w, 1, 0)
     of = TYPES[kind]
     before = "__threadfence(); " if order == "release" else ""

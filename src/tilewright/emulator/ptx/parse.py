@@ -19,7 +19,7 @@ class UnknownError(Exception):
     """An instruction, or a form of one, that is not known here; the message names it."""
 
 
-class Parameter(NamedTuple):
+class Numbered(NamedTuple):
     """%0, %1: an operand of the C++ statement."""
 
     number: int
@@ -37,13 +37,13 @@ class Special(NamedTuple):
     name: str
 
 
-class Number(NamedTuple):
+class NumberLiteral(NamedTuple):
     """A literal as PTX writes it."""
 
     text: str
 
 
-class Group(NamedTuple):
+class RegisterGroup(NamedTuple):
     """{a, b}, the registers of a vector."""
 
     parts: tuple["Operand", ...]
@@ -72,10 +72,10 @@ class Not(NamedTuple):
     of: "Operand"
 
 
-Operand = Parameter | Name | Special | Number | Group | Address | Pair | Not
+Operand = Numbered | Name | Special | NumberLiteral | RegisterGroup | Address | Pair | Not
 
 
-class Instruction(NamedTuple):
+class PtxInstruction(NamedTuple):
     """One of them, or a label: `guard` says under which predicate it is carried out."""
 
     opcode: str
@@ -83,16 +83,16 @@ class Instruction(NamedTuple):
     guard: Operand | None = None
 
 
-class Program(NamedTuple):
-    """What a statement's template says."""
+class PtxProgram(NamedTuple):
+    """A statement's template, parsed."""
 
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[PtxInstruction, ...]
     """A label is an instruction with the opcode ':'."""
     registers: dict[str, str]
-    """Those that it declares, with their types; blocks with equal names have different ones."""
+    """Registers that the template declares, with their types; blocks with equal names have different ones."""
 
 
-def parse(template: str) -> Program:
+def parse(template: str) -> PtxProgram:
     """Read the PTX of a statement.
 
     Raises:
@@ -105,13 +105,13 @@ class _Parser:
     def __init__(self, template: str) -> None:
         text = _COMMENT.sub(" ", template).replace("%=", "")
         self.tokens = [(str(one.lastgroup), one[0].strip()) for one in _TOKEN.finditer(text) if one[0].strip()]
-        self.place = 0
+        self.position = 0
         self.scopes: list[dict[str, str]] = [{}]
         self.registers: dict[str, str] = {}
-        self.instructions: list[Instruction] = []
+        self.instructions: list[PtxInstruction] = []
 
-    def program(self) -> Program:
-        while self.place < len(self.tokens):
+    def program(self) -> PtxProgram:
+        while self.position < len(self.tokens):
             if self.accept("{"):
                 self.scopes.append({})
             elif self.accept("}"):
@@ -120,7 +120,7 @@ class _Parser:
                 self.scopes.pop()
             elif not self.accept(";"):
                 self.instruction()
-        return Program(tuple(self.instructions), self.registers)
+        return PtxProgram(tuple(self.instructions), self.registers)
 
     def instruction(self) -> None:
         guard: Operand | None = None
@@ -128,7 +128,7 @@ class _Parser:
             guard = self.operand()
         opcode = self.word()
         if guard is None and self.accept(":"):
-            self.instructions.append(Instruction(":", (Name(opcode),)))
+            self.instructions.append(PtxInstruction(":", (Name(opcode),)))
             return
         if opcode == ".reg":
             self.declare()
@@ -141,8 +141,8 @@ class _Parser:
             if not self.accept(","):
                 break
         if not self.ends():
-            raise UnknownError(f"{opcode} with {self.tokens[self.place][1]} where its name or an operand ends")
-        self.instructions.append(Instruction(opcode, tuple(operands), guard))
+            raise UnknownError(f"{opcode} with {self.tokens[self.position][1]} where its name or an operand ends")
+        self.instructions.append(PtxInstruction(opcode, tuple(operands), guard))
 
     def declare(self) -> None:
         """Registers, behind `.reg`."""
@@ -167,15 +167,15 @@ class _Parser:
             return Not(self.operand())
         if self.accept("{"):
             parts = self.list("}")
-            return Group(tuple(parts))
+            return RegisterGroup(tuple(parts))
         if self.accept("["):
             return self.address()
         kind, text = self.next()
         one: Operand
         if kind == "parameter":
-            one = Parameter(int(text[1:]))
+            one = Numbered(int(text[1:]))
         elif kind == "number":
-            one = Number(text)
+            one = NumberLiteral(text)
         elif kind == "special":
             own = self.register(text.lstrip("%"))
             one = Special(text.lstrip("%")) if own is None else Name(own)
@@ -187,7 +187,7 @@ class _Parser:
 
     def address(self) -> Address:
         base, offset, added = self.operand(), 0, list[Operand]()
-        while self.place < len(self.tokens) and self.tokens[self.place][1] != "]":
+        while self.position < len(self.tokens) and self.tokens[self.position][1] != "]":
             if self.accept(","):
                 return Address(base, offset, tuple(added), tuple(self.list("]")))
             negative = self.accept("-")
@@ -195,7 +195,7 @@ class _Parser:
                 self.accept("+")
             kind, text = self.next()
             if kind == "parameter" and not negative:
-                added.append(Parameter(int(text[1:])))
+                added.append(Numbered(int(text[1:])))
                 continue
             if kind != "number":
                 raise UnknownError(f"{text!r} in an address")
@@ -220,16 +220,16 @@ class _Parser:
         return text
 
     def next(self) -> tuple[str, str]:
-        if self.place == len(self.tokens):
+        if self.position == len(self.tokens):
             raise UnknownError("its end is missing")
-        self.place += 1
-        return self.tokens[self.place - 1]
+        self.position += 1
+        return self.tokens[self.position - 1]
 
     def ends(self) -> bool:
         """Whether an instruction ends here, which may lack the last semicolon."""
-        return self.place == len(self.tokens) or self.tokens[self.place][1] in (";", "}")
+        return self.position == len(self.tokens) or self.tokens[self.position][1] in (";", "}")
 
     def accept(self, text: str) -> bool:
-        found = self.place < len(self.tokens) and self.tokens[self.place][1] == text
-        self.place += found
+        found = self.position < len(self.tokens) and self.tokens[self.position][1] == text
+        self.position += found
         return found

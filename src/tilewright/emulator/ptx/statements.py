@@ -30,7 +30,7 @@ _WORD = re.compile(
 """A macro that is the statement's begin alone."""
 
 
-class Operand(NamedTuple):
+class AsmOperand(NamedTuple):
     """A C++ expression that a statement reads or writes."""
 
     constraint: str
@@ -47,7 +47,7 @@ class Statement(NamedTuple):
     line: int
     template: str | None
     """Its PTX; None where that is made of more than literals."""
-    operands: tuple[Operand, ...] | None
+    operands: tuple[AsmOperand, ...] | None
     """Outputs and then inputs; None where they are not understood."""
     breaks: str
     """The ends of its lines, in a macro with the backslashes before them."""
@@ -70,7 +70,7 @@ def statements(source: str) -> Iterator[Statement]:
             end + 1,
             source.count("\n", 0, found.start()) + 1,
             _literal(source[slice(*sections[0])]),
-            tuple(Operand(one["constraint"], _joined(one["expression"])) for one in operands if one)
+            tuple(AsmOperand(one["constraint"], _joined(one["expression"])) for one in operands if one)
             if all(operands)
             else None,
             "".join(_BREAK.findall(source, found.start(), end)),
@@ -90,7 +90,7 @@ def _parts(code: str, begin: int, end: int, separator: str) -> Iterator[tuple[in
 
 
 def _literal(text: str) -> str | None:
-    """What literals that follow one another say together."""
+    """Text of literals that follow one another."""
     said, place = [], 0
     while place < len(text):
         piece = _PIECE.match(text, place)
@@ -133,7 +133,7 @@ def needs_macros(texts: Iterable[str]) -> bool:
 
 
 def behind_prelude(preprocessed: str) -> str:
-    """Of what a preprocessor wrote, what comes behind the headers that it was given by option."""
+    """Part of a preprocessor's output behind the headers that it was given by option."""
     last = 0
     for marker in _BEHIND_PRELUDE.finditer(preprocessed):
         last = marker.end()

@@ -1,20 +1,25 @@
 """Makes C++ of a source's inline PTX, which a host's compiler can make nothing of."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
+from tilewright.emulator.dynamic_shared import functions
 from tilewright.emulator.ptx import arithmetic, copies, matrices, memory, waiting
 from tilewright.emulator.ptx.made_text import condition, makers, strings, ways
-from tilewright.emulator.ptx.parse import Instruction, Name, Program, UnknownError, parse
-from tilewright.emulator.ptx.statements import Operand, Segment, Statement, segments, statements
-from tilewright.emulator.ptx.writer import HANDLERS, TYPES, Writer
-from tilewright.kernels.source.signature import edited
+from tilewright.emulator.ptx.parse import Name, PtxInstruction, PtxProgram, UnknownError, parse
+from tilewright.emulator.ptx.statements import AsmOperand, Segment, Statement, segments, statements
+from tilewright.emulator.ptx.writer import HANDLERS, HELD, POINTER, TYPES, Writer
+from tilewright.kernels.source.signature import edited, without_comments, without_directives
 
 INSTRUCTIONS = (arithmetic, copies, matrices, memory, waiting)
 """Modules that have entered theirs."""
 
+_CALL = re.compile(r"SIMT_PTX_CALL\((\w+), .*?\)")
+"""Call of the runtime that stands for an instruction, as a writer has it."""
+_SHARED_ADDRESS = re.compile(r"shared_address\((.*)\)")
 _STORED = {"f16": "b16", "bf16": "b16", "f16x2": "b32", "bf16x2": "b32"}
 _OF_LITERALS = (
     "NVRTC takes nothing else either: choose between statements by `if constexpr`, or insert text by the constraint "
@@ -27,11 +32,11 @@ class Translated(NamedTuple):
 
     texts: tuple[str, ...]
     unknown: tuple[str, ...]
-    """What is not known, with its place. Only code that is compiled makes an error of it."""
+    """Unknown instructions, with their place. Only code that is compiled makes an error of them."""
 
     @property
     def ahead(self) -> str:
-        """What is to be ahead of the texts."""
+        """Declarations that have to be ahead of the texts."""
         return "".join(f'__attribute__((error("no such PTX"))) void {_mark(i)}();\n' for i in range(len(self.unknown)))
 
     def reason(self, words: str) -> str | None:
@@ -49,14 +54,38 @@ def translated(files: Iterable[tuple[str, str]]) -> Translated:
 
 
 def translated_expanded(text: str, files: Mapping[str, str]) -> Translated:
-    """The same of what a preprocessor made of a source, in the lines of these files: names by what it calls them."""
+    """Translate a preprocessor's output of a source, in the lines of these files, whose names are those in the
+    output."""
     unknown: list[str] = []
     own = [one._replace(file=files[one.file]) for one in segments(text) if one.file in files]
     return Translated((_without_ptx(text, own, unknown, _strings([(text, own)])),), tuple(unknown))
 
 
+def translated_header(text: str) -> str:
+    """A header of ours: what its functions carry out is called, for messages, where they are, by their names."""
+    code = without_comments(text)
+    edits = []
+    for one in statements(text):
+        if one.template and one.template.strip():
+            operands = tuple(map(_as_pointer, one.operands or ()))
+            written, reason = _any_statement(one._replace(operands=operands), set, "")
+            assert not reason, reason
+            edits.append((one.begin, one.end, _CALL.sub(r"SIMT_FUNCTION_CALL(\1)", written) + one.breaks))
+    for function in functions(without_directives(code)):
+        if any(function.begin < begin < function.end and "SIMT_FUNCTION_CALL" in made for begin, _, made in edits):
+            end = code.rindex(")", 0, function.begin)
+            comma = "" if code[:end].rstrip().endswith("(") else ", "
+            edits.append((end, end, f"{comma}SIMT_LOCATION"))
+    return edited(text, sorted(edits))
+
+
+def _as_pointer(operand: AsmOperand) -> AsmOperand:
+    found = _SHARED_ADDRESS.fullmatch(operand.expression)
+    return AsmOperand("P", found[1]) if found else operand
+
+
 def _strings(texts: Iterable[tuple[str, list[Segment]]]) -> Callable[[], Collection[str]]:
-    """Those of these parts of texts, found once they are asked for."""
+    """Strings of these parts of texts, found once they are asked for."""
     parts = list(texts)
     return lru_cache(
         lambda: {one for text, own in parts for part in own for one in strings(text[part.begin : part.end])}
@@ -102,14 +131,14 @@ def _any_statement(statement: Statement, known: Callable[[], Collection[str]], m
 
 
 def _with_made_text(statement: Statement, known: Collection[str], mark: str) -> tuple[str, str]:
-    """The same of a statement whose text operands make, for each of their values that makes PTX of it."""
+    """C++ for a statement whose text operands make: a branch for each of their values that makes PTX of it."""
     assert statement.template is not None and statement.operands is not None
     operands, by_place = statement.operands, set[int]()
-    written, branches = _written(operands), []
+    held, branches = _held(operands), []
 
-    def is_known(one: Instruction, kinds: Mapping[str, str]) -> bool:
+    def is_known(one: PtxInstruction, kinds: Mapping[str, str]) -> bool:
         with suppress(UnknownError):
-            return bool(_instruction(one, written, kinds, set()))
+            return bool(_instruction(one, held, kinds, set()))
         return False
 
     for way in ways(statement, known, is_known):
@@ -124,20 +153,22 @@ def _with_made_text(statement: Statement, known: Collection[str], mark: str) -> 
     return f"do {{ {_operands(operands, by_place)} {body} }} while (0)", said
 
 
-def _written(operands: Sequence[Operand]) -> list[bool]:
-    return [one.constraint[:1] in ("=", "+") for one in operands]
+def _held(operands: Sequence[AsmOperand]) -> list[str | None]:
+    return [None if one.constraint[:1] in ("=", "+") else HELD.get(one.constraint[:1], "") for one in operands]
 
 
-def _operands(operands: Sequence[Operand], by_place: set[int]) -> str:
+def _operands(operands: Sequence[AsmOperand], by_place: set[int]) -> str:
     """Declarations of them; by_place: those of the inputs that are needed where they lie."""
     lines = []
-    for i, (operand, written) in enumerate(zip(operands, _written(operands), strict=True)):
+    for i, (operand, held) in enumerate(zip(operands, _held(operands), strict=True)):
         constraint = operand.constraint.strip("=+&")
         if constraint == "C":
             continue
-        if constraint[:1] not in tuple("rlfdhn"):
+        if constraint[:1] not in HELD:
             raise UnknownError(f"an operand of the kind {operand.constraint!r}")
-        if written:
+        if held == POINTER:
+            lines.append(f"void* const simt_ptx_{i} = simt::ptx::pointer({operand.expression});")
+        elif held is None:
             lines.append(f"auto&& simt_ptx_{i} = {operand.expression};")
         elif i in by_place:
             lines.append(f"const auto& simt_ptx_{i} = {operand.expression};")
@@ -146,10 +177,10 @@ def _operands(operands: Sequence[Operand], by_place: set[int]) -> str:
     return " ".join(lines)
 
 
-def _body(program: Program, operands: Sequence[Operand], by_place: set[int]) -> str:
+def _body(program: PtxProgram, operands: Sequence[AsmOperand], by_place: set[int]) -> str:
     """C++ for PTX; by_place: where it notes what `_operands` takes."""
-    written = _written(operands)
-    body = [_instruction(one, written, program.registers, by_place) for one in program.instructions]
+    held = _held(operands)
+    body = [_instruction(one, held, program.registers, by_place) for one in program.instructions]
     labels = [_label(one.operands[0]) for one in program.instructions if one.opcode == ":"]
     lines = [f"__label__ {', '.join(labels)};"] if labels else []
     for name, kind in program.registers.items():
@@ -160,18 +191,18 @@ def _body(program: Program, operands: Sequence[Operand], by_place: set[int]) -> 
     return " ".join([*lines, *body])
 
 
-def _instruction(one: Instruction, written: list[bool], registers: Mapping[str, str], by_place: set[int]) -> str:
+def _instruction(one: PtxInstruction, held: list[str | None], registers: Mapping[str, str], by_place: set[int]) -> str:
     if one.opcode == ":":
         return f"{_label(one.operands[0])}:;"
     parts = one.opcode.split(".")
     if parts[0] == "bra":
         made = f"goto {_label(one.operands[0])};"
-        writer = Writer(one, [], written, registers, by_place)
+        writer = Writer(one, [], held, registers, by_place)
     else:
         length = _known_length(one.opcode)
         if not length:
             raise UnknownError(one.opcode)
-        writer = Writer(one, parts[length:], written, registers, by_place)
+        writer = Writer(one, parts[length:], held, registers, by_place)
         made = HANDLERS[".".join(parts[:length])](writer)
     return made if one.guard is None else f"if ({writer.value(one.guard, 'pred')}) {{ {made} }}"
 

@@ -20,17 +20,19 @@ def barrier(w: Writer) -> str:
         raise w.unknown()
     w.done(1, 2)
     values = [*map(w.value, w.operands), "simt::ptx::block_threads()"][:2]
-    return f"simt::ptx::barrier_{way}({w.place}, {', '.join(values)});"
+    if way == "sync":
+        return f"simt::ptx::barrier_sync({w.call('sync_named')}, {', '.join(values)});"
+    return f"simt_named_barrier(simt_thread(), {w.call('arrive_named')}, {', '.join(values)}, false);"
 
 
 @instruction("barrier.cluster")
 def of_cluster(w: Writer) -> str:
-    """Of all threads of the cluster, which arrive here when they wait."""
+    """Barrier of all threads of the cluster, which arrive here when they wait."""
     w.ignore("aligned", "release", "relaxed", "acquire")
     waits = w.take("wait")
     w.ignore("arrive")
     w.done(0)
-    return f"simt_cluster_sync(simt_thread(), {w.place}.call(simt::Operation::cluster_sync));" if waits else ";"
+    return f"simt_cluster_sync(simt_thread(), {w.call('cluster_sync')});" if waits else ";"
 
 
 _SHUFFLES = {"idx": "__shfl_sync", "up": "__shfl_up_sync", "down": "__shfl_down_sync", "bfly": "__shfl_xor_sync"}
@@ -54,7 +56,7 @@ def shuffle(w: Writer) -> str:
 
 @instruction("vote.sync")
 def vote(w: Writer) -> str:
-    """What the lanes' predicates are together."""
+    """Vote of a warp: the lanes' predicates combined."""
     way = w.take("all", "any", "ballot")
     w.ignore("pred", "b32")
     w.done(3)
@@ -90,7 +92,7 @@ def elect(w: Writer) -> str:
     result, mask = w.operands
     if not isinstance(result, Pair):
         raise w.unknown()
-    holds = f"simt::ptx::elected({w.value(mask)}, __FILE__, __LINE__)"
+    holds = f"simt::ptx::elected({w.call('shuffle')}, {w.value(mask)})"
     lane = (
         ""
         if isinstance(result.first, Name) and result.first.name == "_"
@@ -105,9 +107,8 @@ def registers(w: Writer) -> str:
     way = w.take("inc", "dec")
     w.ignore("sync", "aligned", "u32")
     w.done(1)
-    name = "take_registers" if way == "inc" else "give_registers"
-    call = f"{w.place}.call(simt::Operation::{name})"
-    return f"simt_{name}(simt_thread(), {call}, {w.value(w.operands[0])});"
+    name = "setmaxnreg_inc" if way == "inc" else "setmaxnreg_dec"
+    return f"simt_{name}(simt_thread(), {w.call(name)}, {w.value(w.operands[0])});"
 
 
 @instruction("griddepcontrol")
@@ -116,4 +117,4 @@ def dependent(w: Writer) -> str:
     waits = w.take("wait")
     w.ignore("launch_dependents")
     w.done(0)
-    return "simt_wait_for_grid(simt_thread());" if waits else ";"
+    return "simt_grid_dependency_wait(simt_thread());" if waits else ";"

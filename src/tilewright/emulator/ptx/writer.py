@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from tilewright.emulator.ptx.parse import (
     Address,
-    Group,
-    Instruction,
     Name,
     Not,
-    Number,
+    Numbered,
+    NumberLiteral,
     Operand,
-    Parameter,
+    PtxInstruction,
+    RegisterGroup,
     Special,
     UnknownError,
 )
@@ -35,6 +35,15 @@ TYPES = {
     "bf16x2": "__nv_bfloat162",
 }
 """In C++, by their names in PTX."""
+
+POINTER = "void*"
+"""An address in shared memory that a source has as a pointer."""
+
+HELD = {
+    **{"r": "unsigned", "l": "unsigned long long", "h": "unsigned short", "f": "float", "d": "double"},
+    **{"n": "long long", "P": POINTER},
+}
+"""Inputs in C++, by their letters; `P` is none of PTX."""
 
 SPECIAL = {
     **{
@@ -62,24 +71,28 @@ SPECIAL = {
 class Writer:
     """An instruction whose C++ is being written."""
 
-    instruction: Instruction
+    instruction: PtxInstruction
     modifiers: list[str]
     """The parts of its name that nobody has understood so far."""
-    written: Sequence[bool]
-    """Of the statement's operands, which are outputs."""
+    held: Sequence[str | None]
+    """C++ types of the statement's inputs, as `HELD` has them; None for outputs."""
     kinds: Mapping[str, str]
     """Types of the registers that the statement declares."""
     by_place: set[int]
-    """Those of the statement's inputs that are needed where they lie, to be added to."""
+    """Inputs of the statement that are needed where they lie, to be added to."""
     operands: tuple[Operand, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.operands = self.instruction.operands
 
+    def call(self, operation: str) -> str:
+        """The runtime's operation that it is, and where it is called."""
+        return f'SIMT_PTX_CALL({operation}, "{self.instruction.opcode}")'
+
     @property
-    def place(self) -> str:
-        """Where it is called, for messages."""
-        return f'SIMT_PTX_PLACE("{self.instruction.opcode}")'
+    def of_ours(self) -> bool:
+        """Whether it is in a function of a header of ours, which only such have pointers to shared memory for."""
+        return POINTER in self.held
 
     def unknown(self, what: str = "") -> UnknownError:
         """For a form of the instruction that is not there."""
@@ -97,13 +110,13 @@ class Writer:
         self.modifiers = [one for one in self.modifiers if one not in names and not one.startswith("L1::")]
 
     def types(self) -> list[str]:
-        """Its types, in their order."""
+        """Types of the instruction, in their order."""
         found = [one for one in self.modifiers if one in TYPES]
         self.modifiers = [one for one in self.modifiers if one not in TYPES]
         return found
 
     def done(self, least: int, most: int = 0) -> None:
-        """That all modifiers are understood, and there are this many operands."""
+        """Raise UnknownError unless all modifiers are understood, and there are this many operands."""
         if self.modifiers:
             raise self.unknown(f"(its .{self.modifiers[0]})")
         if not least <= len(self.operands) <= max(least, most):
@@ -114,18 +127,22 @@ class Writer:
         of = TYPES[kind]
         if isinstance(operand, Not):
             return f"!{self.value(operand.of, 'pred')}"
-        if isinstance(operand, Number):
+        if isinstance(operand, NumberLiteral):
             return _number(operand.text, of)
         if isinstance(operand, Special):
             if operand.name not in SPECIAL:
                 raise UnknownError(f"%{operand.name}")
-            return f"simt::ptx::get<{of}>({SPECIAL[operand.name]})"
-        return f"simt::ptx::get<{of}>({self.register(operand)})"
+            return f"static_cast<{of}>({SPECIAL[operand.name]})"
+        name = self.register(operand)
+        held = self.held[operand.number] if isinstance(operand, Numbered) else None
+        if held == POINTER:
+            return f"simt_shared_address(simt_thread(), {name})"
+        return name if held == of else f"simt::ptx::get<{of}>({name})"
 
     def register(self, operand: Operand) -> str:
         """The C++ variable that is a register."""
-        if isinstance(operand, Parameter):
-            if operand.number >= len(self.written):
+        if isinstance(operand, Numbered):
+            if operand.number >= len(self.held):
                 raise self.unknown(f"with %{operand.number}, which the statement has not")
             return f"simt_ptx_{operand.number}"
         if isinstance(operand, Name) and operand.name.startswith("simt_ptx_"):
@@ -136,13 +153,13 @@ class Writer:
         """An assignment."""
         if isinstance(operand, Name) and operand.name == "_":
             return f"(void)({value});"
-        if isinstance(operand, Parameter) and not (operand.number < len(self.written) and self.written[operand.number]):
+        if isinstance(operand, Numbered) and self.held[operand.number : operand.number + 1] != [None]:
             raise self.unknown(f"that writes %{operand.number}, which is no output")
         return f"simt::ptx::set({self.register(operand)}, {value});"
 
     def parts(self, operand: Operand, count: int = 0) -> tuple[Operand, ...]:
         """The registers of a vector, of which there are this many if that is not 0."""
-        parts = operand.parts if isinstance(operand, Group) else (operand,)
+        parts = operand.parts if isinstance(operand, RegisterGroup) else (operand,)
         if count and len(parts) != count:
             raise self.unknown(f"with {len(parts)} registers where it takes {count}")
         return parts
@@ -159,7 +176,27 @@ class Writer:
 
     def shared(self, operand: Operand) -> str:
         """A pointer to shared memory."""
-        return f"simt::ptx::at_shared({self.place}, {self.shared_number(operand)})"
+        found = self.in_shared(operand)
+        if self.is_pointer(operand):
+            return found
+        return f"simt_at_shared(simt_thread(), {self.call('shared_memory')}, {found})"
+
+    def barrier(self, operand: Operand) -> str:
+        """C++ for a pointer to a barrier in shared memory."""
+        return f"simt::ptx::as_barrier({self.shared(operand)})"
+
+    def in_shared(self, operand: Operand) -> str:
+        """C++ for a pointer to shared memory, or for its number where only that is known."""
+        return self.register(self.address(operand).base) if self.is_pointer(operand) else self.shared_number(operand)
+
+    def is_pointer(self, operand: Operand) -> bool:
+        """Whether an address is known as a pointer to shared memory."""
+        address = self.address(operand)
+        return (
+            isinstance(address.base, Numbered)
+            and self.held[address.base.number] == POINTER
+            and not (address.offset or address.added)
+        )
 
     def shared_number(self, operand: Operand) -> str:
         """An address in shared memory, of 32 bits."""
@@ -175,7 +212,7 @@ class Writer:
 Handler = Callable[[Writer], str]
 
 HANDLERS: dict[str, Handler] = {}
-"""What writes an instruction, by the beginning of its name."""
+"""Functions that write an instruction, by the beginning of its name."""
 
 
 def instruction(*names: str) -> Callable[[Handler], Handler]:
@@ -189,13 +226,22 @@ def instruction(*names: str) -> Callable[[Handler], Handler]:
 
 
 class _Given(NamedTuple):
-    """An operand in a text: as `{0}` its value, as `{0:shared}` a pointer to shared memory."""
+    """An operand in a text: as `{0}` its value, as `{0:barrier}` a pointer to one."""
 
     writer: Writer
     operand: Operand
 
     def __format__(self, kind: str) -> str:
-        return self.writer.shared(self.operand) if kind == "shared" else self.writer.value(self.operand)
+        return self.writer.barrier(self.operand) if kind == "barrier" else self.writer.value(self.operand)
+
+
+class _Called(NamedTuple):
+    """`{call:barrier_init}` in a text."""
+
+    writer: Writer
+
+    def __format__(self, operation: str) -> str:
+        return self.writer.call(operation)
 
 
 def call(name: str, operands: int, text: str, *ignored: str) -> None:
@@ -204,7 +250,7 @@ def call(name: str, operands: int, text: str, *ignored: str) -> None:
     Args:
         name: the beginning of its name.
         operands: how many it has.
-        text: its C++, in which `{0}` is the first operand, and `{place}` where it is called.
+        text: its C++, in which `{0}` is the first operand, and `{call:barrier_init}` an operation of the runtime's.
         ignored: modifiers that change nothing.
     """
 
@@ -212,7 +258,7 @@ def call(name: str, operands: int, text: str, *ignored: str) -> None:
         if ignored:
             w.ignore(*ignored)
         w.done(operands)
-        return text.format(*(_Given(w, one) for one in w.operands), place=w.place)
+        return text.format(*(_Given(w, one) for one in w.operands), call=_Called(w))
 
     HANDLERS[name] = write
 

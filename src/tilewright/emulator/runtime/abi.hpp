@@ -67,12 +67,9 @@ enum class Operation : int {
     wmma_mma,
     wmma_store,
     copy_async,
-    copy_async_first,
     barrier_init,
     barrier_arrive,
-    barrier_arrive_at,
     in_block,
-    barrier_expect_bytes,
     barrier_wait,
     wait_for_count,
     load_tile,
@@ -84,8 +81,8 @@ enum class Operation : int {
     multiply_async,
     commit_products,
     wait_products,
-    give_registers,
-    take_registers,
+    setmaxnreg_dec,
+    setmaxnreg_inc,
     sync_named,
     arrive_named,
     shared_memory,
@@ -98,7 +95,7 @@ struct Call {
     Operation operation;
     const char* file;
     int line;
-    const char* instruction = nullptr;  // that the source has in its place, of PTX
+    const char* instruction = nullptr;  // that the source has in its place, of PTX; or a header's function that has it
 };
 
 // A tensor map as the emulator's copies read it; its engine packs the same fields.
@@ -120,7 +117,7 @@ struct alignas(64) TensorMap {
 static_assert(sizeof(TensorMap) == 128, "as large as a GPU's");
 
 // Where a box begins: an element along each dimension.
-struct TilePlace {
+struct TilePosition {
     const TensorMap* map;
     int at[TensorMap::MOST];
 };
@@ -217,10 +214,10 @@ SIMT_EXPORT const char* simt_multiply_fragments(void* const* arguments);
 // What the stand-in of grid_wait.cuh calls: waits until other blocks have made a count as large.
 SIMT_EXPORT void simt_wait_for_count(const simt::Thread* self, simt::Call call, const unsigned* count, unsigned least);
 
-// What the stand-in of dependent_launch.cuh calls.
-SIMT_EXPORT void simt_wait_for_grid(const simt::Thread* self);
+// What dependent_launch.cuh's PTX becomes.
+SIMT_EXPORT void simt_grid_dependency_wait(const simt::Thread* self);
 
-// What the stand-ins of async_copy.cuh call. Of the bytes that a copy writes it reads the first; the others are zeros.
+// What async_copy.cuh's PTX becomes. Of the bytes that a copy writes it reads the first; the others are zeros.
 SIMT_EXPORT void simt_copy_async(const simt::Thread* self, simt::Call call, void* shared, const void* global,
                                  unsigned bytes, unsigned read);
 SIMT_EXPORT void simt_commit_copies(const simt::Thread* self);
@@ -231,12 +228,12 @@ SIMT_EXPORT void simt_copy_async_at(const simt::Thread* self, simt::Call call, v
                                     const void* barrier);
 SIMT_EXPORT void simt_wait_copies_at(const simt::Thread* self, const void* barrier);
 
-// What the stand-in of load_matrix.cuh calls: ends the launch with an error where these bytes are not in shared memory, or
+// What ldmatrix and stmatrix call: ends the launch with an error where these bytes are not in shared memory, or
 // do not begin at a multiple of `alignment` bytes.
 SIMT_EXPORT void simt_check_shared(const simt::Thread* self, simt::Call call, const void* address, std::size_t bytes,
                                    std::size_t alignment);
 
-// What the stand-ins of mbarrier.cuh and tensor_map.cuh call. To arrive may announce bytes before.
+// What the PTX of mbarrier.cuh and tensor_map.cuh becomes. To arrive may announce bytes before.
 SIMT_EXPORT void simt_barrier_init(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                    unsigned count);
 SIMT_EXPORT void simt_fence_barriers(const simt::Thread* self);
@@ -245,9 +242,9 @@ SIMT_EXPORT void simt_barrier_arrive(const simt::Thread* self, simt::Call call, 
                                      unsigned bytes);
 SIMT_EXPORT void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                    unsigned parity);
-SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TilePlace& place,
+SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TilePosition& place,
                                 unsigned long long* barrier);
-SIMT_EXPORT void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TilePlace& place,
+SIMT_EXPORT void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TilePosition& place,
                                  const void* shared);
 SIMT_EXPORT void simt_commit_tiles(const simt::Thread* self);
 SIMT_EXPORT void simt_wait_tiles(const simt::Thread* self, unsigned pending, bool written);
@@ -255,15 +252,13 @@ SIMT_EXPORT void simt_wait_tiles(const simt::Thread* self, unsigned pending, boo
 // What cooperative_groups.h calls. A library that does so is launched with all blocks of its grid together.
 SIMT_EXPORT void simt_grid_sync(const simt::Thread* self, simt::Call call);
 
-// What the stand-in of cluster.cuh calls. A tile goes to the blocks whose ranks are bits of `blocks`.
+// What cluster.cuh's PTX becomes. A tile goes to the blocks whose ranks are bits of `blocks`.
 SIMT_EXPORT void simt_cluster_sync(const simt::Thread* self, simt::Call call);
 SIMT_EXPORT void* simt_in_block(const simt::Thread* self, simt::Call call, void* shared, int rank);
-SIMT_EXPORT void simt_barrier_arrive_at(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
-                                        int rank);
 SIMT_EXPORT void simt_load_tile_to(const simt::Thread* self, simt::Call call, unsigned blocks, void* shared,
-                                   const simt::TilePlace& place, unsigned long long* barrier);
+                                   const simt::TilePosition& place, unsigned long long* barrier);
 
-// What the stand-ins of shared_address.cuh and wgmma.cuh call.
+// The address of a place in shared memory as PTX has it.
 SIMT_EXPORT unsigned simt_shared_address(const simt::Thread* self, const void* shared);
 SIMT_EXPORT bool simt_is_shared(const simt::Thread* self, const void* address);
 // Whether it is on the thread's stack.
@@ -286,9 +281,9 @@ SIMT_EXPORT void simt_multiply_async(const simt::Thread* self, simt::Call call, 
 SIMT_EXPORT void simt_commit_products(const simt::Thread* self, simt::Call call);
 SIMT_EXPORT void simt_wait_products(const simt::Thread* self, simt::Call call, unsigned pending);
 
-// What the stand-in of named_barrier.cuh calls: comes to a barrier that opens for this many threads, and may wait for it.
+// What named_barrier.cuh's PTX becomes: comes to a barrier that opens for this many threads, and may wait for it.
 SIMT_EXPORT void simt_named_barrier(const simt::Thread* self, simt::Call call, int number, unsigned threads, bool waits);
 
-// What the stand-in of register_budget.cuh calls: from now on the thread has `count` registers.
-SIMT_EXPORT void simt_give_registers(const simt::Thread* self, simt::Call call, unsigned count);
-SIMT_EXPORT void simt_take_registers(const simt::Thread* self, simt::Call call, unsigned count);
+// What register_budget.cuh's PTX becomes: from now on the thread has `count` registers.
+SIMT_EXPORT void simt_setmaxnreg_dec(const simt::Thread* self, simt::Call call, unsigned count);
+SIMT_EXPORT void simt_setmaxnreg_inc(const simt::Thread* self, simt::Call call, unsigned count);

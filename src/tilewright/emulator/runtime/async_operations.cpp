@@ -48,7 +48,7 @@ void BlockRunner::copy_async(GpuThread* self, const CopyAccess& copy) {
     }
     if (observed()) {
         observer_->copy_started(*self, copy);
-        obey_refusal();
+        stop_if_refused();
     }
     self->copies.start(copy);
 }
@@ -85,9 +85,9 @@ Mbarrier& BlockRunner::usable(GpuThread* self, const Call& call, const unsigned 
     if (barrier == nullptr) {
         fail(call, " for a barrier that was never made, or has been overwritten");
     }
-    const bool met = barrier->made_after[0] != passed_ ||
+    const bool synced = barrier->made_after[0] != passed_ ||
                      (self->warp == barrier->maker->warp && barrier->made_after[1] != self->warp->passed);
-    if (self != barrier->maker && !met) {
+    if (self != barrier->maker && !synced) {
         fail(call, " for a barrier that thread " + describe(barrier->maker->index) +
              " made, without a __syncthreads between");
     }
@@ -109,7 +109,7 @@ BlockRunner& BlockRunner::in_cluster(const Call& call, int rank) {
 
 // What lies in another block's shared memory where this lies in one's own.
 template <typename T>
-T* BlockRunner::at_same_place(BlockRunner& there, T* shared) const {
+T* BlockRunner::at_same_offset(BlockRunner& there, T* shared) const {
     if (&there != this && is_static(shared)) {
         return reinterpret_cast<T*>(cluster_->kept(there.block_.rank) + (number(shared) - number(static_shared_.data)));
     }
@@ -150,13 +150,6 @@ unsigned BlockRunner::barrier_arrive_by(GpuThread* self, const Call& call, unsig
     const unsigned parity = barrier.phase % 2;
     there.arrive(self, call, barrier, arrivals, bytes);
     return parity;
-}
-
-void BlockRunner::barrier_arrive_at(GpuThread* self, const Call& call, unsigned long long* address, int rank) {
-    BlockRunner& there = in_cluster(call, rank);
-    if (&there == this) return barrier_arrive(self, call, address, 0);
-    check_shared(call, address, sizeof *address, sizeof *address);
-    there.arrive(self, call, usable_there(call, there, at_same_place(there, address)), 1, 0);
 }
 
 void BlockRunner::arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned arrivals, unsigned bytes) {
@@ -249,7 +242,7 @@ void BlockRunner::store_tile(GpuThread* self, TileStore store) {
     }
     if (observed()) {
         observer_->store_started(*self, store);
-        obey_refusal();
+        stop_if_refused();
     }
     self->stores.start(std::move(store));
 }
@@ -266,7 +259,7 @@ void BlockRunner::wait_tiles(GpuThread* self, unsigned pending, bool written) {
 
 // Starts the copy of a tile to a block of the cluster, given where it would go in this one.
 void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, unsigned long long* address) {
-    address = at_same_place(to, address);
+    address = at_same_offset(to, address);
     Mbarrier& barrier = &to == this ? usable(self, copy.call, address) : usable_there(copy.call, to, address);
     if (!barrier.fenced) {
         fail(copy.call, " for a barrier that the copy engine may not see yet: " +
@@ -276,10 +269,10 @@ void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, un
         fail(copy.call, " for static shared memory of another block: on the emulator tiles for others go to dynamic shared memory");
     }
     copy.block = &to.block_;
-    copy.shared = at_same_place(to, copy.shared);
+    copy.shared = at_same_offset(to, copy.shared);
     if (observed()) {
         observer_->tile_started(*self, copy, address);
-        obey_refusal();
+        stop_if_refused();
     }
     std::memset(copy.shared, POISON, copy.bytes());
     barrier.coming.push_back(copy);
@@ -288,23 +281,23 @@ void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, un
 void* BlockRunner::in_block(const Call& call, void* shared, int rank) {
     BlockRunner& there = in_cluster(call, rank);
     check_shared(call, shared, 1, 1);
-    return at_same_place(there, static_cast<unsigned char*>(shared));
+    return at_same_offset(there, static_cast<unsigned char*>(shared));
 }
 
 void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
     // Unlike a __syncthreads, it does not matter where threads call it, so long as a warp does so together.
     for (unsigned lanes = self->warp->live; lanes != 0; lanes &= lanes - 1) {
         GpuThread& other = self->warp->threads[__builtin_ctz(lanes)];
-        const bool waits = other.waits && other.call.operation == call.operation && other.meeting == cluster_->passed();
-        if (waits && !same_place(other.call, call)) {
+        const bool waits = other.waits && other.call.operation == call.operation && other.cluster_phase == cluster_->passed();
+        if (waits && !same_location(other.call, call)) {
             fail(call, " while lane " + std::to_string(other.lane) + " of its warp waits at " + describe(other.call));
         }
         if (waits && call.operation == Operation::cluster_sync && waits_at_barriers(other) != waits_at_barriers(*self)) {
             fail(call, " after other waits at barriers than lane " + std::to_string(other.lane) +
-                 " of its warp, so that they may come apart: __syncwarp must be between");
+                 " of its warp, so that they may diverge: __syncwarp must be between");
         }
     }
-    self->meeting = cluster_->passed();
+    self->cluster_phase = cluster_->passed();
     if (cluster_->arrive(self, call)) {
         if (observed()) observer_->cluster_barrier(call);
     } else {
@@ -312,11 +305,11 @@ void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
     }
 }
 
-// By which lanes come apart.
+// By which lanes diverge.
 std::uint64_t& BlockRunner::waits_at_barriers(GpuThread& thread) {
-    const std::array<std::uint64_t, 3> met = {passed_, thread.warp->passed, cluster_->passed()};
-    if (thread.met != met) thread.waits_at_barriers = 0;
-    thread.met = met;
+    const std::array<std::uint64_t, 3> synced = {passed_, thread.warp->passed, cluster_->passed()};
+    if (thread.synced != synced) thread.waits_at_barriers = 0;
+    thread.synced = synced;
     return thread.waits_at_barriers;
 }
 
@@ -328,7 +321,7 @@ void BlockRunner::end_phase(Mbarrier& barrier) {
 }
 
 // When no thread can go on, tiles come that somebody waits for, until that lets one go on.
-bool BlockRunner::bring_tiles() {
+bool BlockRunner::complete_loads() {
     for (Mbarrier& barrier : mbarriers_.all()) {
         while ((!barrier.waiting.empty() || barrier.tested) && !barrier.coming.empty()) {
             const TileCopy copy = barrier.coming.front();
@@ -343,7 +336,7 @@ bool BlockRunner::bring_tiles() {
     return false;
 }
 
-void BlockRunner::check_that_copies_came() {
+void BlockRunner::check_that_copies_arrived() {
     for (const Mbarrier& barrier : mbarriers_.all()) {
         if (barrier.coming.empty() || !error_.empty()) continue;
         error_ = "in block " + describe(block_.index) +
@@ -367,11 +360,11 @@ void BlockRunner::end_stores() {
 
 }  // namespace simt
 
-// What the stand-ins of the headers call: see abi.hpp.
+// What the headers' PTX becomes: see abi.hpp.
 
 namespace {
 
-simt::TileBox box_at(const simt::Call& call, const void* shared, const simt::TilePlace& place) {
+simt::TileBox box_at(const simt::Call& call, const void* shared, const simt::TilePosition& place) {
     simt::TileBox box = {call, static_cast<unsigned char*>(const_cast<void*>(shared)), *place.map, {}};
     std::copy(std::begin(place.at), std::end(place.at), box.at);
     return box;
@@ -428,29 +421,24 @@ void simt_barrier_arrive(const simt::Thread* self, simt::Call call, unsigned lon
     thread->runner->barrier_arrive(thread, call, barrier, bytes);
 }
 
-void simt_barrier_arrive_at(const simt::Thread* self, simt::Call call, unsigned long long* barrier, int rank) {
-    simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->barrier_arrive_at(thread, call, barrier, rank);
-}
-
 void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long long* barrier, unsigned parity) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->barrier_wait(thread, call, barrier, parity);
 }
 
-void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TilePlace& place,
+void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TilePosition& place,
                     unsigned long long* barrier) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->load_tile(thread, {box_at(call, shared, place)}, barrier);
 }
 
 void simt_load_tile_to(const simt::Thread* self, simt::Call call, unsigned blocks, void* shared,
-                       const simt::TilePlace& place, unsigned long long* barrier) {
+                       const simt::TilePosition& place, unsigned long long* barrier) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->load_tile_to(thread, blocks, {box_at(call, shared, place)}, barrier);
 }
 
-void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TilePlace& place, const void* shared) {
+void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TilePosition& place, const void* shared) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     simt::TileStore store = {box_at(call, shared, place)};
     store.whole_pieces = true;

@@ -23,7 +23,7 @@ namespace {
 bool is_block_barrier(Operation operation) { return operation <= Operation::grid_sync; }
 
 bool is_of_warpgroup(Operation operation) {
-    return Operation::multiply_async <= operation && operation <= Operation::take_registers;
+    return Operation::multiply_async <= operation && operation <= Operation::setmaxnreg_inc;
 }
 
 bool is_reduction(Operation operation) {
@@ -38,7 +38,7 @@ unsigned bit(unsigned lane) { return 1u << lane; }
 
 }  // namespace
 
-bool same_place(const Call& a, const Call& b) {
+bool same_location(const Call& a, const Call& b) {
     return a.operation == b.operation && a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 
@@ -105,7 +105,7 @@ void BlockRunner::run_ready() {
 
 void BlockRunner::end(bool complete) {
     if (ended() && complete) {
-        check_that_copies_came();
+        check_that_copies_arrived();
         end_stores();
         check_that_products_ended();
     } else if (!ended()) {
@@ -129,7 +129,7 @@ void BlockRunner::begin(std::uint64_t number, bool chosen) {
     }
     for (Warpgroup& group : warpgroups_) group.begin_block(registers_of_thread(threads_.size()));
     free_registers_ = 0;
-    takers_.clear();
+    increasing_.clear();
     begun_ = 0;
     returned_ = 0;
     passed_ = 0;
@@ -206,7 +206,7 @@ void BlockRunner::suspend(GpuThread* self, const Call& call) {
 int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate) {
     if (arrived_ == 0) barrier_call_ = call;
     // Threads that wait at different calls wait for ever: the barrier opens when all have arrived at the same.
-    if (same_place(call, barrier_call_)) {
+    if (same_location(call, barrier_call_)) {
         predicates_ += predicate != 0;
         ++arrived_;
         if (all_have_arrived()) {
@@ -266,15 +266,15 @@ std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsi
         return self->result;
     }
     Warp& warp = *self->warp;
-    auto meeting = std::find_if(warp.meetings.begin(), warp.meetings.end(), [&](const Meeting& other) {
+    auto sync = std::find_if(warp.syncs.begin(), warp.syncs.end(), [&](const WarpSync& other) {
         return other.call.operation == call.operation && other.mask == mask &&
-               (work == nullptr || same_place(other.call, call));
+               (work == nullptr || same_location(other.call, call));
     });
-    if (meeting == warp.meetings.end()) meeting = warp.meetings.insert(meeting, {call, mask, 0});
-    meeting->arrived |= bit(self->lane);
-    if (meeting->arrived == (mask & warp.live)) {
-        const Meeting full = *meeting;
-        warp.meetings.erase(meeting);
+    if (sync == warp.syncs.end()) sync = warp.syncs.insert(sync, {call, mask, 0});
+    sync->arrived |= bit(self->lane);
+    if (sync->arrived == (mask & warp.live)) {
+        const WarpSync full = *sync;
+        warp.syncs.erase(sync);
         complete(warp, full, self);
     } else {
         suspend(self, call);
@@ -284,9 +284,9 @@ std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsi
 
 namespace {
 
-unsigned equal_lanes(const Warp& warp, const Meeting& meeting, std::uint64_t value) {
+unsigned equal_lanes(const Warp& warp, const WarpSync& sync, std::uint64_t value) {
     unsigned equal = 0;
-    for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
+    for (unsigned lanes = sync.arrived; lanes != 0; lanes &= lanes - 1) {
         const unsigned lane = __builtin_ctz(lanes);
         if (warp.threads[lane].value == value) equal |= bit(lane);
     }
@@ -296,53 +296,53 @@ unsigned equal_lanes(const Warp& warp, const Meeting& meeting, std::uint64_t val
 }  // namespace
 
 // Gives every lane that came its result, and lets all but `self`, which runs, go on.
-void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* self) {
-    if (meeting.call.operation == Operation::syncwarp) ++warp.passed;
-    if (observed()) observer_->warp_exchange(warp, meeting.arrived, meeting.call);
-    if (warp.threads[__builtin_ctz(meeting.arrived)].work != nullptr) act_together(warp, meeting);
+void BlockRunner::complete(Warp& warp, const WarpSync& sync, const GpuThread* self) {
+    if (sync.call.operation == Operation::syncwarp) ++warp.passed;
+    if (observed()) observer_->warp_exchange(warp, sync.arrived, sync.call);
+    if (warp.threads[__builtin_ctz(sync.arrived)].work != nullptr) act_together(warp, sync);
     unsigned ballot = 0;
-    for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
+    for (unsigned lanes = sync.arrived; lanes != 0; lanes &= lanes - 1) {
         const unsigned lane = __builtin_ctz(lanes);
         if (warp.threads[lane].value != 0) ballot |= bit(lane);
     }
-    const std::int64_t total = is_reduction(meeting.call.operation) ? combined(warp, meeting) : 0;
-    for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
+    const std::int64_t total = is_reduction(sync.call.operation) ? combined(warp, sync) : 0;
+    for (unsigned lanes = sync.arrived; lanes != 0; lanes &= lanes - 1) {
         GpuThread& thread = warp.threads[__builtin_ctz(lanes)];
-        switch (meeting.call.operation) {
-            case Operation::vote_all: thread.result = ballot == meeting.arrived; break;
+        switch (sync.call.operation) {
+            case Operation::vote_all: thread.result = ballot == sync.arrived; break;
             case Operation::vote_any: thread.result = ballot != 0; break;
             case Operation::ballot: thread.result = ballot; break;
-            case Operation::match_any: thread.result = equal_lanes(warp, meeting, thread.value); break;
+            case Operation::match_any: thread.result = equal_lanes(warp, sync, thread.value); break;
             case Operation::match_all: {
-                const unsigned equal = equal_lanes(warp, meeting, thread.value);
-                thread.result = equal == meeting.arrived ? equal : 0;
+                const unsigned equal = equal_lanes(warp, sync, thread.value);
+                thread.result = equal == sync.arrived ? equal : 0;
                 break;
             }
             default:
-                if (is_reduction(meeting.call.operation)) {
+                if (is_reduction(sync.call.operation)) {
                     thread.result = std::uint64_t(total);
                     break;
                 }
-                thread.result = shuffled(warp, meeting, thread);
+                thread.result = shuffled(warp, sync, thread);
         }
         if (&thread != self) ready_.push(&thread);
     }
 }
 
 // What a thread gets by a shuffle, or by an operation without values.
-std::uint64_t BlockRunner::shuffled(const Warp& warp, const Meeting& meeting, const GpuThread& thread) {
-    if (meeting.arrived & bit(thread.source)) return warp.threads[thread.source].value;
-    if (is_shuffle(meeting.call.operation) && observed()) observer_->lane_absent(thread, meeting.call, thread.source);
+std::uint64_t BlockRunner::shuffled(const Warp& warp, const WarpSync& sync, const GpuThread& thread) {
+    if (sync.arrived & bit(thread.source)) return warp.threads[thread.source].value;
+    if (is_shuffle(sync.call.operation) && observed()) observer_->lane_absent(thread, sync.call, thread.source);
     return launch_.absent_lanes;
 }
 
 // What a reduction makes of the values of the lanes that came.
-std::int64_t BlockRunner::combined(const Warp& warp, const Meeting& meeting) {
-    unsigned lanes = meeting.arrived;
+std::int64_t BlockRunner::combined(const Warp& warp, const WarpSync& sync) {
+    unsigned lanes = sync.arrived;
     auto total = std::int64_t(warp.threads[__builtin_ctz(lanes)].value);
     while ((lanes &= lanes - 1) != 0) {
         const auto value = std::int64_t(warp.threads[__builtin_ctz(lanes)].value);
-        switch (meeting.call.operation) {
+        switch (sync.call.operation) {
             case Operation::reduce_min: total = std::min(total, value); break;
             case Operation::reduce_max: total = std::max(total, value); break;
             case Operation::reduce_and: total &= value; break;
@@ -354,27 +354,27 @@ std::int64_t BlockRunner::combined(const Warp& warp, const Meeting& meeting) {
     return total;
 }
 
-void BlockRunner::act_together(const Warp& warp, const Meeting& meeting) {
-    if (meeting.arrived != 0xffffffff) {
-        fail(meeting.call, ", which takes all 32 lanes of a warp, and the lanes " +
-             hexadecimal(meeting.arrived) + " have arrived: the others have returned or never were");
+void BlockRunner::act_together(const Warp& warp, const WarpSync& sync) {
+    if (sync.arrived != 0xffffffff) {
+        fail(sync.call, ", which takes all 32 lanes of a warp, and the lanes " +
+             hexadecimal(sync.arrived) + " have arrived: the others have returned or never were");
     }
     void* arguments[WARP_SIZE];
     for (unsigned lane = 0; lane < WARP_SIZE; ++lane) {
         arguments[lane] = reinterpret_cast<void*>(warp.threads[lane].value);
     }
     const char* const reason = warp.threads[0].work(arguments);
-    if (reason != nullptr) fail(meeting.call, std::string(" with ") + reason);
+    if (reason != nullptr) fail(sync.call, std::string(" with ") + reason);
 }
 
 // A lane that has returned is waited for no longer.
 void BlockRunner::leave(Warp& warp, unsigned lane) {
     warp.live &= ~bit(lane);
-    for (std::size_t i = 0; i < warp.meetings.size();) {
-        const Meeting meeting = warp.meetings[i];
-        if (meeting.arrived == (meeting.mask & warp.live)) {
-            warp.meetings.erase(warp.meetings.begin() + i);
-            complete(warp, meeting, nullptr);
+    for (std::size_t i = 0; i < warp.syncs.size();) {
+        const WarpSync sync = warp.syncs[i];
+        if (sync.arrived == (sync.mask & warp.live)) {
+            warp.syncs.erase(warp.syncs.begin() + i);
+            complete(warp, sync, nullptr);
         } else {
             ++i;
         }
@@ -391,7 +391,7 @@ bool BlockRunner::resolve_active_masks() {
         thread.result = 0;
         for (unsigned lanes = thread.warp->live; lanes != 0; lanes &= lanes - 1) {
             const GpuThread& other = thread.warp->threads[__builtin_ctz(lanes)];
-            if (asks(other) && same_place(thread.call, other.call)) thread.result |= bit(other.lane);
+            if (asks(other) && same_location(thread.call, other.call)) thread.result |= bit(other.lane);
         }
         ready_.push(&thread);
     }
@@ -421,12 +421,12 @@ void BlockRunner::overrun(const Overrun& access, std::intptr_t index) {
                    place(access.file, access.line) + ")");
 }
 
-void BlockRunner::divided_by_zero(const CheckedPlace& at) {
+void BlockRunner::divided_by_zero(const CheckedLocation& at) {
     stop_block(Stop::division, 0, {Operation::none, at.file, int(at.line)},
                "divides by zero (" + place(at.file, at.line) + ")");
 }
 
-void BlockRunner::overflowed(const CheckedPlace& at, const char* before, std::uintptr_t first, const char* between,
+void BlockRunner::overflowed(const CheckedLocation& at, const char* before, std::uintptr_t first, const char* between,
                              std::uintptr_t second) {
     if (!observed()) return;
     const unsigned unused = 64 - (1u << (at.type->info >> 1));  // of a value's bits
@@ -478,7 +478,7 @@ std::string BlockRunner::deadlock() const {
         std::string where = describe(thread.call);
         if (thread.call.operation == Operation::barrier_wait) {
             where += ", where " + thread.barrier->missing();
-        } else if (thread.call.operation == Operation::take_registers) {
+        } else if (thread.call.operation == Operation::setmaxnreg_inc) {
             where += missing_registers(thread);
         } else if (thread.call.operation == Operation::sync_named) {
             where += missing_at_named(thread);
@@ -517,7 +517,7 @@ void BlockRunner::abandon() {
     arrived_ = 0;
     predicates_ = 0;
     for (GpuThread& thread : threads_) thread.waits = false;
-    for (Warp& warp : warps_) warp.meetings.clear();
+    for (Warp& warp : warps_) warp.syncs.clear();
     idle_.clear();
     for (Fiber& fiber : fibers_) {
         fiber.context.prepare(fiber.stack_end, Stacks::SIZE, [] { runner()->run_threads(); });
@@ -587,22 +587,22 @@ SIMT_EXPORT void __ubsan_handle_out_of_bounds(const simt::Overrun* access, std::
 }
 
 // The same of -fsanitize=integer-divide-by-zero, and of quotients that -fsanitize=signed-integer-overflow finds.
-SIMT_EXPORT void __ubsan_handle_divrem_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+SIMT_EXPORT void __ubsan_handle_divrem_overflow(const simt::CheckedLocation* at, std::uintptr_t a, std::uintptr_t b) {
     if (b == 0) simt::runner()->divided_by_zero(*at);
     simt::runner()->overflowed(*at, "", a, " / ", b);
 }
 
 // The same of the other operations. They return, and the code goes on with the low bits of the result.
-SIMT_EXPORT void __ubsan_handle_add_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+SIMT_EXPORT void __ubsan_handle_add_overflow(const simt::CheckedLocation* at, std::uintptr_t a, std::uintptr_t b) {
     simt::runner()->overflowed(*at, "", a, " + ", b);
 }
-SIMT_EXPORT void __ubsan_handle_sub_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+SIMT_EXPORT void __ubsan_handle_sub_overflow(const simt::CheckedLocation* at, std::uintptr_t a, std::uintptr_t b) {
     simt::runner()->overflowed(*at, "", a, " - ", b);
 }
-SIMT_EXPORT void __ubsan_handle_mul_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+SIMT_EXPORT void __ubsan_handle_mul_overflow(const simt::CheckedLocation* at, std::uintptr_t a, std::uintptr_t b) {
     simt::runner()->overflowed(*at, "", a, " * ", b);
 }
-SIMT_EXPORT void __ubsan_handle_negate_overflow(const simt::CheckedPlace* at, std::uintptr_t value) {
+SIMT_EXPORT void __ubsan_handle_negate_overflow(const simt::CheckedLocation* at, std::uintptr_t value) {
     simt::runner()->overflowed(*at, "-", value, "", 0);
 }
 

@@ -83,9 +83,9 @@ struct GpuThread : Thread {
     const Mbarrier* tested;   // at which it has found last that a phase had not ended, which was ...
     std::uint64_t tested_phase;
     std::uint64_t tests;      // of that kind, since it has waited for one
-    std::uint64_t meeting;    // of the cluster, which it waits for, where it does so in cluster_sync
-    std::uint64_t waits_at_barriers;  // calls of barrier_wait since its warp met, which was when ...
-    std::array<std::uint64_t, 3> met;  // ... its block, warp and cluster had passed so many barriers
+    std::uint64_t cluster_phase;  // of the cluster, which it waits for, where it does so in cluster_sync
+    std::uint64_t waits_at_barriers;  // calls of barrier_wait since its warp synced, which was when ...
+    std::array<std::uint64_t, 3> synced;  // ... its block, warp and cluster had passed so many barriers
     std::uintptr_t polled, poll_site;  // what it has looked at last, and from where: 0 where `call` says it
     std::uint64_t polls;               // times that it has found the same there, one after the other
 };
@@ -132,7 +132,7 @@ class Queue {
 };
 
 // Lanes of a warp that have arrived at one operation with one mask; to one call, where they are to act together.
-struct Meeting {
+struct WarpSync {
     Call call;
     unsigned mask;
     unsigned arrived;
@@ -142,15 +142,15 @@ struct Warp {
     GpuThread* threads;  // lane 0 and those after it
     unsigned number;     // in its block
     unsigned live = 0;   // lanes that have not returned
-    std::vector<Meeting> meetings = {};
+    std::vector<WarpSync> syncs = {};
     std::uint64_t passed = 0;  // __syncwarps
 };
 
 // Whether two calls are the same one in the source.
-bool same_place(const Call& a, const Call& b);
+bool same_location(const Call& a, const Call& b);
 
 // What the compiler says of what -fsanitize checks; the layout is the sanitizer's.
-struct CheckedPlace {
+struct CheckedLocation {
     const char* file;
     std::uint32_t line, column;
     const struct {
@@ -158,10 +158,10 @@ struct CheckedPlace {
         char name[64];  // in quotes
     }* type;
 };
-struct MisalignedAccess : CheckedPlace {
+struct MisalignedAccess : CheckedLocation {
     unsigned char log_alignment;
 };
-struct Overrun : CheckedPlace {
+struct Overrun : CheckedLocation {
     const char* array;  // of which an element is taken, as the source has it; null: not of this check (subscripts.py)
 };
 
@@ -179,7 +179,7 @@ class BlockRunner {
     void begin(std::uint64_t number, bool chosen);
     void run_ready();
     bool has_work() const { return !ready_.empty() || can_begin(); }
-    bool wake() { return resolve_active_masks() || bring_tiles(); }
+    bool wake() { return resolve_active_masks() || complete_loads(); }
     bool ended() const { return returned_ == threads_.size(); }
 
     // Threads that have let others go on, and may now themselves; how often they have since looked at memory that nobody changed.
@@ -225,7 +225,6 @@ class BlockRunner {
     void barrier_inval(GpuThread* self, const Call& call, unsigned long long* address);
     void barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes);
     unsigned barrier_arrive_by(GpuThread* self, const Call& call, unsigned address, unsigned arrivals, unsigned bytes);
-    void barrier_arrive_at(GpuThread* self, const Call& call, unsigned long long* address, int rank);
     void barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
     bool barrier_test(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
     void load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address) {
@@ -247,15 +246,15 @@ class BlockRunner {
     void multiply_async(GpuThread* self, const Call& call, const WgmmaArguments& arguments);
     void commit_products(GpuThread* self, const Call& call);
     void wait_products(GpuThread* self, const Call& call, unsigned pending);
-    void give_registers(GpuThread* self, const Call& call, unsigned count);
-    void take_registers(GpuThread* self, const Call& call, unsigned count);
+    void setmaxnreg_dec(GpuThread* self, const Call& call, unsigned count);
+    void setmaxnreg_inc(GpuThread* self, const Call& call, unsigned count);
 
     // Ends the launch where these bytes are not all in shared memory, or begin off such a multiple.
     void check_shared(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
     [[noreturn]] void trap(const char* expression, const char* file, int line);
     [[noreturn]] void misaligned(const MisalignedAccess& access, std::uintptr_t address);
-    [[noreturn]] void divided_by_zero(const CheckedPlace& place);
-    void overflowed(const CheckedPlace& place, const char* before, std::uintptr_t first, const char* between, std::uintptr_t second);
+    [[noreturn]] void divided_by_zero(const CheckedLocation& place);
+    void overflowed(const CheckedLocation& place, const char* before, std::uintptr_t first, const char* between, std::uintptr_t second);
     void wrapped(const std::string& operation, std::uintptr_t site);
     [[noreturn]] void overrun(const Overrun& access, std::intptr_t index);
 
@@ -275,35 +274,35 @@ class BlockRunner {
                        Space space, std::size_t offset);
     void fragment(const GpuThread& self, const Call& call, const FragmentAccess& access);
     void fence(const GpuThread& self);
-    void wait_for_grid(const GpuThread& self);
+    void grid_dependency_wait(const GpuThread& self);
 
   private:
     static constexpr std::uint64_t PATIENCE = 64;  // times that a thread looks before it lets others go on
 
     bool can_begin() const { return begun_ < threads_.size(); }
     // Whether the block's barrier opens. One that waits for all of a block does not wait for threads that have returned (PTX manual,
-    // "exit": where those that exit are the only ones that have not come, "the barrier is released").
+    // "exit": where those that exit are the only ones that have not arrived, "the barrier is released").
     bool all_have_arrived() const { return arrived_ == threads_.size() - returned_; }
     void open_barrier();
     void run_threads();
     void run_threads_on(Fiber* self);
     void hand_over(Context& from);
     void suspend(GpuThread* self, const Call& call);
-    void complete(Warp& warp, const Meeting& meeting, const GpuThread* self);
-    std::uint64_t shuffled(const Warp& warp, const Meeting& meeting, const GpuThread& thread);
-    void act_together(const Warp& warp, const Meeting& meeting);
+    void complete(Warp& warp, const WarpSync& sync, const GpuThread* self);
+    std::uint64_t shuffled(const Warp& warp, const WarpSync& sync, const GpuThread& thread);
+    void act_together(const Warp& warp, const WarpSync& sync);
     void leave(Warp& warp, unsigned lane);
-    static std::int64_t combined(const Warp& warp, const Meeting& meeting);
+    static std::int64_t combined(const Warp& warp, const WarpSync& sync);
     bool resolve_active_masks();
-    bool bring_tiles();
-    void check_that_copies_came();
+    bool complete_loads();
+    void check_that_copies_arrived();
     void end_stores();
     void check_tile(const TileBox& box);
     Mbarrier& usable(GpuThread* self, const Call& call, const unsigned long long* address);
     Mbarrier& usable_there(const Call& call, BlockRunner& there, const unsigned long long* address);
     BlockRunner& in_cluster(const Call& call, int rank);
     template <typename T>
-    T* at_same_place(BlockRunner& there, T* shared) const;
+    T* at_same_offset(BlockRunner& there, T* shared) const;
     void arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned arrivals, unsigned bytes);
     void start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, unsigned long long* address);
     void end_phase(Mbarrier& barrier);
@@ -311,7 +310,7 @@ class BlockRunner {
     std::uintptr_t static_window() const;
     std::uint32_t dynamic_window() const;
     const unsigned char* at_shared(std::uint32_t address, std::size_t bytes) const;
-    bool warpgroup_meets(GpuThread* self, const Call& call);
+    bool warpgroup_syncs(GpuThread* self, const Call& call);
     void release_warpgroup(const GpuThread* self);
     void check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides);
     void announce(const Warpgroup& group, const WgmmaProduct& product);
@@ -326,7 +325,7 @@ class BlockRunner {
     std::string missing_at_named(const GpuThread& thread) const;
     [[noreturn]] void fail(const Call& call, const std::string& how);
     [[noreturn]] void stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what);
-    void obey_refusal();
+    void stop_if_refused();
     bool is_own(std::uintptr_t address) const;
     void abandon();
 
@@ -346,7 +345,7 @@ class BlockRunner {
     std::vector<Warpgroup> warpgroups_;
     TensorFactor of_a_, of_b_;        // of the product that is computed
     unsigned free_registers_ = 0;     // that warpgroups have given: for each thread of one warpgroup
-    std::vector<Warpgroup*> takers_;  // that wait for more than these
+    std::vector<Warpgroup*> increasing_;  // that wait for more than these
     std::size_t begun_ = 0;
     std::size_t returned_ = 0;
     GpuThread* current_ = nullptr;
@@ -377,7 +376,7 @@ class BlockRunner {
     Fiber* entered_ = nullptr;  // the idle fiber that was handed over to
 };
 
-// The thread that stand-ins of headers are called for.
+// The thread that headers' functions are called for.
 inline GpuThread* as_gpu_thread(const Thread* self) { return static_cast<GpuThread*>(const_cast<Thread*>(self)); }
 
 inline std::uintptr_t number(const volatile void* address) { return reinterpret_cast<std::uintptr_t>(address); }

@@ -23,13 +23,13 @@ const char* const DOES[] = {"reads", "writes", "updates atomically", "exchanges 
 const char* const DID[] = {"read", "wrote", "updated atomically"};
 
 const char* did(const Stamp& write) {
-    if (write.time == Stamp::UNDER_WAY) return "started a copy to";
+    if (write.time == Stamp::IN_FLIGHT) return "started a copy to";
     if (write.flags & Stamp::COPY) return "copied to";
     return DID[write.flags & Stamp::ATOMIC ? 2 : 1];
 }
 
 const char* did_read(const Stamp& read) {
-    if (read.time == Stamp::UNDER_WAY) return "started a store of";
+    if (read.time == Stamp::IN_FLIGHT) return "started a store of";
     return read.flags & Stamp::COPY ? "stored" : DID[read.flags & Stamp::STORE ? 1 : 0];
 }
 
@@ -72,8 +72,8 @@ void Checker::begin_block(const Block& block) {
     blocks_[block.rank] = block;
     if (block.rank == 0) {
         // Copies that nobody waited for are forgotten.
-        if (under_way_ != 0) forget_shared();
-        under_way_ = 0;
+        if (in_flight_ != 0) forget_shared();
+        in_flight_ = 0;
         waits_.clear();
         waited_.assign((layout_.cluster - 1) * ACTORS + layout_.threads, !overlaps_);
         reaches_.clear();
@@ -134,7 +134,7 @@ void Checker::fragment(const Warp& warp, const Call& call, const FragmentAccess&
     }
 }
 
-void Checker::waited_for_grid(const GpuThread& thread) {
+void Checker::grid_dependency_waited(const GpuThread& thread) {
     if (waited_[thread.actor]) return;
     waited_[thread.actor] = true;
     waits_.push_back({order_.now(), 0, thread.actor, 0});
@@ -142,22 +142,22 @@ void Checker::waited_for_grid(const GpuThread& thread) {
 
 void Checker::copy_started(const GpuThread& thread, const CopyAccess& copy) {
     const std::uint32_t site = findings_.site_of(copy.call);
-    ++under_way_;
+    ++in_flight_;
     if (copy.read != 0) visit({thread.actor, site, number(copy.global), copy.read, AccessKind::read, 0});
     visit({thread.actor, site, number(copy.shared), copy.bytes, AccessKind::write, Stamp::COPY});
     set_written(number(copy.shared), copy.bytes,
-                {Stamp::UNDER_WAY, site, thread.actor, Stamp::COPY});
+                {Stamp::IN_FLIGHT, site, thread.actor, Stamp::COPY});
 }
 
 void Checker::copy_landed(const GpuThread& thread, const CopyAccess& copy) {
-    --under_way_;
+    --in_flight_;
     set_written(number(copy.shared), copy.bytes,
                 {order_.now(), findings_.site_of(copy.call), thread.actor, Stamp::COPY});
 }
 
 void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const void*) {
     const std::uint32_t site = findings_.site_of(copy.call);
-    ++under_way_;
+    ++in_flight_;
     const Visit read = {thread.actor, site, number(copy.map.data), copy.is_row ? copy.bytes() : 0, AccessKind::read, Stamp::COPY};
     copy.is_row ? visit(read) : check_waited(read);  // what a tensor map describes is an array's
     const Visit written = {thread.actor, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY};
@@ -165,7 +165,7 @@ void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const 
     if (copy.period() != 1) check_pattern(written, copy.period());
     visit(written);
     set_written(number(copy.shared), copy.bytes(),
-                {Stamp::UNDER_WAY, site, thread.actor, Stamp::COPY});
+                {Stamp::IN_FLIGHT, site, thread.actor, Stamp::COPY});
 }
 
 // Where the pattern of a tile's swizzle begins elsewhere than the tile, and in static shared memory, where both begin together: Python
@@ -180,7 +180,7 @@ void Checker::check_pattern(const Visit& tile, std::size_t period) {
 
 void Checker::tile_landed(const TileCopy& copy, const void* barrier) {
     const Time now = order_.now();
-    --under_way_;
+    --in_flight_;
     set_written(number(copy.shared), copy.bytes(),
                 {now, findings_.site_of(copy.call), order_.engine_arrived(barrier), Stamp::COPY});
 }
@@ -188,8 +188,8 @@ void Checker::tile_landed(const TileCopy& copy, const void* barrier) {
 // Until the thread has waited for that, the copy engine may read shared memory at any time.
 void Checker::store_started(const GpuThread& thread, const TileStore& store) {
     const std::uint32_t site = findings_.site_of(store.call);
-    const Stamp reads = {Stamp::UNDER_WAY, site, thread.actor, Stamp::COPY};
-    ++under_way_;
+    const Stamp reads = {Stamp::IN_FLIGHT, site, thread.actor, Stamp::COPY};
+    ++in_flight_;
     store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
         const Visit one = {thread.actor, site, number(store.in_shared(row, byte)), bytes, AccessKind::read, Stamp::COPY};
         const Cells cells = shared_cells(one.address, bytes);
@@ -214,12 +214,12 @@ void Checker::store_read(const GpuThread& thread, const TileStore& store) {
             Cell& cell = cells.first[c];
             for (unsigned slot = 0; slot < Cell::READS; ++slot) {
                 const Stamp read = cell.read(slot);
-                const bool own = read.time == Stamp::UNDER_WAY && read.actor == thread.actor && read.site == site;
+                const bool own = read.time == Stamp::IN_FLIGHT && read.actor == thread.actor && read.site == site;
                 if (own) cell.set_read_time(slot, order_.now());
             }
         }
     });
-    --under_way_;
+    --in_flight_;
 }
 
 void Checker::store_written(const GpuThread& thread, const TileStore& store) {
@@ -293,7 +293,7 @@ std::vector<bool> Checker::written_lines(const std::vector<std::uintptr_t>& word
 // Whether a write is shown to the tensor cores and comes before a thread's product. known: the last such one, which becomes this
 // one: most of a tile is written at once.
 bool Checker::is_sure(const Stamp& write, unsigned thread, const Cells& cells, Stamp& known) const {
-    if (write.time < cells.oldest || write.time == Stamp::UNDER_WAY) return false;
+    if (write.time < cells.oldest || write.time == Stamp::IN_FLIGHT) return false;
     if (write.time == known.time && write.who() == known.who()) return true;
     if (order_.shown(write, thread, true) != Ordering::Shown::yes || !order_.before(write, thread, true)) return false;
     known = write;
@@ -305,7 +305,7 @@ bool Checker::is_sure(const Stamp& write, unsigned thread, const Cells& cells, S
 void Checker::check_shown(const Visit& one, const Cells& cells) {
     for (std::size_t i = 0; i < cells.count; ++i) {
         const Stamp write = cells.first[i].write();
-        if (write.time < cells.oldest || write.time == Stamp::UNDER_WAY) continue;
+        if (write.time < cells.oldest || write.time == Stamp::IN_FLIGHT) continue;
         const bool in_fragment = one.flags & Stamp::FRAGMENT;
         const Ordering::Shown shown = order_.shown(write, one.thread, in_fragment);
         if (shown == Ordering::Shown::unfenced) {
@@ -538,7 +538,7 @@ Cell::Words Checker::of_left(const Cell& cell) const {
 }
 
 bool Checker::comes_before(const Stamp& earlier, const Visit& one) const {
-    return earlier.time != Stamp::UNDER_WAY && order_.before(earlier, one.thread, one.flags & Stamp::FRAGMENT);
+    return earlier.time != Stamp::IN_FLIGHT && order_.before(earlier, one.thread, one.flags & Stamp::FRAGMENT);
 }
 
 // Where the last write was not before the last barrier.
@@ -590,7 +590,7 @@ void Checker::check_write(const Visit& one, Cell& cell, const Cells& cells) {
     const auto check = [&](const Stamp& earlier, const char* earlier_did, bool stored) {
         const bool both_relaxed = earlier.flags & one.flags & Stamp::ATOMIC;
         if (earlier.time < cells.oldest || both_relaxed) return;
-        if (!stored || earlier.time == Stamp::UNDER_WAY || one.flags != 0 || one.kind != AccessKind::write) {
+        if (!stored || earlier.time == Stamp::IN_FLIGHT || one.flags != 0 || one.kind != AccessKind::write) {
             return check_order(one, earlier, earlier_did);
         }
         if (order_.before(earlier, one.thread, false)) return;
@@ -626,7 +626,7 @@ void Checker::settle_doubtful() {
 }
 
 void Checker::check_order(const Visit& one, const Stamp& earlier, const char* earlier_did) {
-    if (earlier.time == Stamp::UNDER_WAY) {
+    if (earlier.time == Stamp::IN_FLIGHT) {
         find("unfinished copy", one, &earlier, earlier_did);
     } else if (!order_.before(earlier, one.thread, one.flags & Stamp::FRAGMENT)) {
         find("race", one, &earlier, earlier_did);

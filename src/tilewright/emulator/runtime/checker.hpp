@@ -1,4 +1,19 @@
 // The observer behind `tilewright check`: finds races, accesses outside of arrays, reads of uninitialised memory.
+//
+// What counts as ordered, complete and inside:
+//   order       barriers of the block, then __syncwarp and mbarriers, then atomic operations between fences for other blocks (ordering.hpp,
+//               release.hpp); for blocks of a cluster its barriers and mbarriers, for a grid that synchronises its syncs
+//   volatile    in global memory a relaxed atomic access, as in PTX; in shared memory a plain one, so that warps which rely on it
+//               instead of __syncwarp are found
+//   waits       a thread that reads the same memory again and again yields. When only such threads can go on, and in a million reads none
+//               has written, they wait for ever; where blocks have not begun, the check runs again with all blocks together
+//   copies      a write in flight until its own thread, or the mbarrier, has seen it complete; a tile that TMA stores is a read of shared
+//               memory in flight
+//   wgmma       reads from its start until the wait, of all four warps. It may read a row or column that nobody has written, as an
+//               instruction multiplies 64 rows where the matrix may have fewer; the rest of a row that is written in part is a fault
+//   proxies     what the copy engine or the tensor cores read needs fence_async_shared of the writer, before the barrier that orders them
+//   fragments   which lane moves which element of a wmma fragment is not specified, so any lane stands for it
+//   bounds      memory that belongs to no array follows every __shared__ variable, and lies between the lines of A, B, C and D
 #pragma once
 
 #include <cstddef>
@@ -51,7 +66,7 @@ class Checker : public Observer {
     void lane_absent(const GpuThread& thread, const Call& call, unsigned lane) override;
     void fragment(const Warp& warp, const Call& call, const FragmentAccess& access) override;
     void fence(const GpuThread& thread) override { order_.fence(thread.actor); }
-    void waited_for_grid(const GpuThread& thread) override;
+    void grid_dependency_waited(const GpuThread& thread) override;
     void copy_started(const GpuThread& thread, const CopyAccess& copy) override;
     void copy_landed(const GpuThread& thread, const CopyAccess& copy) override;
     void tile_started(const GpuThread& thread, const TileCopy& copy, const void* barrier) override;
@@ -142,7 +157,7 @@ class Checker : public Observer {
     }
     bool comes_after(const Visit& visit, const Cell& cell, const Cells& cells) const;
     void check_write(const Visit& visit, Cell& cell, const Cells& cells);
-    Cell::Words met(const Cell& cell) const;
+    Cell::Words synced(const Cell& cell) const;
     Cell::Words of_left(const Cell& cell) const;
     Cell::Words own(const Cell& cell, unsigned thread, unsigned without) const;
     Cell::Words replaced(const Cell& cell, unsigned thread, Time oldest) const;
@@ -190,7 +205,7 @@ class Checker : public Observer {
     std::size_t dynamic_begin_ = 0;   // in each of them
     std::vector<Block> blocks_;       // that run, by rank
     unsigned running_ = 0;            // the rank of the one that does now
-    std::size_t under_way_ = 0;  // copies
+    std::size_t in_flight_ = 0;  // copies
     bool overlaps_;
     bool usual_ = false;         // whether there may be usual accesses now
     std::vector<Doubtful> doubtful_;

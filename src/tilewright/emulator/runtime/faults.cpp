@@ -64,7 +64,7 @@ FaultGuard::~FaultGuard() {
         std::lock_guard<std::mutex> lock(mutex);
         if (--guards == 0) {
             for (const auto& [signal, action] : before) {
-                if (signal != END) sigaction(signal, &action, nullptr);  // of END some may be under way
+                if (signal != END) sigaction(signal, &action, nullptr);  // of END some may be in flight
             }
         }
     }

@@ -26,7 +26,7 @@ class Context {
 
     static void switch_to(Context& from, Context& to);
 
-    // Brings what the next switch to this context reads into the cache.
+    // Loads what the next switch to this context reads into the cache.
     void prefetch() const;
 
   private:

@@ -35,7 +35,7 @@ inline __attribute__((always_inline)) void BlockRunner::access_shared(std::uintp
     if (space == Space::static_shared && offset < static_shared_.guards) return;
     if (is_usual(address, bytes, kind, site, is_volatile, space, offset)) return;
     observer_->access({*current_, site, address, bytes, kind, space, offset, block_, is_volatile});
-    obey_refusal();
+    stop_if_refused();
 }
 
 inline __attribute__((always_inline)) bool BlockRunner::is_usual(std::uintptr_t address, std::uint32_t bytes, AccessKind kind,
@@ -57,7 +57,7 @@ void BlockRunner::access_elsewhere(std::uintptr_t address, std::uint32_t bytes, 
     } else if (is_atomic(kind) || is_volatile) {
         observer_->relaxed_in_library(*current_, address, kind != AccessKind::read);
     }
-    obey_refusal();
+    stop_if_refused();
 }
 
 // Whether it is in the objects behind threadIdx and its like, or a constant in the kernel's library.
@@ -72,15 +72,15 @@ inline bool BlockRunner::is_own(std::uintptr_t address) const {
 void BlockRunner::fragment(const GpuThread& self, const Call& call, const FragmentAccess& access) {
     if (!observed() || Stacks::hold_here(access.address)) return;
     observer_->fragment(*self.warp, call, access);
-    obey_refusal();
+    stop_if_refused();
 }
 
 void BlockRunner::fence(const GpuThread& self) {
     if (observed()) observer_->fence(self);
 }
 
-void BlockRunner::wait_for_grid(const GpuThread& self) {
-    if (observed()) observer_->waited_for_grid(self);
+void BlockRunner::grid_dependency_wait(const GpuThread& self) {
+    if (observed()) observer_->grid_dependency_waited(self);
 }
 
 // Looks at memory, which has not changed since the thread's last look: what it waits for, others may do meanwhile.
@@ -93,7 +93,7 @@ void BlockRunner::poll(std::uintptr_t address, std::uintptr_t site) {
     if (self.polls >= PATIENCE) yield(&self);
 }
 
-void BlockRunner::obey_refusal() {
+void BlockRunner::stop_if_refused() {
     if (__builtin_expect(!observer_->refusal.empty(), 0)) {
         error_ = observer_->refusal;
         Context::switch_to(current_->fiber->context, main_);
@@ -175,9 +175,9 @@ void simt_fragment(const simt::Thread* self, simt::Call call, const void* addres
                              writes ? simt::AccessKind::write : simt::AccessKind::read, space});
 }
 
-void simt_wait_for_grid(const simt::Thread* self) {
+void simt_grid_dependency_wait(const simt::Thread* self) {
     const auto& thread = static_cast<const simt::GpuThread&>(*self);
-    thread.runner->wait_for_grid(thread);
+    thread.runner->grid_dependency_wait(thread);
 }
 
 // The names are the sanitizer's.

@@ -242,7 +242,7 @@ __forceinline__ unsigned __isGlobal(const void* address) { return !__isShared(ad
 
 __forceinline__ std::size_t __cvta_generic_to_shared(const void* shared) { return simt_shared_address(simt_thread(), shared); }
 
-__forceinline__ void* __cvta_shared_to_generic(std::size_t address, SIMT_PLACE) {
+__forceinline__ void* __cvta_shared_to_generic(std::size_t address, SIMT_LOCATION) {
     return simt_at_shared(simt_thread(), {simt::Operation::shared_memory, file, line, "__cvta_shared_to_generic"}, unsigned(address));
 }
 

@@ -16,7 +16,7 @@ struct GpuThread;
 struct Mbarrier {
     const unsigned long long* address;
     unsigned count;                  // arrivals that a phase takes
-    unsigned pending;                // of the current phase, arrivals that have not come
+    unsigned pending;                // of the current phase, arrivals that have not arrived
     std::int64_t bytes = 0;          // announced less come, of the current phase
     std::uint64_t phase = 0;
     const GpuThread* maker;

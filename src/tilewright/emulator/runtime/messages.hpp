@@ -17,9 +17,9 @@ inline const char* const OPERATION_NAMES[] = {
     "__any_sync",    "__ballot_sync",       "__activemask",      "__reduce_add_sync", "__reduce_min_sync",
     "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync", "__match_any_sync",
     "__match_all_sync", "load_matrix_sync", "mma_sync",
-    "store_matrix_sync", "copy_async", "copy_async_first", "barrier_init", "barrier_arrive", "barrier_arrive_at", "in_block", "barrier_expect_bytes",
+    "store_matrix_sync", "copy_async", "barrier_init", "barrier_arrive", "in_block",
     "barrier_wait",  "wait_for_count", "load_tile",   "load_tile_to", "store_tile_async", "load_matrices", "store_matrices", "multiply_fragments", "multiply_async", "commit_products", "wait_products",
-    "give_registers", "take_registers", "sync_named", "arrive_named", "shared memory", "barrier_inval",
+    "setmaxnreg_dec", "setmaxnreg_inc", "sync_named", "arrive_named", "shared memory", "barrier_inval",
 };
 
 inline std::string place(const char* file, int line) {
@@ -31,9 +31,9 @@ inline std::string describe(const Call& call) {
     return std::string(call.instruction ? call.instruction : OPERATION_NAMES[int(call.operation)]) + " (" + place(call.file, call.line) + ")";
 }
 
-// What a source has to call: a header's function, or in PTX an instruction.
+// What a source has to call: a header's function, or in PTX an instruction, whose name has dots.
 inline std::string wanted(const Call& call, const char* function, const char* instruction) {
-    return call.instruction ? instruction : function;
+    return call.instruction && std::strchr(call.instruction, '.') ? instruction : function;
 }
 
 inline std::string describe(const uint3& index) {

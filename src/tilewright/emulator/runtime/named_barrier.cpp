@@ -26,7 +26,7 @@ void BlockRunner::named_barrier(GpuThread* self, const Call& call, int number, u
         return;
     }
     barrier.arrived = 0;
-    if (barrier.waiting.size() == threads_.size()) ++passed_;  // the whole block has met
+    if (barrier.waiting.size() == threads_.size()) ++passed_;  // the whole block has synced
     if (observed()) observer_->phase_ended(&barrier);
     for (GpuThread* thread : barrier.waiting) {
         if (observed()) observer_->barrier_passed(*thread, call, &barrier);
@@ -43,7 +43,7 @@ std::string BlockRunner::missing_at_named(const GpuThread& thread) const {
 
 }  // namespace simt
 
-// What the stand-in of named_barrier.cuh calls: see abi.hpp.
+// What named_barrier.cuh's PTX becomes: see abi.hpp.
 
 void simt_named_barrier(const simt::Thread* self, simt::Call call, int number, unsigned threads, bool waits) {
     simt::GpuThread* const thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));

@@ -30,7 +30,7 @@
 //       A warp loads or stores a matrix fragment (wmma). No `access` comes for it.
 //   fence
 //       __threadfence.
-//   waited_for_grid
+//   grid_dependency_waited
 //       A thread has waited for the end of the launch before (dependent_launch.cuh).
 //   copy_started, copy_landed
 //       cp.async: started by a thread; carried out, when that thread waits.
@@ -177,7 +177,7 @@ class Observer {
     virtual void lane_absent(const GpuThread&, const Call&, unsigned /*lane*/) {}
     virtual void fragment(const Warp&, const Call&, const FragmentAccess&) {}
     virtual void fence(const GpuThread&) {}
-    virtual void waited_for_grid(const GpuThread&) {}
+    virtual void grid_dependency_waited(const GpuThread&) {}
     virtual void copy_started(const GpuThread&, const CopyAccess&) {}
     virtual void copy_landed(const GpuThread&, const CopyAccess&) {}
     virtual void tile_started(const GpuThread&, const TileCopy&, const void* /*barrier*/) {}

@@ -1,6 +1,6 @@
 // What happens before what: in the order that barriers and fences give on a GPU, whatever order threads run in here.
 //
-// Time counts the events that order accesses. A barrier of the block orders all that came before it with all that comes
+// Time counts the events that order accesses. A barrier of the block orders all that arrived before it with all that comes
 // after: the common case, and one comparison. Between two barriers each thread knows of the others what __syncwarp and
 // mbarriers told it: up to which time their accesses come before its own (vector clocks; Flanagan and Freund,
 // "FastTrack", 2009). So do the blocks of a cluster of one another, which run at the same time. Other blocks know of one another what they passed on by an atomic operation between fences (CUDA C++
@@ -52,27 +52,27 @@ class View {
         if (!other.rows_ || rows_ == other.rows_) return;
         if (!rows_) {
             rows_ = other.rows_;
-        } else if (rows_ == other.told_.before) {
-            rows_ = other.told_.after;
+        } else if (rows_ == other.known_.before) {
+            rows_ = other.known_.after;
         } else {
             std::shared_ptr<Rows> before = rows_;
             for (unsigned i = 0; i < other.rows_->size(); ++i) learn_row(i, (*other.rows_)[i]);
-            other.told_ = {std::move(before), rows_};
+            other.known_ = {std::move(before), rows_};
         }
     }
 
     // Has all of these learn the same.
     template <typename ViewOf>
     static void learn(unsigned count, const ViewOf& view_of, unsigned actor, Time time) {
-        Told told;
+        Told known;
         for (unsigned i = 0; i < count; ++i) {
             View& view = view_of(i);
-            if (i == 0 || view.rows_ != told.before) {
-                told.before = view.rows_;
+            if (i == 0 || view.rows_ != known.before) {
+                known.before = view.rows_;
                 view.learn(actor, time);
-                told.after = view.rows_;
+                known.after = view.rows_;
             } else {
-                view.rows_ = told.after;
+                view.rows_ = known.after;
             }
         }
     }
@@ -82,7 +82,7 @@ class View {
     using Rows = std::vector<std::shared_ptr<Row>>;
 
     Rows& own_rows(std::size_t count) {
-        told_ = {};
+        known_ = {};
         if (!rows_) {
             rows_ = std::make_shared<Rows>();
         } else if (rows_.use_count() > 1) {
@@ -115,7 +115,7 @@ class View {
     };
 
     std::shared_ptr<Rows> rows_;
-    mutable Told told_;
+    mutable Told known_;
 };
 
 class Ordering {
@@ -157,7 +157,7 @@ class Ordering {
     Time now() const { return now_; }
     Time start() const { return start_; }  // of the blocks that run
 
-    // When all threads that run last met: what came earlier comes before all that any of them does now.
+    // When all threads that run last synced: what came earlier comes before all that any of them does now.
     Time together() const { return together_; }
 
     bool is_cluster() const { return is_cluster_; }
@@ -375,7 +375,7 @@ class Ordering {
         releases_.block_barrier(rank, now_);
     }
 
-    static constexpr Time NEVER = Stamp::UNDER_WAY;
+    static constexpr Time NEVER = Stamp::IN_FLIGHT;
 
     Time now_ = 0;
     Time start_ = 0;
@@ -388,7 +388,7 @@ class Ordering {
     std::vector<View> views_;      // of the threads; times before the last barrier are out of date, and do no harm
     std::unordered_map<const void*, Barrier> barriers_;
     std::vector<std::vector<Time>> async_fences_;  // of the threads, since these blocks began
-    std::vector<std::deque<Time>> products_;  // of the warpgroups, under way
+    std::vector<std::deque<Time>> products_;  // of the warpgroups, in flight
     std::vector<Time> read_;                  // the last of each warpgroup's that has ended
     std::vector<Time> read_before_barrier_;
     Releases releases_;

@@ -54,7 +54,7 @@ class Releases {
         block.barrier = now;
     }
 
-    // Lanes of a warp, whose first thread has this number, have met at a __syncwarp.
+    // Lanes of a warp, whose first thread has this number, have synced at a __syncwarp.
     void warp_barrier(unsigned rank, unsigned first, unsigned lanes) {
         Running& block = running_[rank];
         if (!block.ever_fenced && block.threads_seen.empty()) return;

@@ -77,43 +77,43 @@ __forceinline__ T* dynamic_shared() {
 // Barriers. A default argument is evaluated where the call is written, so it knows the call's file and line. (Stand-ins of
 // headers use it too.)
 
-#define SIMT_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define SIMT_LOCATION const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-__forceinline__ void __syncthreads(SIMT_PLACE) {
+__forceinline__ void __syncthreads(SIMT_LOCATION) {
     simt_block_barrier(simt_thread(), {simt::Operation::syncthreads, file, line}, 0);
 }
 
-__forceinline__ int __syncthreads_count(int predicate, SIMT_PLACE) {
+__forceinline__ int __syncthreads_count(int predicate, SIMT_LOCATION) {
     return simt_block_barrier(simt_thread(), {simt::Operation::syncthreads_count, file, line}, predicate);
 }
 
-__forceinline__ int __syncthreads_and(int predicate, SIMT_PLACE) {
+__forceinline__ int __syncthreads_and(int predicate, SIMT_LOCATION) {
     return simt_block_barrier(simt_thread(), {simt::Operation::syncthreads_and, file, line}, !predicate) == 0;
 }
 
-__forceinline__ int __syncthreads_or(int predicate, SIMT_PLACE) {
+__forceinline__ int __syncthreads_or(int predicate, SIMT_LOCATION) {
     return simt_block_barrier(simt_thread(), {simt::Operation::syncthreads_or, file, line}, predicate) != 0;
 }
 
-__forceinline__ void __syncwarp(unsigned mask = 0xffffffff, SIMT_PLACE) {
+__forceinline__ void __syncwarp(unsigned mask = 0xffffffff, SIMT_LOCATION) {
     simt_warp_exchange(simt_thread(), {simt::Operation::syncwarp, file, line}, mask, 0, 0);
 }
 
 // Warp votes.
 
-__forceinline__ int __all_sync(unsigned mask, int predicate, SIMT_PLACE) {
+__forceinline__ int __all_sync(unsigned mask, int predicate, SIMT_LOCATION) {
     return simt_warp_exchange(simt_thread(), {simt::Operation::vote_all, file, line}, mask, predicate != 0, 0);
 }
 
-__forceinline__ int __any_sync(unsigned mask, int predicate, SIMT_PLACE) {
+__forceinline__ int __any_sync(unsigned mask, int predicate, SIMT_LOCATION) {
     return simt_warp_exchange(simt_thread(), {simt::Operation::vote_any, file, line}, mask, predicate != 0, 0);
 }
 
-__forceinline__ unsigned __ballot_sync(unsigned mask, int predicate, SIMT_PLACE) {
+__forceinline__ unsigned __ballot_sync(unsigned mask, int predicate, SIMT_LOCATION) {
     return simt_warp_exchange(simt_thread(), {simt::Operation::ballot, file, line}, mask, predicate != 0, 0);
 }
 
-__forceinline__ unsigned __activemask(SIMT_PLACE) {
+__forceinline__ unsigned __activemask(SIMT_LOCATION) {
     return simt_warp_exchange(simt_thread(), {simt::Operation::activemask, file, line}, 0xffffffff, 0, 0);
 }
 
@@ -134,13 +134,13 @@ __forceinline__ T shuffle(Call call, unsigned mask, T value, unsigned source) {
 }  // namespace simt
 
 template <typename T>
-__forceinline__ T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, SIMT_PLACE) {
+__forceinline__ T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, SIMT_LOCATION) {
     const unsigned first = simt_thread()->lane & ~(width - 1);
     return simt::shuffle({simt::Operation::shuffle, file, line}, mask, value, first + (source & (width - 1)));
 }
 
 template <typename T>
-__forceinline__ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize, SIMT_PLACE) {
+__forceinline__ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize, SIMT_LOCATION) {
     const unsigned lane = simt_thread()->lane;
     const unsigned position = lane & (width - 1);
     const unsigned distance = delta % warpSize <= position ? delta % warpSize : 0;
@@ -148,7 +148,7 @@ __forceinline__ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int wid
 }
 
 template <typename T>
-__forceinline__ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize, SIMT_PLACE) {
+__forceinline__ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize, SIMT_LOCATION) {
     const unsigned lane = simt_thread()->lane;
     const unsigned position = lane & (width - 1);
     const unsigned distance = position + delta % warpSize < unsigned(width) ? delta % warpSize : 0;
@@ -156,7 +156,7 @@ __forceinline__ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int w
 }
 
 template <typename T>
-__forceinline__ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warpSize, SIMT_PLACE) {
+__forceinline__ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warpSize, SIMT_LOCATION) {
     const unsigned lane = simt_thread()->lane;
     const unsigned last = lane | (width - 1);
     const unsigned source = lane ^ (lane_mask & (warpSize - 1));
@@ -191,7 +191,7 @@ __forceinline__ void __nanosleep(unsigned) { simt_yield(simt_thread()); }
 
 __forceinline__ long long clock64() { return simt_clock(); }
 
-__forceinline__ void __trap(SIMT_PLACE) { simt_trap("__trap()", file, line); }
+__forceinline__ void __trap(SIMT_LOCATION) { simt_trap("__trap()", file, line); }
 
 #define __CUDA_ARCH__ 900  // sources ask for it where they have other code for older GPUs, or for the host
 

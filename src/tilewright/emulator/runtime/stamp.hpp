@@ -17,7 +17,7 @@ struct Stamp {
     static constexpr unsigned ATOMIC = 1, FRAGMENT = 2, COPY = 4;
     static constexpr unsigned ARRIVAL = 8;  // at a barrier, which is no access of a cell
     static constexpr unsigned STORE = 8;    // among a cell's reads: a store of the value that the last write has stored again
-    static constexpr Time UNDER_WAY = 0xffffffff;  // an asynchronous copy that has not come
+    static constexpr Time IN_FLIGHT = 0xffffffff;  // an asynchronous copy that has not arrived
 
     Time time = 0;  // 0: none
     std::uint32_t site = 0;

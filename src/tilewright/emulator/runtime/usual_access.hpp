@@ -9,8 +9,8 @@ namespace simt {
 constexpr std::size_t MOST_AT_ONCE = 16;  // bytes of an access that must be aligned
 constexpr Time EVER = 1;                  // before all stamps
 
-// Which of a cell's stamps are, since these blocks started, of before all their threads last met. Tensor cores' are not counted.
-inline Cell::Words Checker::met(const Cell& cell) const {
+// Which of a cell's stamps are, since these blocks started, of before all their threads last synced. Tensor cores' are not counted.
+inline Cell::Words Checker::synced(const Cell& cell) const {
     const Time start = order_.start(), span = order_.together() - start;
     const Cell::Words before = (cell.times() - start < span) & ((cell.whos() & (ACTORS - 1)) < Ordering::TENSOR_CORES);
     return __builtin_expect(order_.some_left(), 0) ? before & ~of_left(cell) : before;
@@ -20,18 +20,18 @@ inline Cell::Words Checker::met(const Cell& cell) const {
 inline Cell::Words Checker::own(const Cell& cell, unsigned thread, unsigned without) const {
     const Time start = order_.start();
     const Cell::Words who = cell.whos() & (Stamp::OF_ACTOR | without << Stamp::ACTOR_BITS);
-    return (who == thread) & (cell.times() - start < Stamp::UNDER_WAY - start);
+    return (who == thread) & (cell.times() - start < Stamp::IN_FLIGHT - start);
 }
 
 // Which reads a new one may replace: every later write that they come in conflict with does so with the new one too.
 inline Cell::Words Checker::replaced(const Cell& cell, unsigned thread, Time oldest) const {
-    return (cell.times() < oldest) | met(cell) | own(cell, thread, 0);
+    return (cell.times() < oldest) | synced(cell) | own(cell, thread, 0);
 }
 
 // Which are of accesses that a write does not come after for being the same thread's, or behind a barrier: another order is to be
 // looked for.
 inline Cell::Words Checker::unordered(const Cell& cell, unsigned thread, unsigned flags, Time oldest) const {
-    const Cell::Words open = (cell.times() >= oldest) & ~met(cell);
+    const Cell::Words open = (cell.times() >= oldest) & ~synced(cell);
     return flags & Stamp::FRAGMENT ? open : open & ~own(cell, thread, Stamp::FRAGMENT);
 }
 

@@ -110,14 +110,14 @@ void* BlockRunner::in_window(const Call& call, std::uint32_t address) {
 }
 
 // Waits until all threads of the warpgroup have arrived at this call; says whether this one is the last.
-bool BlockRunner::warpgroup_meets(GpuThread* self, const Call& call) {
+bool BlockRunner::warpgroup_syncs(GpuThread* self, const Call& call) {
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     if (group.size != WARPGROUP_SIZE) {
         fail(call, ", which takes the 128 threads of a warpgroup, and this one has " + std::to_string(group.size));
     }
     if (group.arrived == 0) group.call = call;
     // Threads that wait at different calls wait for ever.
-    if (same_place(call, group.call) && ++group.arrived == WARPGROUP_SIZE) {
+    if (same_location(call, group.call) && ++group.arrived == WARPGROUP_SIZE) {
         group.arrived = 0;
         return true;
     }
@@ -165,7 +165,7 @@ RegisterFactor BlockRunner::register_factor(Warpgroup& group, const Call& call) 
 void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaArguments& arguments) {
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     group.arguments[self->number % WARPGROUP_SIZE] = arguments;
-    if (!warpgroup_meets(self, call)) return;
+    if (!warpgroup_syncs(self, call)) return;
     for (const WgmmaArguments& other : group.arguments) {
         if (!same(other.a, arguments.a) || !same(other.b, arguments.b) || other.adds != arguments.adds) {
             fail(call, " with descriptors that are not the same in all threads of the warpgroup");
@@ -185,7 +185,7 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
         found->sums.resize(ROWS * arguments.columns);
         for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) found->registers[t] = group.arguments[t].sums;
     }
-    if (found->under_way == 0) {
+    if (found->in_flight == 0) {
         for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
             if (!group.fenced[t] && (is_new || found->touched(t))) {
                 fail(call, " without a " + wanted(call, "fence_sums", "wgmma.fence") + " since thread " + describe(group.threads[t].index) +
@@ -195,7 +195,7 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
         found->load();
         found->poison();
     }
-    ++found->under_way;
+    ++found->in_flight;
     const auto accumulator = std::size_t(found - group.accumulators.begin());
     group.open.push_back({call, a_registers, arguments.a, arguments.b, arguments.columns, arguments.adds,
                           accumulator});
@@ -220,7 +220,7 @@ void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) 
     if (!product.a_registers.exists()) add(product.a, ROWS);
     add(product.b, product.columns);
     observer_->product_started(group, product.call, factors);
-    obey_refusal();
+    stop_if_refused();
 }
 
 // Every element must lie in shared memory, and eight lines where the pattern of a swizzle does.
@@ -242,7 +242,7 @@ void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, 
 }
 
 void BlockRunner::commit_products(GpuThread* self, const Call& call) {
-    if (!warpgroup_meets(self, call)) return;
+    if (!warpgroup_syncs(self, call)) return;
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     group.groups.push_back(std::move(group.open));
     group.open.clear();
@@ -250,7 +250,7 @@ void BlockRunner::commit_products(GpuThread* self, const Call& call) {
 }
 
 void BlockRunner::wait_products(GpuThread* self, const Call& call, unsigned pending) {
-    if (!warpgroup_meets(self, call)) return;
+    if (!warpgroup_syncs(self, call)) return;
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     while (group.groups.size() > pending) {
         for (const WgmmaProduct& product : group.groups.front()) {
@@ -313,7 +313,7 @@ void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
         if (!product.adds) std::fill_n(sums, columns, 0.0f);
         add_products(TensorCores::hopper, product.b.type, of_a_, row, of_b_, columns, sums);
     }
-    if (--to.under_way == 0) {
+    if (--to.in_flight == 0) {
         to.store();
         std::fill(std::begin(group.fenced), std::end(group.fenced), false);
     }
@@ -322,12 +322,12 @@ void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
 // Waits for the warpgroup; says whether this thread is the last, which is to act for all.
 bool BlockRunner::change_registers(GpuThread* self, const Call& call, unsigned count) {
     self->value = count;
-    if (!warpgroup_meets(self, call)) return false;
+    if (!warpgroup_syncs(self, call)) return false;
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
         if (group.threads[t].value != count) fail(call, " with counts that are not the same in all threads of the warpgroup");
     }
-    const bool gives = call.operation == Operation::give_registers;
+    const bool gives = call.operation == Operation::setmaxnreg_dec;
     if (gives ? count > group.registers : count < group.registers) {
         fail(call, " to have " + std::to_string(count) + " registers a thread, and has " + (gives ? "only " : "already ") +
              std::to_string(group.registers));
@@ -345,34 +345,34 @@ bool BlockRunner::has_taken(Warpgroup& group) {
     return true;
 }
 
-void BlockRunner::give_registers(GpuThread* self, const Call& call, unsigned count) {
+void BlockRunner::setmaxnreg_dec(GpuThread* self, const Call& call, unsigned count) {
     if (!change_registers(self, call, count)) return;
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     free_registers_ += group.registers - count;
     group.registers = count;
     release_warpgroup(self);
-    for (auto taker = takers_.begin(); taker != takers_.end();) {
-        if (has_taken(**taker)) {
-            for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) ready_.push(&(*taker)->threads[t]);
-            taker = takers_.erase(taker);
+    for (auto group = increasing_.begin(); group != increasing_.end();) {
+        if (has_taken(**group)) {
+            for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) ready_.push(&(*group)->threads[t]);
+            group = increasing_.erase(group);
         } else {
-            ++taker;
+            ++group;
         }
     }
 }
 
-void BlockRunner::take_registers(GpuThread* self, const Call& call, unsigned count) {
+void BlockRunner::setmaxnreg_inc(GpuThread* self, const Call& call, unsigned count) {
     if (!change_registers(self, call, count)) return;
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     if (has_taken(group)) return release_warpgroup(self);
-    takers_.push_back(&group);
+    increasing_.push_back(&group);
     suspend(self, call);
 }
 
-// What a thread that waits in take_registers lacks, if its whole warpgroup has arrived.
+// What a thread that waits in setmaxnreg_inc lacks, if its whole warpgroup has arrived.
 std::string BlockRunner::missing_registers(const GpuThread& thread) const {
     const Warpgroup& group = warpgroups_[thread.number / WARPGROUP_SIZE];
-    if (std::find(takers_.begin(), takers_.end(), &group) == takers_.end()) return "";
+    if (std::find(increasing_.begin(), increasing_.end(), &group) == increasing_.end()) return "";
     return ", where their warpgroup waits for " + std::to_string(group.asked) + " registers a thread: it has " +
            std::to_string(group.registers) + ", and " + std::to_string(free_registers_) + " more are free";
 }
@@ -391,7 +391,7 @@ void BlockRunner::check_that_products_ended() {
 
 }  // namespace simt
 
-// What the stand-ins of shared_address.cuh, wgmma.cuh and register_budget.cuh call: see abi.hpp.
+// What the stand-in of wgmma.cuh calls, and what the PTX of other headers becomes: see abi.hpp.
 
 unsigned simt_shared_address(const simt::Thread* self, const void* shared) {
     return as_gpu_thread(self)->runner->shared_address(shared);
@@ -429,12 +429,12 @@ void simt_wait_products(const simt::Thread* self, simt::Call call, unsigned pend
     thread->runner->wait_products(thread, call, pending);
 }
 
-void simt_give_registers(const simt::Thread* self, simt::Call call, unsigned count) {
+void simt_setmaxnreg_dec(const simt::Thread* self, simt::Call call, unsigned count) {
     simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->give_registers(thread, call, count);
+    thread->runner->setmaxnreg_dec(thread, call, count);
 }
 
-void simt_take_registers(const simt::Thread* self, simt::Call call, unsigned count) {
+void simt_setmaxnreg_inc(const simt::Thread* self, simt::Call call, unsigned count) {
     simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->take_registers(thread, call, count);
+    thread->runner->setmaxnreg_inc(thread, call, count);
 }

@@ -83,7 +83,7 @@ struct Accumulator {
     float* registers[WARPGROUP_SIZE];
     unsigned columns;
     std::vector<float> sums;   // 64 x columns, by rows
-    unsigned under_way = 0;    // products that are not computed
+    unsigned in_flight = 0;    // products that are not computed
 
     static std::size_t index(unsigned thread, unsigned i, unsigned columns) {
         const unsigned row = thread / WARP_SIZE * 16 + thread % WARP_SIZE / 4 + i / 2 % 2 * 8;
@@ -137,7 +137,7 @@ struct Warpgroup {
     std::deque<std::vector<WgmmaProduct>> groups = {};
 
     unsigned registers = 0;  // of a thread
-    unsigned asked = 0;      // of a thread, of the last give_registers or take_registers
+    unsigned asked = 0;      // of a thread, of the last setmaxnreg_dec or setmaxnreg_inc
 
     void begin_block(unsigned registers_of_thread);
 };

@@ -1,14 +1,15 @@
 """Arrays of JAX."""
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tilewright.api.arrays.library import Library, type_name
-from tilewright.api.arrays.operand import Operand, host_operand, supported
-from tilewright.core.dtypes import FLOAT8
-from tilewright.core.errors import DtypeError, ProblemError
+from tilewright.api.arrays.operand import Operand, host_operand, unsupported
+from tilewright.core.dtypes import DTYPES, FLOAT8
+from tilewright.core.errors import ArrayError, DtypeError, ProblemError
 from tilewright.frameworks.dlpack import DLPACK_HOST, exchange_device, exchanged
 from tilewright.frameworks.numpy import check_plain
 
@@ -19,10 +20,16 @@ class Jax(Library):
     immutable = True
 
     def read(self, argument: str, array: Any, stream: int) -> Operand:
-        dtype = supported(argument, str(array.dtype))
+        dtype = _dtype(argument, array)
         if (dtype == "bfloat16" or dtype in FLOAT8) and exchange_device(argument, array) in DLPACK_HOST:
             return host_operand(argument, array, np.asarray(array))  # makes no copy; NumPy's DLPack lacks these
         return exchanged(argument, array, stream)
+
+    def records(self, arrays: Mapping[str, Any]) -> bool:
+        for name, array in arrays.items():
+            if not is_traced(array) and getattr(array, "is_deleted", bool)():
+                raise ArrayError(f"{name} has no elements any more: it was deleted, or donated to a program")
+        return any(is_traced(array) or lies_on_a_gpu(array) for array in arrays.values())
 
     def number(self, argument: str, array: Any) -> Any:
         if is_traced(array):
@@ -34,16 +41,16 @@ class Jax(Library):
 
     def constant(self, argument: str, array: Any) -> Any:
         check_plain(argument, array)
-        supported(argument, str(array.dtype))
+        _dtype(argument, array)
         return sys.modules["jax"].numpy.array(array)
 
     def shown(self, argument: str, array: Any) -> Operand:
-        """What is known of an array that XLA will multiply: its shape and type.
+        """Shape and type of an array that XLA will multiply, as an operand.
 
         Raises:
             DtypeError: the element type is not supported.
         """
-        dtype = supported(argument, str(array.dtype))
+        dtype = _dtype(argument, array)
         if dtype in FLOAT8:
             raise DtypeError(f"{argument} has element type {dtype}, which is for arrays that XLA does not multiply")
         shape = tuple(array.shape)  # of sizes, or of symbols for sizes
@@ -59,6 +66,18 @@ class Jax(Library):
 
 
 JAX = Jax()
+
+
+def _dtype(argument: str, array: Any) -> str:
+    """The name of an array's element type.
+
+    Raises:
+        DtypeError: it is not supported.
+    """
+    dtype = str(array.dtype)
+    if dtype not in DTYPES:
+        raise unsupported(argument, dtype)
+    return dtype
 
 
 def is_traced(array: Any) -> bool:

@@ -6,8 +6,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from tilewright.api.arrays.libraries import library_of
-from tilewright.api.call import Call, Request, check_library, scalars_of
+from tilewright.api.call import Call, check_library
 from tilewright.api.formulate import result_shape
+from tilewright.api.request import Request, scalars_of
 from tilewright.core.errors import ArrayError
 from tilewright.frameworks.jax import lowering  # noqa: F401 - says how the primitive runs
 from tilewright.frameworks.jax.arrays import JAX
@@ -44,7 +45,8 @@ def matmul(arrays: Mapping[str, Any], request: Request, alpha: Any, beta: Any) -
     call = Call(request, JAX, None, 0, **operands, scalars=scalars_of(alpha, beta))
     call.check()
     kind = Kind(request._replace(out_dtype=call.arithmetic.result), call.scalars.alpha, call.side)
-    return _multiply(a, arrays["b"], arrays["c"] if call.reads_c else None, arrays["bias"], kind, call.scalars.beta)
+    c = arrays["c"] if call.scalars.beta else None
+    return _multiply(a, arrays["b"], c, arrays["bias"], kind, call.scalars.beta)
 
 
 def _multiply(a: Any, b: Any, c: Any, bias: Any, kind: Kind, beta: float) -> Any:

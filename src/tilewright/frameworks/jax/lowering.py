@@ -1,4 +1,11 @@
-"""How the product runs: on a GPU as a call of the XLA handler with a plan, elsewhere as XLA's own product."""
+"""How the product runs: on a GPU as a call of the XLA handler with a plan, elsewhere as XLA's own product.
+
+Plans are made when JAX lowers a program; addresses are not needed, since XLA's buffers begin at multiples of 16 bytes.
+The program names a plan by text: kernel, problem and a digest, the same in every process, so that XLA may cache
+programs on disk: a process that loads one from there has lowered it, and so has made the plan. Workspace, copies of
+operands and counters are one more result of the call: XLA allocates it with everything else, so calls that run at the
+same time share nothing.
+"""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,13 +22,14 @@ from jax.interpreters import mlir
 from tilewright.api.arrays.operand import Operand, gpu_operand
 from tilewright.api.call import Call, gpu_engine
 from tilewright.api.formulate import result_shape
-from tilewright.api.planned_call import Bound, bound_of
+from tilewright.api.gpu import planned_call_of
+from tilewright.api.planned_call import PlannedCall
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Scalars
 from tilewright.frameworks.jax.arrays import JAX
 from tilewright.frameworks.jax.product import Kind, finished, local_p, product_p
-from tilewright.frameworks.jax.sharding import Division, divided
+from tilewright.frameworks.jax.sharding import ShardedProduct, divided
 from tilewright.runtime import cache, xla_handler
 from tilewright.runtime.xla_handler import XlaHandler
 
@@ -64,7 +72,7 @@ def _lower_to_handler(ctx: Any, *operands: Any, kind: Kind) -> Any:
     if getattr(ctx.module_context.axis_context, "manual_axes", ()):
         return _lower_local(ctx, *operands, kind=kind)  # parts already, inside shard_map
     axes = tuple(_axes(value) for value in operands[:2])
-    return _lower_as_they_lie(ctx, operands, axes, partial(divided, Division(kind, axes)))
+    return _lower_as_they_lie(ctx, operands, axes, partial(divided, ShardedProduct(kind, axes)))
 
 
 def _check_sizes(ctx: Any) -> None:
@@ -100,7 +108,7 @@ class HandlerCall(NamedTuple):
     """The name that the handler knows it by."""
     kind: Kind
     axes: tuple[_Axes, ...]
-    """Of a and b: in this order they are row-major, and are given so."""
+    """For a and b each, the axes in the order in which they are row-major, and are given so."""
     shapes: tuple[tuple[int, ...], ...]
     """Shapes that operands which are given as they are must be broadcast to."""
     shape: tuple[int, ...]
@@ -134,21 +142,21 @@ def planned(
     first, *others = _gpus()
     layouts, sizes = list(axes), list(shapes)
     batch, _ = result_shape(*shapes[:2])
-    while (bound := _bound(first, sizes, dtypes, layouts, kind)).form.copied:
-        for i in ("ab".index(name) for name in bound.form.copied):
+    while (planned := _planned(first, sizes, dtypes, layouts, kind)).form.copied:
+        for i in ("ab".index(name) for name in planned.form.copied):
             if layouts[i] == _row_major(sizes[i]):  # a batch that broadcasts along some of its dimensions only
                 sizes[i] = (*batch, *sizes[i][-2:])
             layouts[i] = _row_major(sizes[i])
-    name = _name(bound)
-    scratch_bytes = _keep(handler, name, first, bound)
+    name = _name(planned)
+    scratch_bytes = _keep(handler, name, first, planned)
     for gpu in others:
-        _keep(handler, name, gpu, bound)
-    return HandlerCall(name, kind, tuple(layouts), tuple(sizes), bound.form.shape, scratch_bytes)
+        _keep(handler, name, gpu, planned)
+    return HandlerCall(name, kind, tuple(layouts), tuple(sizes), planned.form.shape, scratch_bytes)
 
 
-def _bound(
+def _planned(
     gpu: int, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], axes: Sequence[_Axes], kind: Kind
-) -> Bound:
+) -> PlannedCall:
     """The plan of arrays that lie in memory as their axes say."""
     a, b = (
         _operand(name, shape, dtype, order, gpu)
@@ -158,7 +166,9 @@ def _bound(
     if kind.side is not None:
         shape = shapes[2] if kind.side == "row" else (*shapes[2], 1)
         bias = _operand("bias", shape, dtypes[2], tuple(range(len(shape))), gpu)
-    return bound_of(Call(kind.request, JAX, gpu_engine(None, gpu), 0, a, b, None, None, bias, Scalars(kind.alpha)))
+    return planned_call_of(
+        Call(kind.request, JAX, gpu_engine(None, gpu), 0, a, b, None, None, bias, Scalars(kind.alpha))
+    )
 
 
 def _operand(name: str, shape: tuple[int, ...], dtype: str, axes: _Axes, gpu: int) -> Operand:
@@ -170,21 +180,23 @@ def _operand(name: str, shape: tuple[int, ...], dtype: str, axes: _Axes, gpu: in
     return gpu_operand(name, None, 0, shape, strides, dtype, gpu, read_only=True)
 
 
-def _name(bound: Bound) -> str:
+def _name(planned: PlannedCall) -> str:
     """A name of a plan that is the same in every process, as programs that XLA has cached on disk contain it."""
-    plan = bound.plan
+    plan = planned.plan
     problem = plan.problem
-    digest = cache.key(problem, str(plan.config), plan.needs, bound.form.swapped)[:16]
+    digest = cache.key(problem, str(plan.config), plan.needs, planned.form.swapped)[:16]
     return f"{plan.kernel.name} {problem.shape} {problem.case} {digest}"
 
 
-def _keep(handler: XlaHandler, name: str, gpu: int, bound: Bound) -> int:
+def _keep(handler: XlaHandler, name: str, gpu: int, planned: PlannedCall) -> int:
     """Have the handler keep a plan for a GPU; returns the bytes of scratch memory that its calls need."""
     engine: Any = gpu_engine(None, gpu)
     plan = (
-        bound.plan if engine is bound.engine else engine.plan(bound.plan.kernel, bound.plan.config, bound.plan.problem)
+        planned.plan
+        if engine is planned.engine
+        else engine.plan(planned.plan.kernel, planned.plan.config, planned.plan.problem)
     )
-    return handler.keep(name, gpu, engine.context, plan.steps, plan.needs, bound.form.swapped)
+    return handler.keep(name, gpu, engine.context, plan.steps, plan.needs, planned.form.swapped)
 
 
 def _gpus() -> list[int]:

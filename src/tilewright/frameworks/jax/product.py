@@ -16,14 +16,14 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 from jax.sharding import NamedSharding, PartitionSpec
 
-from tilewright.api.call import Request
 from tilewright.api.formulate import result_shape
+from tilewright.api.request import Request
 from tilewright.core.errors import ArrayError
 from tilewright.core.problem import Side
 
 
 class Kind(NamedTuple):
-    """What is computed, besides shapes: the primitive's parameters."""
+    """Parameters of the primitive: the product that it computes, besides shapes."""
 
     request: Request
     """Checked. Its out_dtype is that of the result and of the bias; derivatives promise what it does, each batch
@@ -31,15 +31,15 @@ class Kind(NamedTuple):
     alpha: float = 1.0
     """Not 0."""
     side: Side | None = None
-    """Of the result, that the bias belongs to; None where there is none."""
+    """Side of the result that the bias belongs to; None where there is no bias."""
 
     def asking(self, **changed: Any) -> "Kind":
-        """The same with a request that differs."""
+        """This kind with a request that differs."""
         return self._replace(request=self.request._replace(**changed))
 
     @property
     def of_sums(self) -> "Kind":
-        """What is left of it without the epilogue: float32 sums."""
+        """This kind without its epilogue: float32 sums."""
         return self.asking(out_dtype="float32", activation=None)._replace(side=None)
 
 
@@ -93,7 +93,7 @@ def _shape(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
 
 
 def _sharding(a: Any, b: Any) -> NamedSharding:
-    """That of the result, as far as the types of arrays have one: along axes of a mesh that are explicit.
+    """Sharding of the result, as far as the types of arrays have one: along axes of a mesh that are explicit.
 
     Raises:
         ArrayError: no result follows from how the factors are sharded.
@@ -114,7 +114,7 @@ def _sharding(a: Any, b: Any) -> NamedSharding:
 
 def _jvp(primals: Any, tangents: Any, *, kind: Kind) -> Any:
     if kind.request.activation is not None:
-        return _jvp_of(partial(_activated_apart, kind=kind), primals, tangents)
+        return _jvp_of(partial(_activated_separately, kind=kind), primals, tangents)
     a, b, *_ = primals
     result = product_p.bind(*primals, kind=kind)
     linear = kind.asking(kernel=None, config=None)._replace(side=None)
@@ -130,8 +130,8 @@ def _jvp(primals: Any, tangents: Any, *, kind: Kind) -> Any:
     return result, reduce(jnp.add, terms)
 
 
-def _activated_apart(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
-    """The same product with its activation by XLA, which can differentiate it."""
+def _activated_separately(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
+    """The product with its activation by XLA, which can differentiate it."""
     sums = kind.asking(out_dtype="float32", activation=None)
     values = product_p.bind(a, b, *(one.astype("float32") for one in bias), kind=sums)
     return finished(values, None, kind)
@@ -207,7 +207,7 @@ def _batch_first(operand: Any, axis: int | None, rank: int) -> Any:
 
 product_p = Primitive("tilewright_product")
 local_p = Primitive("tilewright_local_product")
-"""The same of one device's arrays, of which XLA divides nothing any more: what product_p is lowered to."""
+"""Primitive that product_p is lowered to: a product of one device's arrays, which XLA divides no further."""
 for _primitive in (product_p, local_p):
     _primitive.def_abstract_eval(_shape)
 product_p.def_impl(jax.jit(product_p.bind, static_argnames="kind"))

@@ -6,6 +6,11 @@
 
 Inside `jax.shard_map` arrays are parts already. Elsewhere XLA asks while it partitions a program, and moves what lies
 otherwise first. A factor that is a transpose is given as it lies, so its dimensions may come in another order.
+
+For several GPUs a program is lowered before it is known what each of them multiplies. So the primitive becomes a call
+that XLA's partitioner asks about (`jax.experimental.custom_partitioning`): a rule in letters spreads shardings over the
+program, and a function says what each device does, which is lowered then, for the sizes of one device, to a second
+primitive.
 """
 
 import math
@@ -23,12 +28,12 @@ from tilewright.frameworks.jax.product import Kind, finished, local_p
 _Names = tuple[str, ...]
 
 
-class Division(NamedTuple):
-    """What is divided."""
+class ShardedProduct(NamedTuple):
+    """A product of which XLA divides axes."""
 
     kind: Kind
     axes: tuple[tuple[int, ...], ...]
-    """Of a and b: their axes in the order in which they are given, row-major."""
+    """For a and b each, the axes in the order in which they are given, row-major."""
 
     @property
     def of_k(self) -> bool:
@@ -59,12 +64,12 @@ class Division(NamedTuple):
 
 
 @partial(custom_partitioning, static_argnums=(0,))
-def divided(division: Division, a: Any, b: Any, *bias: Any) -> Any:
+def divided(division: ShardedProduct, a: Any, b: Any, *bias: Any) -> Any:
     """The product of operands as `local_p` takes them, but for the order of axes."""
     return _on_one_device((), division, a, b, *bias)
 
 
-def _on_one_device(over: _Names, division: Division, a: Any, b: Any, *bias: Any) -> Any:
+def _on_one_device(over: _Names, division: ShardedProduct, a: Any, b: Any, *bias: Any) -> Any:
     """The product of one device's parts; over: the axes of the mesh along which k is divided."""
     a, b = (
         jax.lax.transpose(factor, [order.index(axis) for axis in range(len(order))])
@@ -76,15 +81,15 @@ def _on_one_device(over: _Names, division: Division, a: Any, b: Any, *bias: Any)
     return finished(jax.lax.psum(local_p.bind(a, b, kind=kind.of_sums), over), bias[0] if bias else None, kind)
 
 
-def _rule(division: Division, mesh: Any, operands: Sequence[Any], results: Any) -> Any:
-    """What Shardy spreads shardings over a program by."""
+def _rule(division: ShardedProduct, mesh: Any, operands: Sequence[Any], results: Any) -> Any:
+    """Rule, in the notation of einsum, by which Shardy propagates shardings through a program."""
     *given, result = (" ".join(names) for names in division.names([operand.shape for operand in operands]))
     of_k = "reduction_factors" if division.of_k else "need_replication_factors"
     return f"{', '.join(given)} -> {result}", {of_k: ("k",)}
 
 
-def _partition(division: Division, mesh: Any, operands: Sequence[Any], result: Any) -> Any:
-    """What each device does, and how the result and the operands are sharded for it.
+def _partition(division: ShardedProduct, mesh: Any, operands: Sequence[Any], result: Any) -> Any:
+    """Work of each device, and the shardings of the result and of the operands for it.
 
     Args:
         division: the product.
@@ -100,13 +105,13 @@ def _partition(division: Division, mesh: Any, operands: Sequence[Any], result: A
     return mesh, partial(_on_one_device, taken.get("k", ()), division), of_result, tuple(given)
 
 
-def _sharding_of_result(division: Division, mesh: Any, operands: Sequence[Any], result: Any) -> Any:
+def _sharding_of_result(division: ShardedProduct, mesh: Any, operands: Sequence[Any], result: Any) -> Any:
     """How a result is sharded that nobody wants otherwise; asked where the partitioner is not Shardy."""
     unknown = jax.ShapeDtypeStruct(result.shape, result.dtype)
     return _partition(division, mesh, operands, unknown)[2]
 
 
-def _taken(division: Division, mesh: Any, names: list[_Names], arrays: Sequence[Any]) -> dict[str, _Names]:
+def _taken(division: ShardedProduct, mesh: Any, names: list[_Names], arrays: Sequence[Any]) -> dict[str, _Names]:
     """The axes of a mesh along which each dimension is divided: each axis divides one.
 
     Where both factors have k divided alike, it stays so. Else the result decides, then a, then b.

@@ -1,7 +1,7 @@
 """Tensors of PyTorch."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.api.arrays.library import LEGACY_STREAM, Library, Maker, type_name
-from tilewright.api.arrays.operand import Operand, gpu_operand, host_operand, supported
+from tilewright.api.arrays.operand import Operand, gpu_operand, host_operand, unsupported
 from tilewright.api.formulate import View
-from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
+from tilewright.core.dtypes import DTYPES, FLOAT8, ITEM_BYTES
 from tilewright.core.errors import ArrayError, ProblemError
 
 _CONVERT = "{}.to(torch.float32)"
@@ -35,7 +35,9 @@ class Torch(Library):
             if argument == "out":  # of which that is a copy
                 advice = "call without it, and write the result by out.copy_()"
             raise ArrayError(f"{argument} is a view that negates when it is read: {advice}")
-        dtype = supported(argument, numpy_name(array.dtype), _CONVERT)
+        dtype = numpy_name(array.dtype)
+        if dtype not in DTYPES:
+            raise unsupported(argument, dtype, _CONVERT)
         device = array.device
         where = device.type
         if where not in ("cpu", "cuda"):
@@ -48,6 +50,12 @@ class Torch(Library):
         item = ITEM_BYTES[dtype]
         strides = [item * stride for stride in array.stride()]
         return gpu_operand(argument, array, pointer, shape, strides, dtype, device.index)
+
+    def records(self, arrays: Mapping[str, Any]) -> bool:
+        torch = sys.modules["torch"]
+        if sees_operators(torch) or torch._C._is_any_autocast_enabled():
+            return True
+        return any(array is not None and is_recorded(torch, array) for array in arrays.values())
 
     def number(self, argument: str, array: Any) -> Any:
         torch = sys.modules["torch"]

@@ -22,7 +22,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from tilewright.core.problem import Epilogue
-from tilewright.frameworks.torch.library import ACTIVATIONS, Arguments, beside_result, launched, matmul_op
+from tilewright.frameworks.torch.library import ACTIVATIONS, Arguments, launched, matmul_op, next_to_result
 
 _Modes = tuple[bool, bool]
 """Whether backward and forward derivatives are recorded."""
@@ -36,12 +36,13 @@ def matmul(keys: Any, *arguments: Any) -> Any:
     wanted = torch.is_grad_enabled() and _wants_gradient(*arguments)
     if not wanted and (result := launched(*arguments)) is not None:
         return result
+    call = Arguments(*arguments)
     if torch._C._are_functorch_transforms_active():
         modes = torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
         with enable_single_level_autograd_function():
-            return _recorded(Arguments(*arguments), modes)
+            return _recorded(call, modes)
     if wanted or forward_ad._current_level >= 0:
-        return _recorded(Arguments(*arguments), None)
+        return _recorded(call, None)
     return matmul_op.redispatch(keys & _BELOW, *arguments)
 
 
@@ -69,23 +70,24 @@ class _MatmulFunction(_SingleLevelFunction):
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Any:
-        *call, modes = arguments
-        a, b, bias, _, alpha, beta, activation, out_dtype, precision, batch_invariant = call
+        *given, modes = arguments
+        call = Arguments(*given)
+        a, b, bias, *_ = call
         if modes is None:
-            result = launched(*call)
+            result = launched(*given)
             if result is None:
                 with torch._C._AutoDispatchBelowAutograd():
                     result = matmul_op(*call)
         else:
             with torch._C._AutoDispatchBelowAutograd(), _recording(modes):
                 result = matmul_op(*call)
-        y = None if activation is None else result
+        y = None if call.activation is None else result
         ctx.save_for_backward(a if ctx.needs_input_grad[1] else None, b if ctx.needs_input_grad[0] else None, y)
         if modes is not None or forward_ad._current_level >= 0:
             ctx.save_for_forward(a, b, y)
         ctx.shapes = a.shape, b.shape, None if bias is None else bias.shape, result.shape
-        ctx.dtype, ctx.alpha, ctx.beta, ctx.out_dtype, ctx.modes = a.dtype, alpha, beta, out_dtype, modes
-        ctx.promised = {"precision": precision, "batch_invariant": batch_invariant}
+        ctx.dtype, ctx.alpha, ctx.beta, ctx.out_dtype, ctx.modes = a.dtype, call.alpha, call.beta, call.out_dtype, modes
+        ctx.promised = {"precision": call.precision, "batch_invariant": call.batch_invariant}
         return result
 
     @staticmethod
@@ -126,7 +128,7 @@ class _MatmulFunction(_SingleLevelFunction):
             if dc is not None and ctx.beta != 0:
                 parts.append(dc * ctx.beta)
             if dbias is not None:
-                parts.append(beside_result(dbias, a, b))
+                parts.append(next_to_result(dbias, a, b))
             dz = sum(parts[1:], parts[0]) if parts else torch.zeros_like(dc)
             dz = dz.expand(ctx.shapes[-1])
             return dz if y is None else _through_relu(dz, y)

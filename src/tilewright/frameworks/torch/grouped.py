@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 from tilewright.api import front
-from tilewright.api.call import Request, check_grouped, check_types, dtype_name
+from tilewright.api.arrays.libraries import library_of
+from tilewright.api.call import check_grouped, check_types
+from tilewright.api.request import Request, dtype_name
 from tilewright.core.dtypes import default_result
 from tilewright.core.errors import ArrayError, DtypeError
 from tilewright.frameworks.torch.arrays import numpy_name
@@ -65,7 +67,7 @@ def _multiply(a: Any, b: Any, offsets: Any, out_dtype: Any = None, zero_rest: bo
     if (found := front.launched_groups(a, b, offsets, out, result)) is not None:
         return found
     arrays = {"a": a, "b": b, "c": None, "out": out, "bias": None, "offsets": offsets}
-    return front.multiply_groups(Request(result), arrays)
+    return front.multiply_groups(Request(result), library_of("a", a), arrays)
 
 
 def _shape_of(a: Any, b: Any, offsets: Any, out_dtype: Any = None, zero_rest: bool = False) -> Any:

@@ -8,6 +8,7 @@ import torch
 
 from tilewright.api import gpu as on_gpu
 from tilewright.api.arrays.library import type_name
+from tilewright.api.request import Request
 from tilewright.core.errors import ArrayError, TilewrightError
 from tilewright.frameworks.torch.arrays import check_dense
 
@@ -60,7 +61,7 @@ def _autocast(key: str, cast: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Arguments(NamedTuple):
-    """Those of a call of the operator. Kernels are called without arguments at the end that have their defaults."""
+    """Arguments of a call of the operator. Kernels are called without arguments at the end that have their defaults."""
 
     a: Any
     b: Any
@@ -72,6 +73,11 @@ class Arguments(NamedTuple):
     out_dtype: Any = None
     precision: str | None = None
     batch_invariant: bool = False
+
+    @property
+    def request(self) -> Request:
+        """The options of the call."""
+        return Request(*(_key(*self[6:]) or ()))
 
 
 def check_tensors(a: Any, **others: Any) -> None:
@@ -119,29 +125,26 @@ def call_operator(operator: Any, arrays: Mapping[str, Any], *arguments: Any) -> 
         raise
 
 
-def beside_result(bias: Any, a: Any, b: Any) -> Any:
+def next_to_result(bias: Any, a: Any, b: Any) -> Any:
     """A bias as it broadcasts to the result of a and b: where one of these is a vector, the result has no m or no n."""
     vectors = (a.dim() == 1) + (b.dim() == 1)
     return bias if vectors == 0 else bias.reshape(-1) if vectors == 1 else bias.reshape(())
 
 
+def _key(
+    activation: str | None = None, out_dtype: Any = None, precision: str | None = None, batch_invariant: bool = False
+) -> tuple[Any, ...] | None:
+    """Values of the Request of a call with these options; None where nothing is asked."""
+    if activation is out_dtype is precision is None and not batch_invariant:
+        return None
+    return out_dtype, activation, precision, None, None, batch_invariant, False, None
+
+
 def launched(
-    a: Any,
-    b: Any,
-    bias: Any = None,
-    c: Any = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    activation: str | None = None,
-    out_dtype: Any = None,
-    precision: str | None = None,
-    batch_invariant: bool = False,
+    a: Any, b: Any, bias: Any = None, c: Any = None, alpha: float = 1.0, beta: float = 0.0, *options: Any
 ) -> Any:
     """The product by the compiled launcher; None where that does not know the call, or somebody records it."""
     if on_gpu.fast is None:
         return None
-    key: Any = None
-    if batch_invariant or not (activation is out_dtype is precision is None):
-        key = (out_dtype, activation, precision, None, None, batch_invariant, False, None)  # a Request's, see `matmul`
-    result = on_gpu.fast.call(a, b, c, None, bias, alpha, beta, key)
+    result = on_gpu.fast.call(a, b, c, None, bias, alpha, beta, _key(*options))
     return None if result is on_gpu.miss else result

@@ -1,7 +1,8 @@
 """One product of PyTorch's tensors on several GPUs: rows of the result are divided among them.
 
     GPU 0, where the tensors lie        GPU 1
-    a[:m0] @ b                          copies blocks of a[m0:] and of b, multiplies each with all that came before it,
+    a[:m0] @ b                          copies blocks of a[m0:] and of b, multiplies each with all that arrived before
+    it,
                                         and copies the result to out, while the next ones come and are multiplied
 
 `analysis.dividing` says which rows a GPU has, and which blocks it loads: by the sizes and the kind of GPU alone, so
@@ -15,14 +16,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tilewright.api.call import Call, Rung, gpu_engine
+from tilewright.api.call import Call, gpu_engine
 from tilewright.api.formulate import size
 from tilewright.api.front import matmul
+from tilewright.api.request import Rung
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ArrayError, TilewrightError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.frameworks.dividing import Cuts, Division, Work, divide, pieces
+from tilewright.frameworks.dividing import Cuts, RowSplit, Workload, divide, pieces
 from tilewright.select.selector import expected_us, select
 
 LINK_BYTES_US = 3.5e5
@@ -50,7 +52,7 @@ def multiply(call: Call, arrays: dict[str, Any], gpus: Sequence[int]) -> Any:
         raise ArrayError(f"devices must have GPU {home}, where a lies, got {', '.join(map(str, gpus))}")
     result = a.new_empty(a.shape[0], b.shape[1], dtype=getattr(torch, call.arithmetic.result)) if out is None else out
     target = result if out is None or _is_dense(out) else torch.empty(out.shape, dtype=out.dtype, device=out.device)
-    added = _dense(c, _by_columns(target)) if call.reads_c else None
+    added = None if call.c is None else _dense(c, _by_columns(target))
     bias = None if bias is None else bias.contiguous()
     operands = _SplitOperands(_dense(a, _by_columns(a)), _dense(b, _by_columns(b)), added, target, bias, call.side)
     if b.shape[1] > a.shape[0]:
@@ -88,7 +90,7 @@ class _SplitOperands(NamedTuple):
 
     @property
     def transposed(self) -> "_SplitOperands":
-        """Those of the transposed result."""
+        """Operands of the transposed result."""
         bias, side = self.bias, None
         if self.side is not None:
             side = "column" if self.side == "row" else "row"
@@ -97,7 +99,7 @@ class _SplitOperands(NamedTuple):
         return _SplitOperands(self.b.T, self.a.T, c, self.out.T, bias, side)
 
     def part(self, rows: slice, cols: slice = slice(None)) -> "_SplitOperands":
-        """Those of rows and columns of the result."""
+        """Operands of these rows and columns of the result."""
         bias = self.bias
         if self.side == "column":
             bias = bias[rows]
@@ -112,14 +114,14 @@ class _SplitOperands(NamedTuple):
         matmul(self.a, self.b, out=self.out, c=self.c, bias=self.bias, **(settings | {"beta": beta}))
 
 
-def division_of(call: Call, operands: _SplitOperands, count: int) -> Division:
+def division_of(call: Call, operands: _SplitOperands, count: int) -> RowSplit:
     """Rows for each of several GPUs, as the cost model has it."""
     (m, k), n = operands.a.shape, operands.b.shape[1]
     engine = call.engine
     assert engine is not None and engine.capability is not None
     gpu = engine.capability, engine.device_name
     of = call.arithmetic
-    work = Work(m, n, k, ITEM_BYTES[of.factors], ITEM_BYTES[of.result], operands.c is not None)
+    work = Workload(m, n, k, ITEM_BYTES[of.factors], ITEM_BYTES[of.result], operands.c is not None)
     return _division(of, call.request.rung, gpu, work, count)
 
 
@@ -128,13 +130,13 @@ _Gpu = tuple[tuple[int, int], str]
 
 
 @lru_cache(maxsize=256)
-def _division(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, work: Work, count: int) -> Division:
+def _division(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, work: Workload, count: int) -> RowSplit:
     return divide(partial(_expected_us, arithmetic, rung, gpu, work.k), work, count, LINK_BYTES_US)
 
 
 @lru_cache(maxsize=4096)
 def _expected_us(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, k: int, m: int, n: int) -> float:
-    """What a product takes a GPU of this capability and name; 0 where nobody can tell."""
+    """Microseconds that a product takes a GPU of this capability and name; 0 where they are unknown."""
     capability, name = gpu
     try:
         problem = Problem(m, n, k, arithmetic)
@@ -221,7 +223,7 @@ def _is_dense(matrix: Any) -> bool:
 
 
 def _dense(matrix: Any, by_columns: bool) -> Any:
-    """The same elements, in lines of neighbours: columns or rows."""
+    """A matrix of the given elements, in lines of neighbours: columns or rows."""
     if _is_dense(matrix) and _by_columns(matrix) == by_columns:
         return matrix
     return matrix.T.contiguous().T if by_columns else matrix.contiguous()

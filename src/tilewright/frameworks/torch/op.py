@@ -18,11 +18,13 @@ from typing import Any
 import torch
 
 from tilewright.api import front
-from tilewright.api.call import Request, check_batch_invariant, dtype_name, missing_c, scalars_of
+from tilewright.api.arrays.libraries import library_of
+from tilewright.api.call import missing_c
 from tilewright.api.formulate import check_shapes
+from tilewright.api.request import Request, check_batch_invariant, dtype_name, scalars_of
 from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import ArrayError, DtypeError
-from tilewright.core.problem import Arithmetic, Epilogue, Scalars, promise_of
+from tilewright.core.problem import Arithmetic, Epilogue, precision_of
 from tilewright.frameworks.torch import gradients, sharding
 from tilewright.frameworks.torch.arrays import numpy_name
 from tilewright.frameworks.torch.library import (
@@ -66,7 +68,7 @@ def matmul(
             "kernel, config, engine, devices and memory_limit cannot be named where PyTorch records a gradient or "
             "compiles, casts (autocast) or maps: leave them out, or call matmul outside of that, under torch.no_grad()"
         )
-    scalars, promise = scalars_of(alpha, beta), promise_of(request.precision)
+    scalars, promise = scalars_of(alpha, beta), precision_of(request.precision)
     sharding.register()
     check_batch_invariant(request.batch_invariant)
     dtype = dtype_name(request.out_dtype) or (None if out is None else dtype_name(out.dtype))
@@ -92,27 +94,28 @@ def _check_out(out: Any, result: Any) -> None:
 def _multiply(*arguments: Any) -> Any:
     if (result := launched(*arguments)) is not None:
         return result
-    a, b, bias, c, alpha, beta, activation, out_dtype, precision, batch_invariant = Arguments(*arguments)
-    arrays = {"a": a, "b": b, "c": c, "out": None, "bias": bias}
-    request = Request(out_dtype, activation, precision, batch_invariant=batch_invariant)
-    return front.multiply(request.checked(), arrays, Scalars(alpha, beta), request.key)
+    call = Arguments(*arguments)
+    arrays = {"a": call.a, "b": call.b, "c": call.c, "out": None, "bias": call.bias}
+    request = call.request
+    return front.multiply(request, library_of("a", call.a), arrays, call.alpha, call.beta, request.key)
 
 
 def _shape_of(*arguments: Any) -> Any:
     """A new tensor as the result is, whose elements nobody knows."""
-    a, b, bias, c, _, beta, activation, out_dtype, precision, _ = Arguments(*arguments)
+    call = Arguments(*arguments)
+    a, b, bias, c, *_ = call
     check_devices(a, b=b, bias=bias, c=c)
-    result = a.dtype if out_dtype is None else out_dtype
+    result = a.dtype if call.out_dtype is None else call.out_dtype
     for name, array, dtype in (("a", a, a.dtype), ("b", b, a.dtype), ("bias", bias, result), ("c", c, result)):
         if array is not None and (array.dtype != dtype or numpy_name(dtype) not in RESULTS):
             raise DtypeError(
                 f"{name} must have element type {numpy_name(dtype)}, one of {', '.join(RESULTS)}: "
                 f"got {numpy_name(array.dtype)}"
             )
-    Arithmetic(numpy_name(a.dtype), numpy_name(result), precision)  # these refuse what is unknown
-    Epilogue(activation=activation)
-    if beta != 0 and c is None:
-        raise missing_c(beta)
+    Arithmetic(numpy_name(a.dtype), numpy_name(result), call.precision)  # these refuse what is unknown
+    Epilogue(activation=call.activation)
+    if call.beta != 0 and c is None:
+        raise missing_c(call.beta)
     shape = check_shapes(a.shape, b.shape, None if bias is None else bias.shape, c=None if c is None else c.shape)
     return a.new_empty(shape, dtype=result)
 

@@ -1,23 +1,15 @@
 """PyTorch as `matmul` knows it: how its tensors are read, and what multiplies where it records a call."""
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.frameworks.torch.arrays import Torch, is_recorded, sees_operators
+from tilewright.frameworks.torch.arrays import Torch
 
 
 class RecordingTorch(Torch):
     """Its operators import PyTorch, which has been imported where there is a tensor."""
 
-    def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
-        torch = sys.modules["torch"]
-        if not (sees_operators(torch) or torch._C._is_any_autocast_enabled()):
-            for array in arrays.values():
-                if array is not None and is_recorded(torch, array):
-                    break
-            else:
-                return None
+    def recorder(self, grouped: bool = False) -> Callable[..., Any]:
         # These import PyTorch, which has been imported here.
         if grouped:
             from tilewright.frameworks.torch.grouped import grouped_matmul  # noqa: PLC0415

@@ -50,7 +50,7 @@ def register() -> None:
 
 
 def _strategy(schema: Any) -> Any:
-    """What DTensor may choose from: the rules, in every combination over the dimensions of the mesh."""
+    """Shardings that DTensor may choose from: the rules, in every combination over the dimensions of the mesh."""
     from torch.distributed.tensor._ops.utils import expand_to_full_mesh_op_strategy  # noqa: PLC0415
 
     call = Arguments(*schema.args_schema, **schema.kwargs_schema)
@@ -79,7 +79,7 @@ def rules(
         found.append([result, of_a, of_b, *([] if bias is None else [of_bias]), *([] if c is None else [result])])
 
     def of_batch(shape: Sequence[int], dimension: int) -> Any:
-        """Of a factor where a dimension of the result's batch is sharded."""
+        """Sharding of a factor where a dimension of the result's batch is sharded."""
         own = dimension - batch + len(shape) - 2
         return Shard(own) if own >= 0 and shape[own] > 1 else Replicate()
 

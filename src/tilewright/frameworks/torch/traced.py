@@ -1,8 +1,7 @@
-"""What torch.compile traces in place of matmul() and grouped_matmul()."""
+"""Functions that torch.compile traces in place of matmul() and grouped_matmul()."""
 
 from typing import Any
 
-from tilewright.api.call import Request
 from tilewright.api.front import (
     grouped_matmul,
     matmul,
@@ -11,6 +10,7 @@ from tilewright.api.front import (
     scaled_groups_recorded,
 )
 from tilewright.api.prepared import Prepared
+from tilewright.api.request import Request
 
 
 def _recorded(
@@ -28,14 +28,12 @@ def _recorded(
         raise prepared_and_recorded()
     arrays = {"a": a, "b": b} | {name: others.pop(name, None) for name in ("c", "out", "bias")}
     scales = [others.pop(name, None) for name in ("scale_a", "scale_b")]
-    for name in others:
-        if name not in Request._fields:
-            raise TypeError(f"matmul() got an unexpected keyword argument {name!r}")
-    if any(scale is not None for scale in scales) or others.get("fast_accumulate", False):
+    request = Request.of("matmul", others)
+    if any(scale is not None for scale in scales) or request.fast_accumulate:
         raise scaled_and_recorded()
     from tilewright.frameworks.torch import op  # noqa: PLC0415 - imports PyTorch, which a caller here has
 
-    return op.matmul(arrays, Request(**others), alpha, beta, devices, memory_limit)
+    return op.matmul(arrays, request, alpha, beta, devices, memory_limit)
 
 
 def _recorded_groups(*operands: Any, **arguments: Any) -> Any:

@@ -1,8 +1,8 @@
 // Elements of a matrix in memory, of type float, __half, __nv_bfloat16 or of 8 bits, and the floats that are computed with.
 #pragma once
 
-#include <float8.cuh>  // in brackets: the emulator has its own of these
-#include <half.cuh>
+#include <ptx/float8.cuh>  // in brackets: "ptx/..." next to this file would come before the emulator's
+#include <ptx/half.cuh>
 
 __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(__half x) { return __half2float(x); }

@@ -23,7 +23,7 @@ struct Sizes {
 };
 
 // Of the factors of D^T = B^T A^T.
-__device__ __forceinline__ Sizes exchanged(Sizes sizes) {
+__device__ __forceinline__ Sizes swapped(Sizes sizes) {
     return {sizes.n,       sizes.m,     sizes.k,      sizes.batch,  sizes.whole,
             sizes.workers, sizes.share, sizes.longer, sizes.step_b, sizes.step_a};
 }
@@ -67,13 +67,13 @@ struct Scales {
 };
 
 // Of the factors of D^T = B^T A^T.
-__device__ __forceinline__ Scales exchanged(const Scales& scales) {
+__device__ __forceinline__ Scales swapped(const Scales& scales) {
     return {scales.b, scales.a, scales.step_b, scales.step_k_b, scales.cols, scales.step_a, scales.step_k_a, scales.rows};
 }
 
 struct Workspace {
     float* sums;        // partial sums on their way from one block to another
-    unsigned* tickets;  // counters; 0 before and after a launch
+    unsigned* counters;  // counters; 0 before and after a launch
 };
 
 // How far along k products are summed: nowhere where alpha = 0, so that A and B are not read.

@@ -31,7 +31,7 @@ __device__ __forceinline__ float4 load4(const float* X, int ld, int rows, int co
 }
 
 // Four neighbouring elements of shared memory, from a 16-byte boundary on.
-__device__ __forceinline__ void load_four(float* to, const float* shared) {
+__device__ __forceinline__ void load_float4(float* to, const float* shared) {
     const float4 four = *reinterpret_cast<const float4*>(shared);
     to[0] = four.x;
     to[1] = four.y;
@@ -40,7 +40,7 @@ __device__ __forceinline__ void load_four(float* to, const float* shared) {
 }
 
 // The way back.
-__device__ __forceinline__ void store_four(float* shared, const float* from) {
+__device__ __forceinline__ void store_float4(float* shared, const float* from) {
     *reinterpret_cast<float4*>(shared) = make_float4(from[0], from[1], from[2], from[3]);
 }
 
@@ -49,5 +49,5 @@ template <int COUNT>
 __device__ __forceinline__ void load_fragment(float (&fragment)[COUNT], const float* shared) {
     static_assert(COUNT % 4 == 0, "a fragment is read as whole float4s");
 #pragma unroll
-    for (int i = 0; i < COUNT; i += 4) load_four(&fragment[i], shared + i);
+    for (int i = 0; i < COUNT; i += 4) load_float4(&fragment[i], shared + i);
 }

@@ -1,4 +1,4 @@
-// Rung 12, async_copy: tiles come straight into shared memory, several of them under way at a time.
+// Rung 12, async_copy: tiles arrive straight in shared memory, several of them in flight at a time.
 //
 // Over rung 11 the copies (cp.async) pass through no register and no thread waits for them one by one: STAGES buffers
 // go round, and STAGES - 1 tiles are on their way or being computed on. That frees registers and instructions, and
@@ -10,11 +10,10 @@
 // neighbouring rows, and a swizzle keeps these on different banks: the 16-byte pieces of a row are exchanged,
 // differently in each line of 128 bytes.
 
-#include <dependent_launch.cuh>
-
-#include "async_tile_io.cuh"
-#include "dynamic_shared.cuh"
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
+#include "pipeline/async_tile_io.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
 
 constexpr int THREADS = BM / WM * (BN / WN) * 32;
 constexpr int PIECE_N = WN / WNITER;              // a piece of the warp's tile: one TM x TN tile for each lane
@@ -72,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         B_tile = at(B_tile, ldb, BK, 0);
         depth -= BK;
     };
-    wait_for_grid_before();
+    grid_dependency_wait();
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) start_next(stage);
 

@@ -1,4 +1,4 @@
-"""Rung 12, async_copy: cp.async copies tiles straight into shared memory, several under way at a time.
+"""Rung 12, async_copy: cp.async copies tiles straight into shared memory, several in flight at a time.
 
 Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is that of the same guide's tensor maps.
 """
@@ -6,10 +6,10 @@ Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is t
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, listed_configs
-from tilewright.kernels.families import Copying
+from tilewright.kernels.cost_family import Copying
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.ladder import warptiled
-from tilewright.kernels.spec import Kernel, Parameter
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.support import Support
 
 _MOST_SHARED = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())
 
@@ -21,7 +21,7 @@ def _shared_bytes(config: Config) -> int:
 KERNEL = Kernel(
     rung=12,
     name="async_copy",
-    idea="asynchronous copies straight into shared memory, several tiles under way at a time",
+    idea="asynchronous copies straight into shared memory, several tiles in flight at a time",
     brief="asynchronous copies",
     parameters=(
         *warptiled.PARAMETERS,
@@ -39,6 +39,6 @@ KERNEL = Kernel(
     cost=Copying(copies="cp.async", fragment=warptiled.fragment, stages=lambda config: config.STAGES),
     overlaps=True,
     shared_bytes=lambda config, layout: _shared_bytes(config),
-    takes=Takes(least_capability=(8, 0)),
+    support=Support(least_capability=(8, 0)),
     portfolio=listed_configs("BM BN BK WM WN WNITER TM TN STAGES", ((32, 32, 32, 32, 16, 1, 4, 4, 3),)),
 )

@@ -14,9 +14,10 @@ KERNEL = replace(
     name="autotuned",
     idea="rung 6 with BM, BN, BK, TM, TN searched for this GPU",
     brief="rung 6, config searched",
-    tuned={
-        (8, 0): vectorized.KERNEL.presets["a100"],
-        (8, 6): vectorized.KERNEL.presets["a6000"],
-        (9, 0): {"BM": 64, "BN": 64, "BK": 16, "TM": 16, "TN": 4},
+    presets={
+        **vectorized.KERNEL.presets,
+        "sm_80": vectorized.KERNEL.presets["a100"],
+        "sm_86": vectorized.KERNEL.presets["a6000"],
+        "sm_90": {"BM": 64, "BN": 64, "BK": 16, "TM": 16, "TN": 4},
     },
 )

@@ -1,6 +1,6 @@
 // Rung 23, clusters: blocks of a cluster load a tile of B together, each a part for all of them.
 //
-// Over rung 22 blocks run in clusters of CLUSTER, on neighbouring multiprocessors. They compute tiles one below the other,
+// Over rung 22 blocks run in clusters of CLUSTER_M, on neighbouring multiprocessors. They compute tiles one below the other,
 // so that all of them multiply the same tile of B. Each loads its own tile of A, and its share of the rows of B, which
 // the copy engine writes into every block: at the same place, and with the same barrier counting the bytes. So a stage
 // is empty only when the consumers of all blocks have read it, and they say so to all blocks. Below the last tile row a
@@ -16,12 +16,11 @@
 //   producers           wait for empty s of the own block: 8 arrivals from each block
 //                                                                   (here with clusters of 2)
 
-#include <cluster.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-#include <wgmma.cuh>
-
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 
@@ -30,8 +29,8 @@ constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int ROWS = BM / CONSUMERS;  // of a consumer
 constexpr int BK = LINE;
 constexpr int BLOCK_BYTES = BK * LINE_BYTES;  // of 64 columns of B
-constexpr int SHARE = BK / CLUSTER;           // rows of B that a block loads
-constexpr unsigned short ALL = (1 << CLUSTER) - 1;
+constexpr int SHARE = BK / CLUSTER_M;           // rows of B that a block loads
+constexpr unsigned short ALL = (1 << CLUSTER_M) - 1;
 
 struct Tiles {
     unsigned char A[BM * LINE_BYTES];
@@ -55,21 +54,21 @@ struct Turn {
 };
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER_M, 1, 1) __launch_bounds__(THREADS, 1)
     clusters(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
              float beta, Element* C, int ldc) {
     DYNAMIC_SHARED(Shared, shared);
 
     const int rank = cluster_rank();
     const int tiles_n = (N + BN - 1) / BN;
-    const int tiles = (M + CLUSTER * BM - 1) / (CLUSTER * BM) * tiles_n;  // of clusters
+    const int tiles = (M + CLUSTER_M * BM - 1) / (CLUSTER_M * BM) * tiles_n;  // of clusters
     const int steps = (K + BK - 1) / BK;
     const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);  // one number for a warp, as the compiler sees then
 
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&shared->full[stage], 1);
-            barrier_init(&shared->empty[stage], 4 * CONSUMERS * CLUSTER);
+            barrier_init(&shared->empty[stage], 4 * CONSUMERS * CLUSTER_M);
         }
         fence_barrier_init();
     }
@@ -77,9 +76,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 
     Turn turn;
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
-        for (int tile = blockIdx.x / CLUSTER; tile < tiles && threadIdx.x % 128 == 0; tile += gridDim.x / CLUSTER) {
-            const int tile_row = (tile / tiles_n * CLUSTER + rank) * BM, tile_col = tile % tiles_n * BN;
+        setmaxnreg_dec<40>();
+        for (int tile = blockIdx.x / CLUSTER_M; tile < tiles && threadIdx.x % 128 == 0; tile += gridDim.x / CLUSTER_M) {
+            const int tile_row = (tile / tiles_n * CLUSTER_M + rank) * BM, tile_col = tile % tiles_n * BN;
             for (int step = 0; step < steps; ++step, turn.next()) {
                 Tiles& into = shared->stages[turn.stage];
                 Barrier* const full = &shared->full[turn.stage];
@@ -94,11 +93,11 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             }
         }
     } else {
-        take_registers<232>();
+        setmaxnreg_inc<232>();
         const auto release = [&](int stage) {
-            if (threadIdx.x % 32 < CLUSTER) barrier_arrive_at(&shared->empty[stage], threadIdx.x % 32);
+            if (threadIdx.x % 32 < CLUSTER_M) barrier_arrive_at(&shared->empty[stage], threadIdx.x % 32);
         };
-        for (int tile = blockIdx.x / CLUSTER; tile < tiles; tile += gridDim.x / CLUSTER) {
+        for (int tile = blockIdx.x / CLUSTER_M; tile < tiles; tile += gridDim.x / CLUSTER_M) {
             float sums[ROWS / 64][BN / 2] = {};
             int before = 0;  // the stage of the step before
             for (int step = 0; step < steps; ++step, turn.next()) {
@@ -124,7 +123,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             if (steps > 0) release(before);
 #pragma unroll
             for (int i = 0; i < ROWS / 64; ++i) {
-                const int row = (tile / tiles_n * CLUSTER + rank) * BM + warpgroup * ROWS + 64 * i;
+                const int row = (tile / tiles_n * CLUSTER_M + rank) * BM + warpgroup * ROWS + 64 * i;
                 if (row < M) store_sums(C, ldc, M, N, row, tile % tiles_n * BN, alpha, sums[i], beta);
             }
         }

@@ -10,27 +10,27 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Constraints, Kernel, Parameter, Schedule
 from tilewright.kernels.ladder import persistent
-from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter
 from tilewright.kernels.tensor_box import TensorBox
 
 
 def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: a tile of A, or a block's share of 64 columns of one of B."""
+    """Boxes of one load: a tile of A, or a block's share of 64 columns of one of B."""
     a, b = warpgroups.boxes(config, layout, sides)
-    return a, b._replace(rows=b.rows // config.CLUSTER)
+    return a, b._replace(rows=b.rows // config.CLUSTER_M)
 
 
-def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
+def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
     """Whole clusters, at most one block a multiprocessor."""
     tile = warpgroups.tile(config)
-    tiles = ceil_div(problem.m, config.CLUSTER * tile.m) * ceil_div(problem.n, tile.n)
-    return config.CLUSTER * min(tiles, max(multiprocessors // config.CLUSTER, 1))
+    tiles = ceil_div(problem.m, config.CLUSTER_M * tile.m) * ceil_div(problem.n, tile.n)
+    return Schedule(config.CLUSTER_M * min(tiles, max(multiprocessors // config.CLUSTER_M, 1)))
 
 
 SIZES: Constraints = {
-    "CLUSTER must be 1, 2, 4 or 8: each block loads as many whole groups of 8 rows of B": lambda c: (
-        c.CLUSTER in (1, 2, 4, 8)
+    "CLUSTER_M must be 1, 2, 4 or 8: each block loads as many whole groups of 8 rows of B": lambda c: (
+        c.CLUSTER_M in (1, 2, 4, 8)
     )
 }
 
@@ -40,17 +40,16 @@ KERNEL: Kernel = replace(
     name="clusters",
     idea="blocks of a cluster load a tile of B together, each a part for all of them",
     brief="clusters share loads",
-    source=BY_NAME,
     parameters=(
         *persistent.KERNEL.parameters,
-        Parameter("CLUSTER", 2, (2, 4), "blocks of a cluster, whose tiles lie one below the other"),
+        Parameter("CLUSTER_M", 2, (2, 4), "blocks of a cluster, whose tiles lie one below the other"),
     ),
     constraints={
         **persistent.KERNEL.constraints,
         **SIZES,
     },
     tensor_maps=_boxes,
-    cluster=lambda config: config.CLUSTER,
-    cost=replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER),
-    blocks=_blocks,
+    cluster=lambda config: config.CLUSTER_M,
+    cost=replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER_M),
+    schedule=_schedule,
 )

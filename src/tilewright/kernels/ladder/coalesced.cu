@@ -3,7 +3,7 @@
 // Over rung 1 only the mapping of threads changes. At each k a warp reads 32 neighbouring elements of B, four whole
 // sectors, and one element of A for all its lanes: 5 sectors a step instead of 33, and every byte fetched is used.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void __launch_bounds__(BLOCK* BLOCK)
     coalesced(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,

@@ -3,8 +3,9 @@
 Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kernel 2.
 """
 
-from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Kernel, Parameter, Tile
+from tilewright.kernels.cost_family import Fragment, Staging
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
+from tilewright.kernels.support import Support
 
 KERNEL = Kernel(
     rung=2,
@@ -18,5 +19,5 @@ KERNEL = Kernel(
     tile=lambda config: Tile(m=config.BLOCK, n=config.BLOCK, k=1),
     block=lambda config: (config.BLOCK * config.BLOCK, 1, 1),
     cost=Staging(fragment=lambda config: Fragment(1, 1, lanes_n=config.BLOCK)),
-    vectorized=False,
+    support=Support(vectorized=False),
 )

@@ -1,15 +1,15 @@
 // Rung 7, conflict_free: the columns of Bs are rearranged so that the lanes of a warp meet in no bank.
 //
-// In rung 6 a thread's TN columns of B are neighbours, so lanes read TN floats apart: with TN = 8 they meet in the same
+// In rung 6 a thread's TN columns of B are neighbours, so lanes read TN floats apart: with TN = 8 they fall on the same
 // banks. Here the j-th columns of all threads are neighbours: the lanes read consecutive banks. The price is that a
 // thread's own columns are no longer together, so they are read one by one: TN 32-bit loads for TN / 4 128-bit ones.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 constexpr int THREADS = BM / TM * (BN / TN);
 
 // Where column col of a tile of B lies in its row of Bs. The exclusive or moves the slots of columns that one float4
-// apart would fall on the same bank, so that storing a float4 meets no conflict either.
+// apart would fall on the same bank, so that storing a float4 has no conflict either.
 __device__ __forceinline__ int place(int col) {
     const int slot = col % TN;
     return (slot ^ (slot / 4)) * (BN / TN) + col / TN;

@@ -4,7 +4,7 @@ Source: SGEMM_CUDA, kernel 7.
 """
 
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 
 KERNEL = Kernel(
     rung=7,

@@ -5,7 +5,7 @@
 // barrier a step is enough, since what is written is never what others read. The stalls on global loads should all but
 // vanish; the price is the registers of the tiles in between, and twice the shared memory.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 constexpr int THREADS = BM / WM * (BN / WN) * 32;
 constexpr int PIECE_N = WN / WNITER;              // a piece of the warp's tile: one TM x TN tile for each lane

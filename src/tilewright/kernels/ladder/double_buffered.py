@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import tiling
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder import warptiled
-from tilewright.kernels.spec import BY_NAME, Kernel
 
 KERNEL: Kernel = replace(
     warptiled.KERNEL,
@@ -16,7 +16,6 @@ KERNEL: Kernel = replace(
     name="double_buffered",
     idea="the next tile is loaded into registers, and then a second buffer, while this one is computed on",
     brief="next tile loaded ahead",
-    source=BY_NAME,
     constraints={
         **warptiled.CONSTRAINTS,
         "two tiles of A and of B must take at most 49152 bytes, a block's static shared memory": lambda c: (

@@ -6,32 +6,33 @@
 // asked of global memory, since both consumers read the same tiles of B.
 //
 //   producer       | load 0 | load 1 |               | load 2     | load 3     | ...
-//   consumer 0              | made = ... | sums += made | made = ... | sums += made | ...
-//   consumer 1                           | made = ...   | sums += made | made = ... | sums += made | ...
+//   consumer 0              | partial = ... | sums += partial | partial = ... | sums += partial | ...
+//   consumer 1                           | partial = ...   | sums += partial | partial = ... | sums += partial | ...
 //   tensor cores            |    of 0    |     of 1     |    of 0    |     of 1     | ...
+//
+//   The producer waits for empty[stage], at which the warps of both consumers arrive; each consumer waits for full[stage] alone.
 
-#include <dynamic_shared.cuh>
-#include <mbarrier.cuh>
-#include <register_budget.cuh>
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
+#include "epilogue/ladder_wgmma.cuh"
+#include "pipeline/stage_turn.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
-#include "stage_turn.cuh"
-#include "wgmma_epilogue.cuh"
-
-using Term = __nv_bfloat16;
+using PartType = __nv_bfloat16;
 
 constexpr int CONSUMERS = 2;
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int ROWS = BM / CONSUMERS;  // of a consumer: those that one instruction multiplies
-constexpr int TERMS = 3;
+constexpr int SPLIT_PARTS = 3;
 constexpr int BK = LINE;
 constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits
-constexpr int BLOCK_BYTES = BK * LINE_BYTES;       // of 64 columns of a term of B
+constexpr int BLOCK_BYTES = BK * LINE_BYTES;       // of 64 columns of a part of B
 
 struct Tiles {
-    unsigned char A[TERMS][BM * LINE_BYTES];
-    unsigned char B[TERMS][BN / 64 * BLOCK_BYTES];
+    unsigned char A[SPLIT_PARTS][BM * LINE_BYTES];
+    unsigned char B[SPLIT_PARTS][BN / 64 * BLOCK_BYTES];
 };
 
 struct Shared {
@@ -61,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         if (threadIdx.x % 128 != 0) return;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int tile_row = tile / tiles_n * BM, tile_col = tile % tiles_n * BN;
@@ -70,11 +71,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 Barrier* const full = &shared->full[turn.stage];
                 barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);  // returns at once in the first STAGES steps
                 barrier_expect_bytes(full, sizeof(Tiles));
-                for (int term = 0; term < TERMS; ++term) {
-                    load_tile(into.A[term], &A, step * BK, tile_row, term, full);
+                for (int part = 0; part < SPLIT_PARTS; ++part) {
+                    load_tile(into.A[part], &A, step * BK, tile_row, part, full);
 #pragma unroll
                     for (int block = 0; block < BN / 64; ++block) {
-                        load_tile(into.B[term] + block * BLOCK_BYTES, &B, tile_col + block * 64, step * BK, term, full);
+                        load_tile(into.B[part] + block * BLOCK_BYTES, &B, tile_col + block * 64, step * BK, part, full);
                     }
                 }
             }
@@ -82,36 +83,36 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         return;
     }
 
-    take_registers<232>();
+    setmaxnreg_inc<232>();
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        float sums[BN / 2] = {}, made[BN / 2];
+        float sums[BN / 2] = {}, partial[BN / 2];
         for (int step = 0; step < steps; ++step, turn.next()) {
             const Tiles& from = shared->stages[turn.stage];
             barrier_wait(&shared->full[turn.stage], turn.parity);
 #pragma unroll
             for (int first = 0; first < BK; first += PART) {
                 bool adds = (step * BK + first) % PROMOTE != 0;
-                fence_sums(made);
+                fence_sums(partial);
 #pragma unroll
-                for (int order = TERMS - 1; order >= 0; --order) {  // the least products first
+                for (int order = SPLIT_PARTS - 1; order >= 0; --order) {  // the least products first
 #pragma unroll
-                    for (int term = 0; term <= order; ++term) {
+                    for (int part = 0; part <= order; ++part) {
 #pragma unroll
                         for (int k = first; k < first + PART; k += 16) {
                             const int first_row = warpgroup * ROWS;
-                            const MatrixDescriptor a = matrix_descriptor(from.A[term]) + (first_row * LINE_BYTES + k * 2);
-                            const MatrixDescriptor b = matrix_descriptor(from.B[order - term], BLOCK_BYTES) + k * LINE_BYTES;
-                            multiply_async<Major::along_k, Major::across_k, Term>(made, a, b, adds);
+                            const MatrixDescriptor a = matrix_descriptor(from.A[part]) + (first_row * LINE_BYTES + k * 2);
+                            const MatrixDescriptor b = matrix_descriptor(from.B[order - part], BLOCK_BYTES) + k * LINE_BYTES;
+                            multiply_async<Major::along_k, Major::across_k, PartType>(partial, a, b, adds);
                             adds = true;
                         }
                     }
                 }
                 commit_products();
-                wait_products<0>(made);
+                wait_products<0>(partial);
                 if (first + PART == BK && threadIdx.x % 32 == 0) barrier_arrive(&shared->empty[turn.stage]);
                 if ((step * BK + first + PART) % PROMOTE != 0 && step + 1 < steps) continue;
 #pragma unroll
-                for (int i = 0; i < BN / 2; ++i) sums[i] += made[i];
+                for (int i = 0; i < BN / 2; ++i) sums[i] += partial[i];
             }
         }
         const int row = tile / tiles_n * BM + warpgroup * ROWS;

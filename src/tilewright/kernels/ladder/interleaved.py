@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.ladder import persistent, promoted, split
-from tilewright.kernels.spec import BY_NAME, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
-    """Of a block: its stages, each with two barriers."""
+    """Bytes of a block: its stages, each with two barriers."""
     return split.shared_bytes(config, barriers=2)
 
 
@@ -22,11 +22,10 @@ KERNEL: Kernel = replace(
     name="interleaved",
     idea="one consumer's products fill the time in which the other adds sums up",
     brief="sums hidden by products",
-    source=BY_NAME,
     parameters=(
         Parameter("BM", 128, (128,), "rows of C that a block computes, half of them each consumer"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),
-        Parameter("STAGES", 2, (2, 3), "tiles of A and of B in shared memory or on their way, of each term"),
+        Parameter("STAGES", 2, (2, 3), "tiles of A and of B in shared memory or in flight, of each part"),
         promoted.PROMOTE,
     ),
     constraints={
@@ -35,12 +34,12 @@ KERNEL: Kernel = replace(
         **warpgroups.WHOLE_COLUMNS,
         **warpgroups.TWO_STAGES,
         **warpgroups.shared_memory_fits(
-            _shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"
+            _shared_bytes, "STAGES tiles of A and of B of three parts, and their barriers,"
         ),
         **promoted.IN_STEPS,
     },
     block=persistent.KERNEL.block,
-    blocks=persistent.KERNEL.blocks,
+    schedule=persistent.KERNEL.schedule,
     cost=persistent.KERNEL.cost,
     shared_bytes=lambda config, layout: _shared_bytes(config),
 )

@@ -4,7 +4,7 @@
 // at each k the 32 lanes of a warp read 32 different rows of A, lda elements apart, one sector of 32 bytes for each
 // 4-byte element. X_ALONG_N = 1 is the other mapping, neighbouring threads along a row of C, with the same code.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void __launch_bounds__(BLOCK_X* BLOCK_Y)
     naive(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,

@@ -5,8 +5,9 @@ Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kern
 
 from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Kernel, Parameter, Tile
+from tilewright.kernels.cost_family import Fragment, Staging
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
+from tilewright.kernels.support import Support
 
 
 def _tile(config: Config) -> Tile:
@@ -36,6 +37,6 @@ KERNEL = Kernel(
     tile=_tile,
     block=lambda config: (config.BLOCK_X, config.BLOCK_Y, 1),
     cost=Staging(fragment=_fragment),
-    vectorized=False,
+    support=Support(vectorized=False),
     presets={"fastcuda_v1": {"BLOCK_X": 16, "BLOCK_Y": 16, "X_ALONG_N": 1}},
 )

@@ -4,7 +4,7 @@
 // the lanes of a warp read one row, and so meet in the same banks as in rung 6. And a row that starts off a 16-byte
 // boundary (PAD no multiple of 4) can be neither read nor written as float4s.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 constexpr int THREADS = BM / TM * (BN / TN);
 

@@ -5,7 +5,7 @@ whose tile of B has 5 extra columns.
 """
 
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter
 
 KERNEL = Kernel(
     rung=8,

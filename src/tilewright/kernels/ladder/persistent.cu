@@ -8,14 +8,14 @@
 //   tensor cores       | multiply 0 .. 7                |                | multiply 0 .. 7                  | ...
 //   consumers          | wait, start, release ...       | store tile 0   | wait, start, release ...         | ...
 //                                                         (here with 8 steps along k and 4 stages)
+//   wait: for full[stage], which the bytes of the producer's loads complete. release: arrive at empty[stage], 8 warps
 
-#include <dynamic_shared.cuh>
-#include <mbarrier.cuh>
-#include <register_budget.cuh>
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
-
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     Turn turn;
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         if (threadIdx.x % 128 != 0) return;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int tile_row = tile / tiles_n * BM, tile_col = tile % tiles_n * BN;
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         return;
     }
 
-    take_registers<232>();
+    setmaxnreg_inc<232>();
     const auto release = [&](int stage) {
         if (threadIdx.x % 32 == 0) barrier_arrive(&shared->empty[stage]);
     };

@@ -9,13 +9,14 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel, Schedule
 from tilewright.kernels.ladder import specialised
-from tilewright.kernels.spec import BY_NAME, Kernel
 
 
-def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
+def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
+    """A block a multiprocessor, fewer where D has fewer tiles."""
     tile = warpgroups.tile(config)
-    return min(ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n), multiprocessors)
+    return Schedule(min(ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n), multiprocessors))
 
 
 KERNEL: Kernel = replace(
@@ -24,7 +25,6 @@ KERNEL: Kernel = replace(
     name="persistent",
     idea="one block a multiprocessor, which loads its next tile while it stores the last",
     brief="a block a multiprocessor",
-    source=BY_NAME,
-    blocks=_blocks,
+    schedule=_schedule,
     cost=warpgroups.PERSISTENT,
 )

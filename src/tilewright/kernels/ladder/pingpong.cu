@@ -9,15 +9,17 @@
 //   consumer 0         | multiply tile 0      | store tile 0     .   | multiply tile 2      | store tile 2 ...
 //   consumer 1                                | multiply tile 1      | store tile 1     .   | multiply tile 3 ...
 //   tensor cores       | tile 0               | tile 1               | tile 2               | tile 3 ...
+//                                        read[0] ^           read[1] ^           read[0] ^    4 warps arrive, the other consumer waits
+//
+//   As in rung 24, the producer waits for empty[stage], and the consumer whose tile it is for full[stage].
 
-#include <cluster.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-#include <wgmma.cuh>
-
-#include "stage_turn.cuh"
-#include "tile_order.cuh"
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "pipeline/stage_turn.cuh"
+#include "pipeline/tile_order.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 
@@ -25,8 +27,8 @@ constexpr int CONSUMERS = 2;
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int BK = LINE;
 constexpr int BLOCK_BYTES = BK * LINE_BYTES;  // of 64 columns of B
-constexpr int SHARE = BK / CLUSTER;           // rows of B that a block loads
-constexpr unsigned short ALL = (1 << CLUSTER) - 1;
+constexpr int SHARE = BK / CLUSTER_M;           // rows of B that a block loads
+constexpr unsigned short ALL = (1 << CLUSTER_M) - 1;
 
 struct Tiles {
     unsigned char A[BM * LINE_BYTES];
@@ -40,7 +42,7 @@ struct Shared {
 };
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER_M, 1, 1) __launch_bounds__(THREADS, 1)
     pingpong(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
              float beta, Element* C, int ldc) {
     DYNAMIC_SHARED(Shared, shared);
@@ -52,17 +54,17 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&shared->full[stage], 1);
-            barrier_init(&shared->empty[stage], 4 * CLUSTER);
+            barrier_init(&shared->empty[stage], 4 * CLUSTER_M);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&shared->read[consumer], 4);
         fence_barrier_init();
     }
     cluster_sync();
 
-    TileOrder<BM, BN, BAND, CLUSTER> tile({M, N, K, 1}, blockIdx.x / CLUSTER, gridDim.x / CLUSTER);
+    TileOrder<BM, BN, GROUP_M, CLUSTER_M> tile({M, N, K, 1}, blockIdx.x / CLUSTER_M, gridDim.x / CLUSTER_M);
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         while (threadIdx.x % 128 == 0 && tile.next()) {
             for (int step = 0; step < steps; ++step, turn.next()) {
                 Tiles& into = shared->stages[turn.stage];
@@ -78,10 +80,10 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             }
         }
     } else {
-        take_registers<232>();
+        setmaxnreg_inc<232>();
         const int lane = threadIdx.x % 32;
         const auto release = [&](int stage) {
-            if (lane < CLUSTER) barrier_arrive_at(&shared->empty[stage], lane);
+            if (lane < CLUSTER_M) barrier_arrive_at(&shared->empty[stage], lane);
         };
         for (int number = 0; tile.next(); ++number) {
             if (number % CONSUMERS != warpgroup) {

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Constraints, Kernel, Parameter
 from tilewright.kernels.ladder import clusters, rasterized
-from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter
 
 CONSUMERS = 2
 _SUMS = 192
-"""That a thread's 232 registers have room for."""
+"""Sums that a thread's 232 registers have room for."""
 
 COST = replace(rasterized.COST, alternates=lambda config: True)
 
 
 def shared_bytes(config: Config) -> int:
-    """Of a block: its stages, each with two barriers, and a barrier for each consumer."""
+    """Bytes of a block: its stages, each with two barriers, and a barrier for each consumer."""
     stages = config.STAGES * (warpgroups.tiles_bytes(config) + 2 * warpgroups.BARRIER_BYTES)
     return stages + CONSUMERS * warpgroups.BARRIER_BYTES
 
@@ -30,7 +30,7 @@ CONSTRAINTS: Constraints = {
     **warpgroups.TWO_STAGES,
     **clusters.SIZES,
 }
-"""But that stages fit into shared memory."""
+"""Constraints but that stages fit into shared memory."""
 
 KERNEL: Kernel = replace(
     rasterized.KERNEL,
@@ -38,11 +38,10 @@ KERNEL: Kernel = replace(
     name="pingpong",
     idea="consumers with tiles of their own take turns: one stores its tile while the other multiplies",
     brief="consumers take turns",
-    source=BY_NAME,
     parameters=(
         Parameter("BM", 128, (64, 128, 192), "rows of C that a consumer computes"),
         Parameter("BN", 128, (64, 128, 192, 256), "its columns"),
-        Parameter("STAGES", 6, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or on their way"),
+        Parameter("STAGES", 6, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or in flight"),
         *rasterized.KERNEL.parameters[-2:],
     ),
     constraints={

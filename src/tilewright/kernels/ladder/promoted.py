@@ -1,4 +1,4 @@
-"""Rung 28, promoted: threads take over the sums that tensor cores make of terms, every PROMOTE of k.
+"""Rung 28, promoted: threads take over the sums that tensor cores make of parts, every PROMOTE of k.
 
 Source: "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance",
 Ootomo and Yokota, 2022.
@@ -7,8 +7,8 @@ Ootomo and Yokota, 2022.
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
+from tilewright.kernels.kernel import Constraints, Kernel, Parameter, Sums
 from tilewright.kernels.ladder import split
-from tilewright.kernels.spec import BY_NAME, Constraints, Kernel, Parameter, Sums
 
 PROMOTE = Parameter(
     "PROMOTE", 64, (16, 32, 64, 128, 256), "k after which threads take over what tensor cores have made"
@@ -26,7 +26,6 @@ KERNEL: Kernel = replace(
     name="promoted",
     idea="sums begin anew every PROMOTE of k, and threads add them up in float32",
     brief="sums promoted to float32",
-    source=BY_NAME,
     parameters=(*split.KERNEL.parameters, PROMOTE),
     constraints={
         **warpgroups.WHOLE_INSTRUCTIONS,
@@ -34,5 +33,5 @@ KERNEL: Kernel = replace(
         **split.STAGES_FIT,
         **IN_STEPS,
     },
-    sums=lambda config: Sums(config.PROMOTE),
+    sums=lambda config: Sums(promote=config.PROMOTE),
 )

@@ -6,19 +6,20 @@ Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, "Threadblock Rasterization".
 from dataclasses import replace
 
 from tilewright.kernels import warpgroups
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.ladder import clusters
-from tilewright.kernels.spec import BY_NAME, Kernel, Parameter
 
-BAND = Parameter("BAND", 8, (1, 4, 8, 16), "rows of clusters' tiles whose columns are computed one after the other")
-COST = replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER, band=lambda config: config.BAND)
+GROUP_M = Parameter(
+    "GROUP_M", 8, (1, 4, 8, 16), "rows of clusters' tiles whose columns are computed one after the other"
+)
+COST = replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER_M, group_m=lambda config: config.GROUP_M)
 
 KERNEL: Kernel = replace(
     clusters.KERNEL,
     rung=24,
     name="rasterized",
-    idea="tiles in bands of rows, so that those computed at the same time are neighbours in both directions",
-    brief="tiles in bands of rows",
-    source=BY_NAME,
-    parameters=(*clusters.KERNEL.parameters, BAND),
+    idea="tiles in groups of rows, so that those computed at the same time are neighbours in both directions",
+    brief="tiles in groups of rows",
+    parameters=(*clusters.KERNEL.parameters, GROUP_M),
     cost=COST,
 )

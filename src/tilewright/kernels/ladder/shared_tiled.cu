@@ -3,7 +3,7 @@
 // Over rung 2 every element fetched from global memory serves TILE threads: 2*K/TILE loads a result instead of 2*K. What
 // limits it now is shared memory, from which each thread still reads two elements for every multiply-add.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 extern "C" __global__ void __launch_bounds__(TILE* TILE)
     shared_tiled(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,

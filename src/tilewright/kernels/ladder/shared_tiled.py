@@ -5,8 +5,9 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 """
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
-from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Kernel, Parameter, Tile
+from tilewright.kernels.cost_family import Fragment, Staging
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
+from tilewright.kernels.support import Support
 
 KERNEL = Kernel(
     rung=3,
@@ -26,6 +27,6 @@ KERNEL = Kernel(
     tile=lambda config: Tile(m=config.TILE, n=config.TILE, k=config.TILE),
     block=lambda config: (config.TILE * config.TILE, 1, 1),
     cost=Staging(fragment=lambda config: Fragment(1, 1, lanes_n=config.TILE)),
-    vectorized=False,
+    support=Support(vectorized=False),
     presets={"rtx3060": {"PAD": 1}, "fastcuda_v2": {"PAD": 1}},
 )

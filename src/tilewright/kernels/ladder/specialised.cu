@@ -10,13 +10,12 @@
 //   consumer 0, 1            | wait for full 0, start 0 | wait for full 1, start 1, wait for 0, arrive at empty 0 | ...
 //     rows 0 to BM/2 - 1 of the tile, and the others                                           (here with 3 stages)
 
-#include <dynamic_shared.cuh>
-#include <mbarrier.cuh>
-#include <register_budget.cuh>
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
-
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 
@@ -58,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
 
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         if (threadIdx.x % 128 != 0) return;
         for (int step = 0; step < steps; ++step) {
             const int stage = step % STAGES;
@@ -75,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         return;
     }
 
-    take_registers<232>();
+    setmaxnreg_inc<232>();
     float sums[ROWS / 64][BN / 2] = {};
     for (int step = 0; step < steps; ++step) {
         const Tiles& tiles = shared->stages[step % STAGES];

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.ladder import wgmma_tma
-from tilewright.kernels.spec import BY_NAME, Kernel, Parameter
 
 
 def shared_bytes(config: Config) -> int:
-    """Of a block: its stages, each with two barriers."""
+    """Bytes of a block: its stages, each with two barriers."""
     return config.STAGES * (warpgroups.tiles_bytes(config) + 2 * warpgroups.BARRIER_BYTES)
 
 
@@ -22,11 +22,10 @@ KERNEL: Kernel = replace(
     name="specialised",
     idea="a producer that only loads and consumers that only multiply, with most of the registers",
     brief="producer and consumers",
-    source=BY_NAME,
     parameters=(
         Parameter("BM", 128, (128, 256), "rows of C that a block computes, half of them each consumer"),
         Parameter("BN", 256, (64, 128, 192, 256), "columns of C that a block computes"),
-        Parameter("STAGES", 4, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
+        Parameter("STAGES", 4, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or in flight"),
     ),
     constraints={
         "BM must be 128 or 256: each of two consumers multiplies 64 rows at a time, "

@@ -1,33 +1,32 @@
 // Rung 27, split: float32 factors on the tensor cores, each as the sum of three bfloat16 matrices.
 //
-// Over rung 20 A and B are float32. A kernel before this one has split each into three terms, which hold its 24 bits: the
-// first is the element rounded to bfloat16, the second what that leaves, and so on. Of the nine products of terms six are made;
+// Over rung 20 A and B are float32. A kernel before this one has split each into three parts, which hold its 24 bits: the
+// first is the element rounded to bfloat16, the second what that leaves, and so on. Of the nine products of parts six are made;
 // what the others add is below the last bit of float32:
 //
 //     element    |1.xxxxxxx|xxxxxxxx|xxxxxxxx|             a0 b2   a1 b1   a2 b0  |  a0 b1   a1 b0  |  a0 b0
-//     terms       a0        a1       a2         products:  2^-16                  |  2^-8           |  1       of a b
+//     parts       a0        a1       a2         products:  2^-16                  |  2^-8           |  1       of a b
 //
 // All of them are added up in one sum of the tensor cores, over all of k, as rung 20 adds up its products. What should move:
 // six times as many products for each tile, and the error. It does not become float32's: the tensor cores cut off what does
 // not fit into a sum, where float32 rounds, so the errors of long sums all point one way, and grow with k.
 
-#include <dynamic_shared.cuh>
-#include <mbarrier.cuh>
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
+#include "epilogue/ladder_wgmma.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
-#include "wgmma_epilogue.cuh"
-
-using Term = __nv_bfloat16;
+using PartType = __nv_bfloat16;
 
 constexpr int THREADS = 128;
-constexpr int TERMS = 3;
+constexpr int SPLIT_PARTS = 3;
 constexpr int BK = LINE;
-constexpr int BLOCK_BYTES = BK * LINE_BYTES;  // of 64 columns of a term of B
+constexpr int BLOCK_BYTES = BK * LINE_BYTES;  // of 64 columns of a part of B
 
 struct Tiles {
-    unsigned char A[TERMS][BM * LINE_BYTES];
-    unsigned char B[TERMS][BN / 64 * BLOCK_BYTES];
+    unsigned char A[SPLIT_PARTS][BM * LINE_BYTES];
+    unsigned char B[SPLIT_PARTS][BN / 64 * BLOCK_BYTES];
 };
 
 struct Shared {
@@ -49,11 +48,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         Tiles& tiles = shared->stages[step % STAGES];
         Barrier* const full = &shared->full[step % STAGES];
         barrier_expect_bytes(full, sizeof(Tiles));
-        for (int term = 0; term < TERMS; ++term) {
-            load_tile(tiles.A[term], &A, step * BK, tile_row, term, full);
+        for (int part = 0; part < SPLIT_PARTS; ++part) {
+            load_tile(tiles.A[part], &A, step * BK, tile_row, part, full);
 #pragma unroll
             for (int block = 0; block < BN / 64; ++block) {
-                load_tile(tiles.B[term] + block * BLOCK_BYTES, &B, tile_col + block * 64, step * BK, term, full);
+                load_tile(tiles.B[part] + block * BLOCK_BYTES, &B, tile_col + block * 64, step * BK, part, full);
             }
         }
     };
@@ -70,16 +69,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         barrier_wait(&shared->full[step % STAGES], step / STAGES % 2);
         fence_sums(sums);
 #pragma unroll
-        for (int order = TERMS - 1; order >= 0; --order) {  // the least products first
+        for (int order = SPLIT_PARTS - 1; order >= 0; --order) {  // the least products first
 #pragma unroll
-            for (int term = 0; term <= order; ++term) {
+            for (int part = 0; part <= order; ++part) {
 #pragma unroll
                 for (int k = 0; k < BK; k += 16) {
-                    const MatrixDescriptor b = matrix_descriptor(tiles.B[order - term], BLOCK_BYTES) + k * LINE_BYTES;
+                    const MatrixDescriptor b = matrix_descriptor(tiles.B[order - part], BLOCK_BYTES) + k * LINE_BYTES;
 #pragma unroll
                     for (int i = 0; i < BM / 64; ++i) {
-                        const MatrixDescriptor a = matrix_descriptor(tiles.A[term]) + (i * 64 * LINE_BYTES + k * 2);
-                        multiply_async<Major::along_k, Major::across_k, Term>(sums[i], a, b);
+                        const MatrixDescriptor a = matrix_descriptor(tiles.A[part]) + (i * 64 * LINE_BYTES + k * 2);
+                        multiply_async<Major::along_k, Major::across_k, PartType>(sums[i], a, b);
                     }
                 }
             }

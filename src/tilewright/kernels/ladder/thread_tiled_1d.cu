@@ -3,7 +3,7 @@
 // Over rung 3 an element of B read from shared memory is kept in a register and used TM times: with TM = 8 there are 9
 // shared loads for 8 multiply-adds instead of 16. TM = 1 with TN > 1 is the same idea along a row of C.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 constexpr int THREADS = BM / TM * (BN / TN);
 

@@ -5,7 +5,8 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 """
 
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Kernel, Parameter
+from tilewright.kernels.kernel import Kernel, Parameter
+from tilewright.kernels.support import Support
 
 KERNEL = Kernel(
     rung=4,
@@ -30,6 +31,6 @@ KERNEL = Kernel(
     },
     block=tiling.block,
     cost=tiling.STAGING,
-    vectorized=False,
+    support=Support(vectorized=False),
     presets={"rtx3060": {"BM": 64, "BN": 64, "BK": 64, "TM": 1, "TN": 4, "PAD": 1, "SPREAD": 0}},
 )

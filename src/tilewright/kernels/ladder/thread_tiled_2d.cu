@@ -3,7 +3,7 @@
 // Over rung 4 both operands are kept in registers: TM + TN shared loads serve TM * TN multiply-adds, a quarter of a load
 // each with 8 x 8 instead of nine eighths. The block's tile can grow with it, which halves global traffic as well.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 constexpr int THREADS = BM / TM * (BN / TN);
 

@@ -9,18 +9,19 @@
 //   lane 0       wait_tiles_read                                     | store |      wait_tiles_read
 //   copy engine                                                              | read lines, write C ...
 //
+// All else is rung 25's: producer and consumers pass stages by full[] and empty[], the consumers their turns by read[].
+//
 // In shared memory a row is a line of 128 bytes, its pieces exchanged as the tensor map says. So what a warp writes at a time,
 // 8 rows x 4 pairs, is in 32 different banks. Where rows of C are not aligned, no tensor map describes it; and where
 // they end within 16 bytes, the copy engine would store all of these, past the end of the row: threads store then.
 
-#include <cluster.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-#include <wgmma.cuh>
-
-#include "stage_turn.cuh"
-#include "tile_order.cuh"
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "pipeline/stage_turn.cuh"
+#include "pipeline/tile_order.cuh"
+#include "ptx/cluster.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 
@@ -28,8 +29,8 @@ constexpr int CONSUMERS = 2;
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int BK = LINE;
 constexpr int BLOCK_BYTES = BK * LINE_BYTES;  // of 64 columns of B
-constexpr int SHARE = BK / CLUSTER;           // rows of B that a block loads
-constexpr unsigned short ALL = (1 << CLUSTER) - 1;
+constexpr int SHARE = BK / CLUSTER_M;           // rows of B that a block loads
+constexpr unsigned short ALL = (1 << CLUSTER_M) - 1;
 
 struct Tiles {
     unsigned char A[BM * LINE_BYTES];
@@ -64,7 +65,7 @@ __device__ __forceinline__ void stage_results(unsigned char* lines, const Elemen
 }
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER_M, 1, 1) __launch_bounds__(THREADS, 1)
     tma_store(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
               float beta, Element* C, int ldc, const __grid_constant__ TensorMap D) {
     DYNAMIC_SHARED(Shared, shared);
@@ -76,17 +77,17 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&shared->full[stage], 1);
-            barrier_init(&shared->empty[stage], 4 * CLUSTER);
+            barrier_init(&shared->empty[stage], 4 * CLUSTER_M);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&shared->read[consumer], 4);
         fence_barrier_init();
     }
     cluster_sync();
 
-    TileOrder<BM, BN, BAND, CLUSTER> tile({M, N, K, 1}, blockIdx.x / CLUSTER, gridDim.x / CLUSTER);
+    TileOrder<BM, BN, GROUP_M, CLUSTER_M> tile({M, N, K, 1}, blockIdx.x / CLUSTER_M, gridDim.x / CLUSTER_M);
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         while (threadIdx.x % 128 == 0 && tile.next()) {
             for (int step = 0; step < steps; ++step, turn.next()) {
                 Tiles& into = shared->stages[turn.stage];
@@ -102,11 +103,11 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             }
         }
     } else {
-        take_registers<232>();
+        setmaxnreg_inc<232>();
         const int lane = threadIdx.x % 32, first = threadIdx.x % 128 / 32 * 16;  // of the warp's rows, of each 64
         unsigned char* const results = shared->results[warpgroup] + first * LINE_BYTES;
         const auto release = [&](int stage) {
-            if (lane < CLUSTER) barrier_arrive_at(&shared->empty[stage], lane);
+            if (lane < CLUSTER_M) barrier_arrive_at(&shared->empty[stage], lane);
         };
         for (int number = 0; tile.next(); ++number) {
             if (number % CONSUMERS != warpgroup) {

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
+from tilewright.kernels.kernel import TMA_STORE_RUNG_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.ladder import pingpong
-from tilewright.kernels.spec import BY_NAME, TMA_STORE_RUNG_ARGUMENTS, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
-    """Of a block: what rung 25 has, and for each consumer 64 columns of results."""
+    """Bytes of a block: those of rung 25, and for each consumer 64 columns of results."""
     results = warpgroups.ITEM_BYTES * config.BM * warpgroups.LINE
     return pingpong.shared_bytes(config) + pingpong.CONSUMERS * results
 
 
-_BM, _BN, _, _CLUSTER, _BAND = pingpong.KERNEL.parameters
+_BM, _BN, _, _CLUSTER_M, _GROUP_M = pingpong.KERNEL.parameters
 
 KERNEL: Kernel = replace(
     pingpong.KERNEL,
@@ -25,13 +25,12 @@ KERNEL: Kernel = replace(
     name="tma_store",
     idea="results go through shared memory, and the copy engine stores them",
     brief="results stored by TMA",
-    source=BY_NAME,
     parameters=(
         _BM,
         _BN,
-        Parameter("STAGES", 6, (3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
-        _CLUSTER,
-        _BAND,
+        Parameter("STAGES", 6, (3, 4, 5, 6), "tiles of A and of B in shared memory or in flight"),
+        _CLUSTER_M,
+        _GROUP_M,
     ),
     constraints={
         **pingpong.CONSTRAINTS,

@@ -3,7 +3,7 @@
 // Over rung 5 global memory is read and written as float4s. A thread's fragment of A becomes a row of As as its fragment
 // of B is a row of Bs, so that both are read from shared memory as float4s too: a quarter of the load instructions.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 constexpr int THREADS = BM / TM * (BN / TN);
 

@@ -5,7 +5,7 @@ kernel 9 found; FastCuda V3.
 """
 
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 
 KERNEL = Kernel(
     rung=6,

@@ -4,7 +4,7 @@
 // warp's lanes cover together, TM x TN elements a lane. The lanes of a warp then share few rows of As and columns of Bs, so
 // that one shared load serves many of them at once, and each lane holds WMITER*TM x WNITER*TN results in registers.
 
-#include "epilogue.cuh"
+#include "epilogue/ladder.cuh"
 
 constexpr int THREADS = BM / WM * (BN / WN) * 32;
 constexpr int PIECE_N = WN / WNITER;              // a piece of the warp's tile: one TM x TN tile for each lane

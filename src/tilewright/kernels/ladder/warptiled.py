@@ -6,8 +6,8 @@ Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kern
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Fragment, Staging
-from tilewright.kernels.spec import Constraints, Kernel, Parameter
+from tilewright.kernels.cost_family import Fragment, Staging
+from tilewright.kernels.kernel import Constraints, Kernel, Parameter
 
 PARAMETERS = (
     Parameter("BM", 64, (32, 64, 128, 256), "rows of C that a block computes"),

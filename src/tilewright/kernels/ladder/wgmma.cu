@@ -11,11 +11,10 @@
 // The products are asynchronous, but here the threads wait for them before they load the next tiles: what overlaps is the
 // work of different blocks.
 
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
-
-#include "half_tile_io.cuh"
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "pipeline/half_tile_io.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 

@@ -5,8 +5,8 @@ Source: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Instructions".
 
 from tilewright.core.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import tiling, warpgroups
-from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import Kernel
 
 KERNEL = Kernel(
     rung=19,
@@ -30,5 +30,5 @@ KERNEL = Kernel(
     tile=warpgroups.tile,
     block=lambda config: (warpgroups.THREADS, 1, 1),
     cost=Warpgroups(copies="registers", stages=lambda config: 1, min_blocks=lambda config: config.MIN_BLOCKS),
-    takes=warpgroups.TAKES,
+    support=warpgroups.BFLOAT16,
 )

@@ -1,7 +1,7 @@
 // Rung 20, wgmma_tma: the copy engine loads tiles, several steps ahead of the tensor cores.
 //
 // Over rung 19 no thread touches an element of A or B: one asks for boxes of them, which come swizzled as the tensor cores
-// read them, with zeros outside the matrices. STAGES tiles of each are in shared memory or on their way, and the products of
+// read them, with zeros outside the matrices. STAGES tiles of each are in shared memory or in flight, and the products of
 // one step are still being made when those of the next are started. What should move: instructions, and the time that the
 // tensor cores wait.
 //
@@ -11,12 +11,11 @@
 //                 then       wait for tile           products 0 done,       products 1 done,
 //                                                    ask for 3              ask for 4           (here with 3 stages)
 
-#include <dynamic_shared.cuh>
-#include <mbarrier.cuh>
-#include <tensor_map.cuh>
-#include <wgmma.cuh>
-
-#include "wgmma_epilogue.cuh"
+#include "epilogue/ladder_wgmma.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/tensor_map.cuh"
+#include "ptx/wgmma.cuh"
 
 using Element = __nv_bfloat16;
 

@@ -5,7 +5,7 @@ Source: the CUDA C++ Programming Guide, "Asynchronous Data Copies using the Tens
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Kernel, Parameter
+from tilewright.kernels.kernel import TMA_RUNG_ARGUMENTS, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
@@ -19,7 +19,7 @@ KERNEL = Kernel(
     brief="wgmma on tiles by TMA",
     parameters=(
         *warpgroups.tile_parameters(bm=128, bn=128),
-        Parameter("STAGES", 3, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
+        Parameter("STAGES", 3, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or in flight"),
     ),
     constraints={
         **warpgroups.WHOLE_INSTRUCTIONS,
@@ -30,7 +30,7 @@ KERNEL = Kernel(
     tile=warpgroups.tile,
     block=lambda config: (warpgroups.THREADS, 1, 1),
     cost=warpgroups.PIPELINED,
-    takes=warpgroups.TAKES,
+    support=warpgroups.BFLOAT16,
     arguments=TMA_RUNG_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),
     tensor_maps=warpgroups.boxes,

@@ -4,9 +4,9 @@
 // is moved carries twice the elements. Nothing is rounded on the way: products of two halves are exact in float. What should
 // move: half the global sectors and half the shared wavefronts an operation.
 
-#include "half_tile_io.cuh"
-#include "wmma.cuh"
-#include "wmma_epilogue.cuh"
+#include "epilogue/ladder_wmma.cuh"
+#include "pipeline/half_tile_io.cuh"
+#include "ptx/wmma.cuh"
 
 #if BFLOAT16
 using Element = __nv_bfloat16;

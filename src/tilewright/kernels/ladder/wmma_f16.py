@@ -4,8 +4,8 @@ Source: the FastCuda GEMM guide, version 6.
 """
 
 from tilewright.kernels import fragments, tiling
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Support
 
 KERNEL = Kernel(
     rung=14,
@@ -16,6 +16,6 @@ KERNEL = Kernel(
     constraints=fragments.constraints(depth=16, item=2, pad_a=8, pad_b=8),
     block=tiling.block_of_warps,
     cost=fragments.STAGING,
-    takes=Takes(factors=("float16", "bfloat16")),
+    support=Support(factors=("float16", "bfloat16")),
     presets={"fastcuda_v6": {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64}},
 )

@@ -9,9 +9,9 @@
 // shared memory, not by every warp that reads them; and the next tile is fetched into registers while this one is
 // multiplied, since tensor cores are soon done with it.
 
-#include "epilogue.cuh"
-#include "wmma.cuh"
-#include "wmma_epilogue.cuh"
+#include "epilogue/ladder.cuh"
+#include "epilogue/ladder_wmma.cuh"
+#include "ptx/wmma.cuh"
 
 constexpr int THREADS = BM / WM * (BN / WN) * 32;
 constexpr int FRAGMENTS_M = WM / 16;

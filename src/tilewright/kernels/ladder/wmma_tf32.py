@@ -4,8 +4,8 @@ Source: the FastCuda GEMM guide, version 5.
 """
 
 from tilewright.kernels import fragments, tiling
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Support
 
 KERNEL = Kernel(
     rung=13,
@@ -16,7 +16,6 @@ KERNEL = Kernel(
     constraints=fragments.constraints(depth=8, item=4, pad_a=4, pad_b=8),
     block=tiling.block_of_warps,
     cost=fragments.STAGING,
-    precision="tf32",
-    takes=Takes(least_capability=(8, 0)),
+    support=Support(precision="tf32", least_capability=(8, 0)),
     presets={"fastcuda_v5": {"BM": 64, "BN": 64, "BK": 8, "WM": 16, "WN": 64}},
 )

@@ -1,60 +1,59 @@
 // gemm_mma: products on tensor cores to which each warp gives work (mma.sync, sm_80 and newer): for GPUs that lack the warpgroups of
 // gemm_sm90. Of factors of 16 bits in either order, of float32 factors, rounded to TF32 on their way into registers, and of float8
-// factors with scales; both have lines along k. And of float32 factors that are first split into TERMS matrices of 16 bits, with lines
-// along k (terms_of_warps.cuh).
+// factors with scales; both have lines along k. And of float32 factors that are first split into SPLIT_PARTS matrices of 16 bits, with
+// lines along k (parts_of_warps.cuh).
 //
-// A block computes one tile, each of its warps a part of WM x WN. Tiles of all terms are copied STAGES - 1 steps ahead:
+// A block computes one tile, each of its warps a part of WM x WN. Tiles of all parts are copied STAGES - 1 steps ahead:
 //
 //   shared memory of a block:
-//     | stage 0: A[TERMS], B[TERMS] | stage 1 | ...        lines along k, or across it: fragment_tile.cuh
+//     | stage 0: A[SPLIT_PARTS], B[SPLIT_PARTS] | stage 1 | ...        lines along k, or across it: fragment_tile.cuh
 //
 //   copies        | 0 | 1 |   2   |   3   |   4   | ...     STAGES = 3
 //   multiply          |   |   0   |   1   |   2   | ...
 //
 // What a step multiplies, and where sums of tensor cores begin anew, says warp_products.cuh.
-#include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
-
 #include "epilogue/warpgroup.cuh"
-#include "terms_of_warps.cuh"
-#include "tile_order.cuh"
-#include "warp_products.cuh"
+#include "float32_parts/parts_of_warps.cuh"
+#include "pipeline/tile_order.cuh"
+#include "pipeline/warp_products.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
 
 constexpr int WARPS = BM / WM * (BN / WN);
 constexpr int THREADS = 32 * WARPS;
-using Terms = TermsOfWarps<BM, BN, THREADS>;
+using Parts = PartsOfWarps<BM, BN, THREADS>;
 
 union Shared {
-    Terms::Memory of_terms;  // before stages are loaded, or in their place
+    Parts::Memory of_parts;  // before stages are loaded, or in their place
     StepTiles stages[STAGES];
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    gemm_mma(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR_B> B, Output<RESULT> output, const __grid_constant__ Terms::Operand split_a,
-             const __grid_constant__ Terms::Operand split_b, Scales scales_of_factors, SplitCounters* counters) {
+    gemm_mma(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR_B> B, Output<RESULT> output, const __grid_constant__ Parts::Operand split_a,
+             const __grid_constant__ Parts::Operand split_b, Scales scales_of_factors, SplitCounters* counters) {
     DYNAMIC_SHARED(Shared, shared);
 
-    wait_for_grid_before();
+    grid_dependency_wait();
     const int depth = depth_of(sizes, output);
-    const SplitFactors factors = Terms::split(split_a, split_b, counters, depth, shared->of_terms);
+    const SplitFactors factors = Parts::split(split_a, split_b, counters, depth, shared->of_parts);
 
-    TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x, gridDim.x);
+    TileOrder<BM, BN, GROUP_M> tile(sizes, blockIdx.x, gridDim.x);
     tile.next();  // there is one for each block
     const int warp = threadIdx.x / 32;
     const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;  // of the tile
     const int row = tile.row + warp_row, col = tile.col + warp_col;
 
     const Result<RESULT> result(output, sizes, tile.matrix);
-    const auto compute_wide = [&] {
-        Terms::compute_wide(split_a, split_b, tile.matrix, depth, result, tile.row, tile.col, shared->of_terms);
+    const auto compute_fallback = [&] {
+        Parts::compute_fallback(split_a, split_b, tile.matrix, depth, result, tile.row, tile.col, shared->of_parts);
     };
-    const TermCheck& terms = factors.terms;
+    const RangeCheck& parts = factors.parts;
     const bool stores_anew = factors.listed_of_a + factors.listed_of_b > 0;
-    if (TERMS > 1 && (!terms.hold || (stores_anew && output.beta != 0.0f))) return compute_wide();  // D may be C
+    if (SPLIT_PARTS > 1 && (!parts.in_range || (stores_anew && output.beta != 0.0f))) return compute_fallback();  // D may be C
 
     const int steps = depth / BK + (depth % BK != 0);
-    TileCopies<FACTOR, A_ALONG_K, BM, TERMS, THREADS> of_a(A, tile.matrix, sizes.m, tile.row);
-    TileCopies<FACTOR_B, B_ALONG_K, BN, TERMS, THREADS> of_b(B, tile.matrix, sizes.n, tile.col);
+    TileCopies<FACTOR, A_ALONG_K, BM, SPLIT_PARTS, THREADS> of_a(A, tile.matrix, sizes.m, tile.row);
+    TileCopies<FACTOR_B, B_ALONG_K, BN, SPLIT_PARTS, THREADS> of_b(B, tile.matrix, sizes.n, tile.col);
     const auto load = [&](int step) {
         if (step < steps) {
             of_a.start(shared->stages[step % STAGES].A, depth - step * BK);
@@ -68,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if constexpr (FACTOR_SCALES == 2) {
             return WarpBlockScales(scales_of_factors, sizes, row, col, steps);
         } else {
-            return WarpTermScales(split_a.scales, split_b.scales, sizes, tile.matrix, depth, row, col);
+            return WarpPartScales(split_a.scales, split_b.scales, sizes, tile.matrix, depth, row, col);
         }
     }();
     const SumScales<ROWS, 8 * COLS, 16> sum_scales{scales_of_factors, sizes.m, sizes.n, row + own_row<16>(), col, depth > 0};
@@ -81,11 +80,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         multiply_step(shared->stages[step % STAGES], warp_row, warp_col, of_step, sums);
     }
 
-    if constexpr (TERMS > 1) {
+    if constexpr (SPLIT_PARTS > 1) {
         bool small = false;
 #pragma unroll
-        for (int i = 0; i < ROWS; ++i) small |= terms_lose(sums[i], terms.least, threadIdx.x % 32, sizes.m - row - 16 * i, sizes.n - col);
-        if (terms.least != 0.0f && __syncthreads_or(small)) return compute_wide();
+        for (int i = 0; i < ROWS; ++i) small |= sums_too_small(sums[i], parts.least, threadIdx.x % 32, sizes.m - row - 16 * i, sizes.n - col);
+        if (parts.least != 0.0f && __syncthreads_or(small)) return compute_fallback();
     }
     const WarpBiases<RESULT, 8 * COLS> biases(result.bias, col);
 #pragma unroll
@@ -93,5 +92,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         sum_scales.scale(i, sums[i]);
         store_warp(result, row + 16 * i, col, sums[i], biases);
     }
-    Terms::store_not_finite(split_a, split_b, factors, tile.matrix, result, tile.row, tile.col, shared->of_terms);
+    Parts::store_not_finite(split_a, split_b, factors, tile.matrix, result, tile.row, tile.col, shared->of_parts);
 }

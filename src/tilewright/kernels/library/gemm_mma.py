@@ -1,229 +1,244 @@
-"""gemm_mma and its kin: products by tensor cores through mma.sync, where there is no wgmma.
+"""Kernels of gemm_mma.cu: products by tensor cores through mma.sync, where there is no wgmma.
 
-Of 16-bit factors; of float32 factors rounded to TF32, or as 16-bit terms; of float8 factors with scales. What
-`gemm_sm90` and its kin are on Hopper, from compute capability 8.0 on, float8 from 8.9. Sources: theirs.
+They multiply 16-bit factors; float32 factors, rounded to TF32 or as 16-bit parts; float8 factors with scales. They are
+what `gemm_sm90` and its kin are on Hopper, from compute capability 8.0 on, float8 from 8.9.
+
+    gemm_mma                     float16, bfloat16, in either order: ldmatrix transposes what lies across k
+    gemm_mma_tf32                float32 rounded to TF32, along k; threads round in registers, to nearest, ties away
+                                 from zero, the only way that Ampere has
+    gemm_mma_fp8, _fast, _blocks float8, mixed too, along k; scales and promotion as in gemm_fp8
+    gemm_mma_bf16x6 and others   float32 as parts, along k
+
+Sums of 16 bits, of TF32 and of "fast" float8 stay in the tensor cores over all of k. Sums of float8 begin again every
+128 of k; by default, those of the largest products of parts every 16 of k: Ampere's tensor cores add 8 products at a
+time and keep a bit less, so that the precisions are met as on Hopper. A GPU with wgmma, or of compute capability 10.0,
+has no float8 instruction for warps: the compiler makes float16 of float8 in registers; results are right, and more
+exact.
+
+These kernels run wherever they are named, and were measured nowhere, so the selector multiplies the cost model's guess
+by 1.25, and by that twice next to kernels of the same precision that were measured on GPUs of another compute
+capability. So gemm_mma is picked on an A100, an RTX A6000 and a B200; gemm_mma_fp8 for all but a few rows where there
+is float8 and no wgmma; gemm_mma_tf32 not on GeForce GPUs, whose tensor cores add up in float32 at half the rate. Parts
+are picked for large products on an A100, whose tensor cores make 16 bfloat16 products in the time of a float32 one, and
+by little on a B200; with a weaker precision on an RTX A6000, an L4 and an L40S, which make 4. GeForce GPUs make 2, and
+get none.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
-from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
+from tilewright.core.dtypes import FLOAT8
 from tilewright.core.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
 from tilewright.core.problem import FAST, SCALED_BLOCK
 from tilewright.kernels.config import Config, listed_configs
-from tilewright.kernels.families import Warps
-from tilewright.kernels.library import gemm_terms, splitting
-from tilewright.kernels.spec import Kernel, Parameter, Split, Sums
-from tilewright.kernels.takes import EVERYTHING, VECTOR_BYTES
+from tilewright.kernels.cost_family import Warps
+from tilewright.kernels.kernel import ALL_OF_K, Constraints, Kernel, Parameter, Sums
+from tilewright.kernels.library import forms, splitting
+from tilewright.kernels.support import EVERYTHING, VECTOR_BYTES
 from tilewright.kernels.tiling import block_of_warps, threads_of_warps
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 _LINES = (32, 64, 128)
 """Bytes along k of a tile: those of an instruction, and at most those of all banks."""
 _SUMS = 128
-"""Of a thread, with those that tensor cores begin anew: 255 registers have room for them and for fragments of both
+"""Sums of a thread, with those that tensor cores begin anew: 255 registers have room for them and for fragments of both
 factors."""
+_SIDES = (16, 32, 64)
+"""Rows and columns of D that a warp computes."""
 _SHARED_BYTES = COMPUTE_CAPABILITIES[9, 0].shared_per_block
+
+
+@dataclass(frozen=True, kw_only=True)
+class MmaForm(forms.KernelForm):
+    """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split."""
+
+    bk: int = 32
+    """BK by default, as the next two are WN and STAGES."""
+    wn: int = 64
+    stages: int = 3
+    promote: int = SCALED_BLOCK
+    """k after which threads take over sums that begin anew; of parts PROMOTE by default. Two additions of Ampere's
+    tensor cores are 16 k, of Hopper's 32: a sum of parts has so much there for the same error."""
+
+    @property
+    def memory_orders(self) -> bool:
+        """Whether it reads factors in every order."""
+        return self.item_bytes == 2 and self.split is None
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """Elements of a line along k."""
+        if self.promotes and self.float8:
+            return (self.promote,)
+        return tuple(line // self.item_bytes for line in _LINES)
+
+
 _FEW_ROWS = {"BM": 16, "BN": 64, "WM": 16, "WN": 16, "STAGES": 4}
-"""Of a preset: the least that tensor cores multiply, by four warps."""
+"""A preset with the least that tensor cores multiply, by four warps."""
+_SMALL_FP8 = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
+
+_OF_TERMS = partial(forms.idea_of_terms, where="tensor cores by mma.sync")
+
+FORMS = (
+    MmaForm(
+        name="gemm_mma",
+        idea="16-bit factors on tensor cores by mma.sync, in every order of A and B",
+        factors=forms.FLOAT16S,
+        presets={
+            "large": {"BN": 256},
+            "small": {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32},
+            "few_rows": {**_FEW_ROWS, "BK": 64},
+        },
+        portfolio=listed_configs(
+            "BM BN BK WM WN STAGES GROUP_M",
+            (
+                (32, 64, 64, 16, 32, 4, 8),
+                (16, 64, 64, 16, 16, 4, 8),
+                (64, 64, 64, 32, 32, 3, 8),
+                (128, 128, 32, 64, 64, 3, 8),
+                (16, 128, 64, 16, 32, 4, 8),
+                (64, 128, 64, 32, 64, 3, 8),
+            ),
+        ),
+    ),
+    MmaForm(
+        name="gemm_mma_tf32",
+        idea="float32 factors rounded to TF32, on tensor cores by mma.sync",
+        precision="tf32",
+        bk=16,
+        presets={
+            "large": {"BN": 256},
+            "small": {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32},
+            "few_rows": {**_FEW_ROWS, "BK": 32},
+        },
+    ),
+    MmaForm(
+        name="gemm_mma_fp8",
+        idea="float8 factors on tensor cores by mma.sync, sums promoted to float32",
+        factors=FLOAT8,
+        bk=128,
+        wn=32,
+        presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
+    ),
+    MmaForm(
+        name="gemm_mma_fp8_fast",
+        idea="float8 factors on tensor cores by mma.sync, sums of 13 bits",
+        factors=FLOAT8,
+        precision=FAST,
+        bk=64,
+        presets={"large": {"BN": 256}, "small": {**_SMALL_FP8, "BK": 128}},
+    ),
+    MmaForm(
+        name="gemm_mma_fp8_blocks",
+        idea="float8 factors with a scale of each 128 of k and row, or 128 rows or columns, "
+        "on tensor cores by mma.sync",
+        factors=FLOAT8,
+        block_scales=True,
+        bk=128,
+        wn=32,
+        presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
+    ),
+    MmaForm(name="gemm_mma_bf16x6", idea=_OF_TERMS("bf16x6"), precision="bf16x6", wn=32, stages=2, promote=16),
+    MmaForm(name="gemm_mma_bf16x3", idea=_OF_TERMS("bf16x3"), precision="bf16x3", wn=32, promote=32),
+    MmaForm(name="gemm_mma_fp16x3", idea=_OF_TERMS("fp16x3"), precision="fp16x3", wn=32, promote=16),
+)
 
 
-def _shared_bytes(config: Config, item: int, split: Split | None) -> int:
-    """Of all stages, or of what splits factors and what multiplies in float32 in their place."""
-    stages = config.STAGES * item * config.BK * (config.BM + config.BN)
-    if split is None:
+def _shared_bytes(form: MmaForm, config: Config) -> int:
+    """Bytes of all stages, or of what splits factors and what multiplies in float32 in their place."""
+    stages = config.STAGES * form.item_bytes * config.BK * (config.BM + config.BN)
+    if form.split is None:
         return stages
     groups = max(threads_of_warps(config) // splitting.GROUP, 1)
-    wide = splitting.float32_block_bytes(config.BM, config.BN)
+    fallback = splitting.float32_block_bytes(config.BM, config.BN)
     not_finite = splitting.non_finite_bytes(config.BM, config.BN)
-    return max(split.terms * stages, splitting.splitter_bytes(groups), wide, not_finite)
+    return max(form.parts * stages, splitting.splitter_bytes(groups), fallback, not_finite)
 
 
-def _of_type(
-    name: str,
-    idea: str,
-    *,
-    factors: tuple[str, ...] = ("float32",),
-    split: Split | None = None,
-    precision: str | None = None,
-    anew: bool = False,
-    blocks: bool = False,
-    bk: int = 32,
-    wn: int = 64,
-    stages: int = 3,
-    promote: int = SCALED_BLOCK,
-    presets: dict[str, dict[str, int]] | None = None,
-    portfolio: Sequence[Mapping[str, int]] = (),
-) -> Kernel:
-    """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
+def _sums(form: MmaForm, config: Config) -> Sums:
+    """One chain of instructions over all of k, unless sums begin anew; float8 has a kernel for each way of its sums."""
+    if form.split:
+        return Sums(promote=config.PROMOTE, separate=True)
+    order = None if form.float8 else f"mma {_LINES[0] // form.item_bytes}"
+    return Sums(order, ALL_OF_K if form.factors == ("float32",) else None)
 
-    anew: whether sums of tensor cores begin anew, those of terms and of float8 every `promote` of k.
-    blocks: whether float8 factors have scales of blocks, which threads multiply by then.
-    bk, wn, stages, promote: what BK, WN, STAGES and, of terms, PROMOTE are by default.
-    presets, portfolio: see `Kernel`.
-    """
-    terms = split.terms if split else 1
-    item = ITEM_BYTES[split.dtype if split else factors[0]]
-    sums = _SUMS // 2 if anew else _SUMS
-    float8 = factors == FLOAT8
-    depths = tuple(line // item for line in _LINES)
-    sides = (16, 32, 64)
-    more_parameters: list[Parameter] = []
-    more_constraints: dict[str, Callable[[Config], bool]] = {}
-    constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled)}
-    constants["FACTOR_SCALES"] = 0 if not float8 else 2 if blocks else 1
-    if split:
-        promoting = Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products")
-        more_parameters.append(promoting)
-        more_constraints |= {
-            "PROMOTE must be 16, 32 or 64, and divide BK": lambda c: (
-                c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0
-            ),
-            f"(BM/WM)*(BN/WN)*32 must be at least {splitting.GROUP}, "
-            "threads that split a square of a factor": lambda c: threads_of_warps(c) >= splitting.GROUP,
-        }
-    else:
-        constants["PROMOTE"] = promote if anew else 0
-    if anew and float8:
-        depths = (promote,)
-    if item == 2 and not split:
-        of_lines = "BM and BN must be powers of two: lines of a tile may lie along them"
-        more_constraints[of_lines] = lambda c: c.BM & (c.BM - 1) == 0 and c.BN & (c.BN - 1) == 0
-    depths_in_words = f"{', '.join(map(str, depths[:-1]))} or {depths[-1]}" if len(depths) > 1 else str(depths[0])
-    return Kernel(
-        name=name,
-        idea=idea,
-        source=_SOURCE,
-        parameters=(
-            Parameter("BM", 128, (16, 32, 64, 128), "rows of D that a block computes"),
-            Parameter("BN", 128, (64, 128, 256), "its columns"),
-            Parameter("BK", bk, depths, "how far a block's tiles of A and B reach along k"),
-            Parameter("WM", 64, sides, "rows of D that a warp computes"),
-            Parameter("WN", wn, sides, "its columns"),
-            Parameter("STAGES", stages, (2, 3, 4), "tiles of A and of B in shared memory or on their way"),
-            *more_parameters,
-            Parameter("BAND", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
+
+_TERMS_ARE_SPLIT: Constraints = {
+    "PROMOTE must be 16, 32 or 64, and divide BK": lambda c: c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0,
+    f"(BM/WM)*(BN/WN)*32 must be at least {splitting.GROUP}, threads that split a square of a factor": lambda c: (
+        threads_of_warps(c) >= splitting.GROUP
+    ),
+}
+_OF_MEMORY_ORDERS: Constraints = {
+    "BM and BN must be powers of two: lines of a tile may lie along them": lambda c: (
+        c.BM & (c.BM - 1) == 0 and c.BN & (c.BN - 1) == 0
+    )
+}
+
+
+def _constraints(form: MmaForm) -> Constraints:
+    item, parts, depths = form.item_bytes, form.parts, form.depths
+    sums = _SUMS // 2 if form.promotes else _SUMS
+    depths_in_words = " or ".join(filter(None, (", ".join(map(str, depths[:-1])), str(depths[-1]))))
+    return {
+        "WM must be 16, 32 or 64: fragments have 16 rows": lambda c: c.WM in _SIDES,
+        "WN must be 16, 32 or 64: fragments are loaded for 16 columns": lambda c: c.WN in _SIDES,
+        "BM must be a multiple of WM, at most 256": lambda c: c.BM % c.WM == 0 and c.BM <= 256,
+        "BN must be a multiple of WN, at most 256": lambda c: c.BN % c.WN == 0 and c.BN <= 256,
+        f"BK must be {depths_in_words}: a line is at most 128 bytes": lambda c: c.BK in depths,
+        f"WM*WN/32 must be at most {sums}, a thread's registers for sums": lambda c: sums >= c.WM * c.WN // 32,
+        "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers each": lambda c: threads_of_warps(c) <= 256,
+        f"BM*BK and BN*BK must be multiples of {VECTOR_BYTES // item}*threads: "
+        "every thread copies whole pieces of 16 bytes": lambda c: all(
+            side * c.BK * item % (VECTOR_BYTES * max(threads_of_warps(c), 1)) == 0 for side in (c.BM, c.BN)
         ),
-        constraints={
-            "WM must be 16, 32 or 64: fragments have 16 rows": lambda c: c.WM in sides,
-            "WN must be 16, 32 or 64: fragments are loaded for 16 columns": lambda c: c.WN in sides,
-            "BM must be a multiple of WM, at most 256": lambda c: c.BM % c.WM == 0 and c.BM <= 256,
-            "BN must be a multiple of WN, at most 256": lambda c: c.BN % c.WN == 0 and c.BN <= 256,
-            f"BK must be {depths_in_words}: a line is at most 128 bytes": lambda c: c.BK in depths,
-            f"WM*WN/32 must be at most {sums}, a thread's registers for sums": lambda c: sums >= c.WM * c.WN // 32,
-            "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers each": lambda c: (
-                threads_of_warps(c) <= 256
-            ),
-            f"BM*BK and BN*BK must be multiples of {VECTOR_BYTES // item}*threads: "
-            "every thread copies whole pieces of 16 bytes": lambda c: all(
-                side * c.BK * item % (VECTOR_BYTES * max(threads_of_warps(c), 1)) == 0 for side in (c.BM, c.BN)
-            ),
-            "STAGES must be at least 2: one is copied while another is multiplied": lambda c: c.STAGES >= 2,
-            **more_constraints,
-            f"STAGES*{terms} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory": lambda c: (
-                _shared_bytes(c, item, split) <= _SHARED_BYTES
-            ),
-        },
-        constants=lambda config: constants,
-        block=block_of_warps,
-        cost=Warps(part=lambda config: (config.WM, config.WN), anew=anew),
-        takes=replace(
-            EVERYTHING,
-            factors=factors,
-            results=(*RESULTS, FLOAT8[0]) if float8 else RESULTS,
-            block_scales=blocks,
-            least_capability=FLOAT8_CAPABILITY if float8 else EVERYTHING.least_capability,
+        "STAGES must be at least 2: one is copied while another is multiplied": lambda c: c.STAGES >= 2,
+        **(_TERMS_ARE_SPLIT if form.split else {}),
+        **(_OF_MEMORY_ORDERS if form.memory_orders else {}),
+        f"STAGES*{parts} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory": lambda c: (
+            _shared_bytes(form, c) <= _SHARED_BYTES
         ),
-        precision=precision,
-        arguments=("sizes", "A", "B", "output", "copy_a", "copy_b", "scales", "tickets"),
-        shared_bytes=lambda config, layout: _shared_bytes(config, item, split),
-        relayouts=lambda config: (None, None) if item == 2 and not split else ("row", "column"),
-        split=split,
-        sums=(lambda config: Sums(config.PROMOTE, apart=True) if split else Sums(None))
-        if factors == ("float32",)
-        else None,
-        sum_order=lambda config: None if anew or float8 else f"mma {_LINES[0] // item}",
-        overlaps=True,
-        presets=presets or {},
-        portfolio=portfolio,
+    }
+
+
+def _parameters(form: MmaForm) -> tuple[Parameter, ...]:
+    promote = Parameter("PROMOTE", form.promote, (16, 32, 64), "k after which threads add up the largest products")
+    return (
+        Parameter("BM", 128, (16, 32, 64, 128), "rows of D that a block computes"),
+        Parameter("BN", 128, (64, 128, 256), "its columns"),
+        Parameter("BK", form.bk, form.depths, "how far a block's tiles of A and B reach along k"),
+        Parameter("WM", 64, _SIDES, "rows of D that a warp computes"),
+        Parameter("WN", form.wn, _SIDES, "its columns"),
+        Parameter("STAGES", form.stages, (2, 3, 4), "tiles of A and of B in shared memory or in flight"),
+        *((promote,) if form.split else ()),
+        Parameter("GROUP_M", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
     )
 
 
-def _of_terms(like: Kernel, *, stages: int, promote: int) -> Kernel:
-    """The kernel of the terms that another has."""
-    idea = like.idea.replace("Hopper's tensor cores", "tensor cores by mma.sync")
-    name, split, precision = f"gemm_mma_{like.precision}", like.split, like.precision
-    return _of_type(name, idea, split=split, precision=precision, anew=True, wn=32, stages=stages, promote=promote)
+def _kernel(form: MmaForm) -> Kernel:
+    promote = {} if form.split else {"PROMOTE": form.promote if form.promotes else 0}
+    constants = {**form.constants, **promote}
+    oldest = FLOAT8_CAPABILITY if form.float8 else EVERYTHING.least_capability
+    return Kernel(
+        name=form.name,
+        idea=form.idea,
+        source=_SOURCE,
+        parameters=_parameters(form),
+        constraints=_constraints(form),
+        constants=lambda config: constants,
+        presets=form.presets,
+        portfolio=form.portfolio,
+        support=replace(form.support, least_capability=oldest),
+        block=block_of_warps,
+        shared_bytes=lambda config, layout: _shared_bytes(form, config),
+        overlaps=True,
+        arguments=("sizes", "A", "B", "output", "copy_a", "copy_b", "scales", "counters"),
+        relayouts=lambda config: (None, None) if form.memory_orders else ("row", "column"),
+        split=form.split,
+        cost=Warps(part=lambda config: (config.WM, config.WN), anew=form.promotes),
+        sums=lambda config: _sums(form, config),
+    )
 
 
-KERNEL = _of_type(
-    "gemm_mma",
-    "16-bit factors on tensor cores by mma.sync, in every order of A and B",
-    factors=("float16", "bfloat16"),
-    presets={
-        "large": {"BN": 256},
-        "small": {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32},
-        "few_rows": {**_FEW_ROWS, "BK": 64},
-    },
-    portfolio=listed_configs(
-        "BM BN BK WM WN STAGES BAND",
-        (
-            (32, 64, 64, 16, 32, 4, 8),
-            (16, 64, 64, 16, 16, 4, 8),
-            (64, 64, 64, 32, 32, 3, 8),
-            (128, 128, 32, 64, 64, 3, 8),
-            (16, 128, 64, 16, 32, 4, 8),
-            (64, 128, 64, 32, 64, 3, 8),
-        ),
-    ),
-)
-
-TF32 = _of_type(
-    "gemm_mma_tf32",
-    "float32 factors rounded to TF32, on tensor cores by mma.sync",
-    precision="tf32",
-    bk=16,
-    presets={
-        "large": {"BN": 256},
-        "small": {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32},
-        "few_rows": {**_FEW_ROWS, "BK": 32},
-    },
-)
-
-_SMALL_FP8 = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
-
-FP8 = _of_type(
-    "gemm_mma_fp8",
-    "float8 factors on tensor cores by mma.sync, sums promoted to float32",
-    factors=FLOAT8,
-    anew=True,
-    bk=128,
-    wn=32,
-    presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
-)
-
-FP8_FAST = _of_type(
-    "gemm_mma_fp8_fast",
-    "float8 factors on tensor cores by mma.sync, sums of 13 bits",
-    factors=FLOAT8,
-    precision=FAST,
-    bk=64,
-    presets={"large": {"BN": 256}, "small": {**_SMALL_FP8, "BK": 128}},
-)
-
-FP8_BLOCKS = _of_type(
-    "gemm_mma_fp8_blocks",
-    "float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on tensor cores by mma.sync",
-    factors=FLOAT8,
-    anew=True,
-    blocks=True,
-    bk=128,
-    wn=32,
-    presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
-)
-
-# Two additions of Ampere's tensor cores are 16 k, of Hopper's 32: so much has a sum there for the same error.
-BF16X6 = _of_terms(gemm_terms.BF16X6, stages=2, promote=16)
-BF16X3 = _of_terms(gemm_terms.BF16X3, stages=3, promote=32)
-FP16X3 = _of_terms(gemm_terms.FP16X3, stages=3, promote=16)
+KERNELS = tuple(map(_kernel, FORMS))

@@ -1,149 +1,149 @@
-// gemm_sm90: products by Hopper's warpgroups (sm_90a alone) of 16-bit factors, of float32 factors that are first split into TERMS
-// matrices of 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors with scales.
-// HOLDS_A: A is of floats or of 8 bits and lies across k, so threads read it (held_factor.cuh). EXCHANGED: the product is D^T = B^T A^T.
+// gemm_sm90: products of 16-bit matrices on Hopper's tensor cores (sm_90a alone). One warp loads tiles by TMA, and CONSUMERS
+// warpgroups multiply them by wgmma. Blocks are persistent: each computes tile after tile (tile_order.cuh), and its stages go on.
+// TF32, float8 and float32 by parts of 16 bits have another source with these roles, gemm_sm90_precisions.cu.
 //
-// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile (tile_order.cuh); its stages go on.
+//   shared memory: | results on their way to D | stage 0: A, B | stage 1 | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] |
+//     A and B: lines of 128 bytes along k, or blocks of such lines across 64 k (swizzled_tile.cuh)
 //
-//   shared memory: | stored_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
-//     A and B: TERMS tiles each, of lines of 128 bytes along k or of blocks of such lines across 64 k (swizzled_tile.cuh)
-//     instead of stages: what splits factors, before; SPLITS' sums and tiles in float32, after
+//   role        waits for                                        then                           and arrives at
+//   producer    empty[s]: all consumers have read stage s        loads A and B of a step to s   full[s], by the bytes that TMA writes
+//   consumers   full[s]; PINGPONG: read[other] before a tile     start wgmma on stage s         empty[s - 1], whose products are done
 //
-//   PINGPONG 0: the consumers share a tile, each with an equal part of its rows.
-//     producer       | tile 0: load 0 .. 7          | tile 1: load 0 .. 3, wait for empty | load 4 ..   | ...
-//     tensor cores       | multiply 0 .. 7              |               | multiply 0 .. 7               | ...
-//     consumers          | wait for full, start, arrive at empty ...    | store tile 0    | ...           | ...
-//   PINGPONG 1: each of two has tiles of its own, and one stores while the other multiplies (consumers.cuh).
-//   CLUSTER, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
-//   SPLITS: this many share the k of a tile (cluster_sums.cuh). TERMS: what these cannot hold comes last (float32_warpgroups.cuh).
-#include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-
-#include "cluster_grid.cuh"
-#include "cluster_sums.cuh"
-#include "consumers.cuh"
+//   PINGPONG 0: the consumers share a tile, each with an equal part of its rows. STAGES 4, 8 steps a tile:
+//     producer       | load 0 1 2 3 | wait empty[0], load 4 | ... load 7 | next tile: wait empty[0], load 0 | ...
+//     consumers             | wait full[0], multiply 0 | 1, arrive at empty[0] | ... 7 | store D | wait full[0], multiply 0 | ...
+//   PINGPONG 1: each of two has all rows of every second tile, and stores D while the other multiplies (consumers.cuh).
+//
+//   CLUSTER_M, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
+//   SPLITS: this many blocks of a cluster share the k of a tile, and add up their sums (cluster_sums.cuh).
 #include "epilogue/stored_tiles.cuh"
-#include "factor_scales.cuh"
-#include "held_factor.cuh"
-#include "stage_barriers.cuh"
-#include "terms_of_block.cuh"
-#include "tile_order.cuh"
+#include "epilogue/warpgroup.cuh"
+#include "operands.cuh"
+#include "pipeline/cluster_grid.cuh"
+#include "pipeline/cluster_sums.cuh"
+#include "pipeline/consumers.cuh"
+#include "pipeline/stage_barriers.cuh"
+#include "pipeline/swizzled_tile.cuh"
+#include "pipeline/tile_order.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
+#include "ptx/wgmma.cuh"
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
-constexpr int COLS = BN / SPLITS;              // of a tile, that a block stores
-using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each other
+constexpr int COLS = BN / SPLITS;              // columns of a tile that a block stores
+using Grid = ClusterGrid<CLUSTER_M, CLUSTER_N>;  // blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS * SPLITS;  // of a cluster
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
-constexpr int PARTS = Multiplying::ROWS / 64;  // instructions' rows, that a consumer multiplies of a tile
-using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
-using Tiles = StageTiles<BM, BN, TERMS, CLUSTER>;
+constexpr int SUBTILES = Multiplying::ROWS / 64;  // rows of a consumer's tile, by 64: what one wgmma multiplies
+using Order = TileOrder<BM, BN, GROUP_M, CLUSTER_M, CLUSTER_N>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
-using Terms = TermsOfBlock<BM, (TERMS > 1 ? COLS : 64), (TERMS > 1 ? CONSUMERS : 2)>;  // of one term, it does nothing
+constexpr Major MAJOR_A = TRANSPOSED_A ? Major::across_k : Major::along_k;
+constexpr Major MAJOR_B = TRANSPOSED_B ? Major::along_k : Major::across_k;
+constexpr int EIGHTS = 8 * CLUSTER_M;  // where B lies along k, each of CLUSTER_M blocks loads eights of its columns, as many as the others
+using TileA = SwizzledTile<MAJOR_A, BM, LINE>;
+using TileB = SwizzledTile<MAJOR_B, TRANSPOSED_B ? (BN + EIGHTS - 1) / EIGHTS * EIGHTS : BN, LINE>;
 
-struct Shared : StoredTiles<4 * CONSUMERS, STORED> {
+struct Stage {  // what a step multiplies: LINE (64) of k
+    TileA A;
+    TileB B;
+};
+
+struct Shared : StoredTiles<4 * CONSUMERS, TMA_STORE_STAGES> {
     union {
-        Tiles stages[STAGES];
+        Stage stages[STAGES];
         float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
-        unsigned char of_terms[TERMS > 1 ? sizeof(Terms::Memory) : 1];  // before stages are loaded, and when all have been read
     };
     StageBarriers<STAGES, 4 * Multiplying::TOGETHER, Grid> barriers;
     Multiplying consumers;
-    Terms terms;
 };
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
-    gemm_sm90(Sizes of_d, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
-              const __grid_constant__ Terms::Operand split_a, const __grid_constant__ Terms::Operand split_b,
-              Scales scales_of_d, SplitCounters* counters, const __grid_constant__ TensorMap D) {
+    gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
+              const __grid_constant__ TensorMap D) {
     DYNAMIC_SHARED(Shared, shared);
-    Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
-    const Sizes sizes = either<EXCHANGED>(exchanged(of_d), of_d);
-    const Scales scales_of_factors = either<EXCHANGED>(exchanged(scales_of_d), scales_of_d);
     const int depth = depth_of(sizes, output);
-    const int all_steps = depth / Tiles::DEPTH + (depth % Tiles::DEPTH != 0);
-    const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
+    const int all_steps = depth / LINE + (depth % LINE != 0);
+    const int rank = blockIdx.x % SPLITS;  // of the blocks that share a tile's k
     const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
-    let_grid_after_start();
-    const auto tiles_from = [](const Sizes& sizes, int number) { return Order::of_block(sizes, BLOCKS, number); };
-    Order tile = tiles_from(sizes, 0);
+    grid_dependency_launch();
+    Order tile = Order::of_block(sizes, BLOCKS, 0);
     bool more = warp != THREADS / 32 - 1 && tile.next();
-    if (warp == THREADS / 32 - 1 && elect_one()) {  // of a warp that does nothing else
+    if (warp == THREADS / 32 - 1 && elect_one()) {  // the last warp does nothing else
         prefetch_map(&A);
         prefetch_map(&B);
         shared->barriers.init();
         shared->consumers.init();
-        shared->terms.init();
         fence_barrier_init();
     }
-    BLOCKS == 1 ? __syncthreads() : cluster_meet();
-    wait_for_grid_before();
-    const bool terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);
-    // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
-    if constexpr (TERMS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_meet();
+    BLOCKS == 1 ? __syncthreads() : cluster_sync_relaxed();
+    grid_dependency_wait();
 
     const Grid grid;
     StageTurn<STAGES> turn;
-    if (warpgroup == CONSUMERS) {
-        const unsigned bytes = Tiles::bytes(grid, sizes.m, sizes.n);
-        if constexpr (CONSUMERS > 1) give_registers<40>();  // else all threads have enough
-        for (; warp % 4 == 0 && terms_hold && more; more = tile.next()) {
-            const int of_a = tile.matrix * sizes.step_a * TERMS, of_b = tile.matrix * sizes.step_b * TERMS;
+    if (warpgroup == CONSUMERS) {  // the producer
+        const unsigned bytes = TileA::bytes(grid.of_row(), sizes.m) + TileB::bytes(grid.of_column(), sizes.n);
+        if constexpr (CONSUMERS > 1) setmaxnreg_dec<40>();  // else all threads have enough
+        for (; warp % 4 == 0 && more; more = tile.next()) {
+            const int matrix_a = tile.matrix * sizes.step_a, matrix_b = tile.matrix * sizes.step_b;
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
                 shared->barriers.fill(turn, bytes, [&](Barrier* full) {
-                    shared->stages[turn.stage].load(grid, &A, &B, tile.row, tile.col, step * Tiles::DEPTH, of_a, of_b, full);
+                    Stage& stage = shared->stages[turn.stage];
+                    stage.A.load_shared(grid.of_row(), &A, tile.row, step * LINE, matrix_a, full);
+                    stage.B.load_shared(grid.of_column(), &B, tile.col, step * LINE, matrix_b, full);
                 });
             }
         }
-        if (SPLITS > 1 && terms_hold) Totals::attend();
+        if (SPLITS > 1) Totals::attend();
         if (Grid::BLOCKS > 1 && warp % 4 == 0) shared->barriers.wait_read(turn);
-        shared->terms.compute_lost<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
         return;
     }
-    if constexpr (CONSUMERS > 1) take_registers<CONSUMERS == 2 ? 232 : 152>();
+    if constexpr (CONSUMERS > 1) setmaxnreg_inc<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
-    HeldFactor<PARTS> held{sizes.batch};
-    for (int number = 0; terms_hold && more; ++number) {
+    for (int number = 0; more; ++number) {
         const Order here = tile;
-        const auto go_on = [&] { more = (tile = tiles_from(sizes, number + 1)).next(); };
+        const auto next_tile = [&] { more = (tile = Order::of_block(sizes, BLOCKS, number + 1)).next(); };
         if (!Multiplying::own(number, warpgroup)) {
-            go_on();
+            next_tile();
             turn.skip(steps);
             continue;
         }
         const int row = here.row + first, col = here.col + rank * COLS;
-        const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
-        const SumScales<PARTS, COLS, 64, held.APART> sum_scales{
-            scales_of_factors, sizes.m, sizes.n, row + held.row(), col, depth > 0 && here.exists(sizes)};
+        const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, sizes), col);
         shared->consumers.wait_turn(number, warpgroup);
-        float sums[PARTS][BN / 2] = {};
-        auto scales = step_scales<PARTS>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps, first_step, row, here.col);
-        const auto multiply = [&](int step, Made<BN / 2>& made, Made<BN / 2>& made_before) {
+        float sums[SUBTILES][BN / 2] = {};
+        for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
-            multiply_stage(shared->stages[turn.stage], first, sums, made, made_before, scales, held);
-            scales.next(sizes.m, sizes.n);
-            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
-            turn.next();
-        };
-        const auto finish = [&](Made<BN / 2>& made) {
-            shared->consumers.pass_turn(warpgroup, lane);
-            go_on();  // while the last products are under way
-            finish_products(sums, made, scales);
-        };
-        multiply_steps<BN / 2>(steps, multiply, finish);
-        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(turn.before, grid, lane);
-        if (!here.exists(sizes)) continue;  // a cluster's last blocks may have nothing of D
-        const Result<RESULT> result(output, of_d, here.matrix);
-        auto& parts = reinterpret_cast<float (&)[PARTS][COLS / 2]>(sums);  // 64 rows each
-        if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], parts[0]);
+            const Stage& stage = shared->stages[turn.stage];
+            fence_sums(sums);
 #pragma unroll
-        for (int i = 0; i < PARTS; ++i) {
-            shared->terms.look(parts[i], sizes.m - row - 64 * i, sizes.n - col);
-            sum_scales.scale(i, parts[i]);
-            shared->store(result, &D, here.matrix, i, row + 64 * i, col, held.row(), parts[i], biases);
+            for (int k = 0; k < LINE_BYTES / STEP_BYTES; ++k) {  // 16 k each
+                const MatrixDescriptor b = stage.B.at(0, k);
+#pragma unroll
+                for (int i = 0; i < SUBTILES; ++i) multiply_async<MAJOR_A, MAJOR_B, FACTOR>(sums[i], stage.A.at(first + 64 * i, k), b);
+            }
+            commit_products();
+            wait_products<1>(sums);  // those of the step before are done, and its stage has been read
+            if (step > 0) shared->barriers.release(turn.before, grid, lane);
+        }
+        shared->consumers.pass_turn(warpgroup, lane);
+        next_tile();  // while the last products are in flight
+        wait_products<0>(sums);
+        if (steps > 0) shared->barriers.release(turn.before, grid, lane);
+        if (!here.exists(sizes)) continue;  // a cluster's last blocks may have nothing of D
+        const Result<RESULT> result(output, sizes, here.matrix);
+        auto& own_sums = reinterpret_cast<float (&)[SUBTILES][COLS / 2]>(sums);  // of the columns that the block stores
+        if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], own_sums[0]);
+#pragma unroll
+        for (int i = 0; i < SUBTILES; ++i) {
+            if constexpr (Shared::by_tma<RESULT>) {
+                shared->store(result, &D, here.matrix, i, row + 64 * i, col, own_sums[i], biases);
+            } else {
+                store_warpgroup(result, row + 64 * i, col, own_sums[i], biases);
+            }
         }
     }
     shared->wait_stored();
-    shared->terms.compute_lost<false>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
 }

@@ -1,311 +1,123 @@
-"""gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, of TF32, of float8."""
+"""Kernels of gemm_sm90.cu: products by Hopper's warpgroups, of 16-bit factors in either order, of parts, TF32, float8.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+Parts are those of float32 factors, see `forms`. TF32 has 10 bits of mantissa: the copy engine rounds elements to the
+nearest as it loads them. Infinity and NaN stay as they are; numbers from 2^128 - 2^116 on become infinite.
+
+wgmma multiplies TF32 and float8 from shared memory along k alone, and its A from registers too. So `gemm_tf32` and
+`gemm_fp8` read a row-major A and a column-major B in place, `gemm_tf32_tt` a column-major A too, and `gemm_tf32_nn` and
+`gemm_fp8_nn` row-major factors, as those of D^T = B^T A^T. Others are transposed by `relayout` first.
+
+Tensor cores keep 13 bits of mantissa of sums of float8 products. So of `gemm_fp8` threads add what they made to float32
+sums every 128 of k, `gemm_fp8_blocks` times the scales of these blocks; of `gemm_fp8_fast` tensor cores add up all.
+
+Parameters are ways to use one loop:
+
+    PINGPONG           each consumer computes tiles of its own; one stores while the other multiplies. Most problems
+                       with more tiles than multiprocessors.
+    CONSUMERS 1, 3     1: small tiles, alone or with SPLITS (512, few rows of A). 3: 192 rows, with up to 200 columns in
+                       registers (2056, where these tiles fill the GPU once).
+    CLUSTER_M 2, 4, 8    blocks one below the other load parts of a tile of B for all of them (multicast): equal ones in
+                       eights, of more than its columns where BN is no multiple of them. Large tiles, and rows that
+                       straddle lines of the L2 cache (1000).
+    CLUSTER_N 2, 4     blocks side by side load parts of A; with CLUSTER_M, a grid of up to eight blocks loads both.
+    Rows
+                       that straddle lines of the L2 cache (2056), few rows of a column-major A.
+    TMA_STORE_STAGES             16-bit results go through shared memory, and the copy engine stores them: the next tile
+    is
+                       multiplied meanwhile. Most problems with tiles of whole lines.
+    SPLITS             blocks of a cluster share the k of one tile and add up their sums. Few tiles, long k.
+
+A and B are read in place in every order; operands whose rows are not aligned are copied first. A row-major B lies in
+blocks of 64 columns, the last of which is loaded whole where BN is no multiple of 64 (of 32, where BN is a multiple of
+that alone). An operand with fewer lines along k than its tile has is loaded in boxes of its lines alone, in eights, and
+stages wait for these bytes; where blocks load for each other, boxes are whole.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal
 
-from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, RESULTS
+from tilewright.core.dtypes import FLOAT8
 from tilewright.core.gpus import clusters
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
 from tilewright.kernels import warpgroups
 from tilewright.kernels.config import Config, listed_configs
-from tilewright.kernels.library import splitting
-from tilewright.kernels.spec import SCALED_K, Constraints, Kernel, Parameter, Split, Sums, Tile
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import ALL_OF_K, Constraints, Kernel, Parameter, Schedule, Sums, Tile
+from tilewright.kernels.library import forms, splitting
+from tilewright.kernels.split import SCALED_K
 from tilewright.kernels.tensor_box import BOX_SIDE, TensorBox
 
-_T = TypeVar("_T")
-
 _CONSUMERS = 2
-"""By default."""
+"""Warpgroups that multiply, by default."""
 SUMS = {1: 192, 2: 192, 3: 100}
-"""By consumers, those that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
+"""By consumers, the sums that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
 _REPEATS = 8
 """Lines after which the swizzle's pattern begins anew."""
-_SOURCE = Path(__file__).with_suffix(".cu")
+_PLAIN, _PRECISIONS = Path(__file__).with_suffix(".cu"), Path(__file__).with_name("gemm_sm90_precisions.cu")
+"""Sources for 16-bit factors, and for all others."""
 _INSTRUCTION_BYTES = 32
-"""Of a line along k, that one instruction multiplies."""
-_ORDERS: dict[str | None, tuple[Order, Order]] = {
-    None: ("row", "column"),
-    "A": ("column", "column"),
-    "B": ("row", "row"),
-}
-"""In which TF32 and float8 are read, by the factor that lies across k and is multiplied from registers."""
+"""Bytes of a line along k that one instruction multiplies."""
 _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
-def _in_parts(lines: int, blocks: int) -> int:
-    """As many as these lines or more, that blocks load equal parts of, each of whole patterns: `StageTiles::LOADED`."""
-    part = blocks * _REPEATS
-    return round_up(lines, part)
+@dataclass(frozen=True, kw_only=True)
+class WgmmaForm(forms.KernelForm):
+    """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split."""
+
+    bn: int = 256
+    """BN by default."""
+    stages: int = 4
+    """STAGES by default."""
+    across_k: Literal["A", "B"] | None = None
+    """The factor, of TF32 or float8, that lies across k and is multiplied from registers. With 'B' the kernel computes
+    D^T = B^T A^T, and parameters are those of this product."""
+
+    @cached_property
+    def in_registers(self) -> bool:
+        """Whether threads hand the tensor cores their first factor in registers."""
+        return self.across_k is not None
+
+    @cached_property
+    def swap_ab(self) -> bool:
+        """Whether it computes D^T."""
+        return self.across_k == "B"
+
+    @cached_property
+    def line(self) -> int:
+        """Elements of a line of 128 bytes: a tile's k."""
+        return warpgroups.LINE_BYTES // self.item_bytes
+
+    @cached_property
+    def along_k(self) -> bool:
+        """Whether wgmma multiplies such elements along k alone."""
+        return self.item_bytes != warpgroups.ITEM_BYTES
+
+    @cached_property
+    def orders(self) -> tuple[Order | None, Order | None]:
+        """The orders in which it reads A and B."""
+        if not self.along_k:
+            return None, None
+        return "column" if self.across_k == "A" else "row", "row" if self.swap_ab else "column"
+
+    @cached_property
+    def in_stages(self) -> str | None:
+        """The orders of tiles in shared memory; None: those of memory."""
+        return "TT" if self.in_registers else "NT" if self.along_k else None
+
+    @cached_property
+    def stores(self) -> bool:
+        """Whether the copy engine stores results, where a config says so."""
+        return self.factors != ("float32",) and not self.swap_ab
 
 
-def _boxes(config: Config, layout: str, sides: tuple[int, int], item_bytes: int) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: lines along k of a tile; or of a block of it lines of rows of A, or of columns of B, one for
-    each element of a line along k.
+_OF_TERMS = partial(forms.idea_of_terms, where="Hopper's tensor cores")
 
-    Where blocks load for each other, it is a part of these lines; else lines along k are no more than the factor has,
-    in eights, after which the swizzle repeats (`SwizzledTile::bytes`).
-    """
-    line = warpgroups.LINE_BYTES // item_bytes
-
-    def box(of_tile: int, of_factor: int, along_k: bool, sharing: int) -> TensorBox:
-        if not along_k:
-            width = warpgroups.block_width(of_tile, item_bytes)
-            return TensorBox(line // sharing, width, width * item_bytes)
-        if sharing == 1:
-            of_tile = min(of_tile, _in_parts(of_factor, 1))
-        return TensorBox(_in_parts(of_tile, sharing) // sharing, line, warpgroups.LINE_BYTES)
-
-    m, n = sides
-    return box(config.BM, m, layout[0] == "N", config.CLUSTER_N), box(config.BN, n, layout[1] == "T", config.CLUSTER)
-
-
-def _consumers(config: Config) -> int:
-    """Warpgroups that multiply."""
-    return config.get("CONSUMERS", _CONSUMERS)
-
-
-def together(config: Config) -> int:
-    """Consumers of a tile."""
-    return 1 if config.PINGPONG else _consumers(config)
-
-
-def _tiles_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> int:
-    """Of all stages."""
-    rows = config.BM if layout[0] == "N" else warpgroups.in_blocks(config.BM, item_bytes)
-    columns = _in_parts(config.BN, config.CLUSTER) if layout[1] == "T" else warpgroups.in_blocks(config.BN, item_bytes)
-    return terms * config.STAGES * warpgroups.LINE_BYTES * (rows + columns)
-
-
-def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
-    """What it stores at a time, of 16-bit results."""
-    return warpgroups.STORED_BOX if config.STORED and item_bytes == warpgroups.ITEM_BYTES else None
-
-
-def _stores_evenly(config: Config) -> bool:
-    """Whether results of a consumer's tile, a line of each row at a time, fill the memory for them evenly."""
-    columns, parts = config.BN // config.SPLITS, config.BM // (warpgroups.ROWS * together(config))
-    lines, rest = divmod(columns, warpgroups.LINE)
-    return config.STORED == 0 or (rest == 0 and parts * lines % config.STORED == 0)
-
-
-def _shared_bytes(config: Config, layout: str, terms: int, item_bytes: int) -> int:
-    """Of a block: results that wait; its stages, or what splits factors and what multiplies in float32 in their place;
-    for each stage two barriers; for each consumer one; those of the float32 way, and four numbers.
-    """
-    stages, consumers = _tiles_bytes(config, layout, terms, item_bytes), _consumers(config)
-    if terms > 1:
-        wide = splitting.float32_warpgroups_bytes(config.BM, config.BN // config.SPLITS)
-        not_finite = splitting.non_finite_bytes(config.BM, config.BN // config.SPLITS)
-        stages = max(stages, splitting.splitter_bytes(1 + consumers), wide, not_finite)
-    barriers = 2 * config.STAGES + consumers + splitting.PART_BARRIERS
-    stored = config.get("STORED", 0) * consumers * warpgroups.ROWS * warpgroups.LINE_BYTES
-    return stored + stages + barriers * warpgroups.BARRIER_BYTES + 16
-
-
-def _blocks(exchanged: bool, problem: Problem, config: Config, multiprocessors: int) -> int:
-    """One a multiprocessor, whose registers hold no second, in whole clusters; or one for each part of a tile's k."""
-    batch, m, n = problem.batch, problem.m, problem.n
-    if exchanged:
-        m, n = n, m
-    if config.SPLITS > 1:
-        return batch * ceil_div(m, config.BM) * ceil_div(n, config.BN) * config.SPLITS
-    sharing = config.CLUSTER * config.CLUSTER_N
-    down, across = ceil_div(m, config.BM * config.CLUSTER), ceil_div(n, config.BN * config.CLUSTER_N)
-    return min(batch * down * across, clusters(multiprocessors, sharing)) * sharing
-
-
-def sums(config: Config, anew: bool, held: bool) -> int:
-    """Registers of a thread for its sums, and for those that tensor cores begin anew, if they do, or for A, if held."""
-    rows = config.BM // together(config)
-    sums = rows * config.BN // warpgroups.THREADS
-    if anew:
-        return sums + warpgroups.ROWS * config.BN // warpgroups.THREADS
-    return sums + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if held else 0)
-
-
-def _made(config: Config, promotes: bool) -> int:
-    """How many steps' sums, begun anew, a thread holds: two where registers have room, so that it adds up one while
-    tensor cores make the other."""
-    begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
-    alone = warpgroups.ROWS * together(config) == config.BM  # an instruction has all rows of a consumer
-    return 2 if promotes and alone and 3 * begun <= SUMS[_consumers(config)] else 1
-
-
-def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | None:
-    """One chain of instructions over all of k, for whatever tile. Whether terms hold the factors is decided for all of
-    them together, and blocks that share k are as many as there is room for."""
-    if split or config.SPLITS > 1 or item_bytes == 1:  # float8 has a kernel for each way of its sums, and of its scales
-        return None
-    return f"wgmma {_INSTRUCTION_BYTES // item_bytes}"
-
-
-TILES: Constraints = {
-    "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box": lambda c: (
-        c.BM % (64 * together(c)) == 0 and c.BM <= BOX_SIDE
-    ),
-    "BN must be a multiple of 8, at most 256, the columns of one instruction": lambda c: (
-        c.BN % _REPEATS == 0 and c.BN <= BOX_SIDE
-    ),
-    **warpgroups.TWO_STAGES,
-    "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4": lambda c: (
-        c.CLUSTER in (1, 2, 4, 8) and c.CLUSTER_N in (1, 2, 4)
-    ),
-}
-"""What tiles, stages and clusters must be, whoever computes them."""
-
-
-def of_type(
-    name: str,
-    idea: str,
-    *,
-    factors: tuple[str, ...] = ("float32",),
-    split: Split | None = None,
-    fast: bool = True,
-    blocks: bool = False,
-    bn: int = 256,
-    stages: int = 4,
-    across_k: str | None = None,
-    presets: dict[str, dict[str, int]] | None = None,
-    portfolio: Sequence[Mapping[str, int]] = (),
-) -> Kernel:
-    """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
-
-    fast: whether tensor cores add up all products of factors that are not split; else threads do, with every step.
-        Threads add up products of terms in any case.
-    blocks: whether float8 factors have scales of blocks, which promotion multiplies by.
-    bn, stages: what BN and STAGES are by default.
-    across_k: of TF32 and float8, the factor that lies across k and is multiplied from registers, 'A' or 'B'. With 'B'
-        it computes D^T = B^T A^T, and parameters are those of this product.
-    presets, portfolio: see `Kernel`.
-    """
-
-    def of_d(of_rows: _T, of_columns: _T) -> tuple[_T, _T]:
-        """What belongs to rows and columns of the product, as those of D; and the other way round."""
-        return (of_columns, of_rows) if exchanged else (of_rows, of_columns)
-
-    held, exchanged = across_k is not None, across_k == "B"
-    below, next_to = of_d("CLUSTER", "CLUSTER_N")
-    terms = 1 if split is None else split.terms
-    results = (*RESULTS, FLOAT8[0]) if factors == FLOAT8 else RESULTS
-    item_bytes = ITEM_BYTES[split.dtype if split else factors[0]]
-    along_k = item_bytes != warpgroups.ITEM_BYTES  # as wgmma takes TF32 and float8
-    in_stages = "TT" if held else "NT" if along_k else None  # the orders of tiles, of 16 bits as memory has them
-    line = warpgroups.LINE_BYTES // item_bytes
-    anew = split is not None or not fast
-    sums_of_float8 = FAST if factors == FLOAT8 and fast else None
-    more = " and BN/2 together" if anew else " and BM/4, of A, together" if held else ""
-    more_parameters: list[Parameter] = []
-    more_constraints: dict[str, Callable[[Config], bool]] = {}
-    limits = str(SUMS[_CONSUMERS])
-    of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
-    constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
-    constants |= {"HOLDS_A": int(held), "EXCHANGED": int(exchanged), "PROMOTE": line if anew else 0}
-    stores = factors != ("float32",) and not exchanged  # by the copy engine, where a config says so
-    if not stores:
-        constants["STORED"] = 0
-    if split is None:
-        more_parameters.append(Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"))
-        more_constraints["CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3"] = lambda c: (
-            c.CONSUMERS in SUMS and (c.CONSUMERS == 2 or c.PINGPONG == 0)
-        )
-        limits += f" (with CONSUMERS=3 {SUMS[3]})"
-        if stores:
-            more_parameters.append(
-                Parameter("STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0)
-            )
-            more_constraints[
-                "with STORED above 0, BN/SPLITS must be a multiple of 64, and STORED a divisor of BN/SPLITS/64 times "
-                "BM/64, over the consumers of a tile"
-            ] = _stores_evenly
-        if blocks:
-            of_scale = f"BN must divide {SCALED_BLOCK}, the columns of a scale of B"
-            more_constraints[of_scale] = lambda c: SCALED_BLOCK % c.BN == 0
-    else:
-        constants["CONSUMERS"] = _CONSUMERS
-        if split.scaled:
-            of_scale = f"BN must be a multiple of {SCALED_K}: columns of a scale"
-            more_constraints[of_scale] = lambda c: c.BN % SCALED_K == 0
-    return Kernel(
-        name=name,
-        idea=idea,
-        source=_SOURCE,
-        parameters=(
-            Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
-            Parameter("BN", bn, _WIDTHS, "its columns"),
-            Parameter("STAGES", stages, tuple(range(2, 8)), "tiles of A and of B in shared memory or on their way"),
-            Parameter("BAND", 16, (1, 2, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
-            Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
-            Parameter("CLUSTER", 1, (1, 2), "blocks one below the other that load tiles of B for each other"),
-            Parameter("CLUSTER_N", 1, (1, 2), "blocks side by side that load tiles of A for each other"),
-            Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
-            *more_parameters,
-        ),
-        constraints={
-            **TILES,
-            f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, "
-            "a thread's registers for sums": lambda c: sums(c, anew, held) <= SUMS.get(_consumers(c), 0),
-            "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1 be 2, 4 or 8, "
-            "the most of a cluster": lambda c: (
-                c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER * c.CLUSTER_N == 1)
-            ),
-            "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are "
-            "exchanged": lambda c: c.SPLITS == 1 or warpgroups.ROWS * together(c) == c.BM,
-            "with SPLITS above 1, BN must be a multiple of 8*SPLITS, "
-            "and BM*BN float32 sums fit into STAGES tiles": lambda c: (
-                c.SPLITS == 1
-                or (c.BN % (8 * c.SPLITS) == 0 and _tiles_bytes(c, "NT", terms, item_bytes) >= 4 * c.BM * c.BN)
-            ),
-            **more_constraints,
-            **warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, in_stages or "NN", terms, item_bytes)),
-        },
-        constants=lambda config: constants | {"MADE": _made(config, promotes=of_factors > 0 and not fast and not held)},
-        tile=(lambda c: Tile(c.BN, c.BM, line)) if exchanged else (lambda c: Tile(c.BM, c.BN, line)),
-        block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
-        cost=replace(
-            warpgroups.PERSISTENT,
-            band=lambda config: config.BAND,
-            cluster=attrgetter(below),
-            across=attrgetter(next_to),
-            alternates=lambda config: bool(config.PINGPONG),
-            splits=lambda config: config.SPLITS,
-            run=lambda config: 32,
-            realigns=not held,
-            held=held,
-        ),
-        cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
-        takes=replace(
-            EVERYTHING,
-            factors=factors,
-            results=results,
-            block_scales=blocks,
-            least_capability=(9, 0),
-            architectures=("sm_90a",),
-        ),
-        precision=name.split("_")[1] if factors == ("float32",) else sums_of_float8,
-        arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets", "D_map"),
-        stored_box=_stored_box if stores else None,
-        shared_bytes=lambda config, layout: _shared_bytes(config, in_stages or layout, terms, item_bytes),
-        tensor_maps=lambda config, layout, sides: of_d(*_boxes(config, in_stages or layout, of_d(*sides), item_bytes)),
-        relayouts=lambda config: _ORDERS[across_k] if along_k else (None, None),
-        split=split,
-        sum_order=lambda config: _sum_order(config, split, item_bytes),
-        sums=(lambda config: Sums(line, apart=True) if split else Sums(None)) if factors == ("float32",) else None,
-        overlaps=True,
-        blocks=partial(_blocks, exchanged),
-        exchanged=exchanged,
-        presets=presets or {},
-        portfolio=portfolio,
-    )
-
-
-PORTFOLIO = listed_configs(
-    "BM BN STAGES BAND PINGPONG CLUSTER CLUSTER_N SPLITS CONSUMERS",
+_PORTFOLIO = listed_configs(
+    "BM BN STAGES GROUP_M PINGPONG CLUSTER_M CLUSTER_N SPLITS CONSUMERS",
     (
         (64, 64, 7, 16, 1, 2, 1, 1, 2),
         (64, 64, 14, 4, 0, 1, 1, 8, 1),
@@ -334,12 +146,374 @@ PORTFOLIO = listed_configs(
 )
 """Configs that together are near the fastest, those first that most problems need."""
 
-OF_OTHER_TYPES = PORTFOLIO[:16]
-"""Those of them that kernels for TF32 and float8 have, where they have the registers and memory."""
+_OF_OTHER_TYPES = _PORTFOLIO[:16]
+"""The portfolio of TF32 and float8, as far as registers and memory allow."""
 
-KERNEL = of_type(
-    "gemm_sm90",
-    "16-bit factors on Hopper's tensor cores by warpgroups, in every order of A and B",
-    factors=("float16", "bfloat16"),
-    portfolio=(*PORTFOLIO, {"BAND": 1, "CLUSTER": 2, "BN": 128, "STAGES": 6, "STORED": 2}),
+_OF_THREE_PARTS = listed_configs(
+    "BM BN STAGES GROUP_M PINGPONG CLUSTER_M CLUSTER_N SPLITS",
+    (
+        (64, 128, 3, 8, 1, 1, 1, 1),
+        (128, 96, 2, 8, 0, 1, 1, 1),
+        (128, 96, 2, 8, 0, 1, 1, 2),
+        (128, 128, 2, 16, 0, 1, 1, 1),
+        (128, 112, 2, 8, 0, 1, 1, 1),
+        (64, 96, 3, 8, 1, 1, 1, 1),
+        (128, 80, 2, 8, 0, 1, 1, 1),
+        (128, 128, 2, 8, 0, 2, 1, 1),
+        (64, 64, 4, 8, 1, 1, 1, 1),
+        (128, 64, 3, 8, 0, 1, 1, 1),
+    ),
 )
+_OF_TWO_PARTS = tuple(one | {"STAGES": one["STAGES"] + 1} for one in _OF_THREE_PARTS if one["BN"] not in (80, 112))
+"""Two parts leave memory for more stages."""
+
+FORMS = (
+    WgmmaForm(
+        name="gemm_sm90",
+        idea="16-bit factors on Hopper's tensor cores by warpgroups, in every order of A and B",
+        factors=forms.FLOAT16S,
+        portfolio=(*_PORTFOLIO, {"GROUP_M": 1, "CLUSTER_M": 2, "BN": 128, "STAGES": 6, "TMA_STORE_STAGES": 2}),
+    ),
+    WgmmaForm(
+        name="gemm_bf16x6", idea=_OF_TERMS("bf16x6"), precision="bf16x6", bn=128, stages=2, portfolio=_OF_THREE_PARTS
+    ),
+    WgmmaForm(
+        name="gemm_bf16x3", idea=_OF_TERMS("bf16x3"), precision="bf16x3", bn=128, stages=3, portfolio=_OF_TWO_PARTS
+    ),
+    WgmmaForm(
+        name="gemm_fp16x3", idea=_OF_TERMS("fp16x3"), precision="fp16x3", bn=128, stages=3, portfolio=_OF_TWO_PARTS
+    ),
+    WgmmaForm(
+        name="gemm_tf32",
+        portfolio=_OF_OTHER_TYPES,
+        idea="float32 factors rounded to TF32 on Hopper's tensor cores by warpgroups",
+        precision="tf32",
+        presets={"narrow": {"BN": 64, "STAGES": 6}},
+    ),
+    WgmmaForm(
+        name="gemm_tf32_nn",
+        portfolio=_OF_OTHER_TYPES,
+        idea="row-major float32 factors rounded to TF32, of which threads hand the tensor cores B in registers",
+        precision="tf32",
+        across_k="B",
+        presets={
+            "narrow": {"BN": 64, "STAGES": 8},
+            "few_tiles": {"BN": 128, "STAGES": 7, "SPLITS": 2},
+            "few_rows": {"BN": 128, "STAGES": 7, "SPLITS": 4},
+            "fewest_rows": {"BN": 16, "STAGES": 12, "SPLITS": 2},
+        },
+    ),
+    WgmmaForm(
+        name="gemm_tf32_tt",
+        portfolio=_OF_OTHER_TYPES,
+        idea="column-major float32 factors rounded to TF32, of which threads hand the tensor cores A in registers",
+        precision="tf32",
+        across_k="A",
+        presets={"narrow": {"BN": 64, "STAGES": 8}},
+    ),
+    WgmmaForm(
+        name="gemm_fp8",
+        portfolio=_OF_OTHER_TYPES,
+        idea="float8 factors on Hopper's tensor cores by warpgroups, sums promoted to float32",
+        factors=FLOAT8,
+        bn=128,
+        stages=6,
+        presets={
+            "large": {"BM": 256, "STAGES": 4, "CLUSTER_M": 2},
+            "narrow": {"BN": 64, "STAGES": 8},
+            "split": {"BN": 64, "SPLITS": 4},
+        },
+    ),
+    WgmmaForm(
+        name="gemm_fp8_nn",
+        portfolio=_OF_OTHER_TYPES,
+        idea="row-major float8 factors, of which threads hand the tensor cores B in registers, "
+        "sums promoted to float32",
+        factors=FLOAT8,
+        bn=128,
+        stages=6,
+        across_k="B",
+        presets={
+            "large": {"BM": 256, "STAGES": 4},
+            "narrow": {"BN": 64, "STAGES": 8},
+            "few_rows": {"BN": 16, "STAGES": 10},
+        },
+    ),
+    WgmmaForm(
+        name="gemm_fp8_fast",
+        portfolio=_OF_OTHER_TYPES,
+        idea="float8 factors on Hopper's tensor cores by warpgroups, sums of 13 bits",
+        factors=FLOAT8,
+        precision=FAST,
+    ),
+    WgmmaForm(
+        name="gemm_fp8_blocks",
+        portfolio=_OF_OTHER_TYPES,
+        idea="float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on Hopper's tensor cores",
+        factors=FLOAT8,
+        block_scales=True,
+        bn=128,
+        stages=6,
+        presets={"large": {"BM": 256, "STAGES": 4, "CLUSTER_M": 2}},
+    ),
+)
+
+
+def _in_parts(lines: int, blocks: int) -> int:
+    """Lines that are loaded of this many, so that blocks load equal parts of whole patterns: `StageTiles::LOADED`."""
+    part = blocks * _REPEATS
+    return round_up(lines, part)
+
+
+def _boxes(form: WgmmaForm, config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
+    """Boxes of one load: lines along k of a tile; or of a block of it lines of rows of A, or of columns of B, one for
+    each element of a line along k.
+
+    Where blocks load for each other, it is a part of these lines; else lines along k are no more than the factor has,
+    in eights, after which the swizzle repeats (`SwizzledTile::bytes`).
+    """
+    line, item_bytes, layout = form.line, form.item_bytes, form.in_stages or layout
+
+    def box(of_tile: int, of_factor: int, along_k: bool, sharing: int) -> TensorBox:
+        if not along_k:
+            width = warpgroups.block_width(of_tile, item_bytes)
+            return TensorBox(line // sharing, width, width * item_bytes)
+        if sharing == 1:
+            of_tile = min(of_tile, _in_parts(of_factor, 1))
+        return TensorBox(_in_parts(of_tile, sharing) // sharing, line, warpgroups.LINE_BYTES)
+
+    m, n = reversed(sides) if form.swap_ab else sides
+    first = box(config.BM, m, layout[0] == "N", config.CLUSTER_N)
+    second = box(config.BN, n, layout[1] == "T", config.CLUSTER_M)
+    return (second, first) if form.swap_ab else (first, second)
+
+
+def _consumers(config: Config) -> int:
+    """Warpgroups that multiply."""
+    return config.get("CONSUMERS", _CONSUMERS)
+
+
+def together(config: Config) -> int:
+    """Consumers of a tile."""
+    return 1 if config.PINGPONG else _consumers(config)
+
+
+def _tiles_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
+    """Bytes of the tiles of all stages."""
+    item_bytes = form.item_bytes
+    rows = config.BM if layout[0] == "N" else warpgroups.in_blocks(config.BM, item_bytes)
+    columns = (
+        _in_parts(config.BN, config.CLUSTER_M) if layout[1] == "T" else warpgroups.in_blocks(config.BN, item_bytes)
+    )
+    return form.parts * config.STAGES * warpgroups.LINE_BYTES * (rows + columns)
+
+
+def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
+    """Results of 16 bits that one store moves."""
+    return warpgroups.STORED_BOX if config.TMA_STORE_STAGES and item_bytes == warpgroups.ITEM_BYTES else None
+
+
+def _stores_evenly(config: Config) -> bool:
+    """Whether results of a consumer's tile, a line of each row at a time, fill the memory for them evenly."""
+    columns, parts = config.BN // config.SPLITS, config.BM // (warpgroups.ROWS * together(config))
+    lines, rest = divmod(columns, warpgroups.LINE)
+    return config.TMA_STORE_STAGES == 0 or (rest == 0 and parts * lines % config.TMA_STORE_STAGES == 0)
+
+
+def _shared_bytes(form: WgmmaForm, config: Config, layout: str) -> int:
+    """Bytes of a block: results that wait; its stages, or what splits factors and what multiplies in float32 in their
+    place; for each stage two barriers; for each consumer one; those of the float32 way, and four numbers.
+    """
+    stages, consumers = _tiles_bytes(form, config, form.in_stages or layout), _consumers(config)
+    if form.split:
+        fallback = splitting.float32_warpgroups_bytes(config.BM, config.BN // config.SPLITS)
+        not_finite = splitting.non_finite_bytes(config.BM, config.BN // config.SPLITS)
+        stages = max(stages, splitting.splitter_bytes(1 + consumers), fallback, not_finite)
+    barriers = 2 * config.STAGES + consumers + splitting.PART_BARRIERS
+    stored = config.get("TMA_STORE_STAGES", 0) * consumers * warpgroups.ROWS * warpgroups.LINE_BYTES
+    return stored + stages + barriers * warpgroups.BARRIER_BYTES + 16
+
+
+def _schedule(form: WgmmaForm, problem: Problem, config: Config, multiprocessors: int) -> Schedule:
+    """A block a multiprocessor, whose registers hold no second, in whole clusters; or one for each part of k of a
+    tile."""
+    batch, m, n = problem.batch, problem.m, problem.n
+    if form.swap_ab:
+        m, n = n, m
+    if config.SPLITS > 1:
+        return Schedule(batch * ceil_div(m, config.BM) * ceil_div(n, config.BN) * config.SPLITS)
+    sharing = config.CLUSTER_M * config.CLUSTER_N
+    down, across = ceil_div(m, config.BM * config.CLUSTER_M), ceil_div(n, config.BN * config.CLUSTER_N)
+    return Schedule(min(batch * down * across, clusters(multiprocessors, sharing)) * sharing)
+
+
+def registers(form: WgmmaForm, config: Config) -> int:
+    """Registers of a thread for its sums, and for those that tensor cores begin anew, or for A, if in registers."""
+    rows = config.BM // together(config)
+    sums = rows * config.BN // warpgroups.THREADS
+    if form.promotes:
+        return sums + warpgroups.ROWS * config.BN // warpgroups.THREADS
+    return sums + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if form.in_registers else 0)
+
+
+def _partial_buffers(form: WgmmaForm, config: Config) -> int:
+    """Steps whose sums, begun anew, a thread holds at a time: two where registers have room, so that it adds up one
+    while tensor cores make the other."""
+    begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
+    alone = warpgroups.ROWS * together(config) == config.BM  # an instruction has all rows of a consumer
+    promotes = form.promotes and form.float8 and not form.in_registers
+    return 2 if promotes and alone and 3 * begun <= SUMS[_consumers(config)] else 1
+
+
+def _sums(form: WgmmaForm, config: Config) -> Sums:
+    """One chain of instructions over all of k, for whatever tile, unless blocks share k: they are as many as there is
+    room for. Whether parts represent the factors is decided for all of them together, and float8 has a kernel for each
+    way
+    of its sums, and of its scales: none has an order for all."""
+    if form.split:
+        return Sums(promote=form.line, separate=True)
+    if form.float8:
+        return Sums()
+    order = None if config.SPLITS > 1 else f"wgmma {_INSTRUCTION_BYTES // form.item_bytes}"
+    return Sums(order, ALL_OF_K if form.precision else None)
+
+
+TILES: Constraints = {
+    "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box": lambda c: (
+        c.BM % (64 * together(c)) == 0 and c.BM <= BOX_SIDE
+    ),
+    "BN must be a multiple of 8, at most 256, the columns of one instruction": lambda c: (
+        c.BN % _REPEATS == 0 and c.BN <= BOX_SIDE
+    ),
+    **warpgroups.TWO_STAGES,
+    "CLUSTER_M must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4": lambda c: (
+        c.CLUSTER_M in (1, 2, 4, 8) and c.CLUSTER_N in (1, 2, 4)
+    ),
+}
+"""Constraints of tiles, stages and clusters, whoever computes them."""
+
+
+_OF_CONSUMERS: Constraints = {
+    "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3": lambda c: (
+        c.CONSUMERS in SUMS and (c.CONSUMERS == 2 or c.PINGPONG == 0)
+    )
+}
+_OF_STORES: Constraints = {
+    "with TMA_STORE_STAGES above 0, BN/SPLITS must be a multiple of 64, and TMA_STORE_STAGES a divisor of BN/SPLITS/64 "
+    "times "
+    "BM/64, over the consumers of a tile": _stores_evenly
+}
+_OF_BLOCK_SCALES: Constraints = {
+    f"BN must divide {SCALED_BLOCK}, the columns of a scale of B": lambda c: SCALED_BLOCK % c.BN == 0
+}
+_OF_SCALED_TERMS: Constraints = {
+    f"BN must be a multiple of {SCALED_K}: columns of a scale": lambda c: c.BN % SCALED_K == 0
+}
+
+
+def sums_fit(form: WgmmaForm, limits: str = str(SUMS[_CONSUMERS])) -> Constraints:
+    """A thread's registers hold its sums; limits: how many they are, in words."""
+    more = " and BN/2 together" if form.promotes else " and BM/4, of A, together" if form.in_registers else ""
+    sentence = f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums"
+    return {sentence: lambda c: registers(form, c) <= SUMS.get(_consumers(c), 0)}
+
+
+def _constraints(form: WgmmaForm) -> Constraints:
+    fits = sums_fit(form) if form.split else sums_fit(form, f"{SUMS[_CONSUMERS]} (with CONSUMERS=3 {SUMS[3]})")
+    return {
+        **TILES,
+        **fits,
+        "SPLITS must be 1, or with PINGPONG=0, CLUSTER_M=1 and CLUSTER_N=1 be 2, 4 or 8, "
+        "the most of a cluster": lambda c: (
+            c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER_M * c.CLUSTER_N == 1)
+        ),
+        "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are "
+        "exchanged": lambda c: c.SPLITS == 1 or warpgroups.ROWS * together(c) == c.BM,
+        "with SPLITS above 1, BN must be a multiple of 8*SPLITS, "
+        "and BM*BN float32 sums fit into STAGES tiles": lambda c: (
+            c.SPLITS == 1 or (c.BN % (8 * c.SPLITS) == 0 and _tiles_bytes(form, c, "NT") >= 4 * c.BM * c.BN)
+        ),
+        **({} if form.split else _OF_CONSUMERS),
+        **(_OF_STORES if form.stores else {}),
+        **(_OF_BLOCK_SCALES if form.block_scales else {}),
+        **(_OF_SCALED_TERMS if form.split and form.split.scaled else {}),
+        **warpgroups.shared_memory_fits(lambda c: _shared_bytes(form, c, "NN")),
+    }
+
+
+def _parameters(form: WgmmaForm) -> tuple[Parameter, ...]:
+    consumers = Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply")
+    stored = Parameter(
+        "TMA_STORE_STAGES", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0
+    )
+    return (
+        Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
+        Parameter("BN", form.bn, _WIDTHS, "its columns"),
+        Parameter("STAGES", form.stages, tuple(range(2, 8)), "tiles of A and of B in shared memory or in flight"),
+        Parameter("GROUP_M", 16, (1, 2, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
+        Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
+        Parameter("CLUSTER_M", 1, (1, 2), "blocks one below the other that load tiles of B for each other"),
+        Parameter("CLUSTER_N", 1, (1, 2), "blocks side by side that load tiles of A for each other"),
+        Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
+        *(() if form.split else (consumers,)),
+        *((stored,) if form.stores else ()),
+    )
+
+
+def _constants(form: WgmmaForm) -> dict[str, int]:
+    """Macros of a form, whatever the config."""
+    stored, consumers = {} if form.stores else {"TMA_STORE_STAGES": 0}, {"CONSUMERS": _CONSUMERS} if form.split else {}
+    ways = {
+        "A_IN_REGISTERS": int(form.in_registers),
+        "SWAP_AB": int(form.swap_ab),
+        "PROMOTE": form.line if form.promotes else 0,
+    }
+    return {**form.constants, **ways, **stored, **consumers}
+
+
+def _cost(form: WgmmaForm) -> Warpgroups:
+    below, next_to = ("CLUSTER_N", "CLUSTER_M") if form.swap_ab else ("CLUSTER_M", "CLUSTER_N")
+    return replace(
+        warpgroups.PERSISTENT,
+        group_m=lambda config: config.GROUP_M,
+        cluster=attrgetter(below),
+        across=attrgetter(next_to),
+        alternates=lambda config: bool(config.PINGPONG),
+        splits=lambda config: config.SPLITS,
+        run=lambda config: 32,
+        realigns=not form.in_registers,
+        in_registers=form.in_registers,
+    )
+
+
+def _kernel(form: WgmmaForm) -> Kernel:
+    constants, line, plain = _constants(form), form.line, form.factors == forms.FLOAT16S
+    more_arguments = () if plain else ("copy_a", "copy_b", "scales", "counters")
+    return Kernel(
+        name=form.name,
+        idea=form.idea,
+        source=_PLAIN if plain else _PRECISIONS,
+        parameters=_parameters(form),
+        constraints=_constraints(form),
+        constants=lambda config: {**constants, "PARTIAL_BUFFERS": _partial_buffers(form, config)},
+        presets=form.presets,
+        portfolio=form.portfolio,
+        support=replace(form.support, least_capability=(9, 0), architectures=("sm_90a",)),
+        tile=(lambda c: Tile(c.BN, c.BM, line)) if form.swap_ab else (lambda c: Tile(c.BM, c.BN, line)),
+        block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
+        shared_bytes=partial(_shared_bytes, form),
+        cluster=lambda config: config.CLUSTER_M * config.CLUSTER_N * config.SPLITS,
+        schedule=partial(_schedule, form),
+        overlaps=True,
+        arguments=("sizes", "A_map", "B_map", "output", *more_arguments, "D_map"),
+        relayouts=lambda config: form.orders,
+        split=form.split,
+        swap_ab=form.swap_ab,
+        tensor_maps=partial(_boxes, form),
+        stored_box=_stored_box if form.stores else None,
+        cost=_cost(form),
+        sums=partial(_sums, form),
+    )
+
+
+KERNELS = tuple(map(_kernel, FORMS))

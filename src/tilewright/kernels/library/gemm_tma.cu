@@ -14,17 +14,16 @@
 //
 //   copy engine   | load step 1      | load step 2      | ...        one barrier; announced by thread 0
 //   all threads   | multiply step 0  | wait, transpose 1, meet | multiply step 1 | wait, transpose 2, meet | ...
-#include <bundle.cuh>
-#include <dependent_launch.cuh>
-#include <mbarrier.cuh>
-#include <tensor_map.cuh>
-
 #include "epilogue/tile.cuh"
-#include "factor_tiles.cuh"
-#include "keep.cuh"
-#include "products.cuh"
-#include "schedule.cuh"
-#include "slices.cuh"
+#include "pipeline/factor_tiles.cuh"
+#include "pipeline/products.cuh"
+#include "pipeline/schedule.cuh"
+#include "pipeline/slices.cuh"
+#include "ptx/bundle.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/keep.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/tensor_map.cuh"
 
 constexpr int LANES_M = 4;  // of a warp's lanes, 4 lie along m and 8 along n
 constexpr int LANES_N = 8;
@@ -46,9 +45,9 @@ constexpr bool BIAS_AHEAD = BIAS::EXISTS && K_SLICES > 1;  // without slices NVR
 
 using TilesOfA = FactorTiles<!TRANSPOSED_A, BM, BK, WARPS, A_BUFFERS, LANES_M>;
 using TilesOfB = FactorTiles<TRANSPOSED_B, BN, BK, WARPS, B_BUFFERS, LANES_N>;
-// With one buffer the tile that is transposed replaces the one being read: the block meets in between, once.
-constexpr bool MEETS_FOR_A = !TRANSPOSED_A && A_BUFFERS == 1;
-constexpr bool MEETS_FOR_B = TRANSPOSED_B && B_BUFFERS == 1 && !MEETS_FOR_A;
+// With one buffer the tile that is transposed replaces the one being read: the block syncs in between, once.
+constexpr bool SYNCS_FOR_A = !TRANSPOSED_A && A_BUFFERS == 1;
+constexpr bool SYNCS_FOR_B = TRANSPOSED_B && B_BUFFERS == 1 && !SYNCS_FOR_A;
 
 extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
     gemm_tma(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
@@ -84,12 +83,12 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
             barrier_wait(&full, parity);
             parity ^= 1;
             stage ^= 1;
-            a_tiles.transpose<MEETS_FOR_A>(stage);
-            b_tiles.transpose<MEETS_FOR_B>(stage);
+            a_tiles.transpose<SYNCS_FOR_A>(stage);
+            b_tiles.transpose<SYNCS_FOR_B>(stage);
         };
         sync_block<THREADS>();  // the barrier is made, and the tile before has been read
         // With K > 0 the others touch no memory before the first tile has come.
-        if (threadIdx.x == 0 || K == 0) wait_for_grid_before();
+        if (threadIdx.x == 0 || K == 0) grid_dependency_wait();
         if (K > 0) {
             if (threadIdx.x == 0) load(work.from);
             if (BIAS_AHEAD) prefetch_bias<BM, BN>(output, sizes, work.row, work.col);

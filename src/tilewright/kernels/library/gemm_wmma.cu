@@ -1,7 +1,7 @@
 // gemm_wmma: products of 16-bit factors on tensor cores, with operands in either order.
 //
 // Rung 14 with its tiles in shared memory as the operands lie in global memory. So every order is loaded by 16-byte pieces,
-// and the fragments are told the order: row_major or col_major. A step along k is one tile of each operand; while it is
+// and the fragments are given the order: row_major or col_major. A step along k is one tile of each operand; while it is
 // multiplied, the next one is on its way into registers.
 //
 //             A row-major      A column-major          B row-major      B column-major
@@ -16,8 +16,8 @@
 // each warp 16 rows x (WN + 8) floats, through which the sums pass on their way to D.
 
 #include "epilogue/fragments.cuh"
-#include "half_operand.cuh"
-#include "keep.cuh"
+#include "pipeline/half_operand.cuh"
+#include "ptx/keep.cuh"
 
 constexpr int THREADS = BM / WM * (BN / WN) * 32;
 constexpr int FRAGMENTS_M = WM / 16;

@@ -10,28 +10,32 @@
 //   shared memory of a block:
 //     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] |
 //
-// PINGPONG, CLUSTER and CLUSTER_N are those of gemm_sm90, and so are sums of float8, which begin anew with every step, and their
+//   producer       | find the next tile by the groups' ends, wait for empty[s], load its steps ... | next tile ...
+//   consumers      | find the same tile | wait for full[s], multiply, arrive at empty[s - 1] ... | store rows of this group | next ...
+//     whose rows are all the next group's    | wait for full[s], arrive at empty[s] ...          |
+//     PINGPONG: wait for read[other] before a tile, arrive at read[own] behind its last step
+//
+// PINGPONG, CLUSTER_M and CLUSTER_N are those of gemm_sm90, and so are sums of float8, which begin anew with every step, and their
 // scales, of which each matrix of B has its own. Rows that belong to no group are not stored.
-#include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
-#include <register_budget.cuh>
-
-#include "cluster_grid.cuh"
-#include "consumers.cuh"
 #include "epilogue/warpgroup.cuh"
-#include "factor_scales.cuh"
-#include "grouped_order.cuh"
-#include "stage_barriers.cuh"
-#include "stage_products.cuh"
-#include "stage_tiles.cuh"
+#include "pipeline/cluster_grid.cuh"
+#include "pipeline/consumers.cuh"
+#include "pipeline/factor_scales.cuh"
+#include "pipeline/grouped_order.cuh"
+#include "pipeline/stage_barriers.cuh"
+#include "pipeline/stage_products.cuh"
+#include "pipeline/stage_tiles.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
+#include "ptx/register_budget.cuh"
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
-using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each other
+using Grid = ClusterGrid<CLUSTER_M, CLUSTER_N>;  // of blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS;
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int PARTS = Multiplying::ROWS / 64;  // of a consumer's rows
-using Order = GroupedOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
-using Tiles = StageTiles<BM, BN, TERMS, CLUSTER>;
+using Order = GroupedOrder<BM, BN, GROUP_M, CLUSTER_M, CLUSTER_N>;
+using Tiles = StageTiles<BM, BN, SPLIT_PARTS, CLUSTER_M>;
 
 struct Shared {
     Tiles stages[STAGES];
@@ -46,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const int steps = sizes.k / Tiles::DEPTH + (sizes.k % Tiles::DEPTH != 0);
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
 
-    let_grid_after_start();
+    grid_dependency_launch();
     if (threadIdx.x == 0) {
         prefetch_map(&A);
         prefetch_map(&B);
@@ -54,15 +58,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->consumers.init();
         fence_barrier_init();
     }
-    BLOCKS == 1 ? __syncthreads() : cluster_meet();
-    wait_for_grid_before();
+    BLOCKS == 1 ? __syncthreads() : cluster_sync_relaxed();
+    grid_dependency_wait();
 
     const Grid grid;
     Order tile(sizes, offsets, BLOCKS);
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         const unsigned bytes = Tiles::bytes(grid, sizes.m, sizes.n);
-        give_registers<40>();
+        setmaxnreg_dec<40>();
         while (warp % 4 == 0 && tile.next()) {
             for (int step = 0; step < steps; ++step, turn.next()) {
                 shared->barriers.fill(turn, bytes, [&](Barrier* full) {
@@ -75,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         return;
     }
 
-    take_registers<232>();
+    setmaxnreg_inc<232>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
     for (int number = 0; tile.next(); ++number) {
         if (!Multiplying::own(number, warpgroup)) {
@@ -94,12 +98,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         float sums[PARTS][BN / 2] = {};
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
-            multiply_stage(shared->stages[turn.stage], first, sums, TermScales{});
-            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
+            multiply_stage(shared->stages[turn.stage], first, sums, PartScales{});
+            if (step >= STEPS_IN_FLIGHT) shared->barriers.release(STEPS_IN_FLIGHT ? turn.before : turn.stage, grid, lane);
         }
         shared->consumers.pass_turn(warpgroup, lane);
         wait_products<0>(sums);
-        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(turn.before, grid, lane);
+        if (STEPS_IN_FLIGHT && steps > 0) shared->barriers.release(turn.before, grid, lane);
 
         if (tile.col >= sizes.n) continue;  // a cluster's last blocks may have no columns of D
         Result<RESULT> result(output, sizes, 0);

@@ -2,7 +2,9 @@
 
 from tilewright.core.hardware import ceil_div
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import SCALED_K, Kernel, Parameter, Tile
+from tilewright.kernels.kernel import Kernel, Parameter, Tile
+from tilewright.kernels.split import SCALED_K
+from tilewright.kernels.support import Support
 
 
 def squares(config: Config, lines: int, length: int, matrices: int) -> int:
@@ -12,11 +14,11 @@ def squares(config: Config, lines: int, length: int, matrices: int) -> int:
 
 KERNEL = Kernel(
     name="relayout",
-    idea="copies of matrices with aligned rows or columns, transposed or not, split into terms or not",
+    idea="copies of matrices with aligned rows or columns, transposed or not, split into parts or not",
     parameters=(
         Parameter("SIDE", 32, (32, 64, 128), "side of the squares that a block moves; 128 of bytes alone"),
         Parameter("THREADS", 256, (128, 256), "threads in a block"),
-        Parameter("TERMS", 1, (1, 2, 3), "matrices that a matrix is split into; 1: it is copied as it is"),
+        Parameter("SPLIT_PARTS", 1, (1, 2, 3), "matrices that a matrix is split into; 1: it is copied as it is"),
         Parameter("SCALED", 0, (0, 1), "whether elements are scaled before", least=0),
     ),
     constraints={
@@ -24,7 +26,7 @@ KERNEL = Kernel(
     },
     tile=lambda config: Tile(m=config.SIDE, n=config.SIDE, k=config.SIDE),
     block=lambda config: (config.THREADS, 1, 1),
-    vectorized=False,
+    support=Support(vectorized=False),
     arguments=("copy_a", "copy_b"),
     overlaps=True,
 )

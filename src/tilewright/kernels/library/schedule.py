@@ -1,4 +1,4 @@
-"""What kernels that share tiles (stream-K, `schedule.cuh`) have in common: the parameter, blocks, workspace.
+"""Shared by kernels whose blocks share tiles (stream-K, `schedule.cuh`): the parameter, blocks, workspace.
 
 Source: "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU", Osama et
 al., 2023.
@@ -10,11 +10,11 @@ from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Division, Parameter
+from tilewright.kernels.kernel import Division, Parameter, Schedule
 
 
 def parameter(default: int, values: tuple[int, ...]) -> Parameter:
-    """How many blocks of a multiprocessor share the tiles left over from the last full wave."""
+    """The number of blocks of a multiprocessor that share the tiles left over from the last full wave."""
     meaning = "blocks of a multiprocessor that share the tiles of the last wave; 0: each tile has a block of its own"
     return Parameter("WORKERS", default, values, meaning, least=0)
 
@@ -35,21 +35,17 @@ def _divided(tiles: int, steps: int, most: int) -> Division:
 
 
 def sharing(left: int, steps: int, most: int) -> int:
-    """How many of `most` workers share tiles of that many steps each: the same number for each tile, so that none has
-    parts of two, where that makes the longest range no longer."""
+    """Number of workers, of `most`, that share tiles of that many steps each: the same number for each tile, so that
+    none has parts of two, where that makes the longest range no longer."""
     workers = min(most, left * steps)
     of_tile = workers // left
     longest = ceil_div(left * steps, workers)
     return left * of_tile if ceil_div(steps, of_tile) == longest else workers
 
 
-def blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """Blocks in the grid: one for each tile of a full wave, and the workers, even if some of these get no step."""
+def schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
+    """Blocks in the grid: one for each tile of a full wave, and the workers, even if some of these get no step. Each
+    worker has memory for partial sums of two tiles."""
     division = divide(problem, config, multiprocessors)
-    return division.whole + (config.WORKERS * multiprocessors if division.workers else 0)
-
-
-def workspace_bytes(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """Partial sums of two tiles for each block that is there for the tiles left over."""
-    sharing = config.WORKERS * multiprocessors if divide(problem, config, multiprocessors).workers else 0
-    return 2 * sharing * config.BM * config.BN * tiling.FLOAT_BYTES
+    workers = config.WORKERS * multiprocessors if division.workers else 0
+    return Schedule(division.whole + workers, 2 * workers * config.BM * config.BN * tiling.FLOAT_BYTES, division)

@@ -15,14 +15,13 @@
 //
 // At the end the lanes of a warp add their sums by exchanging halves (lane_sums.cuh), then the groups through shared
 // memory and the blocks through the workspace (block_sums.cuh).
-#include <dependent_launch.cuh>
-
-#include "block_sums.cuh"
-#include "direct_load.cuh"
 #include "epilogue/result.cuh"
-#include "factor_scales.cuh"
-#include "lane_sums.cuh"
 #include "operands.cuh"
+#include "pipeline/block_sums.cuh"
+#include "pipeline/direct_load.cuh"
+#include "pipeline/factor_scales.cuh"
+#include "pipeline/lane_sums.cuh"
+#include "ptx/dependent_launch.cuh"
 
 constexpr bool SWAPPED = THREADS_M > 1;
 constexpr int FEW = SWAPPED ? TN : TM;   // sides of a thread
@@ -76,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int splits = max(min(static_cast<int>(gridDim.x) / tiles, (steps + GROUPS - 1) / GROUPS), 1);
     if (split >= splits) return;
 
-    // This group's range of steps. With edges the last step of all is done apart: only it may reach past k, and only in its
+    // This group's range of steps. With edges the last step of all is done separately: only it may reach past k, and only in its
     // last row is there nothing behind a row in memory that could be read.
     const int thread = threadIdx.x % GROUP;
     const int group = split * GROUPS + threadIdx.x / GROUP;
@@ -101,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         LoadWide::load(to, side, wide.ld, 0, left_wide);
         wide_next = LoadWide::at(wide_next, wide.ld, 0, STEP);
     };
-    wait_for_grid_before();
+    grid_dependency_wait();
     prefetch_bias<SWAPPED ? WIDE_TILE : FEW, SWAPPED ? FEW : WIDE_TILE>(output, sizes, SWAPPED ? wide_tile : few_side,
                                                                         SWAPPED ? few_side : wide_tile);
     int left = end - first_step - ends;

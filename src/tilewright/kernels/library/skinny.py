@@ -12,15 +12,15 @@ from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, listed_configs, named_configs
-from tilewright.kernels.families import Fragment, Streaming
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Kernel, Parameter, Tile
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.cost_family import Fragment, Streaming
+from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter, Schedule, Tile
+from tilewright.kernels.support import EVERYTHING
 
 _NAMES = "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS"
 _REGISTERS = 65536
 _REGISTERS_PER_THREAD = 255
 _OTHER_REGISTERS = 16
-"""Of a thread, besides sums and fragments: addresses and counters, as an estimate."""
+"""Registers of a thread besides sums and fragments: addresses and counters, as an estimate."""
 
 
 def _threads_wide(config: Config) -> int:
@@ -49,29 +49,24 @@ def _tiles(problem: Problem, config: Config) -> int:
     return problem.batch * ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n)
 
 
-def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """As many blocks for each tile as run at a time."""
+def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
+    """For each tile all blocks that run at a time; where several share one, each with memory for its sums."""
     tiles = _tiles(problem, config)
-    return tiles * max(multiprocessors * config.MIN_BLOCKS // max(tiles, 1), 1)
-
-
-def _workspace_bytes(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """The sums of a block for each of those that share tiles."""
-    blocks = _blocks(problem, config, multiprocessors)
-    return blocks * _sums(config) * tiling.FLOAT_BYTES if blocks > _tiles(problem, config) else 0
+    blocks = tiles * max(multiprocessors * config.MIN_BLOCKS // max(tiles, 1), 1)
+    return Schedule(blocks, blocks * _sums(config) * tiling.FLOAT_BYTES if blocks > tiles else 0)
 
 
 def _sums(config: Config) -> int:
     """Sums that a block stores for others: what its threads keep once the lanes along k have added theirs."""
-    count, apart = config.TM * config.TN, WARP // 2
-    while apart >= _threads_wide(config):
+    count, stride = config.TM * config.TN, WARP // 2
+    while stride >= _threads_wide(config):
         count //= 2 if count % 2 == 0 else 1
-        apart //= 2
+        stride //= 2
     return count * _group(config)
 
 
 def _registers(config: Config) -> int:
-    """Of a thread, at least: its sums, and of each factor the elements that are on their way together."""
+    """Registers of a thread, at least: its sums, and of each factor the elements that are on their way together."""
     few, wide = (config.TN, config.TM) if config.THREADS_M > 1 else (config.TM, config.TN)
     together = few if _threads_wide(config) == 1 and not config.AHEAD else min(few, 2)
     return few * wide + config.DEPTH * (together + (1 + config.AHEAD) * wide) + _OTHER_REGISTERS
@@ -134,7 +129,7 @@ KERNEL = Kernel(
         "DEPTH must be a multiple of 4: k is loaded as float4s": lambda c: c.DEPTH % 4 == 0,
         "AHEAD must be 0 or 1": lambda c: c.AHEAD <= 1,
         "TM*TN+DEPTH*(min(TM,2)+(1+AHEAD)*TN)+16 must be at most 65536/(MIN_BLOCKS*threads) and 255, a thread's "
-        "registers; TM for min(TM,2) if THREADS_N is 1 and AHEAD 0; TM and TN exchanged if THREADS_M is not "
+        "registers; TM for min(TM,2) if THREADS_N is 1 and AHEAD 0; TM and TN swapped if THREADS_M is not "
         "1": lambda c: _registers(c) <= min(_REGISTERS // (c.MIN_BLOCKS * _threads(c)), _REGISTERS_PER_THREAD),
     },
     tile=_tile,
@@ -148,11 +143,10 @@ KERNEL = Kernel(
         min_blocks=lambda config: config.MIN_BLOCKS,
     ),
     overlaps=True,
-    takes=replace(EVERYTHING, factors=RESULTS, least_capability=(7, 5)),
+    support=replace(EVERYTHING, factors=RESULTS, least_capability=(7, 5)),
     arguments=(*LIBRARY_ARGUMENTS, "scales"),
     constants=lambda config: {"FACTOR_SCALES": 0},
-    blocks=_blocks,
-    workspace_bytes=_workspace_bytes,
+    schedule=_schedule,
     presets=_PRESETS,
     portfolio=(*_PRESETS.values(), *_MORE),
 )
@@ -166,7 +160,7 @@ FP8 = replace(
     name="skinny_fp8",
     parameters=tuple(replace(one, default=_OF_FLOAT8.get(one.name, one.default)) for one in KERNEL.parameters),
     idea="skinny for float8 factors, which threads convert and add up in float32",
-    takes=replace(KERNEL.takes, factors=FLOAT8, results=(*RESULTS, FLOAT8[0]), least_capability=(8, 9)),
+    support=replace(KERNEL.support, factors=FLOAT8, results=(*RESULTS, FLOAT8[0]), least_capability=(8, 9)),
     constants=lambda config: {"FACTOR_SCALES": 1},
     portfolio=(),
     presets=named_configs(
@@ -178,3 +172,5 @@ FP8 = replace(
         },
     ),
 )
+
+KERNELS = KERNEL, FP8

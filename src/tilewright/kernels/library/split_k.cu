@@ -16,15 +16,14 @@
 //                                                                              16 18 20 ... 30     each with quads of
 //                                                                              17 19 21 ... 31     rows and columns
 
-#include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
-
 #include "epilogue/tile.cuh"
 #include "operands.cuh"
-#include "products.cuh"
-#include "schedule.cuh"
-#include "slices.cuh"
-#include "tile_copy.cuh"
+#include "pipeline/products.cuh"
+#include "pipeline/schedule.cuh"
+#include "pipeline/slices.cuh"
+#include "pipeline/tile_copy.cuh"
+#include "ptx/dependent_launch.cuh"
+#include "ptx/dynamic_shared.cuh"
 
 constexpr int LANES_M = 4;
 constexpr int LANES_N = 8;
@@ -68,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             b_copy.start(stages + into * STAGE + A_FLOATS, left_k);
             left_k -= BK;
         };
-        wait_for_grid_before();
+        grid_dependency_wait();
         __syncthreads();  // the stages of the tile before have been read
 #pragma unroll
         for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
@@ -88,9 +87,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             float a[2][TM], b[2][TN];
             const auto load = [&](int k) {
 #pragma unroll
-                for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bs + offset_in_tile<BN, B_ALONG_K>(k) + j * LANES_N);
+                for (int j = 0; j < TN; j += 4) load_float4(&b[k % 2][j], Bs + offset_in_tile<BN, B_ALONG_K>(k) + j * LANES_N);
 #pragma unroll
-                for (int i = 0; i < TM; i += 4) load_four(&a[k % 2][i], As + offset_in_tile<BM, A_ALONG_K>(k) + i * LANES_M);
+                for (int i = 0; i < TM; i += 4) load_float4(&a[k % 2][i], As + offset_in_tile<BM, A_ALONG_K>(k) + i * LANES_M);
             };
             load(0);
 #pragma unroll

@@ -6,10 +6,10 @@ Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `sc
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, listed_configs, named_configs
-from tilewright.kernels.families import Copying
+from tilewright.kernels.cost_family import Copying
+from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Kernel, Parameter
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.support import EVERYTHING
 
 _VECTOR = 4  # floats of a 16-byte copy
 
@@ -57,14 +57,14 @@ KERNEL = Kernel(
         Parameter("TM", 4, (4, 8), "rows of D that a thread computes"),
         Parameter("TN", 8, (4, 8), "columns of D that a thread computes"),
         Parameter("K_SLICES", 1, (1, 2, 4), "groups of warps that divide the k of every tile among them"),
-        Parameter("STAGES", 3, (2, 3), "tiles of A and B that are in shared memory or on their way", least=2),
+        Parameter("STAGES", 3, (2, 3), "tiles of A and B that are in shared memory or in flight", least=2),
         schedule.parameter(0, (0, 2, 3, 4)),
         Parameter("MIN_BLOCKS", 2, (2, 3, 4), "blocks that a multiprocessor must hold, which bounds the registers"),
     ),
     constraints={
         **tiling.WARPS_OF_4_BY_8,
         "TM must be a multiple of K_SLICES, which divide a thread's rows": lambda c: c.TM % c.K_SLICES == 0,
-        **tiling.FRAGMENTS_OF_FOURS,
+        **tiling.FRAGMENTS_OF_FLOAT4,
         "BK must be a multiple of 2*K_SLICES: fragments alternate between two sets of registers": lambda c: (
             c.BK % (2 * c.K_SLICES) == 0
         ),
@@ -79,7 +79,7 @@ KERNEL = Kernel(
         **tiling.registers_fit(_threads),
     },
     block=lambda config: (_threads(config), 1, 1),
-    sum_order=tiling.order_of_slices,
+    sums=tiling.sums_of_slices,
     cost=Copying(
         copies="cp.async",
         fragment=tiling.fragment_of_4_by_8,
@@ -90,12 +90,10 @@ KERNEL = Kernel(
         min_blocks=lambda config: config.MIN_BLOCKS,
     ),
     overlaps=True,
-    takes=EVERYTHING,
+    support=EVERYTHING,
     arguments=LIBRARY_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),
-    blocks=schedule.blocks,
-    division=schedule.divide,
-    workspace_bytes=schedule.workspace_bytes,
+    schedule=schedule.schedule,
     presets=named_configs(
         "BM BN BK TM TN K_SLICES STAGES WORKERS MIN_BLOCKS",
         {
@@ -131,3 +129,5 @@ KERNEL = Kernel(
         ),
     ),
 )
+
+KERNELS = (KERNEL,)

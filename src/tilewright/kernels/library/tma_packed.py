@@ -13,10 +13,10 @@ from pathlib import Path
 
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying
+from tilewright.kernels.cost_family import Copying
+from tilewright.kernels.kernel import TMA_ARGUMENTS, Constraints, Kernel, Parameter
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import TMA_ARGUMENTS, Constraints, Kernel, Parameter
-from tilewright.kernels.takes import EVERYTHING
+from tilewright.kernels.support import EVERYTHING
 from tilewright.kernels.tensor_box import TensorBox
 
 COST = Copying(
@@ -32,17 +32,17 @@ _LOOP = 32  # k in the code of the inner loop, at most, so that it stays in the 
 
 
 def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
-    """What one load moves of A and of B, whose orders the layout says, as in 'NT'."""
+    """Boxes of one load of A and of B, whose orders the layout says, as in 'NT'."""
     a = TensorBox(config.BM, config.BK) if layout[0] == "N" else TensorBox(config.BK, config.BM)
     b = TensorBox(config.BK, config.BN) if layout[1] == "N" else TensorBox(config.BN, config.BK)
     return a, b
 
 
 def constraints(threads: Callable[[Config], int], shared_bytes: Callable[[Config], int]) -> Constraints:
-    """Those of the source; threads and shared_bytes are a block's."""
+    """Constraints of the source; threads and shared_bytes are a block's."""
     return {
         **tiling.WARPS_OF_4_BY_8,
-        **tiling.FRAGMENTS_OF_FOURS,
+        **tiling.FRAGMENTS_OF_FLOAT4,
         "BM, BN and BK must be at most 256, the extents of a tensor box": lambda c: max(c.BM, c.BN, c.BK) <= 256,
         **tiling.shared_memory_fits(
             lambda c: shared_bytes(c) + BARRIER_BYTES,
@@ -100,14 +100,14 @@ KERNEL = Kernel(
     },
     block=lambda config: (tiling.threads_of_4_by_8(config), 1, 1),
     cost=COST,
-    takes=replace(EVERYTHING, least_capability=(9, 0)),
+    support=replace(EVERYTHING, least_capability=(9, 0)),
     arguments=TMA_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),
     tensor_maps=boxes,
     relayouts=lambda config: ("column", "row"),
     overlaps=True,
-    blocks=schedule.blocks,
-    division=schedule.divide,
-    workspace_bytes=schedule.workspace_bytes,
+    schedule=schedule.schedule,
     portfolio=({"BM": 64, "BN": 64, "BK": 16, "TM": 8, "TN": 8, "WORKERS": 0, "MIN_BLOCKS": 1},),
 )
+
+KERNELS = (KERNEL,)

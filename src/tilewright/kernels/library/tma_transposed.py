@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, listed_configs, named_configs
+from tilewright.kernels.kernel import Kernel, Parameter, Sums
 from tilewright.kernels.library import schedule, tma_packed
-from tilewright.kernels.spec import Kernel, Parameter
 
 
 def _run(config: Config) -> int:
@@ -105,7 +105,7 @@ KERNEL: Kernel = replace(
     constants=lambda config: {"B_BUFFERS": _b_buffers(config)},
     block=lambda config: (_threads(config), 1, 1),
     # A single slice ends where k does, not where its tile does.
-    sum_order=lambda config: tiling.order_of_slices(config) if config.K_SLICES > 1 else None,
+    sums=lambda config: tiling.sums_of_slices(config) if config.K_SLICES > 1 else Sums(),
     cost=replace(tma_packed.COST, k_slices=lambda config: config.K_SLICES),
     shared_bytes=lambda config, layout: _shared_bytes(config, _b_buffers(config) if layout[1] == "T" else 1),
     relayouts=lambda config: ("column" if config.COPIED & 1 else None, "row" if config.COPIED & 2 else None),
@@ -131,3 +131,5 @@ KERNEL: Kernel = replace(
         ),
     ),
 )
+
+KERNELS = (KERNEL,)

@@ -1,1 +1,1 @@
-"""Anybody's kernels: what a source file says of its kernel, and what compilers get of it."""
+"""Users' kernels: what a source file says of its kernel, and what compilers get of it."""

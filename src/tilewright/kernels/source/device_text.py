@@ -1,4 +1,4 @@
-"""What compilers get of anybody's source: what runs on the GPU, with the values that are asked for."""
+"""Text of a user's source for compilers: the code that runs on the GPU, with the values that are asked for."""
 
 from collections.abc import Collection, Mapping
 from functools import lru_cache
@@ -10,7 +10,7 @@ from tilewright.kernels.source.map_words import MAPS, TYPE
 from tilewright.kernels.source.signature import argument, heads, split, without_comments
 
 _ARRAY = "template <typename Map, int COUNT> struct tilewright_maps { Map of[COUNT]; };\n"
-"""What is to be ahead of sources with several maps behind a pointer."""
+"""A line ahead of sources with several maps behind a pointer."""
 
 
 class DeviceText(NamedTuple):

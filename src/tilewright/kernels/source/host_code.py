@@ -62,7 +62,7 @@ class _Item:
     words: frozenset[str] = field(repr=False, default=frozenset())
     """Names that it has."""
     calls: frozenset[str] = field(repr=False, default=frozenset())
-    """Those of them that a bracket follows, but for those of others' namespaces, as in cg::reduce(...)."""
+    """Names among `words` that a bracket follows, but for those in other namespaces, as in cg::reduce(...)."""
 
 
 def without_host_code(text: str, functions_alone: bool = False) -> str:
@@ -104,16 +104,16 @@ def reached(text: str, entry: str) -> str:
 
 
 class DeviceCode(NamedTuple):
-    """What of a source and its headers is for the GPU, or is used there."""
+    """The code of a source and its headers that is for the GPU, or is used there."""
 
     lines: tuple[frozenset[int], ...]
-    """Of each of the texts, from 1 on."""
+    """Numbers of its lines in each of the texts, from 1 on."""
     words: Counter[str]
     """How often each name is there."""
 
 
 def device_code(texts: Sequence[str]) -> DeviceCode | None:
-    """What of these texts, a source's and its headers', is for the GPU; None where that is not understood."""
+    """The code for the GPU in these texts, a source's and its headers'; None where that is not understood."""
     source = _read("\n".join(texts))
     used = source.used([one for one in source.items if one.on_gpu])
     if not used:
@@ -173,28 +173,28 @@ def _items(code: str, macros: dict[str, frozenset[str]]) -> Iterator[_Item]:
         on_gpu |= more
     found: list[_Item] = []
     scopes = frozenset(_SCOPE.findall(code))
-    start, place, outer = 0, 0, 0
-    while place < len(code):
-        letter = code[place]
+    start, position, outer = 0, 0, 0
+    while position < len(code):
+        letter = code[position]
         if letter == "(":
-            place = closing(code, place)
+            position = closing(code, position)
         elif letter == ";":
-            found.append(_item(code, start, place + 1, on_gpu, scopes))
-            start = place + 1
+            found.append(_item(code, start, position + 1, on_gpu, scopes))
+            start = position + 1
         elif letter == "}":
             outer -= 1
-            start = place + 1
+            start = position + 1
         elif letter == "{":
-            head = code[start:place]
+            head = code[start:position]
             if NAMESPACE_HEAD.search(head):
-                outer, start = outer + 1, place + 1
+                outer, start = outer + 1, position + 1
             else:
-                place = closing(code, place)
+                position = closing(code, position)
                 if FUNCTION_HEAD.search(head):
-                    found.append(_item(code, start, place + 1, on_gpu, scopes))
-                    start = place + 1
-        place += 1
-    matched = place == len(code) and not outer and not code[start:].strip()
+                    found.append(_item(code, start, position + 1, on_gpu, scopes))
+                    start = position + 1
+        position += 1
+    matched = position == len(code) and not outer and not code[start:].strip()
     return iter(found if matched else [])
 
 

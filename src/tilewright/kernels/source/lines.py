@@ -3,8 +3,8 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from tilewright.core.errors import ConfigError, KernelNotFoundError, nearest
 from tilewright.kernels.constants import aliases, values_of, whole
@@ -22,17 +22,17 @@ _NAMED = re.compile(r'[^"\\]+')
 """Names of files that can stand in a source, in quotes."""
 
 
-def read(place: str) -> tuple[Path, str, str]:
+def read(source_name: str) -> tuple[Path, str, str]:
     """A source file, its text, and which of its kernels is meant, '' where that is not said.
 
     Args:
-        place: the file's path; behind a colon the kernel.
+        source_name: the file's path; behind a colon the kernel.
 
     Raises:
         KernelNotFoundError: there is no such file, or its name cannot stand in a source.
     """
-    path, _, entry = place.partition(f"{SUFFIX}:")
-    file = Path(path + SUFFIX if entry else place)
+    path, _, entry = source_name.partition(f"{SUFFIX}:")
+    file = Path(path + SUFFIX if entry else source_name)
     if not _NAMED.fullmatch(file.name) or not file.name.isprintable():
         raise KernelNotFoundError(
             f"no kernel can be read from {file}: compilers do not take such a name of a file, which has a quote, a "
@@ -75,36 +75,8 @@ def chosen(file: Path, text: str, name: str) -> Signature:
     return found[name]
 
 
-class Said(NamedTuple):
-    """A kernel of a source, and what its lines and its caller say of it."""
-
-    file: Path
-    text: str
-    signature: Signature
-    words: dict[str, str]
-    template: str
-    """Arguments of its template that are said, as in '16,float>'."""
-
-
-def said_of(file: Path, text: str, entry: str, words: Mapping[str, str] | None = None) -> Said:
-    """What is said of a kernel of a source.
-
-    Args:
-        file, text: the source.
-        entry: the kernel's name, and behind it arguments of its template; '' for the only one.
-        words: what replaces words of the source's lines.
-
-    Raises:
-        KernelNotFoundError, ConfigError: as `chosen` and `words_of`.
-    """
-    name, _, template = entry.partition("<")
-    signature = chosen(file, text, name)
-    said = words_of(file, text, signature.name) | dict(words or {})
-    return Said(file, text, signature, said, template or said.get("entry", "").partition("<")[2])
-
-
 def words_of(file: Path, text: str, name: str) -> dict[str, str]:
-    """What the comment lines say: of all kernels, and those with entry=name of this one.
+    """Words of the comment lines of all kernels, and of those with entry=name.
 
     Raises:
         ConfigError: a line does not read NAME=VALUE.
@@ -158,11 +130,11 @@ def arguments_of(template: Sequence[str], entry: str) -> dict[str, str]:
 
 
 def typed(signature: Signature, arguments: str, kinds: Mapping[str, str]) -> Signature:
-    """The same with types of the compiler's own for those that a template's arguments or macros name.
+    """A signature with types of the compiler's own for those that a template's arguments or macros name.
 
     Args:
         signature: a kernel's.
-        arguments: of its template, as in '16,float>', or ''.
+        arguments: arguments of its template, as in '16,float>', or ''.
         kinds: what other names stand for.
     """
     of_template = arguments_of(signature.template, f"<{arguments}")
@@ -177,6 +149,13 @@ def typed(signature: Signature, arguments: str, kinds: Mapping[str, str]) -> Sig
     return signature._replace(arguments=tuple(one._replace(type=kind_of(one.type)) for one in signature.arguments))
 
 
+@lru_cache
+def _named_in(text: str) -> Mapping[str, str]:
+    """Values and types that a source gives names to, as it writes them."""
+    code = without_comments(without_host_code(text, functions_alone=True))
+    return {**aliases(code), **values_of([code], {})}
+
+
 class Known:
     """Names that expressions may have: parameters, and what the source itself gives values to.
 
@@ -185,8 +164,7 @@ class Known:
 
     def __init__(self, text: str, defaults: Mapping[str, int]) -> None:
         """Take them from a source's text, and from parameters with their defaults."""
-        code = without_comments(without_host_code(text, functions_alone=True))
-        self.texts = {**aliases(code), **values_of([code], {})}
+        self.texts = _named_in(text)
         self._own = [name for name in self.texts if name not in defaults]
         self.names = self(defaults)
 

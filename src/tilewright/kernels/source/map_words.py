@@ -1,4 +1,4 @@
-"""What sources say of the tensor maps that their kernels take: `maps=map_a:A(BM,BK,swizzle=128B),map_b:B(BN,BK)`.
+"""Tensor maps that kernels of sources take, as words describe them: `maps=map_a:A(BM,BK,swizzle=128B),map_b:B(BN,BK)`.
 
     __global__ void my_gemm(const __grid_constant__ CUtensorMap map_a, const CUtensorMap* map_b, ...)
 
@@ -24,7 +24,7 @@ from tilewright.kernels.source.signature import Signature, split
 from tilewright.kernels.tensor_box import DIMENSIONS, TensorBox
 
 TYPE = "CUtensorMap"
-"""Of the parameters, in C++."""
+"""The parameters' type in C++."""
 
 MAPS = "TILEWRIGHT_MAPS_"
 """How the macros begin that have the numbers of maps behind pointers: of all but those to a single one."""
@@ -38,7 +38,7 @@ _AS_IN = "maps=map_a:A(64,64,swizzle=128B)"
 
 
 class MapWord(NamedTuple):
-    """What is said of one tensor map."""
+    """A tensor map as a word describes it."""
 
     array: str
     extents: tuple[Expression, ...]
@@ -61,7 +61,7 @@ def arrays_of_maps(text: str) -> list[str]:
 
 
 def maps_behind(parameter: str, names: Collection[str]) -> list[str]:
-    """Of the names of maps those that a parameter leads to: 'map', or 'maps[0]' and further ones, in their order."""
+    """Names of the maps that a parameter leads to: 'map', or 'maps[0]' and further ones, in their order."""
     return [name for name in names if name.partition("[")[0] == parameter]
 
 
@@ -72,7 +72,7 @@ def counts(names: Collection[str]) -> dict[str, int]:
 
 
 def map_words(signature: Signature, text: str, known: Mapping[str, int | str]) -> dict[str, MapWord]:
-    """What is said of a kernel's tensor maps, by its parameters: 'map', or 'maps[0]' and further ones of a pointer.
+    """Descriptions of a kernel's tensor maps, by its parameters: 'map', or 'maps[0]' and further ones of a pointer.
 
     Args:
         signature: the kernel's.

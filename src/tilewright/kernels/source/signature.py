@@ -1,4 +1,4 @@
-"""What a CUDA C++ source says of its kernels: names and parameters."""
+"""Kernels that a CUDA C++ source declares: names and parameters."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 NAMESPACE_HEAD = re.compile(r"\bnamespace\b[\w:\s]*$|\bextern\s*$")
 """How code ends ahead of a brace that holds declarations; strings are blank, as after extern "C"."""
 FUNCTION_HEAD = re.compile(r"\)(?:\s|\b(?:const|volatile|noexcept|override|final|mutable)\b|&|->[^;{}]*)*$")
-"""The same of a function's body."""
+"""How code ends ahead of a brace that holds a function's body."""
 _CONSTANT_MEMORY = re.compile(r"\b__constant__\s+((?:\w+\s+)+)(\w+)\s*(?:\[[^\]]*\]\s*)*;")
 _BEFORE_NAME = re.compile(r"\b(?:__launch_bounds__|__cluster_dims__|__attribute__)\s*\(")
 
@@ -100,14 +100,14 @@ class Head(NamedTuple):
 
     name: str
     before: str
-    """What the source has ahead of it."""
+    """The source ahead of it."""
     parameters: str
     begin: int
     """Where these begin."""
     body: int
     """Where its body begins, behind the brace; 0 where it has none."""
     cluster: str = ""
-    """What `__cluster_dims__` has, if it is there."""
+    """The arguments of `__cluster_dims__`, if it is there."""
 
 
 def heads(code: str) -> Iterator[Head]:
@@ -151,34 +151,34 @@ def argument(text: str) -> Argument:
 def split(text: str) -> list[str]:
     """The parts between commas that no bracket holds."""
     parts, depth, start = [], 0, 0
-    for place, letter in enumerate(text):
+    for position, letter in enumerate(text):
         depth += (letter in "(<[{") - (letter in ")>]}")
         if letter == "," and not depth:
-            parts.append(text[start:place])
-            start = place + 1
+            parts.append(text[start:position])
+            start = position + 1
     return [part for part in (*parts, text[start:]) if part.strip()]
 
 
 def edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
     """A text with other words in some places, each given by its begin and its end."""
-    pieces, place = [], 0
+    pieces, position = [], 0
     for begin, end, instead in sorted(edits):
-        pieces += [text[place:begin], instead]
-        place = end
-    return "".join([*pieces, text[place:]])
+        pieces += [text[position:begin], instead]
+        position = end
+    return "".join([*pieces, text[position:]])
 
 
 def closing(text: str, opening: int) -> int:
     """Where the bracket or brace that is opened at `opening` is closed; the text's end where it is not."""
     first, depth = text[opening : opening + 1], 0
     last = {"(": ")", "{": "}", "<": ">"}.get(first, "")
-    for place in range(opening, len(text)):
-        depth += (text[place] == first) - (text[place] == last)
+    for position in range(opening, len(text)):
+        depth += (text[position] == first) - (text[position] == last)
         if not depth:
-            return place
+            return position
     return len(text)
 
 
 def _first(text: str, letters: str) -> int:
     """Where the first of these letters is, or the end."""
-    return min((place for letter in letters if (place := text.find(letter)) >= 0), default=len(text))
+    return min((position for letter in letters if (position := text.find(letter)) >= 0), default=len(text))

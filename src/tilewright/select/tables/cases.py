@@ -46,7 +46,7 @@ def same_speed_cases(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=2**15)  # a table has many configs of each problem
-def posed(m: int, n: int, k: int, case: str, batch: int = 1) -> Problem:
+def problem_of(m: int, n: int, k: int, case: str, batch: int = 1) -> Problem:
     """The problem of these sizes whose `Problem.case` is this text, its matrices without gaps.
 
     Raises:

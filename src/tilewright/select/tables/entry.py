@@ -7,7 +7,8 @@ from functools import lru_cache
 from tilewright.core.errors import KernelNotFoundError
 from tilewright.core.problem import Shaped
 from tilewright.kernels import find, recorded
-from tilewright.kernels.spec import PROMISES, Kernel
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import PROMISES
 from tilewright.select.tables.cases import Case
 
 ACCURATE_WITHIN = 1.5
@@ -39,7 +40,7 @@ class Entry(Shaped):
     """Its error over cuBLAS's, against float64 on the same operands."""
     revision: str | None = None
     """Revision of the source that was measured."""
-    apart: bool = False
+    after_other_work: bool = False
     """Whether runs after other work were measured."""
     batch: int = 1
 
@@ -64,11 +65,11 @@ class Entry(Shaped):
 
         A kernel that keeps less than float32's promise counts as accurate: it is picked only where that is asked for.
         """
-        return self.error_ratio is None or self.error_ratio <= ACCURATE_WITHIN or not self.keeps(None)
+        return self.error_ratio is None or self.error_ratio <= ACCURATE_WITHIN or not self.meets(None)
 
-    def keeps(self, promise: str | None) -> bool:
-        """Whether its kernel keeps what a problem promises: `Kernel.keeps`. One that no longer exists does."""
-        return promise in kept_by(self.kernel)
+    def meets(self, promise: str | None) -> bool:
+        """Whether its kernel keeps what a problem promises: `Kernel.meets`. One that no longer exists does."""
+        return promise in met_by(self.kernel)
 
     @property
     def time_us(self) -> float:
@@ -100,17 +101,17 @@ def best_by_problem(entries: Iterable[Entry]) -> dict[Shape, Entry]:
 
 
 @lru_cache
-def kept_by(kernel: str) -> tuple[str | None, ...]:
+def met_by(kernel: str) -> tuple[str | None, ...]:
     """The promises that a kernel keeps; all of them where there is no such kernel any more."""
     found = found_kernel(kernel)
-    return tuple(promise for promise in PROMISES if found is None or found.keeps(promise))
+    return tuple(promise for promise in PROMISES if found is None or found.meets(promise))
 
 
 @lru_cache(maxsize=4096)
 def order_of(kernel: str, config: tuple[tuple[str, int], ...]) -> str | None:
     """A config's order of sums; None where it has none, or there is no such kernel or config any more."""
     now, found = recorded(kernel, dict(config)), found_kernel(kernel)
-    return None if now is None or found is None else found.sum_order(now)
+    return None if now is None or found is None else found.sums(now).order
 
 
 @lru_cache

@@ -12,7 +12,7 @@ import platformdirs
 from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, valid_configs
+from tilewright.kernels.kernel import Kernel, valid_configs
 from tilewright.select.model import Fitted
 from tilewright.select.tables.entry import Entry
 from tilewright.select.tables.table import Table, config_of, file_name
@@ -112,8 +112,8 @@ def save(
 def shipped_configs(kernel: Kernel) -> list[Config]:
     """Configs of a kernel that ship, each once: its default, its presets, what was tuned for GPUs, its portfolio, and
     those of shipped tables. Of a kernel from a source file the default and presets."""
-    own = list(valid_configs(kernel, ({}, *kernel.presets.values(), *kernel.tuned.values(), *kernel.portfolio)))
-    tabled = () if kernel.foreign else _tabled().get(kernel.name, ())
+    own = list(valid_configs(kernel, ({}, *kernel.presets.values(), *kernel.portfolio)))
+    tabled = () if kernel.is_user_kernel else _tabled().get(kernel.name, ())
     return list(dict.fromkeys((*own, *tabled)))
 
 

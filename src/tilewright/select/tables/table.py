@@ -27,9 +27,9 @@ from tilewright.core.files import json_kind, save
 from tilewright.core.problem import Problem
 from tilewright.kernels import find, recorded
 from tilewright.kernels.config import Config
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.select.model import TERMS, ConfigModel, Fitted, ProblemSizes
-from tilewright.select.tables.cases import posed, same_speed_cases, timed_case
+from tilewright.select.tables.cases import problem_of, same_speed_cases, timed_case
 from tilewright.select.tables.entry import Entry, best_of_kernels
 
 FORMAT = 3
@@ -84,7 +84,10 @@ class Table:
         configs = sorted({_choice(kernel, config) for some in named for kernel, config in some})
         choices = {config: number for number, config in enumerate(configs)}
         listed = [(kernel, list(names), list(values)) for kernel, names, values in configs]
-        runs = {run: number for number, run in enumerate(dict.fromkeys((one.revision, one.apart) for one in kept))}
+        runs = {
+            run: number
+            for number, run in enumerate(dict.fromkeys((one.revision, one.after_other_work) for one in kept))
+        }
         cases: dict[str, _Problems] = {}
         for entry in kept:
             problems = cases.setdefault(entry.case, [])
@@ -93,7 +96,7 @@ class Table:
                 problems.append(sizes)
             numbers = map(_rounded, (entry.gflops, entry.baseline_gflops, entry.error_ratio))
             problems[-1].append(
-                [choices[_choice(entry.kernel, entry.config)], *numbers, runs[entry.revision, entry.apart]]
+                [choices[_choice(entry.kernel, entry.config)], *numbers, runs[entry.revision, entry.after_other_work]]
             )
         numbered = {
             dtype: [
@@ -171,7 +174,7 @@ class Table:
         sizes = problem.m, problem.n, problem.k, problem.batch
         for case in same_speed_cases(timed_case(problem)):
             if sizes in self._rows.get(case, ()):
-                if _alike(problem, addresses, posed(*sizes[:3], case, problem.batch)):
+                if _alike(problem, addresses, problem_of(*sizes[:3], case, problem.batch)):
                     for text, row in self._rows[case][sizes]:
                         yield from self._entries_of(text, row)
                 return
@@ -212,8 +215,8 @@ class Table:
         for choice, gflops, baseline, error, run in measured:
             config = configs[choice] if configs else dict(config_of(self.choices[choice]))
             if config is not None:
-                kernel, (revision, apart) = self.choices[choice][0], self.runs[run]
-                yield Entry(m, n, k, case, kernel, config, gflops, baseline, error, revision, apart, batch)
+                kernel, (revision, after_other_work) = self.choices[choice][0], self.runs[run]
+                yield Entry(m, n, k, case, kernel, config, gflops, baseline, error, revision, after_other_work, batch)
 
 
 def _read(facts: Any) -> Table:
@@ -230,7 +233,7 @@ def _read(facts: Any) -> Table:
     if facts["format"] != FORMAT:
         raise ValueError(f"format: got {facts['format']!r}")
     choices = [(kernel, names, values) for kernel, names, *configs in facts["kernels"] for values in configs]
-    runs = [(revision, apart) for revision, apart in facts["runs"]]
+    runs = [(revision, after_other_work) for revision, after_other_work in facts["runs"]]
     table = Table(gpu, (major, minor), facts.get("models", {}), runs, choices, facts["cases"])
     _check(table)
     return table

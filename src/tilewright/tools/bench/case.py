@@ -7,11 +7,11 @@ from typing import NamedTuple
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import UNSCALED, Layout, Problem, Scalars, orders
-from tilewright.emulator.check import is_vast
+from tilewright.emulator.check import is_huge
 from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 
 MANY = 12
 """Multiprocessors that share two tiles: more than the emulator has, so that partial sums are added in several steps."""
@@ -33,11 +33,11 @@ UNFIT = {
     NEAR_OVERFLOW: "an element near overflow",
     FAR_ABOVE: "an element far above all others",
 }
-"""By exponent. Kernels of terms put the first on a list. No term holds the second: they multiply in float32. Next to
-the last, scaled terms lose bits of all others, so that they look for small sums and find them."""
+"""By exponent. Kernels of parts put the first on a list. No part represents the second: they multiply in float32. Next
+to the last, scaled parts lose bits of all others, so that they look for small sums and find them."""
 
 
-class Case(NamedTuple):
+class CheckCase(NamedTuple):
     """One run of a check."""
 
     problem: Problem
@@ -48,35 +48,35 @@ class Case(NamedTuple):
     sampled: bool = False
     """Whether some of the blocks run, on matrices that no memory holds (`check_sample`)."""
     unfit: int | None = None
-    """The exponent of an element that terms may not hold, one of `UNFIT`."""
-    kept: str | None = None
+    """The exponent of an element that parts may not represent, one of `UNFIT`."""
+    cached: str | None = None
     """The operand, A or B, whose copy is made by a launch of its own."""
     values: str = ""
     """One of `VALUES`, which some elements have; if empty, all are random numbers."""
 
 
-def in_words(case: Case, kernel: Kernel, config: Config) -> str:
+def in_words(case: CheckCase, kernel: Kernel, config: Config) -> str:
     """A case in words, for messages; its config and what else all cases of a kernel may share only where it differs."""
-    problem, usual = case.problem, kernel.takes.arithmetic()
+    problem, usual = case.problem, kernel.support.arithmetic()
     words = [problem.shape, *([problem.layout] if problem.layout != "NN" else []), f"beta {case.scalars.beta:g}"]
     if problem.dtype != usual.factors or problem.dtype_b != problem.dtype:
         words.append(f"factors of {' and '.join(dict.fromkeys((problem.dtype, problem.dtype_b)))}")
-    if problem.result != kernel.takes.arithmetic(problem.dtype).result:
+    if problem.result != kernel.support.arithmetic(problem.dtype).result:
         words.append(f"results of {problem.result}")
     words += filter(None, (str(problem.epilogue).replace("+", " and "),))
-    if problem.scaling != kernel.takes.scaled(replace(problem, scaling=UNSCALED)).scaling:
+    if problem.scaling != kernel.support.scaled(replace(problem, scaling=UNSCALED)).scaling:
         words.append(str(problem.scaling))
     if problem.batch > 1 and not problem.grouped:
         sides = {"A": problem.a, "B": problem.b, "C": problem.addend}
         words += [f"one {name} for all" for name, layout in sides.items() if not layout.batch_stride]
     gaps = problem.d.ld != problem.n
     said = (
-        (gaps and is_vast(problem), f"{problem.d.ld} elements from row to row"),
-        (gaps and not is_vast(problem), "aligned rows"),
-        (problem.addend != problem.d, "C apart from D"),
+        (gaps and is_huge(problem), f"{problem.d.ld} elements from row to row"),
+        (gaps and not is_huge(problem), "aligned rows"),
+        (problem.addend != problem.d, "C separate from D"),
         (case.unfit is not None, UNFIT.get(case.unfit or 0, "")),
         (case.values, VALUES.get(case.values, "")),
-        (case.kept, f"a copy of {case.kept} that is kept"),
+        (case.cached, f"a copy of {case.cached} that is kept"),
         (case.multiprocessors != MULTIPROCESSORS, f"{case.multiprocessors} multiprocessors"),
         (case.scalars.alpha == 0, "alpha 0"),
     )
@@ -85,16 +85,16 @@ def in_words(case: Case, kernel: Kernel, config: Config) -> str:
     return ", ".join(words)
 
 
-def problem_of(kernel: Kernel, problem: Problem, dtype: str = "") -> Problem:
+def supported_problem(kernel: Kernel, problem: Problem, dtype: str = "") -> Problem:
     """A problem of which sizes and orders are given, as a kernel takes it: its element types, scales and groups, and
     a B for each group."""
-    takes = kernel.takes
-    count = _GROUPS if takes.grouped else problem.batch
-    arithmetic, b = takes.arithmetic(dtype), problem.b._replace(batch_stride=None)
-    return takes.scaled(replace(problem, arithmetic=arithmetic, batch=count, b=b, grouped=takes.grouped))
+    support = kernel.support
+    count = _GROUPS if support.grouped else problem.batch
+    arithmetic, b = support.arithmetic(dtype), problem.b._replace(batch_stride=None)
+    return support.scaled(replace(problem, arithmetic=arithmetic, batch=count, b=b, grouped=support.grouped))
 
 
-def posed(
+def problem_of(
     kernel: Kernel,
     shape: tuple[int, int, int],
     dtype: str,
@@ -105,7 +105,7 @@ def posed(
     """A problem of these sizes and orders, as a kernel takes it: the element types (of the factors, if any is given),
     scales and groups that it has; aligned: with lines that begin at multiples of 16 bytes."""
     a, b = orders(layout)
-    problem = problem_of(kernel, Problem(*shape, batch=batch, a=a, b=b), dtype)
+    problem = supported_problem(kernel, Problem(*shape, batch=batch, a=a, b=b), dtype)
     if aligned:
         a, b = aligned_lines(problem.a, problem.dtype), aligned_lines(problem.b, problem.dtype_b)
         problem = replace(problem, a=a, b=b, c=None, d=aligned_lines(problem.d, problem.result))
@@ -120,8 +120,8 @@ def aligned_lines(layout: Layout, dtype: str) -> Layout:
 
 def shares_tiles(kernel: Kernel, config: Config) -> bool:
     """Whether `MANY` multiprocessors share two tiles."""
-    shared = posed(kernel, shared_sizes(kernel, config), "", "NN")
-    return bool(kernel.workspace_bytes and kernel.workspace_bytes(shared, config, MANY))
+    shared = problem_of(kernel, shared_sizes(kernel, config), "", "NN")
+    return kernel.scheduled(shared, config, MANY).workspace_bytes > 0
 
 
 def shared_sizes(kernel: Kernel, config: Config) -> tuple[int, int, int]:

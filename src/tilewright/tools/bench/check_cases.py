@@ -11,8 +11,8 @@ from tilewright.emulator.check import steps_in_flight, telling_shapes
 from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.emulator.repeating import has_room
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Kernel, valid_configs
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import Kernel, valid_configs
 from tilewright.select.tables.store import shipped_configs
 from tilewright.tools.bench.case import (
     FAR_ABOVE,
@@ -20,13 +20,13 @@ from tilewright.tools.bench.case import (
     MANY,
     NAN,
     NEAR_OVERFLOW,
-    Case,
-    posed,
+    CheckCase,
+    problem_of,
     shared_sizes,
     shares_tiles,
 )
 from tilewright.tools.bench.feature_cases import feature_cases
-from tilewright.tools.bench.vast import vast_problems, with_far_lines
+from tilewright.tools.bench.huge import huge_problems, with_far_lines
 
 _LAPS = 9
 """How often each stage of a pipeline is filled: what is one arrival of eight off shows then."""
@@ -48,15 +48,15 @@ def stages(
     dtype: str = "",
     layouts: Sequence[str] = (),
     others: bool = True,
-) -> list[list[Case]]:
+) -> list[list[CheckCase]]:
     """The cases of a kernel that nobody gave any for, each once. What finds most in the least time comes first:
 
     1. odd sizes, and such that tiles divide (`telling_shapes`), with the last of the scalars;
     2. of a source file rows that are aligned though their width is no multiple of 4, and odd sizes with other configs.
        Of our own kernels a step of one tile, a tile and a half with the other scalars, a deep tile, lines far apart
-       (`vast_cases`), where the address space has room for them, a batch, alpha = 0 with factors that are not read, two
-       tiles that all blocks share, where blocks share tiles, elements that terms may not hold (`UNFIT`), where it
-       multiplies terms, many tiles, where warpgroups take turns at them, and k = 0;
+       (`huge_cases`), where the address space has room for them, a batch, alpha = 0 with factors that are not read, two
+       tiles that all blocks share, where blocks share tiles, elements that parts may not represent (`UNFIT`), where it
+       multiplies parts, many tiles, where warpgroups take turns at them, and k = 0;
     3. of our own kernels every feature, and every value of a parameter that ships (`feature_cases`).
 
     Args:
@@ -70,15 +70,15 @@ def stages(
         ConfigError: a source's grid is whole for none of these sizes.
     """
     divided, odd = telling_shapes(kernel, config)
-    usual = layouts or ("NN" if "NN" in kernel.takes.layouts else kernel.takes.layouts[0],)
+    usual = layouts or ("NN" if "NN" in kernel.support.layouts else kernel.support.layouts[0],)
     # With k = 0 it takes any.
-    usual = [order for order in usual if kernel.refusal(posed(kernel, divided, dtype, order)) is None]
+    usual = [order for order in usual if kernel.why_not(problem_of(kernel, divided, dtype, order)) is None]
     one = scalars[-1:]
-    first: list[Case] = []
-    second: list[Case] = []
+    first: list[CheckCase] = []
+    second: list[CheckCase] = []
 
     def add(
-        found: list[Case],
+        found: list[CheckCase],
         shape: tuple[int, int, int],
         scalars: Sequence[Scalars] = one,
         config: Config = config,
@@ -89,36 +89,38 @@ def stages(
         values: str = "",
     ) -> None:
         for layout in usual:
-            problem = posed(kernel, shape, dtype, layout, aligned, batch)
-            if kernel.refusal(problem) is None and _has_grid(kernel, problem, config):
-                found.extend(Case(problem, of, config, multiprocessors, unfit=unfit, values=values) for of in scalars)
+            problem = problem_of(kernel, shape, dtype, layout, aligned, batch)
+            if kernel.why_not(problem) is None and _has_grid(kernel, problem, config):
+                found.extend(
+                    CheckCase(problem, of, config, multiprocessors, unfit=unfit, values=values) for of in scalars
+                )
 
-    if kernel.foreign:
+    if kernel.is_user_kernel:
         add(first, divided, scalars)
         add(first, odd, scalars)
-        if kernel.takes.gaps:
+        if kernel.support.gaps:
             add(second, odd, aligned=True)
         for other in other_configs(kernel, config) if others else ():
             add(second, telling_shapes(kernel, other)[1], config=other)
         if not first and not second and usual:
-            kernel.grid(posed(kernel, divided, dtype, usual[0]), config, MULTIPROCESSORS)  # says what it wants
+            kernel.grid(problem_of(kernel, divided, dtype, usual[0]), config, MULTIPROCESSORS)  # says what it wants
         return _distinct([*first, *second])
     add(first, odd)
     add(first, divided)
     if has_room():
-        second += vast_cases(kernel, config, one, dtype, usual)
+        second += huge_cases(kernel, config, one, dtype, usual)
     tile = kernel.tile(config)
     small = tile.m + tile.m // 2 + 3, tile.n // 2 + 5, odd[2]
     add(second, tile, scalars)
     add(second, small, scalars[:-1])
     add(second, (tile.m - tile.m // 8, max(tile.n - 3, 1), _LAPS * steps_in_flight(kernel, config) * tile.k - 3))
-    if kernel.takes.batches:
+    if kernel.support.batches:
         add(second, (tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), batch=_MATRICES)
-    if kernel.takes.separate_c:
+    if kernel.support.separate_c:
         add(second, small, [scalars[-1]._replace(alpha=0)], values=NAN)
     if shares_tiles(kernel, config):
         add(second, shared_sizes(kernel, config), multiprocessors=MANY)
-    if kernel.notices:
+    if kernel.has_fallback:
         add(second, small, scalars[:1], unfit=INFINITE)
         add(second, small, unfit=NEAR_OVERFLOW)
         if kernel.constants(config).get("SCALED"):
@@ -130,15 +132,15 @@ def stages(
         configs += [*shipped_configs(kernel), *other_configs(kernel, config)]
         configs += _of_other_values(kernel, configs)
     if isinstance(kernel.cost, Warpgroups) and (alternating := next(filter(kernel.cost.alternates, configs), None)):
-        shape = _turns(kernel, alternating, posed(kernel, divided, dtype, "NN"))
+        shape = _turns(kernel, alternating, problem_of(kernel, divided, dtype, "NN"))
         add(second, shape, config=alternating, multiprocessors=_FEW)
-    types = [dtype] if dtype else kernel.takes.factors
-    return _distinct(first, second, feature_cases(kernel, configs, scalars, types, layouts or kernel.takes.layouts))
+    types = [dtype] if dtype else kernel.support.factors
+    return _distinct(first, second, feature_cases(kernel, configs, scalars, types, layouts or kernel.support.layouts))
 
 
-def _distinct(*found: list[Case]) -> list[list[Case]]:
+def _distinct(*found: list[CheckCase]) -> list[list[CheckCase]]:
     """Stages without the cases that earlier ones have; none that is empty."""
-    seen: set[Case] = set()
+    seen: set[CheckCase] = set()
     stages = []
     for stage in found:
         stages.append([case for case in dict.fromkeys(stage) if case not in seen])
@@ -155,9 +157,9 @@ def _turns(kernel: Kernel, config: Config, problem: Problem) -> tuple[int, int, 
     return _TILES * blocks // across * tile.m - 3, across * tile.n - 3, 2 * tile.k - 3
 
 
-def vast_cases(
+def huge_cases(
     kernel: Kernel, config: Config, scalars: Sequence[Scalars], dtype: str = "", layouts: Sequence[str] = ("NN",)
-) -> list[Case]:
+) -> list[CheckCase]:
     """Matrices that reach past 2^32 elements: small ones whose lines are far apart, one at a time and in a batch, and
     with aligned lines. Where a kernel takes no lines apart, sizes of which some blocks are run.
 
@@ -169,26 +171,26 @@ def vast_cases(
     """
     problems: list[tuple[Problem, bool]] = []
     for layout in layouts:
-        if not kernel.takes.gaps:
-            of_sizes = partial(posed, kernel, dtype=dtype, layout=layout)
-            problems += [(problem, True) for problem in vast_problems(kernel, config, of_sizes)]
+        if not kernel.support.gaps:
+            of_sizes = partial(problem_of, kernel, dtype=dtype, layout=layout)
+            problems += [(problem, True) for problem in huge_problems(kernel, config, of_sizes)]
             continue
         tile = kernel.tile(config)
         sides = max(tile.m + tile.m // 2 + 3, _LINES), max(tile.n // 2 + 5, _LINES)
-        shape = (131, 77, 45) if kernel.foreign else (*sides, max(tile.k + 13, _LINES))
-        one = posed(kernel, shape, dtype, layout)
+        shape = (131, 77, 45) if kernel.is_user_kernel else (*sides, max(tile.k + 13, _LINES))
+        one = problem_of(kernel, shape, dtype, layout)
         if not _has_grid(kernel, one, config):
-            one = posed(kernel, telling_shapes(kernel, config)[0], dtype, layout)
+            one = problem_of(kernel, telling_shapes(kernel, config)[0], dtype, layout)
         problems += [(with_far_lines(one, aligned), False) for aligned in (True, False)]
-        if kernel.takes.batches:
-            problems.append((with_far_lines(posed(kernel, shape, dtype, layout, batch=2), True), False))
+        if kernel.support.batches:
+            problems.append((with_far_lines(problem_of(kernel, shape, dtype, layout, batch=2), True), False))
     found = [
-        Case(problem, of, config, sampled=sampled)
+        CheckCase(problem, of, config, sampled=sampled)
         for problem, sampled in problems
-        if kernel.refusal(problem) is None
+        if kernel.why_not(problem) is None
         for of in scalars
     ]
-    if not found and not kernel.takes.gaps:
+    if not found and not kernel.support.gaps:
         raise ConfigError(f"{kernel.name} has no grid that GPUs take for matrices of more than 2^32 elements")
     return found
 

@@ -8,26 +8,26 @@ from queue import PriorityQueue
 from typing import Any
 
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.side_by_side import Workers
-from tilewright.tools.bench.case import Case
+from tilewright.tools.bench.case import CheckCase
 from tilewright.tools.bench.checking import Outcome
 
 
 @dataclass(frozen=True)
-class Job:
+class CheckJob:
     """A kernel that is checked, and on what."""
 
     kernel: Kernel
     config: Config
-    stages: Sequence[Sequence[Case]]
+    stages: Sequence[Sequence[CheckCase]]
     """Cases, of which those of a stage are run where none of the stages before has found a fault."""
     rows: bool = False
     """Whether rows are to have the same bits whatever m is."""
 
     @property
-    def cases(self) -> list[Case]:
-        """Those of all stages."""
+    def cases(self) -> list[CheckCase]:
+        """Cases of all stages."""
         return list(itertools.chain(*self.stages))
 
 
@@ -35,23 +35,23 @@ class Job:
 class _Running:
     """A job as far as it has been run."""
 
-    job: Job
+    job: CheckJob
     stage: int = -1
     left: int = 0
     """Groups of the stage that have not ended."""
     found: list[Outcome | None] = field(default_factory=list)
-    """What came of the cases of the stage."""
+    """Outcomes of the cases of the stage."""
     outcomes: list[Outcome] = field(default_factory=list)
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
 
 def run_jobs(
-    jobs: Sequence[Job],
-    run: Callable[[Job, Sequence[Case]], Iterator[Outcome]],
+    jobs: Sequence[CheckJob],
+    run: Callable[[CheckJob, Sequence[CheckCase]], Iterator[Outcome]],
     workers: int,
-    ended: Callable[[Job], Any] = lambda job: None,
-) -> Iterator[tuple[Job, list[Outcome], BaseException | None]]:
+    ended: Callable[[CheckJob], Any] = lambda job: None,
+) -> Iterator[tuple[CheckJob, list[Outcome], BaseException | None]]:
     """Each job in its turn, once it has ended: what came of its cases, and the error that ended it, if one did. Fewer
     outcomes than cases: a fault was found in a stage, and those behind it were left out.
 
@@ -113,9 +113,9 @@ def run_jobs(
                 waiting.put((-1, order, []))
 
 
-def _by_form(kernel: Kernel, cases: Sequence[Case]) -> list[list[int]]:
+def _by_form(kernel: Kernel, cases: Sequence[CheckCase]) -> list[list[int]]:
     """Numbers of cases, those together that run the same code, which is compiled once; of a source file all."""
-    if kernel.foreign:
+    if kernel.is_user_kernel:
         return [list(range(len(cases)))]
     groups: dict[Any, list[int]] = {}
     for number, case in enumerate(cases):

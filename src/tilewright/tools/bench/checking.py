@@ -13,9 +13,9 @@ from tilewright.emulator.check import Checked, check, check_rows
 from tilewright.emulator.checker import Finding
 from tilewright.emulator.engine import Executables
 from tilewright.emulator.sampled import check_sample
-from tilewright.kernels.spec import Kernel
-from tilewright.tools.bench.case import INFINITE, INFINITY, NAN, TINY, Case
-from tilewright.tools.bench.vast import judge
+from tilewright.kernels.kernel import Kernel
+from tilewright.tools.bench.case import INFINITE, INFINITY, NAN, TINY, CheckCase
+from tilewright.tools.bench.huge import judge
 from tilewright.tools.bench.verify import Operands, limit
 
 NOTHING: NDArray[Any] = np.empty((0, 0))
@@ -24,7 +24,7 @@ NOTHING: NDArray[Any] = np.empty((0, 0))
 _CUT = 4
 """Times the error of TF32 that its rounding explains: where factors are cut off, they err by less."""
 CUT = "factors of float32 may be cut off to TF32, and not rounded (cvt.rna.tf32.f32, wmma::__float_to_tf32)"
-"""What explains an error of that size."""
+"""Explanation of an error of that size."""
 
 
 _OF_A, _OF_B = -70, -62
@@ -35,15 +35,15 @@ _LEAST = 2.0**-149
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one case."""
+    """Outcome of the check of one case."""
 
-    case: Case
+    case: CheckCase
     checked: Checked
     error: float
     """Relative, against float64."""
     right: bool
     wrong: str = ""
-    """What is not right, in words, where that is known."""
+    """Description of a wrong result, where the fault is known."""
 
     @property
     def findings(self) -> Sequence[Finding]:
@@ -61,13 +61,13 @@ class Outcome:
         return read and not self.case.scalars.beta and math.isnan(self.error)
 
 
-def outcomes(kernel: Kernel, cases: Iterable[Case], rows: bool = False) -> Iterator[Outcome]:
+def outcomes(kernel: Kernel, cases: Iterable[CheckCase], rows: bool = False) -> Iterator[Outcome]:
     """Check a kernel on cases; if asked, also whether a row's bits depend on the other rows."""
     executables: Executables = {}
     return (_outcome(kernel, case, rows, executables) for case in cases)
 
 
-def _outcome(kernel: Kernel, case: Case, rows: bool, executables: Executables) -> Outcome:
+def _outcome(kernel: Kernel, case: CheckCase, rows: bool, executables: Executables) -> Outcome:
     problem, scalars = case.problem, case.scalars
     if case.sampled:
         sample = check_sample(kernel, kernel.config(case.config), problem, scalars)
@@ -81,13 +81,15 @@ def _outcome(kernel: Kernel, case: Case, rows: bool, executables: Executables) -
     if rows and alone and not problem.is_empty:
         differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars)
     scales, of_launch = (of.scale_a, of.scale_b), (case.multiprocessors, executables)
-    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, of.ends, case.kept, *of_launch)
+    checked = check(
+        kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, of.ends, case.cached, *of_launch
+    )
     checked = checked._replace(findings=[*checked.findings, *differ])
     error = of.error(checked.result)
-    allowed = limit(problem, kernel.precision)
+    allowed = limit(problem, kernel.support.precision)
     if case.values == TINY:
         allowed += _LEAST * (problem.k + 8) * math.sqrt(checked.result.size) / of.norm
-    cut = kernel.precision == "tf32" and allowed < error < _CUT * allowed
+    cut = kernel.support.precision == "tf32" and allowed < error < _CUT * allowed
     return Outcome(
         case, checked, error, error <= allowed, CUT if cut else "" if error == error else _other(of, checked)
     )
@@ -102,7 +104,7 @@ def _other(of: Operands, checked: Checked) -> str:
     return f"C[{index}] is {ours[first]:g}, and {exact[first]:g} by float64"
 
 
-def _make_special(of: Operands, case: Case) -> None:
+def _make_special(of: Operands, case: CheckCase) -> None:
     """Give some elements the values that a case asks for, before the reference is computed."""
     a, b, c = of.a, of.b, of.c
     m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]

@@ -69,7 +69,7 @@ def _compute(precision: str | None) -> int:
 def gemm_arguments(
     problem: Problem, precision: str | None, pointers: Sequence[int], alpha: int, beta: int
 ) -> tuple[int, ...]:
-    """What cublasGemmEx takes after its handle, or cublasGemmStridedBatchedEx for a batch.
+    """Arguments of cublasGemmEx after its handle, or of cublasGemmStridedBatchedEx for a batch.
 
     Args:
         problem: the product.
@@ -123,7 +123,7 @@ class CublasBaseline:
     def works(
         self, problem: Problem, sets: OperandSets, precision: str | None = None, scalars: Scalars = Scalars()
     ) -> Mapping[str, Work]:
-        """What to time next to a kernel: `DEFAULT` and, where the heuristics offer anything, `BEST`.
+        """Works to time next to a kernel: `DEFAULT` and, where the heuristics offer anything, `BEST`.
 
         cuBLASLt's algorithms are compared here, on these operands: what is in the sets' C is lost.
 
@@ -134,7 +134,7 @@ class CublasBaseline:
                 sums that stay in tensor cores.
 
         Returns:
-            works by name; none where the product has no elements or no terms, or cuBLAS has no such types.
+            works by name; none where the product has no elements or no k, or cuBLAS has no such types.
         """
         float8 = problem.dtype in FLOAT8
         results = RESULTS if float8 else ("float32", problem.dtype)

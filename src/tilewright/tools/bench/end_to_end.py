@@ -22,7 +22,7 @@ from tilewright.api.front import matmul, prepare
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import DtypeError, EngineUnavailableError, LaunchError
 from tilewright.core.problem import FAST, Layout, Problem, Scalars, orders
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench.records import EndToEnd, PerCall
 from tilewright.tools.bench.verify import limit
 
@@ -33,7 +33,7 @@ HOST_SAMPLES = 100
 """Bursts of calls whose median is the host's time."""
 
 LEAST_SAMPLES = 5
-"""The same where calls take long, however long."""
+"""Bursts of calls at least, where calls take long, however long."""
 
 HOST_S = 1.0
 """Bursts end after about this long."""
@@ -61,7 +61,7 @@ class Stopwatch:
     """Seconds."""
 
     def host_us(self, calls: Sequence[Call]) -> list[float]:
-        """Of each kind of call, the median of the microseconds that the host spends in one."""
+        """Microseconds that the host spends in a call, the median for each kind of call."""
         samples: list[list[float]] = [[] for _ in calls]
         started = self.now()
         for count in range(HOST_SAMPLES):
@@ -79,7 +79,7 @@ class Stopwatch:
         samples: int = WALL_SAMPLES,
         untimed: int = 0,
     ) -> list[float]:
-        """Of each kind of call, the median of the microseconds that one takes among others back to back.
+        """Microseconds that a call takes among others back to back, the median for each kind of call.
 
         Args:
             calls: of each kind, one to be repeated.
@@ -364,7 +364,8 @@ class TorchCalls:
         """Raise LaunchError unless both compute the same, with and without out=."""
         expected: Any = own(one, None)()
         expected = expected.double()
-        allowed = limit(problem, choice.kernel.precision if choice else problem.arithmetic.precision) + limit(problem)
+        precision = choice.kernel.support.precision if choice else problem.arithmetic.precision
+        allowed = limit(problem, precision) + limit(problem)
         for name, bind, out in (("matmul", ours, None), ("matmul with out", ours, one.out), ("PyTorch", own, one.out)):
             result: Any = bind(one, out)()
             result = result.double()

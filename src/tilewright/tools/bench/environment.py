@@ -1,4 +1,4 @@
-"""What a measurement was made with: versions, machine, GPU. Nothing that names a person, a host or a folder."""
+"""Environment of a measurement: versions, machine, GPU. Nothing that names a person, a host or a folder."""
 
 import datetime
 import os
@@ -29,7 +29,7 @@ _LIBRARIES = ("numpy", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidi
 
 
 def environment(engine: Engine | None) -> dict[str, Any]:
-    """What runs on this engine, or on none, are made with, as JSON takes it. What is unknown is left out.
+    """Environment of runs on this engine, or on none, as JSON has it. Unknown facts are left out.
 
     Clocks are those of the moment: ask right after the runs.
     """
@@ -67,7 +67,7 @@ def _revision() -> str | None:
 
 
 def _or_none(function: Callable[[], T], *errors: type[Exception]) -> T | None:
-    """What a function returns; None where it raises one of these errors."""
+    """Result of a function; None where it raises one of these errors."""
     try:
         return function()
     except errors:
@@ -75,14 +75,14 @@ def _or_none(function: Callable[[], T], *errors: type[Exception]) -> T | None:
 
 
 def _output(*command: str) -> str | None:
-    """What a command prints; None where it fails or does not exist."""
+    """Output of a command; None where it fails or does not exist."""
     run = partial(subprocess.run, command, capture_output=True, text=True, check=True, timeout=10)
     done = _or_none(run, OSError, subprocess.SubprocessError)
     return (done and done.stdout.strip()) or None
 
 
 def gpu_facts(engine: Engine) -> dict[str, Any]:
-    """What is known of the GPU of an engine that runs on one, as JSON takes it: name, driver, clocks."""
+    """Facts about the GPU of an engine that runs on one, as JSON has them: name, driver, clocks."""
     from cuda.bindings.driver import cuDeviceTotalMem, cuDriverGetVersion  # noqa: PLC0415 only where there is a GPU
 
     from tilewright.runtime import nvrtc  # noqa: PLC0415
@@ -117,7 +117,7 @@ _STATE = {
     "power_w": ("nvmlDeviceGetPowerUsage",),
     "temperature_c": ("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
 }
-"""What to ask NVIDIA's management library for: a function, which may take a constant besides the GPU."""
+"""Questions to NVIDIA's management library: a function each, which may take a constant besides the GPU."""
 
 
 def _sensed(engine: "CudaEngine", questions: Mapping[str, tuple[str, ...]]) -> dict[str, Any] | None:
@@ -151,7 +151,7 @@ def _sensed(engine: "CudaEngine", questions: Mapping[str, tuple[str, ...]]) -> d
 
 
 def gpu_state(engine: Engine) -> GpuState | None:
-    """What the sensors of an engine's GPU say at this moment; None where there is no GPU, or nothing to ask."""
+    """Readings of the sensors of an engine's GPU at this moment; None where there is no GPU, or nothing to ask."""
     if engine.name != "cuda":
         return None
     from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415 only where there is a GPU

@@ -24,9 +24,18 @@ from tilewright.core.problem import (
 from tilewright.emulator.check import steps_in_flight
 from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.tools.bench.case import MANY, TINY, VALUES, Case, aligned_lines, posed, shared_sizes, shares_tiles
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import VECTOR_BYTES
+from tilewright.tools.bench.case import (
+    MANY,
+    TINY,
+    VALUES,
+    CheckCase,
+    aligned_lines,
+    problem_of,
+    shared_sizes,
+    shares_tiles,
+)
 
 Combination = Mapping[str, Any]
 """A value of each axis, by the axis's name; of some axes while it is being made."""
@@ -41,42 +50,43 @@ def feature_cases(
     scalars: Sequence[Scalars],
     factors: Sequence[str],
     layouts: Sequence[str],
-) -> list[Case]:
+) -> list[CheckCase]:
     """Cases that together have all that a kernel takes, in few launches (`cover`): each value of a parameter that
     some config has, each element type, order, alignment, kind of scales, way of a batch, scalars, bias and activation,
-    C in place and apart from D, and elements of `VALUES`. Results that the copy engine stores come with each epilogue.
+    C in place and separate from D, and elements of `VALUES`. Results that the copy engine stores come with each
+    epilogue.
     """
     axes: dict[str, Sequence[Any]] = {
         "config": _few(configs),
         "factors": _factors(factors),
-        "result": kernel.takes.results[::-1],
-        # Finite ones alone where terms hold no others and nothing looks for them.
-        "values": ["", *VALUES] if kernel.notices or not kernel.multiplies_terms else ["", TINY],
+        "result": kernel.support.results[::-1],
+        # Finite ones alone where parts represent no others and nothing looks for them.
+        "values": ["", *VALUES] if kernel.has_fallback or not kernel.support.multiplies_parts else ["", TINY],
         "lines": _lines(kernel),
-        "layout": [layout for layout in layouts if layout in kernel.takes.layouts],
+        "layout": [layout for layout in layouts if layout in kernel.support.layouts],
         "scaling": _scalings(kernel),
-        "batch": _BATCHES if kernel.takes.batches and not kernel.takes.grouped else _BATCHES[:1],
-        "multiprocessors": (MULTIPROCESSORS, MANY) if kernel.workspace_bytes else (MULTIPROCESSORS,),
-        "apart": (False, True) if kernel.takes.separate_c else (False,),
-        "kept": (None, "A", "B") if _copies(kernel, configs) else (None,),
+        "batch": _BATCHES if kernel.support.batches and not kernel.support.grouped else _BATCHES[:1],
+        "multiprocessors": (MULTIPROCESSORS, MANY) if kernel.has_workspace else (MULTIPROCESSORS,),
+        "separate_c": (False, True) if kernel.support.separate_c else (False,),
+        "cached": (None, "A", "B") if _copies(kernel, configs) else (None,),
         "scalars": scalars,
-        "activation": (None, *ACTIVATIONS) if kernel.takes.epilogue else (None,),
-        "bias": (None, "row", "column") if kernel.takes.epilogue else (None,),
+        "activation": (None, *ACTIVATIONS) if kernel.support.epilogue else (None,),
+        "bias": (None, "row", "column") if kernel.support.epilogue else (None,),
     }
     stores = [by_engine for by_engine in (False, True) if any(_has_box(kernel, one) == by_engine for one in configs)]
     axes = {"stored": stores, **axes}
-    of_epilogue = ("result", "apart", "scalars", "batch", "activation", "bias")
-    pairs = [("lines", axis) for axis in ("result", "apart", "scalars", "bias")] + [("result", "bias")]
+    of_epilogue = ("result", "separate_c", "scalars", "batch", "activation", "bias")
+    pairs = [("lines", axis) for axis in ("result", "separate_c", "scalars", "bias")] + [("result", "bias")]
     pairs += [("multiprocessors", "lines")]
     pairs += [("stored", axis) for axis in of_epilogue] if len(stores) > 1 else []
     rows = cover(axes, partial(_fits, kernel, frozenset(axes)), pairs)
     return [
-        Case(
+        CheckCase(
             _combined(kernel, row),
             row["scalars"],
             row["config"],
             row["multiprocessors"],
-            kept=row["kept"],
+            cached=row["cached"],
             values=row["values"],
         )
         for row in rows
@@ -93,12 +103,12 @@ tiles divide all sizes."""
 
 
 def _lines(kernel: Kernel) -> Sequence[str]:
-    takes = kernel.takes
-    if takes.aligned_result:
+    support = kernel.support
+    if support.aligned_result:
         return (_WHOLE, _DIVIDED)
-    if takes.aligned:
+    if support.aligned:
         return (_ALIGNED, _WHOLE, _DIVIDED)
-    return (_ANYWHERE, _ALIGNED, _WHOLE, _DIVIDED) if takes.gaps else (_ANYWHERE, _DIVIDED)
+    return (_ANYWHERE, _ALIGNED, _WHOLE, _DIVIDED) if support.gaps else (_ANYWHERE, _DIVIDED)
 
 
 def _few(configs: Sequence[Config]) -> list[Config]:
@@ -120,16 +130,16 @@ def _factors(types: Sequence[str]) -> list[tuple[str, str]]:
 
 def _scalings(kernel: Kernel) -> list[Scaling]:
     tensor, line, deep, square = (Scale(kind) for kind in ("tensor", "line", "1x128", "128x128"))
-    if not set(kernel.takes.factors) & set(FLOAT8):
+    if not set(kernel.support.factors) & set(FLOAT8):
         return [UNSCALED]
-    if kernel.takes.block_scales:
+    if kernel.support.block_scales:
         return [Scaling(deep, square), Scaling(square, square), Scaling(deep, tensor), Scaling(tensor, square)]
     return [UNSCALED, Scaling(tensor, tensor), Scaling(line, line), Scaling(line, tensor), Scaling(tensor, line)]
 
 
 def _copies(kernel: Kernel, configs: Sequence[Config]) -> bool:
     """Whether some config reads copies of A and B, which callers may keep."""
-    return not kernel.takes.grouped and any(kernel.relayouts(config) is not None for config in configs)
+    return not kernel.support.grouped and any(kernel.relayouts(config) is not None for config in configs)
 
 
 def _has_box(kernel: Kernel, config: Config) -> bool:
@@ -151,7 +161,7 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
     else:
         fits = "stored" not in row or not (has_box and narrow and row.get("lines") in (_WHOLE, _DIVIDED))
     if row.get("batch") == _BATCHES[-1]:
-        fits &= row.get("apart", True)
+        fits &= row.get("separate_c", True)
     if row.get("multiprocessors") == MANY:
         fits &= row.get("batch", _BATCHES[0]) == _BATCHES[0]
         if "config" in row:
@@ -160,14 +170,14 @@ def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
         fits &= row.get("lines") != _DIVIDED
     if row.get("values"):
         fits &= result not in FLOAT8
-        if kernel.multiplies_terms:  # the way of float32 takes long
+        if kernel.support.multiplies_parts:  # the way of float32 takes long
             fits &= row.get("batch", _BATCHES[0]) == _BATCHES[0]
     if row.get("values") == TINY:
         fits &= factors in (None, "float32", "bfloat16") and result in (None, "float32")
         fits &= row.get("bias") is None and row.get("activation") is None
     if not fits:
         return False
-    return axes > set(row) or kernel.refusal(_combined(kernel, row)) is None
+    return axes > set(row) or kernel.why_not(_combined(kernel, row)) is None
 
 
 def _combined(kernel: Kernel, row: Combination) -> Problem:
@@ -177,7 +187,7 @@ def _combined(kernel: Kernel, row: Combination) -> Problem:
     config, lines, batch, result = row["config"], row["lines"], row["batch"], row["result"]
     factors, of_b = row["factors"]
     tile, steps = kernel.tile(config), steps_in_flight(kernel, config) + 1
-    rows = 3 * tile.m if kernel.blocks and batch == _BATCHES[0] and not kernel.multiplies_terms else tile.m
+    rows = 3 * tile.m if kernel.schedule and batch == _BATCHES[0] and not kernel.support.multiplies_parts else tile.m
     beyond = VECTOR_BYTES if lines == _WHOLE else 5
     columns = tile.n if batch == _BATCHES[0] or kernel.cluster(config) > 1 else 0
     m, n = rows + tile.m // 2 + 3, columns + round_up(ceil_div(tile.n, 2), VECTOR_BYTES) + beyond
@@ -189,7 +199,7 @@ def _combined(kernel: Kernel, row: Combination) -> Problem:
         m, n, k = shared_sizes(kernel, config)
         n = n // VECTOR_BYTES * VECTOR_BYTES if lines == _WHOLE else n
     problem = replace(
-        posed(kernel, (m, n, k), factors, row["layout"], batch=count),
+        problem_of(kernel, (m, n, k), factors, row["layout"], batch=count),
         arithmetic=Arithmetic(factors, result, of_b=of_b),
         epilogue=Epilogue(row["bias"], row["activation"]),
         scaling=row["scaling"],
@@ -200,13 +210,13 @@ def _combined(kernel: Kernel, row: Combination) -> Problem:
     if lines != _ANYWHERE:
         a, b, c = aligned_lines(a, factors), aligned_lines(b, of_b), aligned_lines(d, result)
         d = c
-    if row["apart"]:
+    if row["separate_c"]:
         c = d._replace(ld=d.ld + 2 * VECTOR_BYTES + (lines == _ANYWHERE), batch_stride=None)
     a, b, c = (
         one._replace(batch_stride=0) if batch == serves_all else one
         for one, serves_all in zip((a, b, c), _BATCHES[2:], strict=True)
     )
-    return replace(problem, a=a, b=b, d=d, c=c if row["apart"] else None)
+    return replace(problem, a=a, b=b, d=d, c=c if row["separate_c"] else None)
 
 
 def cover(

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import Epilogue, Order, Problem, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Choice, Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.kernels.kernel import Choice, Kernel
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import Engine, Matrix, Work, matrix_at, memory_lines, run
 from tilewright.runtime.plan import Plan, Pointers
 from tilewright.tools.bench.environment import gpu_state
@@ -25,7 +25,7 @@ _MOST_SETS = 4096  # of operands; reached only where one set is smaller than 30 
 
 
 OnStep = Callable[[str, int, int], None]
-"""Told what is going on, how many steps of it are done, and how many there are."""
+"""Called with the work in progress, the number of its steps that are done, and the number of all."""
 
 
 class OperandSet(NamedTuple):
@@ -61,7 +61,7 @@ class BaselineLibrary(Protocol):
     ) -> Mapping[str, Work]:
         """Ways to compute the product, by name; the fastest is the baseline. Empty where the library has none.
 
-        Their factors are rounded to this precision (see `Kernel.precision`), and the names are others for each.
+        Their factors are rounded to this precision (see `Support.precision`), and the names are others for each.
         """
 
     def result(self, work: Work, sets: Sequence[OperandSet]) -> NDArray[Any] | None:
@@ -172,8 +172,11 @@ def time_both(
         on_sample=on_sample,
     )
     together, both = sampled[: len(works)], sampled[len(works) :]
-    apart = [[max(us - before, 0.0) for us, before in zip(one, other, strict=True)] for one in both]
-    return [Timed(time_us=Times.of(one), apart_us=Times.of(after)) for one, after in zip(together, apart, strict=True)]
+    after_other_work = [[max(us - before, 0.0) for us, before in zip(one, other, strict=True)] for one in both]
+    return [
+        Timed(time_us=Times.of(one), after_other_work_us=Times.of(after))
+        for one, after in zip(together, after_other_work, strict=True)
+    ]
 
 
 def series(engine: Engine, works: int) -> int:
@@ -182,9 +185,9 @@ def series(engine: Engine, works: int) -> int:
 
 
 def _rounding(kernel: Kernel) -> str | None:
-    """What factors of the baseline are rounded to: the same as the kernel's. No library has products of terms: a kernel
-    of these is compared with the product of the factors as they are."""
-    return None if kernel.multiplies_terms else kernel.precision
+    """Type to which the baseline rounds factors: the kernel's. No library has products of bfloat16 or float16 parts: a
+    kernel of these is compared with the product of the factors as they are."""
+    return None if kernel.support.multiplies_parts else kernel.support.precision
 
 
 def _baseline(
@@ -199,7 +202,7 @@ def _baseline(
     if library is None or not works:
         return None
     name = min(works, key=lambda way: times[way].time_us.median)
-    apart = [time for way in works if (time := times[way].apart_us)]
+    after_other_work = [time for way in works if (time := times[way].after_other_work_us)]
     # With another beta, C is not what it was: the runs have added to it again and again. And libraries compute the
     # product alone, without bias and activation.
     comparable = operands.scalars.beta == 0 and operands.problem.epilogue == Epilogue()
@@ -209,7 +212,7 @@ def _baseline(
         name=name,
         version=library.version,
         time_us=times[name].time_us,
-        apart_us=min(apart, key=lambda time: time.median, default=None),
+        after_other_work_us=min(after_other_work, key=lambda time: time.median, default=None),
         gflops=operands.problem.gflops(times[name].time_us.median),
         kernels=library.kernels(works[name]) if name_kernels else None,
         error=error if math.isfinite(error) else None,
@@ -217,12 +220,14 @@ def _baseline(
 
 
 def verify(
-    engine: Engine, kernel: Kernel, config: Config, operands: Operands, kept: str | None = None
+    engine: Engine, kernel: Kernel, config: Config, operands: Operands, cached: str | None = None
 ) -> tuple[Plan, float]:
-    """Run a kernel once; its plan, and its relative error. kept: see `Engine.plan`."""
+    """Run a kernel once; its plan, and its relative error. cached: see `Engine.plan`."""
     (one,) = operand_sets(engine, operands, count=1)
     problem, scalars = operands.problem, operands.scalars
-    plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, scales=one[-2:], kept=kept)
+    plan = run(
+        engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, scales=one[-2:], cached=cached
+    )
     return plan, operands.error(engine.download(one.c))
 
 
@@ -231,16 +236,16 @@ def reads_c(engine: Engine, kernel: Kernel, config: Config, operands: Operands) 
     if operands.scalars.beta or "beta" not in kernel.scalars:
         return False
     _, error = verify(engine, kernel, config, replace(operands, c=np.zeros_like(operands.c)))
-    return error <= limit(operands.problem, kernel.precision)
+    return error <= limit(operands.problem, kernel.support.precision)
 
 
 def work_on(engine: Engine, plan: Plan, sets: Sequence[OperandSet], scalars: Scalars = Scalars()) -> Work:
-    """Runs of a plan, each on the next set of operands; of copies of B that are kept, each set has its own."""
-    copies = [engine.keep(plan.kept, one.b.pointer, None) if plan.kept else None for one in sets]
+    """Runs of a plan, each on the next set of operands; of copies of B that are cached, each set has its own."""
+    copies = [engine.keep(plan.cached, one.b.pointer, None) if plan.cached else None for one in sets]
 
     def work(index: int, stream: object) -> None:
         pointers, copy = sets[index % len(sets)].pointers, copies[index % len(sets)]
-        engine.start(plan, pointers._replace(kept=copy.pointer) if copy else pointers, scalars, stream)
+        engine.start(plan, pointers._replace(cached=copy.pointer) if copy else pointers, scalars, stream)
 
     return work
 
@@ -275,9 +280,9 @@ def _copies(engine: Engine, array: NDArray[Any], count: int, order: Order = "row
 
 
 def result_of(engine: Engine, choice: Choice, operands: Operands, error: float, prepared: bool) -> Result:
-    """What is known of a kernel's result once its relative error is. prepared: whether B's copy was made beforehand."""
+    """Record of a kernel's result, without times. prepared: whether B's copy was made beforehand."""
     problem = operands.problem
-    allowed = limit(problem, choice.kernel.precision)
+    allowed = limit(problem, choice.kernel.support.precision)
     return Result(
         kernel=choice.kernel.name,
         rung=choice.kernel.rung,
@@ -292,7 +297,7 @@ def result_of(engine: Engine, choice: Choice, operands: Operands, error: float, 
         error=Error(relative_frobenius=error if math.isfinite(error) else None, limit=allowed),
         verified=bool(error <= allowed),
         prepared=prepared,
-        precision=choice.kernel.precision,
+        precision=choice.kernel.support.precision,
         out_dtype=problem.result,
         scaling=problem.scaling.kind,
     )

@@ -20,7 +20,7 @@ from tilewright.api.engines import cuda_unavailable
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Arithmetic, Problem, Scalars, orders
 from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Facts
 
 _INSTALLED = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
@@ -115,14 +115,14 @@ CUBLAS = "cuBLAS"
 """Stands for the library among the kernels of launches: what its default launches."""
 
 
-def posed(shape: str, layout: str, dtype: str, out_dtype: str) -> Problem:
+def problem_of(shape: str, layout: str, dtype: str, out_dtype: str) -> Problem:
     """The problem of these sizes, orders and types, without gaps between rows (or columns)."""
     a, b = orders(layout)
     return Problem.parse(shape, arithmetic=Arithmetic(dtype, out_dtype), a=a, b=b)
 
 
 class ProfiledLaunch(Facts):
-    """A launch, as the profiled process is told of it."""
+    """A launch, as the profiled process is given it."""
 
     kernel: str
     """`CUBLAS` for the library."""
@@ -146,8 +146,8 @@ class ProfiledLaunch(Facts):
 
     @property
     def problem(self) -> Problem:
-        """What is computed."""
-        return posed(self.shape, self.layout, self.dtype, self.out_dtype)
+        """Problem that the launch computes."""
+        return problem_of(self.shape, self.layout, self.dtype, self.out_dtype)
 
 
 class Profiled(NamedTuple):
@@ -159,7 +159,7 @@ class Profiled(NamedTuple):
     """By the profiler's names."""
 
 
-class Row(NamedTuple):
+class CounterRow(NamedTuple):
     """A counter, explained and profiled; None where one of them does not have it."""
 
     name: str
@@ -216,7 +216,7 @@ def profile_cublas(problem: Problem) -> list[Profiled]:
 
 
 def _profiled(launches: Sequence[ProfiledLaunch], options: Sequence[str]) -> tuple[list[Profiled], str]:
-    """What was counted, and what the profiler printed. Counters that it does not know are left out."""
+    """Counters of each launch, and the profiler's output. Counters that the profiler does not know are left out."""
     check_available()
     metrics = list(dict.fromkeys([*(name for metric in METRICS for name in metric.ncu), *SEEN]))
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
@@ -233,7 +233,7 @@ def _profiled(launches: Sequence[ProfiledLaunch], options: Sequence[str]) -> tup
             metrics = [name for name in metrics if name not in unknown]
 
 
-def compare(facts: Mapping[str, Any], counted: Mapping[str, float]) -> list[Row]:
+def compare(facts: Mapping[str, Any], counted: Mapping[str, float]) -> list[CounterRow]:
     """Every counter, explained (`explanation.to_json`) and profiled."""
     rows = []
     for metric in METRICS:
@@ -241,11 +241,11 @@ def compare(facts: Mapping[str, Any], counted: Mapping[str, float]) -> list[Row]
         for key in metric.path:
             ours = ours[key]
         found = [counted[name] for name in metric.ncu if name in counted]
-        rows.append(Row(metric.name, ours, round(sum(found)) if len(found) == len(metric.ncu) else None))
+        rows.append(CounterRow(metric.name, ours, round(sum(found)) if len(found) == len(metric.ncu) else None))
     return rows + _conflicts_by_instruction(rows)
 
 
-def _conflicts_by_instruction(rows: Sequence[Row]) -> list[Row]:
+def _conflicts_by_instruction(rows: Sequence[CounterRow]) -> list[CounterRow]:
     """Bank conflicts less the waits, which are what the two counts of wavefronts differ by."""
     named = {row.name: row for row in rows}
     found = []
@@ -255,7 +255,7 @@ def _conflicts_by_instruction(rows: Sequence[Row]) -> list[Row]:
         theirs, wavefronts, by_instruction = (row.theirs for row in counts)
         if theirs is not None and wavefronts is not None and by_instruction is not None:
             less = theirs - (wavefronts - by_instruction)
-            found.append(Row(f"{conflicts.name}{BY_INSTRUCTION}", conflicts.ours, less))
+            found.append(CounterRow(f"{conflicts.name}{BY_INSTRUCTION}", conflicts.ours, less))
     return found
 
 
@@ -272,7 +272,7 @@ def read(text: str) -> list[Profiled]:
 
 
 def _run(command: Sequence[str], log: Path) -> str:
-    """What the profiler printed."""
+    """Run the profiler; returns its output."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

@@ -1,4 +1,4 @@
-"""What Nsight Compute profiles: `python -m tilewright.tools.bench.ncu_target LAUNCHES.json` runs each launch once."""
+"""Target of Nsight Compute: `python -m tilewright.tools.bench.ncu_target LAUNCHES.json` runs each launch once."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _run_cublas(engine: CudaEngine, launch: ProfiledLaunch, operands: OperandSet) -> None:
-    """Its default, twice: the first call may launch what later ones do not. The profiler is told of the second."""
+    """Its default, twice: the first call may launch what later ones do not. The profiler is given the second."""
     work = CublasBaseline(engine).works(launch.problem, [operands])[DEFAULT]
     with engine.current:
         work(0, engine.stream)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tilewright.core.hardware import SECTOR_BYTES
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench import ncu
 
 
@@ -39,7 +39,7 @@ class Profile(ncu.ProfiledLaunch):
 
     @property
     def asked_bytes(self) -> float | None:
-        """Sectors of global memory that loads and stores ask for, asynchronous copies and the copy engine apart."""
+        """Sectors of global memory that loads and stores ask for, without asynchronous copies and the copy engine."""
         sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op"
         return self._sum(f"{sectors}_ld.sum", f"{sectors}_st.sum", unit=SECTOR_BYTES)
 
@@ -55,12 +55,12 @@ class Profile(ncu.ProfiledLaunch):
 
     @property
     def l2_requests(self) -> float | None:
-        """Of loads and stores, the copy engine's too, to the L2 cache."""
+        """Requests of loads and stores, the copy engine's too, to the L2 cache."""
         return self._sum("lts__t_requests_srcunit_tex.sum")
 
     @property
     def cycles(self) -> float | None:
-        """Of the multiprocessor that takes longest."""
+        """Clock cycles of the multiprocessor that takes longest."""
         return self._sum("sm__cycles_elapsed.max")
 
     @property
@@ -83,7 +83,7 @@ class Profile(ncu.ProfiledLaunch):
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
     def _sum(self, *names: str, unit: int = 1) -> float | None:
-        """What counters count together; None where one of them is not there."""
+        """Sum of counters; None where one of them is not there."""
         values = [self.counters[name] for name in names if name in self.counters]
         return unit * sum(values) if len(values) == len(names) else None
 
@@ -96,5 +96,5 @@ def _over(part: float | None, whole: float | None) -> float | None:
 
 
 def of_launch(kernel: Kernel, launch: ncu.ProfiledLaunch, counters: Mapping[str, float]) -> Profile:
-    """What was counted of a launch of ours."""
+    """Profile of a launch of one of our kernels."""
     return Profile(**dict(launch), rung=kernel.rung, launched=[kernel.source.stem], counters=dict(counters))

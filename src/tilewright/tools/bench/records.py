@@ -5,13 +5,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
 from tilewright.core.errors import RecordsError
-from tilewright.core.files import Kind, faults, json_kind, save_json
+from tilewright.core.files import FileKind, faults, json_kind, save_json
 from tilewright.core.gpus import Gpu, capability_of, find_gpu
+from tilewright.core.old_words import keys_today
 from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scaling, Shaped, Side, orders
-from tilewright.kernels.spec import TERM_PRECISIONS
+from tilewright.kernels.support import PART_PRECISIONS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -19,17 +20,22 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """Version of the format of files. It is raised when a field changes its meaning, not when one is added: fields that are
-not known are left out. Files of format 1 say none, and are read alike."""
+not known are left out."""
 
 
 class Facts(BaseModel):
-    """What a file of measurements is made of."""
+    """Base of all classes that a file of measurements is made of."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _in_words_of_now(cls, facts: Any) -> Any:
+        return keys_today(facts, cls.model_fields) if isinstance(facts, dict) else facts
+
 
 class RunFile(Facts):
-    """What one run measured, and where."""
+    """Results of one run, and the environment that they were measured in."""
 
     format: int = FORMAT
     environment: dict[str, Any]
@@ -56,7 +62,7 @@ class RunFile(Facts):
         save_json(path, self.model_dump(), f"the records to {path}")
 
     @classmethod
-    def kind(cls) -> Kind:
+    def kind(cls) -> FileKind:
         """The kind of file that it is written to."""
         required = [name for name, field in cls.model_fields.items() if field.is_required()]
         return json_kind(f"a file of {required[-1]}", *required)
@@ -69,11 +75,14 @@ class RunFile(Facts):
             RecordsError: the file cannot be read, or is not a file of such records; the message says what is wrong.
         """
         try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+            run = cls.model_validate_json(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise RecordsError(f"cannot read the records in {path}: {error.strerror}") from error
         except (ValidationError, UnicodeDecodeError) as error:
             raise RecordsError(f"{path} is not a file of records: {faults(error)}") from error
+        if "format" not in run.model_fields_set:
+            raise RecordsError(f"{path} is not a file of records: it names no format, this one reads {FORMAT}")
+        return run
 
 
 class Times(Facts):
@@ -98,27 +107,31 @@ class Times(Facts):
 
 
 class Timed(Facts):
-    """What was timed, microseconds a run."""
+    """Times of a kernel or a baseline, microseconds a run."""
 
     time_us: Times
-    """Of runs back to back, each of which may begin while the one before it ends."""
-    apart_us: Times | None = None
-    """Of runs each of which follows other work and begins when that has ended. None on the emulator, and in files from
-    before this was measured."""
+    """Times of runs back to back, each of which may begin while the one before it ends."""
+    after_other_work_us: Times | None = None
+    """Times of runs each of which follows other work and begins when that has ended. None on the emulator, and in files
+    from before this was measured."""
 
     @property
     def usual_us(self) -> float:
         """The mean of both medians: what a run takes a caller whose runs follow either as often."""
-        return self.time_us.median if self.apart_us is None else (self.time_us.median + self.apart_us.median) / 2
+        return (
+            self.time_us.median
+            if self.after_other_work_us is None
+            else (self.time_us.median + self.after_other_work_us.median) / 2
+        )
 
 
 class GpuState(Facts):
-    """What a GPU's sensors said right after a problem was timed; None where they say nothing."""
+    """Readings of a GPU's sensors right after a problem was timed; None for those that are not available."""
 
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     power_w: float | None = None
-    """Of the last second."""
+    """Mean power in the last second."""
     temperature_c: int | None = None
 
 
@@ -131,15 +144,15 @@ class LaunchedKernel(Facts):
 
 
 class Baseline(Timed):
-    """What was timed next to the kernel, in the same run, on the same problem. Each time is that of the library's way
-    that is the fastest by it."""
+    """A library's times next to the kernel's, in the same run, on the same problem. Each time is that of the library's
+    algorithm that is the fastest by it."""
 
     name: str
     version: str
     gflops: float
     kernels: list[LaunchedKernel] | None = None
-    """What one run of it launches on the GPU, in order: several where k is split and summed up. None where that was not
-    asked for, empty where it runs on no GPU."""
+    """Kernels that one run of it launches on the GPU, in order: several where k is split and summed up. None where they
+    were not asked for, empty where it runs on no GPU."""
     error: float | None = None
     """Relative Frobenius error of its result against float64. None where beta is not 0, or the result not finite."""
 
@@ -169,7 +182,7 @@ class PerCall(Facts):
 
 
 class EndToEnd(Facts):
-    """What a caller sees: `tilewright.matmul` next to the framework's own call on the same tensors, in one run."""
+    """Times that a caller sees: `tilewright.matmul` and the framework's call on the same tensors, in one run."""
 
     framework: str
     """Name and version."""
@@ -180,7 +193,7 @@ class EndToEnd(Facts):
 
 
 class Result(Shaped, Facts):
-    """What one kernel with one config computed of one problem, compared with float64."""
+    """Result of one kernel with one config on one problem, compared with float64."""
 
     kernel: str
     rung: int
@@ -220,14 +233,14 @@ class Result(Shaped, Facts):
 
     @property
     def title(self) -> str:
-        """What was run, as text: 'best: gemm_bf16x6, b prepared', 'best: split_k, batch-invariant'."""
+        """Title of the run, as text: 'best: gemm_bf16x6, b prepared', 'best: split_k, batch-invariant'."""
         kernel = f"{self.kernel}: {self.picked}" if self.picked else self.kernel
         prepared = ["b prepared"] * self.prepared
         return ", ".join([kernel, *prepared, *["batch-invariant"] * self.batch_invariant])
 
     @property
     def problem(self) -> Problem:
-        """What was computed; its matrices have no gaps.
+        """Problem that was computed; its matrices have no gaps.
 
         Raises:
             ProblemError, DtypeError: there is no such problem.
@@ -245,7 +258,7 @@ class Result(Shaped, Facts):
 
     @property
     def arithmetic(self) -> str:
-        """What factors are multiplied in: the kernel's precision, or their element type."""
+        """Arithmetic that factors are multiplied in: the kernel's precision, or their element type."""
         return self.precision or self.dtype
 
 
@@ -253,14 +266,14 @@ class Record(Result, Timed):
     """One measurement: a kernel's result, and how long it took."""
 
     gflops: float
-    """Of runs back to back, as the next."""
+    """Speed of runs back to back, as the next two."""
     baseline: Baseline | None
     ratio: float | None
     """The kernel's speed over the baseline's, from the medians."""
     end_to_end: EndToEnd | None = None
-    """Of calls that return a new result; None where that was not asked for."""
+    """Times of calls that return a new result; None where they were not asked for."""
     end_to_end_out: EndToEnd | None = None
-    """Of calls that write to an array of the caller's, by out=."""
+    """Times of calls that write to an array of the caller's, by out=."""
     gpu_state: GpuState | None = None
     """None on the emulator."""
 
@@ -271,28 +284,32 @@ class Record(Result, Timed):
         return ours / theirs if ours is not None and theirs else None
 
     @property
-    def apart_ratio(self) -> float | None:
+    def after_other_work_ratio(self) -> float | None:
         """The kernel's speed over the baseline's where runs follow other work; None where that was not measured."""
-        if self.apart_us is None or self.baseline is None or self.baseline.apart_us is None:
+        if self.after_other_work_us is None or self.baseline is None or self.baseline.after_other_work_us is None:
             return None
-        return self.baseline.apart_us.median / self.apart_us.median if self.apart_us.median > 0 else None
+        return (
+            self.baseline.after_other_work_us.median / self.after_other_work_us.median
+            if self.after_other_work_us.median > 0
+            else None
+        )
 
     @property
     def baseline_arithmetic(self) -> str:
-        """The arithmetic of the baseline: it rounds factors as the kernel does, but makes no products of terms."""
-        return self.dtype if self.precision in TERM_PRECISIONS else self.arithmetic
+        """The arithmetic of the baseline: it rounds factors as the kernel does, but makes no products of parts."""
+        return self.dtype if self.precision in PART_PRECISIONS else self.arithmetic
 
 
 class Run(RunFile):
-    """What one bench run measured, and where."""
+    """Measurements of one bench run, and its environment."""
 
     records: list[Record]
     results: list[Result] = []
-    """What was verified and not timed."""
+    """Results that were verified and not timed."""
 
     @property
     def every_result(self) -> list[Result]:
-        """What was verified: first what was timed too, then what was not."""
+        """All verified results: first the timed ones, then those that were not timed."""
         return [*self.records, *self.results]
 
     @property

@@ -1,4 +1,4 @@
-"""What a launch should write, by a function in NumPy, and how far what it wrote is from that."""
+"""Expected results of a launch, by a function in NumPy, and the distance of its results from them."""
 
 import importlib.util
 import inspect
@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.errors import ConfigError, nearest
-from tilewright.kernels.source.launches import Launch, Number
+from tilewright.kernels.source.buffers import Map, NumberArgument
+from tilewright.kernels.source.source_launch import REFERENCE, SourceLaunch
 
 LIMITS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5, "float64": 1e-12}
 """Relative errors up to which a buffer is right, by its element type; of all others, 0."""
@@ -43,13 +44,13 @@ class Reference:
     parameters, or arrays by their names.
     """
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: SourceLaunch) -> None:
         """Load the launch's reference.
 
         Raises:
             ConfigError: there is no such file or function, or it names what is no parameter with values.
         """
-        self._launch, self._text = launch, launch.reference
+        self._text = launch.words[REFERENCE]
         path, _, name = self._text.rpartition(":")
         if not path or not name.isidentifier():
             raise ConfigError(f"reference must read path.py:function, got {self._text!r}")
@@ -58,14 +59,14 @@ class Reference:
             raise ConfigError(f"there is no function {name!r} in {path}")
         self._function: Callable[..., Any] = getattr(module, name)
         self._names = list(inspect.signature(self._function).parameters)
-        numbers = [one.name for one in launch.arguments if isinstance(one, Number)]
-        filled = (*launch.constants, *launch.buffers)
-        known = [*numbers, *(one.name for one in filled if one.role != "out")]
+        said = [one for one in launch.contents.said if not isinstance(one, Map)]
+        self._numbers = {one.name: one.value for one in said if isinstance(one, NumberArgument)}
+        known = [one.name for one in said if isinstance(one, NumberArgument) or one.role != "out"]
         for parameter in self._names:
             if parameter not in known:
                 raise ConfigError(
-                    f"{self._text} takes {parameter!r}, which is no parameter of {launch.kernel} with values before "
-                    f"the launch: {', '.join(known)}{nearest(parameter, known, listed=True)}"
+                    f"{self._text} takes {parameter!r}, which is no parameter of {launch.signature.name} with values "
+                    f"before the launch: {', '.join(known)}{nearest(parameter, known, listed=True)}"
                 )
 
     def compare(
@@ -83,8 +84,7 @@ class Reference:
         Raises:
             ConfigError: the function fails, or returns something else.
         """
-        values: dict[str, Any] = {one.name: one.value for one in self._launch.arguments if isinstance(one, Number)}
-        values |= {name: array.copy() for name, array in inputs.items()}
+        values: dict[str, Any] = {**self._numbers, **{name: array.copy() for name, array in inputs.items()}}
         try:
             returned = self._function(**{name: values[name] for name in self._names})
         except Exception as error:

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.core.problem import UNSCALED, Arithmetic, Problem, Scalars
 from tilewright.emulator.host import cores
 from tilewright.kernels import BEST
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.runtime.base import Engine, Work
 from tilewright.runtime.side_by_side import Workers
 from tilewright.select.selector import select
@@ -62,7 +62,7 @@ class NumpyBaseline:
 
 
 def baseline_library(engine: Engine) -> BaselineLibrary:
-    """What an engine's kernels are compared with: cuBLAS on a GPU, NumPy on the emulator.
+    """Library that an engine's kernels are compared with: cuBLAS on a GPU, NumPy on the emulator.
 
     Raises:
         EngineUnavailableError: cuBLAS or its bindings are not installed; the message says how to.
@@ -118,7 +118,7 @@ def bench(
             samples=samples,
             library=library,
             scalars=scalars,
-            prepared=[number for number, one in enumerate(asked) if one.kept],
+            prepared=[number for number, one in enumerate(asked) if one.cached],
             name_kernels=name_kernels,
             on_step=on_step,
         )
@@ -126,7 +126,7 @@ def bench(
         if framework:
             for number, (one, choice) in enumerate(zip(asked, chosen, strict=True)):
                 given = None if one.choice == BEST else choice
-                new, out = framework.measure(one.posed(problem), scalars, given, records[number].prepared)
+                new, out = framework.measure(one.problem_of(problem), scalars, given, records[number].prepared)
                 records[number] = records[number].model_copy(update={"end_to_end": new, "end_to_end_out": out})
         yield records
 
@@ -161,7 +161,7 @@ def verify(
 
     def compile_one(index: int) -> None:
         one, problem = asked[index]
-        engine.plan(*picked[index], problem if scalars.alpha else problem.without_products, kept=one.kept)
+        engine.plan(*picked[index], problem if scalars.alpha else problem.without_products, cached=one.cached)
 
     with Workers(cores()) as threads:
         compiled = [threads.submit(compile_one, index) for index in order]
@@ -170,21 +170,21 @@ def verify(
             for index, ready in indices:
                 ready.result()
                 (one, _), choice = asked[index], picked[index]
-                _, error = measure.verify(engine, *choice, operands, one.kept)
-                results[index] = one.noted(measure.result_of(engine, choice, operands, error, bool(one.kept)))
+                _, error = measure.verify(engine, *choice, operands, one.cached)
+                results[index] = one.noted(measure.result_of(engine, choice, operands, error, bool(one.cached)))
                 on_step(f"{problem.shape}: verified {choice.kernel.name}", len(results), len(asked))
     return [results[index] for index in range(len(asked))]
 
 
 class _Measurements(NamedTuple):
-    """What is measured on a problem."""
+    """Choices of kernels to measure on a problem, and how."""
 
     choice: Choice | str
-    kept: str | None
-    """The operand whose copy is kept."""
+    cached: str | None
+    """The operand whose copy is cached."""
     batch_invariant: bool
 
-    def posed(self, problem: Problem) -> Problem:
+    def problem_of(self, problem: Problem) -> Problem:
         """The problem as it is asked for."""
         if not self.batch_invariant:
             return problem
@@ -198,19 +198,19 @@ class _Measurements(NamedTuple):
 
 def _asked(choice: Choice | str, prepared: bool, batch_invariant: bool) -> list[_Measurements]:
     return [
-        _Measurements(choice, kept, invariant)
-        for kept in ((None, "B") if prepared else (None,))
+        _Measurements(choice, cached, invariant)
+        for cached in ((None, "B") if prepared else (None,))
         for invariant in ((False, True) if batch_invariant and choice == BEST else (batch_invariant,))
     ]
 
 
-def pick(engine: Engine, problem: Problem, kept: str | None = None) -> Choice:
-    """What `matmul` runs a problem with on an engine; kept: the operand whose copy is kept.
+def pick(engine: Engine, problem: Problem, cached: str | None = None) -> Choice:
+    """Kernel and config that `matmul` runs a problem with on an engine; cached: the operand whose copy is cached.
 
     Raises:
         DtypeError, ProblemError: no kernel takes the problem there.
     """
-    return Choice(*select(problem, engine.capability, engine.device_name, kept=kept))
+    return Choice(*select(problem, engine.capability, engine.device_name, cached=cached))
 
 
 def _pick(engine: Engine, asked: _Measurements, problem: Problem) -> Choice:
@@ -219,7 +219,7 @@ def _pick(engine: Engine, asked: _Measurements, problem: Problem) -> Choice:
     Raises:
         DtypeError, ProblemError: the kernel does not take the problem.
     """
-    choice = pick(engine, asked.posed(problem), asked.kept) if isinstance(asked.choice, str) else asked.choice
+    choice = pick(engine, asked.problem_of(problem), asked.cached) if isinstance(asked.choice, str) else asked.choice
     choice.kernel.check(problem)
-    choice.kernel.check_order(asked.posed(problem), choice.config)
+    choice.kernel.check_order(asked.problem_of(problem), choice.config)
     return choice

@@ -11,7 +11,7 @@ from tilewright.core.errors import SuiteNotFoundError, nearest
 from tilewright.core.problem import Arithmetic, Epilogue, Problem, Scaling, orders
 
 
-class Shape(NamedTuple):
+class SuiteSize(NamedTuple):
     """A suite's problem, whatever it is computed in."""
 
     m: int
@@ -23,12 +23,12 @@ class Shape(NamedTuple):
 
 
 @lru_cache
-def shapes() -> dict[str, tuple[Shape, ...]]:
+def shapes() -> dict[str, tuple[SuiteSize, ...]]:
     """Every suite by name."""
     text = resources.files("tilewright.tools.bench").joinpath("suites.json").read_text(encoding="utf-8")
     lists = json.loads(text)
-    plain = {name: tuple(Shape(*sizes) for sizes in members) for name, members in lists["suites"].items()}
-    return plain | {name: tuple(Shape(**member) for member in members) for name, members in lists["blocks"].items()}
+    plain = {name: tuple(SuiteSize(*sizes) for sizes in members) for name, members in lists["suites"].items()}
+    return plain | {name: tuple(SuiteSize(**member) for member in members) for name, members in lists["blocks"].items()}
 
 
 def problems(
@@ -55,7 +55,7 @@ def problems(
         ProblemError, DtypeError: sizes do not parse, or no such problem can be.
         SuiteNotFoundError: no suite has one of the names; the message gives the nearest.
     """
-    chosen = [Shape(one.m, one.n, one.k) for one in map(Problem.parse, sizes)]
+    chosen = [SuiteSize(one.m, one.n, one.k) for one in map(Problem.parse, sizes)]
     for name in names:
         if name not in shapes():
             raise SuiteNotFoundError(f"no suite is called {name!r}{nearest(name, shapes())}")

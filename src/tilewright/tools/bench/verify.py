@@ -24,7 +24,7 @@ _STEEPEST = 1.13
 """Largest slope of an activation, and so how many times larger it may make an error: that of gelu, at 1.41."""
 
 _FLOAT8_UNIT = 2.0**-13
-"""Of the last place that tensor cores keep of sums of float8 products."""
+"""Unit of the last place that tensor cores keep of sums of float8 products."""
 
 _CHUNK = 1 << 20
 """Elements that are compared at a time."""
@@ -33,7 +33,7 @@ READS_C = (
     "C is read though beta is 0, where it may hold anything, as NaN here: the kernel needs "
     "(beta == 0 ? 0 : beta * C), or --beta other than 0"
 )
-"""What to say of a kernel whose result is NaN for that."""
+"""Message for a kernel whose result is NaN for that."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Operands:
 
     @cached_property
     def reference(self) -> NDArray[np.float64]:
-        """What D must be: the activation of the sums."""
+        """Values that D must have: the activation of the sums."""
         return activations.apply(self.problem.epilogue.activation, self.sums)
 
     def error(self, result: NDArray[Any]) -> float:
@@ -182,7 +182,7 @@ def _ends(problem: Problem) -> NDArray[np.int32]:
 
 
 def _difference(ours: NDArray[np.float64], exact: NDArray[np.float64], all_finite: bool) -> NDArray[np.float64]:
-    """What elements are off by; 0 where both are the same infinity, or NaN."""
+    """Differences of elements; 0 where both are the same infinity, or NaN."""
     if all_finite:
         return ours - exact
     with np.errstate(invalid="ignore"):
@@ -228,12 +228,12 @@ def limit(problem: Problem, precision: str | None = None) -> float:
       2**-10 / sqrt(12) * x; over all of [-1, 1) that is 2**-11 / sqrt(7) of an element, in the root mean square. Errors
       of two factors are independent, so a product errs by sqrt(2) times that, and a sum by as much, however long it is:
       2.6e-4. Twice that is allowed. Operands that are cut off, and not rounded, err by more.
-    - bf16x6: three terms have all bits of an element: float16's limit. Where threads add what tensor cores make, far
+    - bf16x6: three parts have all bits of an element: float16's limit. Where threads add what tensor cores make, far
       less is reached; six products in one sum (rung 27) come to 0.8 of it.
-    - bf16x3: the second term is 2**-8 / sqrt(7) of an element in the root mean square, by the same reasoning as for
+    - bf16x3: the second part is 2**-8 / sqrt(7) of an element in the root mean square, by the same reasoning as for
       TF32, and so is what it leaves of itself. So the square of that is left of each factor, and as much is the product
-      of both second terms, which is not made: 3.8e-6 together. Twice that is allowed.
-    - fp16x3: the same with three bits more in each term, so 2**-6 of that.
+      of both second parts, which is not made: 3.8e-6 together. Twice that is allowed.
+    - fp16x3: the same with three bits more in each part, so 2**-6 of that.
     - float8: an addition of 32 products keeps 13 bits behind the point of the largest, and cuts off the rest: a unit of
       2**-13 of a sum of 128 of k, in the root mean square. Where threads add up such sums, errors are independent, and
       a long sum errs as a short one does. Where they do not, by a unit for each three additions, as above. Twice the
@@ -243,7 +243,7 @@ def limit(problem: Problem, precision: str | None = None) -> float:
 
     Args:
         problem: the product.
-        precision: what operands are rounded to before they are multiplied, as `Kernel.precision` says it, or what is
+        precision: what operands are rounded to before they are multiplied, as `Support.precision` says it, or what is
             promised; None where they are taken as they come.
     """
     unit = 2.0**-23

@@ -18,8 +18,8 @@ from tilewright.core.files import check_outputs
 from tilewright.core.problem import ACTIVATIONS, Arithmetic, Epilogue, Problem, Scalars
 from tilewright.kernels import BEST, KERNELS
 from tilewright.kernels.config import parse_overrides
-from tilewright.kernels.spec import Choice, Kernel
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import Choice, Kernel
+from tilewright.kernels.support import Support
 from tilewright.runtime.base import Engine
 from tilewright.tools.bench import suites
 from tilewright.tools.bench.end_to_end import TorchCalls
@@ -46,21 +46,21 @@ COURSE, LIBRARY = "course", "library"
 """Stand for the rungs, which are benched where no kernel is named, and for all other kernels."""
 
 Task = tuple[list[Choice | str], list[Problem]]
-"""What to run, and on which problems."""
+"""Kernels to run, and the problems to run them on."""
 
 Rounds = list[list[tuple[Choice | str, Problem]]]
-"""What is verified together and shown in a table."""
+"""Kernels and problems that are verified together and shown in one table."""
 
 _NEXT = (
     ("check missing_barrier", "Find a data race: both threads, both lines, the element"),
     ("explain coalesced", "Count what a kernel does to a GPU, and see what binds"),
     ("new my_gemm", "Begin a kernel of your own, for the same tools"),
 )
-"""What a newcomer may type after the course, and what it shows."""
+"""Commands that a newcomer may type after the course, and what each shows."""
 
 
 def _completed(incomplete: str) -> list[str]:
-    """What a shell may complete a word to."""
+    """Completions of a word that a shell may offer."""
     words = (word for word in (BEST, COURSE, LIBRARY) if word.startswith(incomplete))
     return [*options.kernel_names(incomplete), *words]
 
@@ -181,7 +181,7 @@ def run_bench(
     for one, preset in named:
         if isinstance(one, str):
             choices.append(one)
-        elif emulated or one not in free or one.runs_on(capability, dtype or one.takes.factors[0]):
+        elif emulated or one not in free or one.support.runs_on(capability, dtype or one.support.factors[0]):
             choices.append(Choice(one, one.config({**preset, **overrides}, capability=capability)))
     tasks = taken(by_arithmetic(choices, problems, dtype, out_dtype), problems, free, batch_invariant)
     for problem in (one for _, some in tasks for one in some):
@@ -222,11 +222,11 @@ def run_bench(
 
 def is_asked(kernel: Kernel, dtype: str | None, promise: str | None) -> bool:
     """Whether a kernel that is not named takes what is asked for."""
-    return (dtype is None or dtype in kernel.takes.factors) and (not promise or kernel.keeps(promise))
+    return (dtype is None or dtype in kernel.support.factors) and (not promise or kernel.meets(promise))
 
 
 def named_kernels(
-    names: Sequence[str], every: bool, words: Words, takers: Sequence[Kernel]
+    names: Sequence[str], every: bool, words: Words, supporting: Sequence[Kernel]
 ) -> tuple[list[tuple[Kernel | str, Mapping[str, int]]], frozenset[Kernel]]:
     """The kernels that are asked for, or `BEST`, with overrides of their presets; and which of them are not named
     themselves: those are left out where they do not take a problem.
@@ -244,7 +244,7 @@ def named_kernels(
         if name == BEST:
             found.append((name, {}))
         elif name in (COURSE, LIBRARY):
-            group = [kernel for kernel in takers if bool(kernel.rung) == (name == COURSE)]
+            group = [kernel for kernel in supporting if bool(kernel.rung) == (name == COURSE)]
             found += [(kernel, {}) for kernel in group]
             free |= {*group}
         else:
@@ -259,14 +259,14 @@ def by_arithmetic(
     dtype: str | None,
     out_dtype: str | None,
 ) -> list[Task]:
-    """What to run on problems of the same arithmetic each: of the given types, or the first that a kernel takes."""
-    tasks: dict[tuple[Arithmetic, Takes], list[Choice | str]] = {}
+    """Tasks of equal arithmetic each: of the given types, or the first that a kernel supports."""
+    tasks: dict[tuple[Arithmetic, Support], list[Choice | str]] = {}
     promised = problems[0].arithmetic
     for choice in choices:
-        takes = Takes() if isinstance(choice, str) else choice.kernel.takes
-        arithmetic = takes.arithmetic(dtype or "")
+        support = Support() if isinstance(choice, str) else choice.kernel.support
+        arithmetic = support.arithmetic(dtype or "")
         typed = replace(promised, factors=arithmetic.factors, result=out_dtype or arithmetic.result)
-        scaled = takes if takes.block_scales else Takes()
+        scaled = support if support.block_scales else Support()
         tasks.setdefault((typed, scaled), []).append(choice)
     return [
         (chosen, [scaled.scaled(replace(one, arithmetic=arithmetic)) for one in problems])
@@ -275,7 +275,7 @@ def by_arithmetic(
 
 
 def taken(tasks: list[Task], problems: list[Problem], free: frozenset[Kernel], batch_invariant: bool) -> list[Task]:
-    """The same without free kernels that do not take a problem, or are not batch-invariant where that is asked for.
+    """Tasks without free kernels that do not support a problem, or are not batch-invariant where that is asked for.
 
     Raises:
         ProblemError: no kernel takes one of the problems.
@@ -285,13 +285,13 @@ def taken(tasks: list[Task], problems: list[Problem], free: frozenset[Kernel], b
     found: list[Task] = []
     for choices, some in tasks:
         for problem in some:
-            takers = [
+            supporting = [
                 one
                 for one in choices
-                if isinstance(one, str) or one.kernel not in free or _takes(one, problem, batch_invariant)
+                if isinstance(one, str) or one.kernel not in free or _supports(one, problem, batch_invariant)
             ]
-            if takers:
-                found.append((takers, [problem]))
+            if supporting:
+                found.append((supporting, [problem]))
     for problem in problems:
         if not any(problem.shape == one.shape and problem.layout == one.layout for _, (one,) in found):
             raise ProblemError(
@@ -301,13 +301,13 @@ def taken(tasks: list[Task], problems: list[Problem], free: frozenset[Kernel], b
     return found
 
 
-def _takes(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
+def _supports(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
     kernel, config = choice
-    return kernel.refusal(problem) is None and not (batch_invariant and kernel.sum_order(config) is None)
+    return kernel.why_not(problem) is None and not (batch_invariant and kernel.sums(config).order is None)
 
 
 def rounds_of(tasks: list[Task], choices: list[Choice | str], together: bool) -> Rounds:
-    """What to verify, a list for each table: on one problem, or together on one shape, in the order of choices."""
+    """Runs to verify, a list for each table: on one problem, or together on one shape, in the order of choices."""
     if not together:
         return [[(one, problem) for one in chosen] for chosen, problems in tasks for problem in problems]
     rounds: dict[tuple[str, str], list[tuple[Choice | str, Problem]]] = {}
@@ -318,7 +318,7 @@ def rounds_of(tasks: list[Task], choices: list[Choice | str], together: bool) ->
 
 
 def _why(engine: Engine, choices: Sequence[Choice | str], record: Result) -> str:
-    """What is wrong with a result, where that is known."""
+    """Reason for a wrong result, where it is known."""
     scalars = Scalars(record.alpha, record.beta)
     named = ((one.kernel.name, dict(one.config), one) for one in choices if not isinstance(one, str))
     choice = next((one for *what, one in named if what == [record.kernel, record.config]), None)

@@ -19,12 +19,12 @@ from tilewright.emulator.check import Checked, telling_shapes
 from tilewright.emulator.program import load_runtime, worker_count
 from tilewright.kernels import GROUPED, KERNELS, examples
 from tilewright.kernels.config import parse_overrides
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.device_errors import check_kernel_for_gpu
 from tilewright.tools.bench import suites
-from tilewright.tools.bench.case import Case, in_words, problem_of
-from tilewright.tools.bench.check_cases import stages, vast_cases
-from tilewright.tools.bench.check_runs import Job, run_jobs
+from tilewright.tools.bench.case import CheckCase, in_words, supported_problem
+from tilewright.tools.bench.check_cases import huge_cases, stages
+from tilewright.tools.bench.check_runs import CheckJob, run_jobs
 from tilewright.tools.bench.checking import NOTHING, Outcome, outcomes
 from tilewright.tools.bench.verify import READS_C, check_memory
 from tilewright.tools.cli import launches, options
@@ -54,10 +54,10 @@ def run_check(
     dtype: options.Factors = None,
     layout: options.Orders = None,
     batch_invariant: options.BatchInvariant = False,
-    vast: Annotated[
+    huge: Annotated[
         bool,
         typer.Option(
-            "--vast",
+            "--huge",
             help="Matrices of more than 2^32 elements instead, whose indices no int holds, in little memory: small "
             "ones whose rows are far apart; with --shape, and where a kernel takes no leading dimensions, some blocks "
             "of large ones.",
@@ -96,7 +96,7 @@ def run_check(
     A kernel of your own:  [bold]tilewright check my_gemm.cu[/]. Its parameters say by their names what they are, and a
     line above it how it is launched: // tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))
 
-    The same where a matrix has more elements than an int counts:  [bold]tilewright check --vast my_gemm.cu[/]
+    The same where a matrix has more elements than an int counts:  [bold]tilewright check --huge my_gemm.cu[/]
 
     One that is no matrix product:  [bold]tilewright check scale.cu --args "x=float32\\[1000] y=out:float32\\[1000]
     n=1000" --grid "ceil(n/256)" --block 256[/]
@@ -116,54 +116,54 @@ def run_check(
     check_outputs([json_output(json_path, KIND)])
     words = launches.Words(args, grid, block, shared, reference, config, define or ())
     of_products = {"--shape": shape, "--suite": suite, "--dtype": dtype, "--layout": layout, "--alpha": alpha}
-    of_products |= {"--beta": beta, "--batch-invariant": batch_invariant, "--vast": vast}
+    of_products |= {"--beta": beta, "--batch-invariant": batch_invariant, "--huge": huge}
     others = launches.launches(kernels or [], words, of_products)
     kernels = [name for name in kernels or [] if name.strip() not in others]
     named_some = bool(kernels or others)
     overrides = {} if others and not kernels else parse_overrides(config)
     named = [words.resolve(name) for name in kernels]
     if not named_some:
-        named = [(one, {}) for one in (*KERNELS, *GROUPED) if dtype is None or dtype in one.takes.factors]
+        named = [(one, {}) for one in (*KERNELS, *GROUPED) if dtype is None or dtype in one.support.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
     if batch_invariant and not named_some:
-        chosen = [(kernel, setting) for kernel, setting in chosen if kernel.sum_order(setting) is not None]
+        chosen = [(kernel, setting) for kernel, setting in chosen if kernel.sums(setting).order is not None]
     for kernel, _ in chosen:
-        if dtype is not None and dtype not in kernel.takes.factors:
-            raise DtypeError(f"{kernel.name} takes {', '.join(kernel.takes.factors)}, got {dtype}")
+        if dtype is not None and dtype not in kernel.support.factors:
+            raise DtypeError(f"{kernel.name} takes {', '.join(kernel.support.factors)}, got {dtype}")
     scalars = {kernel: _scalars(kernel, alpha, beta) for kernel, _ in chosen}
     named_problems = suites.problems(
         shape or [], suite or [], layouts=launches.own_orders(layout, [kernel for kernel, _ in chosen if kernels])
     )
-    if vast and batch_invariant:
-        raise ProblemError("--vast does not look at rows one by one: leave --batch-invariant out")
-    for problem in () if vast else named_problems:
+    if huge and batch_invariant:
+        raise ProblemError("--huge does not look at rows one by one: leave --batch-invariant out")
+    for problem in () if huge else named_problems:
         check_memory(problem)
     jobs = []
     for kernel, setting in chosen:
-        takes, of = kernel.takes, scalars[kernel]
-        usual = "NN" if "NN" in takes.layouts else takes.layouts[0]
+        support, of = kernel.support, scalars[kernel]
+        usual = "NN" if "NN" in support.layouts else support.layouts[0]
         own = [f"{m}x{n}x{k}" for m, n, k in telling_shapes(kernel, setting)]
         problems = named_problems or suites.problems(own, [], layouts=layout or [usual])
-        typed = [problem_of(kernel, problem, dtype or "") for problem in problems]
+        typed = [supported_problem(kernel, problem, dtype or "") for problem in problems]
         if kernels:
             for problem in typed:
                 kernel.check(problem)
         if named_problems:
-            taken = [problem for problem in typed if kernel.refusal(problem) is None]
-            cases = [[Case(problem, one, setting, sampled=vast) for one in of for problem in taken]]
-        elif vast:
-            cases = [vast_cases(kernel, setting, of[-1:], dtype or "", layout or [usual])]
+            taken = [problem for problem in typed if kernel.why_not(problem) is None]
+            cases = [[CheckCase(problem, one, setting, sampled=huge) for one in of for problem in taken]]
+        elif huge:
+            cases = [huge_cases(kernel, setting, of[-1:], dtype or "", layout or [usual])]
         else:
             cases = stages(kernel, setting, of, dtype or "", layout or (), setting == kernel.config())
             if batch_invariant:
                 cases = cases[:2]  # the others are of configs that may promise nothing
-        jobs.append(Job(kernel, setting, cases, batch_invariant))
+        jobs.append(CheckJob(kernel, setting, cases, batch_invariant))
     jobs = [job for job in jobs if job.cases]
     started, shown = time.monotonic(), results(json_path)
     faulty, facts = 0, []
     load_runtime()  # compiled before several want it
     for launch in others.values():
-        outcome = launches.check_apart(launch, deadline, tolerance)
+        outcome = launches.check_in_subprocess(launch, deadline, tolerance)
         launches.show(outcome, shown)
         faulty += not outcome.clean
         facts.append(launches.facts(outcome))
@@ -185,7 +185,7 @@ def run_check(
 def _scalars(kernel: Kernel, alpha: float | None, beta: float | None) -> list[Scalars]:
     """The scalars that a kernel is checked with. Where beta is 0, what is not ours may read C."""
     a = alpha if alpha is not None else DEFAULT_ALPHA if "alpha" in kernel.scalars else 1.0
-    usual = DEFAULT_BETAS[kernel.foreign :] if "beta" in kernel.scalars else (0.0,)
+    usual = DEFAULT_BETAS[kernel.is_user_kernel :] if "beta" in kernel.scalars else (0.0,)
     found = [options.finite_scalars(a, b) for b in (usual if beta is None else (beta,))]
     for one in found:
         kernel.check_scalars(one)
@@ -199,19 +199,19 @@ def _one_thread() -> AbstractContextManager[Any]:
     return limited
 
 
-def _run(jobs: list[Job], deadline: float) -> Iterator[tuple[Job, list[Outcome] | NotSampledError]]:
+def _run(jobs: list[CheckJob], deadline: float) -> Iterator[tuple[CheckJob, list[Outcome] | NotSampledError]]:
     """Check kernels side by side, and give their outcomes in their order, or why there are none."""
     total, done = sum(len(job.cases) for job in jobs), itertools.count(1)
 
-    def run(job: Job, cases: Sequence[Case]) -> Iterator[Outcome]:
-        if job.kernel.foreign:
-            return _apart(job, cases, deadline)
+    def run(job: CheckJob, cases: Sequence[CheckCase]) -> Iterator[Outcome]:
+        if job.kernel.is_user_kernel:
+            return _in_subprocess(job, cases, deadline)
         return outcomes(job.kernel, cases, job.rows)
 
     with _one_thread(), Steps() as steps:
         steps.begin("checking", total=total)
 
-        def ended(job: Job) -> None:
+        def ended(job: CheckJob) -> None:
             steps.update(f"checked {job.kernel.name}", next(done), total)
 
         for job, found, error in run_jobs(jobs, run, worker_count(), ended):
@@ -221,15 +221,15 @@ def _run(jobs: list[Job], deadline: float) -> Iterator[tuple[Job, list[Outcome] 
                 yield job, error or found
 
 
-def _apart(job: Job, cases: Sequence[Case], deadline: float) -> Iterator[Outcome]:
-    """The same in a process of its own, since a kernel that is not ours may end it, or never end itself: then no other
-    problem is run, which would most likely do the same."""
+def _in_subprocess(job: CheckJob, cases: Sequence[CheckCase], deadline: float) -> Iterator[Outcome]:
+    """Outcomes of cases that run in a subprocess, since a user kernel may end the process, or never end itself: then no
+    other problem is run, which would most likely do the same."""
     found = launches.answers(_answer, job.kernel, cases, job.rows, count=len(cases), deadline=deadline)
     for case, answer in zip(cases, found, strict=False):
         yield answer if isinstance(answer, Outcome) else Outcome(case, Checked(answer, NOTHING), 0.0, True)
 
 
-def _answer(connection: Connection, kernel: Kernel, cases: Sequence[Case], rows: bool) -> None:
+def _answer(connection: Connection, kernel: Kernel, cases: Sequence[CheckCase], rows: bool) -> None:
     """Check a kernel in another process, once a GPU's compiler has read the source."""
 
     def compile_all() -> None:
@@ -245,7 +245,7 @@ def _say_of(kernel: Kernel, shown: Console, *words: str | tuple[str, str]) -> No
     say(f"{kernel.rung or '':>3}  ", (f"{kernel.name:<16}", "bold"), "  ", *words, indent=5, to=shown)
 
 
-def _show(job: Job, results: list[Outcome], shown: Console) -> bool:
+def _show(job: CheckJob, results: list[Outcome], shown: Console) -> bool:
     """Print what came of one kernel; says whether all is well."""
     kernel, config = job.kernel, job.config
     clean = all(outcome.clean for outcome in results)
@@ -263,13 +263,13 @@ def _show(job: Job, results: list[Outcome], shown: Console) -> bool:
     return clean
 
 
-def _left_out(job: Job, results: list[Outcome]) -> int:
+def _left_out(job: CheckJob, results: list[Outcome]) -> int:
     """Cases of stages that did not begin, since one before them has found a fault."""
     return len(job.cases) - len(results) if len(job.stages) > 1 else 0
 
 
-def _facts(job: Job, results: list[Outcome]) -> dict[str, Any]:
-    """What the JSON file holds of a kernel: of each problem its error, faults and notes."""
+def _facts(job: CheckJob, results: list[Outcome]) -> dict[str, Any]:
+    """Entry of a kernel in the JSON file: of each problem its error, faults and notes."""
     return {
         "kernel": job.kernel.name,
         "config": dict(job.config),

@@ -18,7 +18,6 @@ from tilewright.core.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import BEST
 from tilewright.kernels.config import parse_overrides
-from tilewright.kernels.source.launches import Launch
 from tilewright.kernels.source.lines import Extents
 from tilewright.select.selector import select
 from tilewright.select.tables.store import device_of
@@ -30,9 +29,9 @@ from tilewright.tools.cli.terminal import json_output, results, say, write_json
 from tilewright.tools.explain.cost.occupancy import held
 from tilewright.tools.explain.cost.prediction import predict
 from tilewright.tools.explain.explanation import Explanation, explain, to_json, verdict
-from tilewright.tools.explain.foreign_code import is_code, read_code
 from tilewright.tools.explain.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.tools.explain.scaling import DEVICES, Links, scaling
+from tilewright.tools.explain.user_code import is_code, read_code
 from tilewright.tools.report import explain_tables as tables
 from tilewright.tools.report.figures import explained as figure
 from tilewright.tools.report.measured import find_measured
@@ -45,7 +44,7 @@ CODE_KIND = json_kind("an explanation of machine code", "kernel", "arch", "gpu",
 T = TypeVar("T")
 SHAPE = "4096x4096x4096"
 GPU = "H200"
-"""What is explained where this machine has no GPU."""
+"""GPU that is explained for where this machine has none."""
 
 
 def run_explain(
@@ -125,7 +124,10 @@ def run_explain(
     others = launches.launches([kernel], words, of_products)
     if others:
         check_outputs([json_output(json_path, LAUNCH_KIND)])
-        _explain_launch(next(iter(others.values())), _gpu(gpu), deadline, json_path)
+        (launch,) = others.values()
+        one = launches.explain_in_subprocess(explain_launch, launch, _gpu(gpu), deadline=deadline)
+        _show(one, launch_verdict(one), results(json_path), "\n", (launches.arguments(launch), "dim"))
+        write_json(json_path, launches.launch_facts(launch) | launch_json(one), "the explanation")
         return
     kind = KIND if devices is None else SCALING_KIND
     check_outputs([json_output(json_path, kind), Output("--figure", figure_path, figure.KIND)])
@@ -135,14 +137,14 @@ def run_explain(
         if config:
             raise ConfigError(f"--config needs a kernel whose parameters it sets, got {config} for {BEST}")
         factors, promise = dtype or DTYPES[0], options.promised(precision)
-        problem = _posed(shape, layout or "NN", Arithmetic(factors, default_result(factors), promise))
+        problem = _problem_of(shape, layout or "NN", Arithmetic(factors, default_result(factors), promise))
         chosen, values = select(problem, where.capability, device_of(where), adds_c=scalars.beta != 0)
     else:
         if precision:
             raise ProblemError(f"--precision is for '{BEST}': {kernel} keeps its own, got {precision}")
         chosen, preset = words.resolve(kernel)
         own = launches.own_order(layout, chosen)
-        problem = chosen.takes.scaled(_posed(shape, own, chosen.takes.arithmetic(dtype or "")))
+        problem = chosen.support.scaled(_problem_of(shape, own, chosen.support.arithmetic(dtype or "")))
         chosen.check(problem)
         values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
     if devices is not None:
@@ -162,16 +164,16 @@ def run_explain(
         ncu.check_available()
     if figure_path:
         figure.check(figure_path, problem)
-    run = partial(launches.explain_apart, deadline=deadline) if chosen.foreign else _here
+    run = partial(launches.explain_in_subprocess, deadline=deadline) if chosen.is_user_kernel else _here
     explained = run(explain, chosen, values, problem, where, find_measured(chosen, values, problem, where), scalars)
     facts = to_json(explained)
     shown = results(json_path)
     _show(explained, verdict(explained), shown)
     if with_ncu:
-        launch = ncu.ProfiledLaunch.of(chosen, values, problem, scalars)
-        (counted,) = ncu.profile([launch])
+        profiled = ncu.ProfiledLaunch.of(chosen, values, problem, scalars)
+        (counted,) = ncu.profile([profiled])
         shown.print(tables.comparison_table(ncu.compare(facts, counted)))
-        shown.print(tables.profile_table(of_launch(chosen, launch, counted)))
+        shown.print(tables.profile_table(of_launch(chosen, profiled, counted)))
         facts["ncu"] = counted
     write_json(json_path, facts, "the explanation")
     if figure_path:
@@ -204,15 +206,8 @@ def _show(one: tables.Explained, sentence: str, out: Console, *words: str | tupl
         remark("note", "dim", note)
 
 
-def _explain_launch(launch: Launch, gpu: Gpu, deadline: float, json_path: Path | None) -> None:
-    """Explain a kernel that is no matrix product."""
-    one = launches.explain_apart(explain_launch, launch, gpu, deadline=deadline)
-    _show(one, launch_verdict(one), results(json_path), "\n", (launches.arguments(launch), "dim"))
-    write_json(json_path, launches.launch_facts(launch) | launch_json(one), "the explanation")
-
-
 def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path | None) -> None:
-    """What is known of a kernel of which there is no source here."""
+    """Explain a kernel from its machine code alone, without its source."""
     check_outputs([json_output(json_path, CODE_KIND)])
     found, shown = read_code(place), results(json_path)
     extents = Extents("block", block, {})({}) if block else found.block
@@ -235,7 +230,7 @@ def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path
     write_json(json_path, facts, "the explanation")
 
 
-def _posed(shape: str, layout: str, arithmetic: Arithmetic) -> Problem:
+def _problem_of(shape: str, layout: str, arithmetic: Arithmetic) -> Problem:
     a, b = orders(layout)
     return Problem.parse(shape or SHAPE, arithmetic=arithmetic, a=a, b=b)
 

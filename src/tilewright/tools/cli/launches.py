@@ -1,5 +1,5 @@
-"""What commands do with source files: options that say how kernels are launched, and those that are no matrix products
-(kernels/source/launches.py)."""
+"""Source files on the command line: options that say how kernels are launched (kernels/source/source_launch.py), and
+checks and explanations of those that are no matrix products."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,21 +14,12 @@ from tilewright.core.errors import ConfigError, LaunchError, TilewrightError
 from tilewright.emulator.checker import Finding
 from tilewright.emulator.launches import CheckedLaunch, check_launch, compile_for_check
 from tilewright.kernels import resolve
-from tilewright.kernels.source.launches import (
-    Buffer,
-    Launch,
-    Map,
-    Number,
-    Unit,
-    is_launch,
-    read_launch,
-    read_unit,
-    said_by,
-)
-from tilewright.kernels.source.lines import definitions, is_source, split_words
-from tilewright.kernels.source.products import from_source, reads_as_product
-from tilewright.kernels.spec import Kernel
-from tilewright.runtime.apart import Apart, LostError, call_apart
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.source.buffers import Buffer, Map, NumberArgument
+from tilewright.kernels.source.lines import definitions, is_source, read, split_words
+from tilewright.kernels.source.products import from_source
+from tilewright.kernels.source.source_launch import REFERENCE, SourceLaunch, launch_of
+from tilewright.runtime.worker_process import LostError, WorkerProcess, call_in_subprocess
 from tilewright.tools.bench.references import Compared, Reference
 from tilewright.tools.cli.terminal import say
 from tilewright.tools.report.fitted import Column, FittedTable
@@ -72,38 +63,41 @@ class Words:
             raise ConfigError(f"--args takes one list of parameters, as in A,B,C,M,N,K, got {self.args}")
         found = {"args": bare[0]} if bare else {}
         found |= split_words(" ".join(word for word in self.args.split() if word not in bare), "--args")
-        return found | {word: of for word in ("grid", "block", "shared") if (of := getattr(self, word))}
+        return found | {word: of for word in ("grid", "block", "shared", "reference") if (of := getattr(self, word))}
 
-    def is_launch(self, place: str) -> bool:
-        """Whether a source's kernel is taken for no matrix product: its words or these say buffers, or nothing says
-        which of its parameters are A, B and C."""
-        if self.reference or is_launch(place, self.said):
-            return True
-        return bool(self.said) and "args" not in self.said and not reads_as_product(place)
+    def read(self, source_name: str, of_products: Mapping[str, object]) -> SourceLaunch:
+        """The launch of a source file's kernel, with these options.
 
-    def launch(self, place: str) -> Launch:
-        """The launch that a source and the options say, see `read_launch`."""
-        args = f"{self.args} {self.macros.replace(',', ' ')}"
-        words = {"grid": self.grid, "block": self.block, "shared": self.shared, "reference": self.reference}
-        return read_launch(place, args, definitions(self.define), **words)
+        Args:
+            place: the file.
+            of_products: options that only products have, by name, and what they were given.
 
-    def unit(self, place: str, others: Mapping[str, object]) -> tuple[Unit, int] | None:
-        """Of a source file whose kernel is no matrix product, or of which nothing says how it is launched: what
-        compilers get, and bytes of dynamic shared memory. None of others.
+        Raises:
+            KernelNotFoundError, ConfigError: as `launch_of`; or the kernel is no product, and such an option is given.
+        """
+        launch = launch_of(*read(source_name), self.said, definitions(self.define), self.macros)
+        if not launch.product and (given := [name for name, value in of_products.items() if value]):
+            raise ConfigError(
+                f"{given[0]} is for matrix products: {source_name} has sizes of its own, as in --args rows=1000"
+            )
+        return launch
+
+    def code(self, source_name: str, of_products: Mapping[str, object]) -> SourceLaunch | None:
+        """The launch of a source file's kernel that is no matrix product, or of which only the code is known since
+        nothing says how it is launched. None for others.
 
         Raises:
             ConfigError: the options do not go with the kernel: see `launches`.
         """
-        if launch := launches([place], self, others).get(place.strip()):
-            return launch.unit, launch.shared_bytes
+        self.check([source_name])
+        if not is_source(source_name := source_name.strip()):
+            return None
+        launch = self.read(source_name, of_products)
+        if not launch.product and launch.has_geometry:
+            return launch.checked()
         # What is not ours says itself what it guards: its code is the same for all shapes.
-        if not is_source(place.strip()) or any(value for name, value in others.items() if name != "--shape"):
-            return None
-        said = said_by(place.strip()) | self.said
-        if {"block", "grid"} <= said.keys():
-            return None
-        words = self.said | split_words(self.macros.replace(",", " "), "--config")
-        return read_unit(place.strip(), words, definitions(self.define)), 0
+        of_types = any(value for name, value in of_products.items() if name != "--shape")
+        return None if launch.has_geometry or of_types else launch
 
     def resolve(self, name: str) -> tuple[Kernel, Mapping[str, int]]:
         """As `tilewright.kernels.resolve`, with the options where it is a source file."""
@@ -112,36 +106,34 @@ class Words:
         return resolve(name)
 
 
-def launches(names: Sequence[str], words: Words, others: Mapping[str, object]) -> dict[str, Launch]:
-    """Those of the named kernels that are no matrix products.
+def launches(names: Sequence[str], words: Words, of_products: Mapping[str, object]) -> dict[str, SourceLaunch]:
+    """The launches of named kernels that are no matrix products.
 
     Args:
         names: of kernels or files.
         words: the options for source files.
-        others: options that only products have, by name, and what they were given.
+        of_products: options that only products have, by name, and what they were given.
 
     Raises:
         ConfigError: the options do not go with the kernels.
     """
     words.check(names)
-    places = [name.strip() for name in names if is_source(name.strip()) and words.is_launch(name.strip())]
-    if places and (given := [name for name, value in others.items() if value]):
-        raise ConfigError(
-            f"{given[0]} is for matrix products: {places[0]} has sizes of its own, as in --args rows=1000"
-        )
-    return {place: words.launch(place) for place in places}
+    found = {
+        source_name: words.read(source_name, of_products) for name in names if is_source(source_name := name.strip())
+    }
+    return {source_name: launch.checked() for source_name, launch in found.items() if not launch.product}
 
 
 @dataclass(frozen=True)
 class LaunchOutcome:
-    """What came of one launch."""
+    """Outcome of one launch."""
 
-    launch: Launch
+    launch: SourceLaunch
     findings: list[Finding]
     compared: list[Compared]
     """With the reference, where there is one and nothing ended the launch."""
     notes: Sequence[Finding] = ()
-    """What is no fault."""
+    """Findings that are no fault."""
 
     @property
     def clean(self) -> bool:
@@ -149,9 +141,9 @@ class LaunchOutcome:
         return not self.findings and all(one.right for one in self.compared)
 
 
-def check_apart(launch: Launch, deadline: float, tolerance: float | None) -> LaunchOutcome:
+def check_in_subprocess(launch: SourceLaunch, deadline: float, tolerance: float | None) -> LaunchOutcome:
     """Check a launch in a process of its own, for at most this many seconds."""
-    reference = Reference(launch) if launch.reference else None
+    reference = Reference(launch) if REFERENCE in launch.words else None
     (answer,) = answers(_answer, launch, count=1, deadline=deadline)
     if not isinstance(answer, CheckedLaunch):
         return LaunchOutcome(launch, answer, [])
@@ -160,18 +152,17 @@ def check_apart(launch: Launch, deadline: float, tolerance: float | None) -> Lau
 
 
 def answers(function: Callable[..., None], *arguments: Any, count: int, deadline: float) -> Iterator[Any]:
-    """What a function sends by `send_answers` from a process of its own, each for at most this many seconds; last where
-    the process is lost, what became of it: findings that it sent itself, where they name the place, or what was seen
-    from outside."""
-    with Apart(function, *arguments, name="check") as process:
+    """Answers that a function sends by `send_answers` from a subprocess, each for at most this many seconds; if the
+    process is lost, last the findings that it sent itself, where they name the place, or what was seen from outside."""
+    with WorkerProcess(function, *arguments, name="check") as process:
         process.wait_for_start()
         for _ in range(count):
             try:
                 answer = process.receive(deadline, GRACE_S)
             except LostError as lost:
                 said = getattr(lost.answer, "findings", ())
-                named = [finding for finding in said if finding.kind == lost.fate]
-                yield named or [Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")]
+                named = [finding for finding in said if finding.kind == lost.outcome]
+                yield named or [Finding(lost.outcome, None, message=f"{LOST[lost.outcome]}: {lost}")]
                 return
             if isinstance(answer, TilewrightError):
                 raise answer
@@ -194,23 +185,22 @@ def send_answers(connection: Connection, compile_all: Callable[[], object], foun
         connection.send(error)
 
 
-def _answer(connection: Connection, launch: Launch) -> None:
+def _answer(connection: Connection, launch: SourceLaunch) -> None:
     send_answers(connection, partial(compile_for_check, launch), map(check_launch, [launch]))
 
 
-def explain_apart(function: Callable[..., T], *arguments: Any, deadline: float) -> T:
-    """What a function that runs a kernel of anybody returns, in a process of its own: the kernel may end that, or never
-    end itself.
+def explain_in_subprocess(function: Callable[..., T], *arguments: Any, deadline: float) -> T:
+    """Result of a function that runs a user kernel, in a subprocess: the kernel may end that, or never end itself.
 
     Raises:
         LaunchError: the kernel did so, or it took more than this many seconds.
         Others: as the function.
     """
     try:
-        return call_apart(function, *arguments, name="explain", allowed_s=deadline)
+        return call_in_subprocess(function, *arguments, name="explain", allowed_s=deadline)
     except LostError as lost:
-        help_ = "tilewright check may name the fault" + "; --deadline gives it longer" * (lost.fate == "hung")
-        raise LaunchError(f"{LOST[lost.fate]}: {lost}. {help_}") from None
+        help_ = "tilewright check may name the fault" + "; --deadline gives it longer" * (lost.outcome == "hung")
+        raise LaunchError(f"{LOST[lost.outcome]}: {lost}. {help_}") from None
 
 
 def show(outcome: LaunchOutcome, shown: Console) -> None:
@@ -230,7 +220,7 @@ def show(outcome: LaunchOutcome, shown: Console) -> None:
 
 
 def verdict(clean: bool) -> tuple[str, str]:
-    """What is said of a kernel, and its style."""
+    """Verdict on a kernel, in a word, and its style."""
     return ("nothing found", "green") if clean else ("faulty", "bold red")
 
 
@@ -258,9 +248,9 @@ def finding_facts(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     ]
 
 
-def arguments(launch: Launch) -> str:
+def arguments(launch: SourceLaunch) -> str:
     """Arguments, macros and geometry in a line."""
-    words = {one.name: str(one) for one in launch.given} | {**launch.macros}
+    words = {one.name: str(one) for one in launch.contents.said} | {**launch.macros}
     words |= {"grid": _extents(launch.grid), "block": _extents(launch.block)}
     words |= {"shared": launch.shared_bytes} if launch.shared_bytes else {}
     words |= {"cluster": launch.cluster} if launch.cluster > 1 else {}
@@ -280,7 +270,7 @@ def _faults(outcome: LaunchOutcome) -> Iterator[tuple[str, str]]:
 
 
 def facts(outcome: LaunchOutcome) -> dict[str, Any]:
-    """What the JSON file holds of a launch: arguments, geometry, faults, notes, errors against the reference."""
+    """Entry of a launch in the JSON file: arguments, geometry, faults, notes, errors against the reference."""
     launch = outcome.launch
     return {
         **launch_facts(launch),
@@ -293,7 +283,7 @@ def facts(outcome: LaunchOutcome) -> dict[str, Any]:
     }
 
 
-def _argument_facts(one: Buffer | Number | Map) -> Any:
+def _argument_facts(one: Buffer | NumberArgument | Map) -> Any:
     if isinstance(one, Buffer):
         return {"role": one.role, "dtype": one.dtype, "shape": list(one.shape)}
     if isinstance(one, Map):
@@ -302,12 +292,12 @@ def _argument_facts(one: Buffer | Number | Map) -> Any:
     return one.value
 
 
-def launch_facts(launch: Launch) -> dict[str, Any]:
+def launch_facts(launch: SourceLaunch) -> dict[str, Any]:
     """A launch, as JSON files have it."""
     return {
         "kernel": launch.name,
         "config": dict(launch.macros),
-        "arguments": {one.name: _argument_facts(one) for one in launch.given},
+        "arguments": {one.name: _argument_facts(one) for one in launch.contents.said},
         "grid": list(launch.grid),
         "block": list(launch.block),
         "shared_bytes": launch.shared_bytes,
@@ -316,14 +306,14 @@ def launch_facts(launch: Launch) -> dict[str, Any]:
 
 
 def own_order(layout: str | None, kernel: Kernel) -> str:
-    """The same of a command that takes one kernel and one order."""
+    """Order of the operands for a command that takes one kernel and one order."""
     return own_orders([layout] if layout else None, [kernel])[0] or "NN"
 
 
 def own_orders(layout: Sequence[str] | None, kernels: Iterable[Kernel]) -> Sequence[str | None]:
     """The orders of A and B that a command was given, or else those that source files take, where all of these kernels
     are such and none takes NN; None: the suite's."""
-    taken = [kernel.takes.layouts if kernel.foreign else ("NN",) for kernel in kernels]
+    taken = [kernel.support.layouts if kernel.is_user_kernel else ("NN",) for kernel in kernels]
     if layout or not taken or any("NN" in one for one in taken):
         return layout or [None]
     return taken[0][:1]

@@ -19,6 +19,7 @@ from typer.main import get_command
 
 from tilewright import version
 from tilewright.core.errors import TilewrightError
+from tilewright.core.old_words import today
 from tilewright.tools.cli.streams import notes, out, remark
 from tilewright.tools.report.visible import visible
 
@@ -28,6 +29,14 @@ COMMANDS = ("list", "info", "bench", "check", "report", "explain", "sass", "tune
 
 _ONE_THREAD = frozenset(("check",))
 """Commands whose references one thread computes. Others of NumPy's library would wait for work, which takes time."""
+
+
+class _Command(TyperCommand):
+    """A command whose options may have their old names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = {name for one in self.params for name in one.opts}
+        return super().parse_args(ctx, [today(one, known) for one in args])
 
 
 class _Commands(TyperGroup):
@@ -40,7 +49,7 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
-        alone.command(cmd_name)(getattr(_imported(cmd_name), f"run_{cmd_name}"))
+        alone.command(cmd_name, cls=_Command)(getattr(_imported(cmd_name), f"run_{cmd_name}"))
         command = get_command(alone)
         assert isinstance(command, TyperCommand)
         return command
@@ -91,6 +100,7 @@ def main() -> None:
     usage, and as in a shell 130 after an interrupt and 143 after SIGTERM.
     """
     _open_streams()
+    warnings.filterwarnings("default", ".* until 0.3", DeprecationWarning)
     warnings.showwarning = lambda message, *_, **__: remark("warning", "yellow", f"{message}")
     sys.excepthook = _show_traceback
     if threading.current_thread() is threading.main_thread():

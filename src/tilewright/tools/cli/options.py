@@ -8,7 +8,7 @@ import typer
 from tilewright.api.engines import CHOICES
 from tilewright.core.dtypes import DTYPES, FLOAT8
 from tilewright.core.errors import ProblemError
-from tilewright.core.problem import FAST, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
+from tilewright.core.problem import FAST, LAYOUTS, PRECISIONS, SCALINGS, Scalars, precision_of
 from tilewright.kernels import KERNELS, examples
 from tilewright.tools.bench import suites
 
@@ -125,12 +125,12 @@ def json_of(what: str) -> Any:
 
 
 def promised(precision: str | None) -> str | None:
-    """What `--precision` asks for, as `Arithmetic` has it.
+    """Precision of `--precision`, as `Arithmetic` has it.
 
     Raises:
         ProblemError: there is no such precision.
     """
-    return FAST if precision == FAST else promise_of(precision)
+    return FAST if precision == FAST else precision_of(precision)
 
 
 def factor_type(dtype: str | None, promise: str | None, scales: str | None) -> str | None:
@@ -141,7 +141,7 @@ def factor_type(dtype: str | None, promise: str | None, scales: str | None) -> s
 
 
 def kernel_names(incomplete: str) -> list[str]:
-    """What a shell may complete a kernel's name to."""
+    """Names of kernels that a shell may complete a word to."""
     names = (*(kernel.name for kernel in KERNELS), *examples())
     return [name for name in names if name.startswith(incomplete)]
 

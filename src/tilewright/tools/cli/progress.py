@@ -77,7 +77,7 @@ class Steps:
 
 
 _ENOUGH = 0.05
-"""Of all steps, those after which it is said how long the others will take."""
+"""Share of all steps after which the time of the others is estimated."""
 
 
 def left_s(elapsed_s: float, done: int, left: int, at_most_s: float | None = None) -> float | None:

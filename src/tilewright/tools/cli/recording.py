@@ -30,7 +30,7 @@ class Recording:
 
     @property
     def records(self) -> list[Record]:
-        """What was timed."""
+        """Results that were timed."""
         return [one for one in self.results if isinstance(one, Record)]
 
     def _save(self) -> None:

@@ -49,7 +49,7 @@ def run_report(
 
     With what the autotuner tried:           [bold]tilewright report run.json --journal tuning.jsonl[/]
 
-    Of several files, each is compared with the first. Times of the emulator are kept apart from those of GPUs.
+    Of several files, each is compared with the first. Times of the emulator are kept separate from those of GPUs.
     """
     check_outputs([Output("--output", output, page.KIND)], [*records, *(journal or ())])
     for path in [*records, *(journal or ())]:
@@ -70,7 +70,7 @@ def _refuse_others(path: Path) -> None:
 
 
 def _other_run(content: bytes) -> str | None:
-    """What a file is that a study wrote, by the names of its lists."""
+    """Description of a file that a study wrote, by the names of its lists."""
     facts = parsed(content)
     if not isinstance(facts, dict) or "environment" not in facts:
         return None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,21 +15,21 @@ from tilewright.core.files import check_outputs, json_kind
 from tilewright.core.gpus import limits
 from tilewright.core.problem import Problem, orders
 from tilewright.kernels.config import parse_overrides
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime.relayouts import as_read
 from tilewright.tools.cli import launches, options
 from tilewright.tools.cli.terminal import json_output, results, say, write_json
-from tilewright.tools.explain.foreign_code import is_code, read_code
 from tilewright.tools.explain.instruction_mix import access_widths, access_widths_by_line, count, warpgroup_products
-from tilewright.tools.explain.machine_code import MachineCode, code_of, machine_code
+from tilewright.tools.explain.machine_code import MachineCode, code_of
 from tilewright.tools.explain.register_banks import bank_reads
+from tilewright.tools.explain.user_code import is_code, read_code
 from tilewright.tools.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
 
 KIND = json_kind("counts of machine code", "kernel", "arch", "main_loop", "listing")
 SHAPE = "4096x4096x4096"
 ARCH = "sm_90a"
-"""What code is made for where this machine has no GPU."""
+"""Architecture that code is made for where this machine has no GPU."""
 
 
 def run_sass(
@@ -89,39 +90,35 @@ def run_sass(
     words = launches.Words(args, grid, block, shared, macros=config, define=define or ())
     present = present_gpu()
     target = arch or (limits(present[1]).arch if present else ARCH)
-    if unit := words.unit(kernel, of_products):
-        # No matrix product, or nothing says how it is launched.
-        of_kernel, dynamic = unit
+    if launch := words.code(kernel, of_products):
         _check_arch(target, nvrtc.architectures())
-        source = of_kernel.file, of_kernel.entry, of_kernel.macros, target
-        if show_ptx:
-            out.print(nvrtc.foreign_ptx(*source), highlight=False, soft_wrap=True)
-            return
-        code = code_of(nvrtc.compile_foreign(*source))
-        facts = {"kernel": of_kernel.name, "config": dict(of_kernel.macros), "arch": target}
-        _show(of_kernel.name, f"for {target}", code, dynamic, out, show_listing)
-        write_json(json_path, facts | _code_facts(code, dynamic), "the counts")
-        return
-    chosen, preset = words.resolve(kernel)
-    capability = _capability(target)
-    a, b = orders(launches.own_order(layout, chosen))
-    problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
-    problem = chosen.takes.scaled(problem)
-    chosen.check(problem)
-    chosen.check_capability(capability, problem.dtype)
-    _check_arch(target, nvrtc.architectures(), chosen)
-    values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)
-    variant = chosen.variant(as_read(chosen, values, problem), values)
-    shared_bytes = chosen.shared_bytes(values, variant.layout)
-    if json_path or not show_ptx:
-        code = machine_code(chosen, values, variant, target)
-        facts = {"kernel": chosen.name, "config": dict(values), "arch": target, "dtype": variant.factors}
+        source = launch.file, launch.entry, launch.defines, target
+        name, what, shared_bytes = launch.name, f"for {target}", launch.shared_bytes if launch.has_geometry else 0
+        facts = {"kernel": name, "config": launch.macros, "arch": target}
+        compiled, ptx = partial(nvrtc.compile_user_source, *source), partial(nvrtc.user_source_ptx, *source)
+    else:
+        chosen, preset = words.resolve(kernel)
+        capability = _capability(target)
+        a, b = orders(launches.own_order(layout, chosen))
+        problem = Problem.parse(shape, arithmetic=chosen.support.arithmetic(dtype or ""), a=a, b=b)
+        problem = chosen.support.scaled(problem)
+        chosen.check(problem, capability)
+        _check_arch(target, nvrtc.architectures(), chosen)
+        values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)
+        variant = chosen.variant(as_read(chosen, values, problem), values)
+        shared_bytes = chosen.shared_bytes(values, variant.layout)
+        name, what = chosen.name, f"{values} for {target}: {_guards(chosen, variant)}"
+        facts = {"kernel": name, "config": dict(values), "arch": target, "dtype": variant.factors}
         facts |= {"edges": variant.edges, "aligned": variant.aligned}
+        made_for = chosen, values, variant, target
+        compiled, ptx = partial(nvrtc.compile, *made_for), partial(nvrtc.ptx, *made_for)
+    if json_path or not show_ptx:
+        code = code_of(compiled())
         write_json(json_path, facts | _code_facts(code, shared_bytes), "the counts")
     if show_ptx:
-        out.print(nvrtc.ptx(chosen, values, variant, target), highlight=False, soft_wrap=True)
+        out.print(ptx(), highlight=False, soft_wrap=True)
     else:
-        _show(chosen.name, f"{values} for {target}: {_guards(chosen, variant)}", code, shared_bytes, out, show_listing)
+        _show(name, what, code, shared_bytes, out, show_listing)
 
 
 def _show(name: str, what: str, code: MachineCode, shared: int, out: Console, show_listing: bool) -> None:
@@ -147,14 +144,14 @@ def _check_arch(arch: str, known: Sequence[str], kernel: Kernel | None = None) -
     instructions."""
     if arch.rstrip("af") not in known:
         raise ConfigError(f"arch must be one that the compiler knows, {', '.join(known)}, got {arch}")
-    own = kernel.takes.architectures if kernel else ()
+    own = kernel.support.architectures if kernel else ()
     if kernel and own and arch not in own:
         needed = ", ".join(own)
         raise ConfigError(f"arch must be {needed} for {kernel.name}, whose instructions others lack, got {arch}")
 
 
 def _guards(kernel: Kernel, variant: Variant) -> str:
-    if kernel.foreign:  # it says itself what it guards
+    if kernel.is_user_kernel:  # it says itself what it guards
         return variant.factors
     edges = "with guards for edges" if variant.edges else "without guards, since tiles divide the matrices"
     rows = "rows are aligned" if variant.aligned else "rows need not be aligned"
@@ -162,7 +159,7 @@ def _guards(kernel: Kernel, variant: Variant) -> str:
 
 
 def _code_facts(code: MachineCode, dynamic_shared_bytes: int) -> dict[str, Any]:
-    """What the JSON file holds of machine code. Counts are by purpose and opcode, widths by kind and bytes."""
+    """Entry of machine code in the JSON file. Counts are by purpose and opcode, widths by kind and bytes."""
 
     def parts(instructions: tuple[Any, ...]) -> dict[str, Any]:
         mix, widths = count(instructions), access_widths(instructions)

@@ -18,8 +18,7 @@ notes = PlainConsole(stderr=True, highlight=False)
 
 
 def invoked() -> str:
-    """What to type in this shell for the command that runs, as 'tilewright', '.venv/bin/tilewright' or
-    'python -m tilewright'."""
+    """Command to type for the one that runs: 'tilewright', '.venv/bin/tilewright' or 'python -m tilewright'."""
     program = Path(sys.argv[0])
     if program.name != NAME:
         return f"{'python' if shutil.which('python') == sys.executable else sys.executable} -m {NAME}"

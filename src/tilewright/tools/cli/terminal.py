@@ -1,4 +1,4 @@
-"""What the commands print: lines of results, and JSON."""
+"""Output of the commands: lines of results, and JSON."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from tilewright.core.files import Kind, Output, as_json, save_json
+from tilewright.core.files import FileKind, Output, as_json, save_json
 from tilewright.tools.cli.streams import notes, out
 from tilewright.tools.report.fitted import wrapped
 from tilewright.tools.report.visible import visible, visible_text
@@ -38,8 +38,8 @@ def results(json_path: Path | None) -> Console:
     return notes if json_path == STDOUT else out
 
 
-def json_output(path: Path | None, kind: Kind) -> Output:
-    """What --json asks for, to be checked before a run."""
+def json_output(path: Path | None, kind: FileKind) -> Output:
+    """Output that --json asks for, to be checked before a run."""
     return Output("--json", None if path == STDOUT else path, kind)
 
 

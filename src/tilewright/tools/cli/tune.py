@@ -15,8 +15,8 @@ from tilewright.core.files import Output, check_outputs
 from tilewright.core.problem import Arithmetic, Problem, Scalars
 from tilewright.kernels import KERNELS
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Support
 from tilewright.runtime.base import Engine
 from tilewright.select import orders
 from tilewright.select.tables import store
@@ -123,7 +123,7 @@ def run_tune(
     words = Words(args, grid, block, shared, define=define or ())
     words.check(kernels or [])
     named = [words.resolve(name) for name in kernels or ()]
-    if save and any(kernel.foreign for kernel, _ in named):
+    if save and any(kernel.is_user_kernel for kernel, _ in named):
         raise ConfigError("--save is for kernels that matmul picks from, which a source file's are not")
     scalars = options.finite_scalars(alpha, beta)
     if save and scalars != Scalars():
@@ -135,8 +135,8 @@ def run_tune(
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
-    takes = named[0][0].takes if named else Takes()
-    typed = takes.arithmetic(options.factor_type(dtype, options.promised(precision), scales) or "")
+    support = named[0][0].support if named else Support()
+    typed = support.arithmetic(options.factor_type(dtype, options.promised(precision), scales) or "")
     arithmetic = Arithmetic(typed.factors, out_dtype or typed.result, precision, batch_invariant)
     problems = suites.problems(
         shape or [],
@@ -194,7 +194,7 @@ def _survey(engine: Engine, minutes: float) -> None:
 
 
 def _with_products(problems: Iterable[Problem]) -> list[Problem]:
-    """Those of the problems, each once, that have anything to compute; a note names the others.
+    """Problems, each once, that have anything to compute; a note names the others.
 
     Raises:
         ProblemError: there are none.
@@ -217,9 +217,7 @@ def _spaces(
     """The configs of each kernel to be searched: those that have what its preset sets."""
     capability = engine.capability
     for kernel, _ in named:
-        kernel.check(problem)
-        if capability:
-            kernel.check_capability(capability, problem.dtype)
+        kernel.check(problem, capability)
     chosen = list(dict.fromkeys(kernel for kernel, _ in named)) or search.searchable(KERNELS, problem, capability)
     if not chosen:
         raise DtypeError(f"no kernel takes {problem.shape} of {problem.dtype} on {engine.device_name}")
@@ -239,7 +237,7 @@ def _spaces(
         kept = [one for one in configs if not named or any(preset.items() <= one.items() for preset in presets)]
         if configs and not kept:
             raise ConfigError(f"--known needs tables that name configs of {kernel.name} with its preset's parameters")
-        if in_order := [one for one in kept if not order or kernel.sum_order(one) == order]:
+        if in_order := [one for one in kept if not order or kernel.sums(one).order == order]:
             found[kernel] = space.distinct(kernel, in_order, problem.layout)
     if order and not found:
         raise ConfigError(f"no config of {names} adds up in the order of batch-invariant products, {order}")
@@ -250,7 +248,7 @@ def _run(one: Search, steps: Steps, name: str, budget_s: float) -> None:
     """Run a search, and show the best so far."""
     steps.begin(f"{name}: compiling", one.progress.done, one.progress.total)
 
-    def update(state: search.Progress, trial: Trial) -> None:
+    def update(state: search.SearchProgress, trial: Trial) -> None:
         best = f"best {_sum_up(state.best)}" if state.best else "compiling"
         steps.update(f"{name}: {best}", state.done, state.total, budget_s)
 
@@ -264,7 +262,7 @@ def _sum_up(trial: Trial) -> str:
 
 
 def _counts(one: Search) -> str:
-    """What became of the configs."""
+    """Sentence with the number of configs that have each outcome."""
     state = one.progress
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(state.outcomes.items()))
     resumed = f", {state.resumed} of them in earlier runs" if state.resumed else ""

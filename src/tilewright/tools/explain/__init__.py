@@ -1,1 +1,1 @@
-"""What can be computed of a kernel without running it."""
+"""Facts about a kernel that can be computed without running it."""

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 from tilewright.core.hardware import ceil_div
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 
 UNIT = 2.0**-23
-"""Of float32's last place, next to the power of two below a number."""
+"""Unit of float32's last place, next to the power of two below a number."""
 LEFT = {
     "tf32": 2.0**-11 * math.sqrt(2 / 7),
     "bf16x3": math.sqrt(3) * 2.0**-16 / 7,
@@ -30,16 +30,16 @@ LEFT = {
 [-1, 1), where sums are exact (`bench.verify.limit` says why)."""
 
 _POWER = 1 / (2 * math.log(2))
-"""The power of two below a number, as a share of it: the mean, ..."""
+"""Mean of the power of two below a number, as a share of the number."""
 _POWER_SQUARE = 3 / (8 * math.log(2))
-"""... and the mean of its square."""
+"""Mean square of that share."""
 _CUT = 3 / 8
-"""Of the last place, what is cut off in the mean; ..."""
+"""Mean of the part that is cut off, in units of the last place."""
 _CUT_SQUARE = 7 / 32
-"""... and its mean square."""
+"""Mean square of the part that is cut off."""
 _ROUNDED_SQUARE = 1 / 12
 _DEPTH, _TF32_DEPTH = 16, 8
-"""Of k, in one addition of tensor cores: of 16-bit elements, and of TF32."""
+"""Elements along k in one addition of tensor cores: of 16-bit elements, and of TF32."""
 
 
 def predicted_error(kernel: Kernel, config: Config, k: int) -> float | None:
@@ -47,25 +47,26 @@ def predicted_error(kernel: Kernel, config: Config, k: int) -> float | None:
 
     Before results are rounded to a type other than float32. A sum that several blocks share is taken for one.
     """
-    if kernel.sums is None or k == 0:
+    _, promote, separate = kernel.sums(config)
+    if promote is None or k == 0:
         return None
-    promote, apart = kernel.sums(config)
-    begun_anew = min(promote or k, k)
-    less = kernel.terms * (kernel.terms + 1) // 2 - 1  # products of an element besides the largest
+    begun_anew = min(promote, k)
+    less = kernel.parts * (kernel.parts + 1) // 2 - 1  # products of an element besides the largest
     step = kernel.tile(config).k
-    depth = _TF32_DEPTH if kernel.precision == "tf32" else _DEPTH
-    squares = _cuts(_additions(begun_anew, step, depth, 0 if apart else less))
-    squares += _roundings(ceil_div(k, begun_anew) + (ceil_div(k, step) if apart else 0))
-    return math.hypot(UNIT * math.sqrt(squares), LEFT.get(kernel.precision or "", 0.0))
+    depth = _TF32_DEPTH if kernel.support.precision == "tf32" else _DEPTH
+    squares = _cuts(_additions(begun_anew, step, depth, 0 if separate else less))
+    squares += _roundings(ceil_div(k, begun_anew) + (ceil_div(k, step) if separate else 0))
+    return math.hypot(UNIT * math.sqrt(squares), LEFT.get(kernel.support.precision or "", 0.0))
 
 
 def error_in_order(k: int) -> float:
-    """The same of float32 multiply-adds, one after the other."""
+    """Relative Frobenius error of float32 multiply-adds, one after the other."""
     return UNIT * math.sqrt(_roundings(k))
 
 
 def _additions(k: int, step: int, depth: int, less: int) -> Sequence[bool]:
-    """Of a sum over k, whether each, of `depth` of it, is of the largest products: the others of a step come before."""
+    """Additions of a sum over k, `depth` of k each: whether each is of the largest products, which come last in a
+    step."""
     found: list[bool] = []
     for first in range(0, k, step):
         count = ceil_div(min(step, k - first), depth)
@@ -86,5 +87,5 @@ def _cuts(additions: Sequence[bool]) -> float:
 
 
 def _roundings(count: int) -> float:
-    """The same of what is rounded off in a walk of this many steps, the first of which is exact."""
+    """Mean square, in units, of the error by rounding in a walk of this many steps, the first of which is exact."""
     return _ROUNDED_SQUARE * _POWER_SQUARE * (count * (count + 1) / 2 - 1) / count

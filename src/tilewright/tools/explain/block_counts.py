@@ -11,13 +11,13 @@ import numpy as np
 from tilewright.core.errors import LaunchError, ProblemError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.emulator import symbols
-from tilewright.emulator.counting import BlockCounter, MemoryCounts, Operands, Site
+from tilewright.emulator.counting import BlockCounter, LaunchOperands, MemoryCounts, Site
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.base import Matrix
 from tilewright.tools.explain.instruction_mix import Widths
-from tilewright.tools.explain.sampling import Plan, plan, tile_of_cluster
+from tilewright.tools.explain.sampling import SamplingPlan, plan, tile_of_cluster
 
 OPERATIONS, TILES = "operations", "tiles"
 """Kinds of what is counted besides accesses: `traffic.Operations`, and bytes that tensor maps move."""
@@ -32,7 +32,7 @@ _TILES_K = (1, 2, 4)
 """Multiples of a tile's k that a kernel's steps may be: the first by which counts grow evenly, or else the first."""
 _UNMERGED = 4
 _UNWRITTEN = 1.0
-"""What C holds before a run. A and B hold zeros, and beta is 0 or 2, so that no result is this."""
+"""Value of C before a run. A and B hold zeros, and beta is 0 or 2, so that no result is this."""
 
 
 class BlockCounts:
@@ -59,16 +59,16 @@ class BlockCounts:
         variant = kernel.variant(problem, config)
         self.multiprocessors = multiprocessors
         self.scalars = Scalars(1.0, 2.0 if scalars.beta else 0.0)
-        self.computes = kernel.precision is None and problem.dtype == "float32"
+        self.computes = kernel.support.precision is None and problem.dtype == "float32"
         self.fragments = False
         self._counter = BlockCounter(kernel, config, variant, multiprocessors)
 
     def whole(self) -> Counts:
-        """Of all blocks."""
+        """Counts of all blocks."""
         return self.run(self.problem, None)
 
     def kinds(self) -> tuple[Counts, int, bool]:
-        """Of all blocks, from one of each kind at three depths; how many were run, and whether the depths agree."""
+        """Counts of all blocks, from one of each kind at three depths; the number run, and whether the depths agree."""
         run, tried = 0, []
         for tiles_k in _TILES_K:
             small = plan(self.kernel, self.config, self.problem, tiles_k)
@@ -83,9 +83,9 @@ class BlockCounts:
             add(total, of_kind[kind.row, kind.col].at(small.steps(self.problem.k)), kind.count)
         return total, run, exact
 
-    def of_kinds(self, small: Plan) -> tuple[dict[tuple[int, int], "KindCounts"], int, bool]:
-        """Of a block of each kind, by its tile's place in the small problem; further as `kinds`. A tile that no block
-        computes, as where a grid is rounded down, is not among them."""
+    def of_kinds(self, small: SamplingPlan) -> tuple[dict[tuple[int, int], "KindCounts"], int, bool]:
+        """Counts of a block of each kind, by its tile's place in the small problem; further as `kinds`. A tile that no
+        block computes, as where a grid is rounded down, is not among them."""
         first = self._by_tile(small.at(small.depths[0]))
         exact, run = True, sum(len(blocks) for blocks, _ in first.values())
         found = {}
@@ -127,10 +127,10 @@ class BlockCounts:
 
     def run(self, problem: Problem, blocks: Sequence[int] | None, c: Matrix | None = None) -> Counts:
         """Counts of the blocks of these numbers, or all, of a launch for another problem of the same kind."""
-        terms = self.kernel.terms
-        a = _zeros(problem.m, problem.k, problem.a, problem.dtype, terms)
-        b = _zeros(problem.k, problem.n, problem.b, problem.dtype, terms)
-        operands = Operands(a, b, c or self._result(problem), self.scalars)
+        parts = self.kernel.parts
+        a = _zeros(problem.m, problem.k, problem.a, problem.dtype, parts)
+        b = _zeros(problem.k, problem.n, problem.b, problem.dtype, parts)
+        operands = LaunchOperands(a, b, c or self._result(problem), self.scalars)
         memory = self._counter.memory(problem, operands, blocks)
         self.fragments = self.fragments or memory.fragments > 0
         counts = counts_of(memory, self.widths)
@@ -144,7 +144,7 @@ class BlockCounts:
 
 
 class KindCounts(NamedTuple):
-    """Of a block of a kind."""
+    """Counts of a block of a kind."""
 
     first: Counts
     """At the plan's first depth."""
@@ -159,7 +159,7 @@ class KindCounts(NamedTuple):
 
 
 def _comparable(counts: Counts) -> frozenset[tuple[Key, int]]:
-    """Those that blocks of a kind have in common (see `traffic.Group`)."""
+    """Counts that blocks of a kind have in common (see `traffic.Group`)."""
     return frozenset((key, value) for key, value in counts.items() if value and key[2] not in _OF_LINES)
 
 
@@ -170,7 +170,7 @@ def add(total: Counts, counts: Counts, times: int = 1) -> None:
 
 
 def counts_of(memory: MemoryCounts, widths: Mapping[SourceLine | None, Widths] | None) -> Counts:
-    """What blocks did to memory, by line; shared accesses as wide as the compiler made them, where that is known."""
+    """Accesses of blocks to memory, by line; shared accesses as wide as the compiler made them, where that is known."""
     counts: Counts = Counter({(None, TILES, "bytes"): memory.tile_bytes})
     for site, inner, line in _placed(memory.sites):
         pipe = "async_copy" if site.pipe == "copy" else site.pipe
@@ -215,9 +215,9 @@ def _placed(sites: Sequence[Site]) -> Iterator[tuple[Site, SourceLine | None, So
             yield site, inner, outer
 
 
-def _zeros(rows: int, cols: int, layout: Layout, dtype: str, terms: int = 1) -> Matrix:
-    """A matrix of zeros, or as many behind each other as there are terms; memory that nobody touches costs none."""
-    lines, ld = terms * layout.lines(rows, cols)[0], max(layout.ld, 1)
+def _zeros(rows: int, cols: int, layout: Layout, dtype: str, parts: int = 1) -> Matrix:
+    """A matrix of zeros, or as many behind each other as there are parts; memory that nobody touches costs none."""
+    lines, ld = parts * layout.lines(rows, cols)[0], max(layout.ld, 1)
     item = np.dtype(dtype).itemsize
     try:
         memory = np.zeros(lines * ld * item + _ALIGNMENT, dtype=np.uint8)

@@ -22,7 +22,7 @@ class Loop:
     instructions: tuple[int, ...]
     """Which ones of the kernel's instructions, counted from 0."""
     own: tuple[int, ...]
-    """Those of them that are in no loop inside this one."""
+    """Instructions of the loop that are in no loop inside this one."""
 
 
 def loops(code: Sequence[Instruction]) -> list[Loop]:

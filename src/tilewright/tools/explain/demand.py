@@ -1,5 +1,5 @@
-"""What a step of a block asks of its multiprocessor, counted: the accesses by the emulator, the instructions by the
-machine code. It is what the cost model takes of kernels that stage tiles through registers, or nothing at all.
+"""Demand of a block's step on its multiprocessor, counted: the accesses by the emulator, the instructions by the
+machine code. The cost model uses it for kernels that stage tiles through registers, or stage nothing at all.
 
 And issue slots: how long a multiprocessor's partitions take to issue a kernel's instructions, one a clock each.
 """
@@ -13,8 +13,8 @@ from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.emulator.counting import Operations
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.cost_family import Staging
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.explain.control_flow import loops
 from tilewright.tools.explain.cost.models.block import Demand
 from tilewright.tools.explain.cost.models.staging import BARRIERS, GENERIC_LOAD, LOAD, UNSTAGED_LOADS, tensor_rate
@@ -24,7 +24,7 @@ from tilewright.tools.explain.sass import Instruction
 from tilewright.tools.explain.traffic import Traffic
 
 _PAIR = "FFMA2"
-"""Of compute capability 10.0 and newer: two multiply-adds in one instruction."""
+"""Opcode of compute capability 10.0 and newer: two multiply-adds in one instruction."""
 _PRODUCTS = {"16816": 2048, "1688": 1024, "1684": 512}
 """Multiply-adds of a warp's tensor-core instruction, by its shape."""
 _REGISTER = re.compile(r"\bR(\d+)")
@@ -36,7 +36,7 @@ _HIDDEN = 0.2
 def counted(
     kernel: Kernel, config: Config, problem: Problem, blocks: int, traffic: Traffic, code: MachineCode, gpu: Gpu
 ) -> Demand | None:
-    """What a step of a block asks for in a launch, in the mean of all steps.
+    """Demand of a step of a block in a launch, in the mean of all steps.
 
     Args:
         kernel, config, problem: what is launched.
@@ -114,24 +114,24 @@ def exposed(loop: Sequence[Instruction]) -> list[float]:
     branches, of which a warp takes one, are not added up.
     """
     total = max(*multiply_adds(loop), 1)
-    under_way: list[tuple[set[int], int]] = []
+    in_flight: list[tuple[set[int], int]] = []
     found: list[float] = []
     done, waits = 0, True
     for again in (False, True):
         for one in loop:
             reads = _read(one)
-            late = [began for written, began in under_way if written & reads]
+            late = [began for written, began in in_flight if written & reads]
             if late:
                 share = (done - max(late)) / total
                 if again and waits:
                     found.append(share)
                 waits = waits and share >= _HIDDEN
-                under_way = [(written, began) for written, began in under_way if began > max(late)]
+                in_flight = [(written, began) for written, began in in_flight if began > max(late)]
             if one.name in ("STS", "BAR"):
                 waits = True
             if one.name == "LDG" and (target := _REGISTER.match(one.operands)):
                 first = int(target[1])
-                under_way.append((set(range(first, first + _registers(one))), done))
+                in_flight.append((set(range(first, first + _registers(one))), done))
             done += any(multiply_adds([one]))
     return found
 
@@ -145,7 +145,7 @@ def _read(one: Instruction) -> set[int]:
 
 
 def _registers(one: Instruction) -> int:
-    """That a load writes or a store reads."""
+    """Number of registers that a load writes or a store reads."""
     return 4 if "128" in one.modifiers else 2 if "64" in one.modifiers else 1
 
 
@@ -156,7 +156,7 @@ class Issue:
     multiply_share: float
     """Share of FP32 multiply-adds among the loop's instructions."""
     instructions: int
-    """Of warps, over the launch."""
+    """Instructions of all warps, over the launch."""
     time_us: float
     """To issue them, with all partitions of all multiprocessors busy; at the least what the multiply-adds take the FP32
     lanes, of which a partition may have fewer than a warp."""

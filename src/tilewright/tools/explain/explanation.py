@@ -10,14 +10,14 @@ from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime.relayouts import as_read
 from tilewright.tools.explain import traffic as counting
 from tilewright.tools.explain.accuracy import predicted_error
 from tilewright.tools.explain.cost.models.block import Demand
 from tilewright.tools.explain.cost.occupancy import Held, held
-from tilewright.tools.explain.cost.prediction import Cost, CostModel, Sizes
+from tilewright.tools.explain.cost.prediction import Cost, CostModel, Dims
 from tilewright.tools.explain.demand import Issue, counted, issue
 from tilewright.tools.explain.instruction_mix import Widths, shared_widths
 from tilewright.tools.explain.machine_code import MachineCode, machine_code
@@ -37,14 +37,14 @@ from tilewright.tools.explain.roofline import (
 from tilewright.tools.explain.traffic import Group, Traffic
 
 WAITS = "waits"
-"""What binds where multiprocessors have nothing to do for most of a step."""
+"""Name of the bound where multiprocessors have nothing to do for most of a step."""
 _WORKING = 0.5
 """Share of a step from which on they do."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a launch took on a GPU of the same product."""
+class MeasuredSpeed:
+    """Measured speed of the same product on a GPU."""
 
     gflops: float
     source: str
@@ -65,7 +65,7 @@ class Waves:
 
     @property
     def number(self) -> float:
-        """Of waves, the last of which may be part of one."""
+        """Number of waves, the last of which may be part of one."""
         return self.blocks / self.at_a_time if self.at_a_time else 0.0
 
     @property
@@ -78,10 +78,10 @@ class Waves:
 
 @dataclass(frozen=True, kw_only=True)
 class Launched(Held):
-    """What is known of any launch on a GPU."""
+    """Facts about any launch on a GPU."""
 
     arch: str
-    """What the code was compiled for."""
+    """Architecture that the code was compiled for."""
     waves: Waves
     traffic: Traffic
     bytes: Bytes
@@ -99,19 +99,20 @@ class Explanation(Launched):
     scalars: Scalars
     variant: Variant
     demand: Demand | None
-    """What the model takes of the counts and the machine code; None of kernels that it predicts by their tiles."""
+    """Demand counted for the model, from accesses and machine code; None for kernels that it predicts by their
+    tiles."""
     issue: Issue | None
     """None where it is not known: without a disassembler, and in kernels that compute in tensor cores."""
     predicted: Cost | None
     """None where the GPU cannot hold a block."""
     working: float
     """Share of a step in which a multiprocessor works for one of its blocks; in the rest all wait."""
-    measured: Measured | None
+    measured: MeasuredSpeed | None
 
     @property
     def arithmetic(self) -> str:
-        """What products are made in."""
-        return self.kernel.precision or self.problem.dtype
+        """Arithmetic that products are made in."""
+        return self.kernel.support.precision or self.problem.dtype
 
     @property
     def error(self) -> float | None:
@@ -125,7 +126,7 @@ class Explanation(Launched):
 
     @property
     def times_us(self) -> dict[str, float]:
-        """What the arithmetic, issue included, and each level of memory take alone, by name."""
+        """Times, in microseconds, that the arithmetic, issue included, and each level of memory take alone, by name."""
         times = self.roofline.times_us
         if self.issue:
             times[ARITHMETIC] = max(times[ARITHMETIC], self.issue.time_us)
@@ -133,7 +134,7 @@ class Explanation(Launched):
 
     @property
     def binds(self) -> str:
-        """What takes longest: arithmetic, a level of memory, or waits for either."""
+        """Name of the slowest part: arithmetic, a level of memory, or waits for either."""
         return WAITS if self.working < _WORKING else max(self.times_us, key=self.times_us.__getitem__)
 
 
@@ -142,7 +143,7 @@ def explain(
     config: Config,
     problem: Problem,
     gpu: Gpu,
-    measured: Measured | None = None,
+    measured: MeasuredSpeed | None = None,
     scalars: Scalars = Scalars(),
 ) -> Explanation:
     """Explain a launch.
@@ -163,17 +164,17 @@ def explain(
 
     notes = []
     kernel.check(problem)
-    if untold := kernel.untold(config):
-        raise untold
+    if unknown_tile := kernel.unknown_tile(config):
+        raise unknown_tile
     capability = gpu.capability
-    if capability < OLDEST and kernel.runs_on(OLDEST, problem.dtype):
+    if capability < OLDEST and kernel.support.runs_on(OLDEST, problem.dtype):
         oldest = f"{OLDEST[0]}.{OLDEST[1]}"
         notes.append(
             f"{gpu.name} has compute capability {capability[0]}.{capability[1]}: kernels run on {oldest} and newer. "
             f"Registers are those of code for {oldest}"
         )
         capability = OLDEST
-    kernel.check_capability(capability, problem.dtype)
+    kernel.check(problem, capability)
     arch = limits(capability).arch
     variant = kernel.variant(as_read(kernel, config, problem), config)
     report = nvrtc.compile(kernel, config, variant, arch).report
@@ -186,11 +187,11 @@ def explain(
     blocks = 0 if problem.is_empty else kernel.grid(problem, config, gpu.multiprocessors)
     moves = moved(least_bytes(problem, scalars), traffic)
     demand = counted(kernel, config, problem, blocks, traffic, code, gpu) if code else None
-    model, sizes = CostModel(kernel, config, gpu, report, demand), Sizes.of(problem)
+    model, sizes = CostModel(kernel, config, gpu, report, demand), Dims.of(problem)
     predicted = model.predict(sizes)
     through_l2 = Through(predicted.l2_bytes, predicted.l2_us) if predicted else Through(0, 0.0)
-    line = roofline(problem.flops, moves, through_l2, gpu, kernel.precision or problem.dtype)
-    if predicted and kernel.foreign:  # the model knows less of it than was counted
+    line = roofline(problem.flops, moves, through_l2, gpu, kernel.support.precision or problem.dtype)
+    if predicted and kernel.is_user_kernel:  # the model knows less of it than was counted
         predicted = predicted._replace(us=max(predicted.us, *line.times_us.values()))
     return Explanation(
         **vars(block),
@@ -242,7 +243,7 @@ def _merged(traffic: Traffic) -> list[str]:
 
 
 def verdict(explanation: Explanation) -> str:
-    """What the launch takes, and what binds, in a few sentences."""
+    """Verdict on the launch, in a few sentences: its time, and what binds."""
     one = explanation
     if one.predicted is None:
         return f"A {one.gpu.name} cannot hold a single block: {' and '.join(one.occupancy.limited_by)} do not suffice."
@@ -288,7 +289,7 @@ def banks_words(binds: str, traffic: Traffic) -> str:
 
 
 def idle_words(gpu: Gpu, blocks: int) -> list[str]:
-    """That a launch of so few blocks leaves multiprocessors without work, where it does."""
+    """Sentence on the multiprocessors that a launch of so few blocks leaves without work; none if there are none."""
     idle = gpu.multiprocessors - blocks
     if idle <= 0:
         return []
@@ -322,8 +323,8 @@ def time_words(microseconds: float) -> str:
 def to_json(explanation: Explanation) -> dict[str, Any]:
     """All of it, as JSON takes it. Counts are summed over the launch, times are microseconds, sizes bytes.
 
-    As in Nsight Compute, what asynchronous copies read is among the global loads; `async_copy` has it apart, together
-    with what they write.
+    As in Nsight Compute, what asynchronous copies read is among the global loads; `async_copy` has it separately,
+    together with what they write.
     """
     one = explanation
     problem, line = one.problem, one.roofline
@@ -372,12 +373,12 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def named(one: object, names: str) -> dict[str, Any]:
-    """What an object has under these names."""
+    """Attributes of an object with these names."""
     return {name: getattr(one, name) for name in names.split()}
 
 
 def block_json(one: Held) -> dict[str, Any]:
-    """What a block needs, and how many of them a multiprocessor holds."""
+    """Needs of a block, and how many blocks a multiprocessor holds."""
     held = one.occupancy
     return {
         **named(one.report, "registers spill_bytes"),
@@ -388,7 +389,7 @@ def block_json(one: Held) -> dict[str, Any]:
 
 
 def operations_json(traffic: Traffic) -> dict[str, Any]:
-    """What threads compute; None where that is not counted."""
+    """Operations that threads compute; None where they are not counted."""
     names = "ffma fmul fadd"
     return named(traffic.operations, names) if traffic.operations else dict.fromkeys(names.split())
 

@@ -1,4 +1,4 @@
-"""What a kernel's instructions do: counts by purpose, and the widths of its loads and stores."""
+"""Mix of a kernel's instructions: counts by purpose, and the widths of its loads and stores."""
 
 import json
 import re
@@ -68,9 +68,9 @@ class WarpgroupProducts(NamedTuple):
 
     instructions: int
     groups: int
-    """That the instructions make, each of which is waited for as a whole."""
+    """Groups of the instructions, each of which is waited for as a whole."""
     waits: tuple[int, ...]
-    """How many groups may still be under way after each wait, in the order of the code."""
+    """How many groups may still be in flight after each wait, in the order of the code."""
 
 
 def warpgroup_products(code: Iterable[Instruction]) -> WarpgroupProducts:

@@ -10,7 +10,7 @@ from tilewright.core.hardware import SECTOR_BYTES
 from tilewright.emulator.counting import LaunchCounter, synchronises
 from tilewright.emulator.program import TOGETHER_LIMIT, WaitsForBlocksError
 from tilewright.emulator.symbols import SourceLine
-from tilewright.kernels.source.launches import Launch
+from tilewright.kernels.source.source_launch import SourceLaunch
 from tilewright.tools.explain import explanation
 from tilewright.tools.explain.block_counts import OPERATIONS, counts_of
 from tilewright.tools.explain.cost.occupancy import held
@@ -26,11 +26,11 @@ LAUNCH = "launch"
 _WHOLE_THREADS = 2**18
 """Launches of up to this many threads are run whole."""
 _SAMPLED_THREADS = 2**16
-"""Of larger ones, blocks of about this many."""
+"""Threads of the blocks that are run of a larger launch, about."""
 _LEAST_SAMPLED = 12
 """Blocks."""
 _MOST_ACCESSES = 2**23
-"""Of all blocks that are run, where that leaves some: they take a second or two."""
+"""Accesses of all blocks that are run, at most, where that leaves some: they take a second or two."""
 _LEAST_HEAVY = 4
 """Blocks, where those of a launch make more."""
 
@@ -42,7 +42,7 @@ class LaunchExplanation(Launched):
     The least bytes are those of the buffers, once each, as far as requests touch them.
     """
 
-    launch: Launch
+    launch: SourceLaunch
     code: MachineCode | None
     """None without a disassembler."""
 
@@ -53,12 +53,12 @@ class LaunchExplanation(Launched):
 
     @property
     def binds(self) -> str:
-        """What takes longest: arithmetic or a level of memory; or `LAUNCH`, where none takes as long as that itself."""
+        """Name of the slowest part: arithmetic or a level of memory; or `LAUNCH`, where none takes as long."""
         slowest = self.roofline.slowest
         return slowest if self.roofline.times_us[slowest] >= LAUNCH_US else LAUNCH
 
 
-def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
+def explain_launch(launch: SourceLaunch, gpu: Gpu) -> LaunchExplanation:
     """Explain a launch on a GPU, from the accesses and operations that the kernel makes on the emulator.
 
     Launches of up to 262,144 threads and about 8 million accesses are run whole; of larger ones blocks in equal
@@ -76,7 +76,7 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
     from tilewright.runtime import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
     arch = limits(max(gpu.capability, OLDEST)).arch
-    cubin = nvrtc.compile_foreign(launch.file, launch.entry, launch.defines, arch)
+    cubin = nvrtc.compile_user_source(launch.file, launch.entry, launch.defines, arch)
     notes: list[str] = []
     code, widths = explanation.disassembled(lambda: code_of(cubin), notes)
     traffic = _count(launch, widths)
@@ -106,7 +106,7 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
     )
 
 
-def _count(launch: Launch, widths: Mapping[SourceLine | None, Widths] | None) -> Traffic:
+def _count(launch: SourceLaunch, widths: Mapping[SourceLine | None, Widths] | None) -> Traffic:
     counter, notes, blocks = LaunchCounter(launch), [], None
     try:
         blocks = _sample(launch, counter)
@@ -147,7 +147,7 @@ def _first_fault(error: CompileError) -> str:
     return next((line for line in lines if "error:" in line), lines[0])
 
 
-def _sample(launch: Launch, counter: LaunchCounter) -> Sequence[int] | None:
+def _sample(launch: SourceLaunch, counter: LaunchCounter) -> Sequence[int] | None:
     """Numbers of the blocks to run; None for all. The first block shows how many accesses one makes, where it does not
     wait for others."""
     count = launch.blocks
@@ -164,19 +164,19 @@ def _sample(launch: Launch, counter: LaunchCounter) -> Sequence[int] | None:
     return None if count == launch.blocks else sorted({index * launch.blocks // count for index in range(count)})
 
 
-def _least(launch: Launch, traffic: Traffic) -> tuple[int, int]:
+def _least(launch: SourceLaunch, traffic: Traffic) -> tuple[int, int]:
     """Bytes of the buffers that are read, and of those that are written, at most what requests and maps touch."""
     groups = traffic.groups
     loads = groups["global_load"].sectors + groups["async_copy"].sectors
     stores, both = groups["global_store"].sectors, groups["global_atomic"].sectors
-    read = sum(buffer.bytes for buffer in launch.buffers if buffer.role != "out")
-    written = sum(buffer.bytes for buffer in launch.buffers if buffer.role != "in")
+    read = sum(buffer.bytes for buffer in launch.contents.buffers if buffer.role != "out")
+    written = sum(buffer.bytes for buffer in launch.contents.buffers if buffer.role != "in")
     touched = SECTOR_BYTES * (loads + both), SECTOR_BYTES * (stores + both)
     return min(read, touched[0] + traffic.tile_bytes), min(written, touched[1] + traffic.tile_bytes)
 
 
 def _through_l2(least_read: int, traffic: Traffic, gpu: Gpu) -> Through:
-    """What the L2 cache must serve at the least: what is read once, and all stores and atomics, which no L1 cache
+    """Traffic that the L2 cache must serve at least: data read once, and all stores and atomics, which no L1 cache
     keeps."""
     groups = traffic.groups
     written = SECTOR_BYTES * (groups["global_store"].sectors + groups["global_atomic"].sectors)
@@ -185,7 +185,7 @@ def _through_l2(least_read: int, traffic: Traffic, gpu: Gpu) -> Through:
 
 
 def launch_verdict(one: LaunchExplanation) -> str:
-    """What binds, in a sentence or two."""
+    """Verdict on the launch, in a sentence or two: what binds."""
     line, sentences = one.roofline, []
     if not one.occupancy.blocks:
         return f"A {one.gpu.name} cannot hold a single block: {' and '.join(one.occupancy.limited_by)} do not suffice."
@@ -216,7 +216,7 @@ def launch_verdict(one: LaunchExplanation) -> str:
 
 
 def launch_json(one: LaunchExplanation) -> dict[str, Any]:
-    """What is known of the launch on the GPU, as JSON takes it. Times are microseconds, sizes bytes."""
+    """Facts about the launch on the GPU, as JSON has them. Times are microseconds, sizes bytes."""
     line = one.roofline
     return {
         "gpu": one.gpu.name,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime import machine_code_tools
 from tilewright.runtime.executable import CompileReport
 from tilewright.tools.explain import sass
@@ -25,11 +25,11 @@ class MachineCode:
 
     instructions: tuple[Instruction, ...]
     main_loop: tuple[Instruction, ...]
-    """Those of the loop that does the work; empty where there is none. See `control_flow.main_loop`."""
+    """Instructions of the loop that does the work; empty where there is none. See `control_flow.main_loop`."""
     report: CompileReport
     """Registers, spills and static shared memory."""
     remarks: tuple[str, ...] = ()
-    """What the compiler says of the products of warpgroups: that it serialised them, or waits for them earlier."""
+    """Remarks of the compiler on the products of warpgroups: that it serialised them, or waits for them earlier."""
 
 
 def machine_code(kernel: Kernel, config: Config, variant: Variant, arch: str) -> MachineCode:
@@ -45,7 +45,7 @@ def machine_code(kernel: Kernel, config: Config, variant: Variant, arch: str) ->
 
 
 def code_of(cubin: "Cubin") -> MachineCode:
-    """What a compiled kernel is made of.
+    """Machine code of a compiled kernel.
 
     Raises:
         EngineUnavailableError: nvdisasm is not installed.
@@ -55,5 +55,5 @@ def code_of(cubin: "Cubin") -> MachineCode:
 
 
 def remarks(log: str) -> tuple[str, ...]:
-    """Of what the compiler printed, its numbered remarks on wgmma, without its own name."""
+    """Numbered remarks on wgmma in the compiler's output, without its own name."""
     return tuple(dict.fromkeys(_REMARK.findall(log)))

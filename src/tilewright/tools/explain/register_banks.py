@@ -21,12 +21,12 @@ _OPERAND = re.compile(r"[-|~]*R(\d+)(?:\.\w+)*?(\.reuse)?[|]?$")
 
 
 class BankReads(NamedTuple):
-    """What some code's multiply-adds ask of the banks."""
+    """Cycles that some code's multiply-adds need of the register banks."""
 
     multiply_adds: int
     """FFMA instructions."""
     cycles: int
-    """That they take a scheduler at least, were there nothing else to issue."""
+    """Cycles that they take a scheduler at least, if nothing else is issued."""
 
     @property
     def rate(self) -> float:
@@ -51,7 +51,7 @@ def bank_reads(code: Iterable[Instruction]) -> BankReads:
 
 
 def _sources(instruction: Instruction) -> list[tuple[int, int, bool]]:
-    """Of the operands that are registers: their place, their number and whether they are kept. RZ lies on no bank."""
+    """Operands that are registers: their place, their number and whether they are kept. RZ lies on no bank."""
     found = []
     for place, operand in enumerate(instruction.operands.split(", ")[1:]):
         register = _OPERAND.fullmatch(operand)

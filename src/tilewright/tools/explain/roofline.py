@@ -22,7 +22,7 @@ ARITHMETIC, MEMORY, L2, L1, SHARED = "arithmetic", "memory", "L2", "L1", "shared
 
 @dataclass(frozen=True)
 class Bytes:
-    """What is moved in a launch."""
+    """Bytes that a launch moves."""
 
     least_read: int
     """From DRAM: A, B, and C where it is read, once each."""
@@ -31,11 +31,11 @@ class Bytes:
     requested: int
     """Sectors that requests of global memory touch, in bytes, and tiles that tensor maps move."""
     shared: int
-    """What the wavefronts of shared memory could move: 128 bytes each."""
+    """Bytes that the wavefronts of shared memory could move: 128 each."""
     tiles: int = 0
-    """Of `requested`, the tiles."""
+    """Part of `requested` that tensor maps move as tiles."""
     l1: int = 0
-    """What the L1 cache's passes over its banks, for loads of global memory, could move: 128 bytes each."""
+    """Bytes that the L1 cache's passes over its banks could move, for loads of global memory: 128 each."""
 
     @property
     def least(self) -> int:
@@ -44,7 +44,7 @@ class Bytes:
 
 
 class Through(NamedTuple):
-    """What passes the L2 cache."""
+    """Traffic of the L2 cache."""
 
     bytes: float
     time_us: float
@@ -67,7 +67,7 @@ class Roofline:
     """The least times of a launch."""
 
     peak_tflops: float
-    """Of the GPU, in the kernel's arithmetic."""
+    """Peak of the GPU, in the kernel's arithmetic."""
     arithmetic_us: float
     levels: tuple[Level, ...]
     """DRAM first, which the word roofline means where it says no more; then L2, L1 and shared memory."""
@@ -109,7 +109,7 @@ def least_bytes(problem: Problem, scalars: Scalars = Scalars()) -> tuple[int, in
 
 
 def moved(least: tuple[int, int], traffic: Traffic) -> Bytes:
-    """What a launch moves, of which this much must be read and written."""
+    """Bytes that a launch moves, of which this much must be read and written."""
     requested = SECTOR_BYTES * traffic.global_sectors + traffic.tile_bytes
     passes, wavefronts = traffic.groups["global_load"].passes, traffic.shared_wavefronts
     return Bytes(*least, requested, WAVEFRONT_BYTES * wavefronts, traffic.tile_bytes, WAVEFRONT_BYTES * passes)

@@ -15,8 +15,8 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.hardware import SECTOR_BYTES, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Kernel, Tile
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import Kernel, Tile
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class BlockKind:
     """Blocks that count alike."""
 
     row: int
-    """Of a block of this kind in the small problem: its tile's place among the rows of tiles."""
+    """Row of tiles, in the small problem, of a tile of this kind."""
     col: int
     count: int
     """How many such blocks the whole launch has."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to run instead of a whole launch whose blocks have a tile of C each."""
+class SamplingPlan:
+    """Blocks and depths to run instead of a whole launch whose blocks have a tile of C each."""
 
     small: Problem
     """The whole problem's leading dimensions, but fewer rows and columns; its k is that of the whole problem."""
@@ -52,15 +52,15 @@ class Plan:
 
 
 def tile_of_cluster(kernel: Kernel, config: Config) -> Tile:
-    """What the blocks of a cluster compute together: tiles next to each other, or one, whose k they divide."""
+    """Tile that the blocks of a cluster compute together: tiles next to each other, or one, whose k they divide."""
     tile, family = kernel.tile(config), kernel.cost
     if not isinstance(family, Warpgroups):
         return tile
     return tile._replace(m=tile.m * family.cluster(config), n=tile.n * family.across(config))
 
 
-def plan(kernel: Kernel, config: Config, problem: Problem, tiles_k: int = 1) -> Plan:
-    """What to run of a kernel each of whose blocks, or clusters, computes a tile of C.
+def plan(kernel: Kernel, config: Config, problem: Problem, tiles_k: int = 1) -> SamplingPlan:
+    """Plan of the runs for a kernel each of whose blocks, or clusters, computes a tile of C.
 
     tiles_k: how many of a tile's k the depths are apart at least, where a kernel goes further in a step than is known.
     """
@@ -76,7 +76,7 @@ def plan(kernel: Kernel, config: Config, problem: Problem, tiles_k: int = 1) -> 
     )
     step = tiles_k * tile.k
     depths = _depths(problem.k, step, (a_along_k, b_along_k), (config.get("STAGES", 1) + 1) * step)
-    return Plan(small, kinds, depths, rows, cols)
+    return SamplingPlan(small, kinds, depths, rows, cols)
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,12 @@ class Axis:
         return ceil_div(self.extent, self.tile)
 
     def kinds(self) -> Iterator[tuple[int, int]]:
-        """Of each kind of tile: a place where the small problem has one, and how many the whole problem has."""
+        """For each kind of tile: a place where the small problem has one, and how many the whole problem has."""
         for first, count in self.firsts():
             yield self.place(first), count
 
     def firsts(self) -> Iterator[tuple[int, int]]:
-        """Of each kind of tile: the first place where the whole problem has one, and how many it has."""
+        """For each kind of tile: the first place where the whole problem has one, and how many it has."""
         whole, rest = divmod(self.extent, self.tile)
         different = min(self.period // self.tile, whole)
         found: dict[tuple[int, ...], tuple[int, int]] = {}

@@ -25,13 +25,13 @@ class Instruction:
     address: int
     """Bytes from the kernel's first instruction."""
     predicate: str
-    """What it is executed under, as '@P0' or '@!UP1'; empty where always."""
+    """Predicate that it is executed under, as '@P0' or '@!UP1'; empty where always."""
     opcode: str
     """With its modifiers, as 'LDG.E.128'."""
     operands: str
     """As the disassembler writes them; a label is replaced by its address, of four hexadecimal digits or more."""
     target: int | None
-    """Address that the operands name: of a branch, a call, or the point where a divergent warp meets again."""
+    """Address that the operands name: of a branch, a call, or the point where a divergent warp converges."""
     source: SourceLine | None
     """Innermost source line that it comes from, as inlined functions have it; None where that is not known."""
 
@@ -42,7 +42,7 @@ class Instruction:
 
     @property
     def modifiers(self) -> tuple[str, ...]:
-        """What follows the opcode's name, as ('E', '128')."""
+        """Words behind the opcode's name, as ('E', '128')."""
         return tuple(self.opcode.split(".")[1:])
 
     @property
@@ -67,7 +67,7 @@ def parse(text: str, entry: str) -> list[Instruction]:
         CompileError: the text has no such kernel.
     """
     labels: dict[str, int] = {}
-    waiting: list[str] = []  # labels whose instruction has not come yet
+    waiting: list[str] = []  # labels whose instruction has not arrived yet
     rows: list[tuple[int, str, str, str, SourceLine | None]] = []
     source: SourceLine | None = None
     for line in _section(text, entry):

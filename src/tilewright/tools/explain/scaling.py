@@ -1,4 +1,5 @@
-"""What a product takes several GPUs, by the cost model: each one's products, what moves over the links, and what binds.
+"""Time of a product on several GPUs, by the cost model: each one's products, the traffic over the links, and what
+binds.
 
     all_gather_matmul       A in rows, B in columns: a rank multiplies m x n/N, and all rows of A come to it
     matmul_reduce_scatter   k divided: a rank multiplies m x n of k/N, and passes sums of m/N rows from rank to rank
@@ -17,7 +18,7 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ProblemError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
-from tilewright.frameworks.dividing import Work, all_gather_us, divide, reduce_scatter_us
+from tilewright.frameworks.dividing import Workload, all_gather_us, divide, reduce_scatter_us
 from tilewright.tools.explain.cost.prediction import Cost
 
 ALL_GATHER, REDUCE_SCATTER, SPLIT = SCHEMES = ("all_gather_matmul", "matmul_reduce_scatter", "split")
@@ -25,19 +26,19 @@ ALL_GATHER, REDUCE_SCATTER, SPLIT = SCHEMES = ("all_gather_matmul", "matmul_redu
 COMPUTE, MEMORY, LINK, NETWORK = "compute", "memory", "link", "network"
 
 Expected = Callable[[Problem], Cost | None]
-"""What a product takes one GPU; None where that cannot hold a block of the kernel."""
+"""Function of a problem: the cost of the product on one GPU; None where the GPU cannot hold a block of the kernel."""
 
 DEVICES = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
 class Links:
-    """What joins GPUs."""
+    """Links between GPUs."""
 
     link_gb_s: float
-    """Of each GPU with the others of its host, 10^9 bytes a second one way."""
+    """Bandwidth of each GPU's link with the others of its host, 10^9 bytes a second one way."""
     network_gb_s: float = 50.0
-    """The same of its share of the network between hosts."""
+    """Bandwidth of each GPU's share of the network between hosts, 10^9 bytes a second one way."""
     per_host: int = 8
     """GPUs of a host."""
 
@@ -54,19 +55,19 @@ class Share:
     scheme: str
     devices: int
     compute_us: float
-    """Of its products: the waves of blocks."""
+    """Time of its products: the waves of blocks."""
     memory_us: float
-    """The same: what moves through the L2 cache and DRAM."""
+    """Time of its products' traffic through the L2 cache and DRAM."""
     link_us: float
-    """What moves over the GPU's link."""
+    """Time of the traffic over the GPU's link."""
     network_us: float
-    """What moves between hosts."""
+    """Time of the traffic between hosts."""
     us: float
     """From the first to the last, of all products and of what moves meanwhile."""
     binds: str
-    """What takes most of it."""
+    """Name of the part that takes most of it."""
     of_product: float
-    """What a GPU would take to multiply its part, had it all of it, over that; of split, all GPUs in equal parts."""
+    """Time of a GPU to multiply its part, had it all of it, as a share of `us`; of split, all GPUs in equal parts."""
     speedup: float
     """One GPU's time over this."""
 
@@ -143,7 +144,7 @@ def _within_host(scheme: str, count: int, expected: Expected, problem: Problem, 
         return all_gather_us(taken_us, rows, cols, rows * k * item * batch, count, link_bytes_us)
     if scheme == REDUCE_SCATTER:
         return reduce_scatter_us(taken_us, ceil_div(m, count), n, depth, result, count, link_bytes_us / batch)
-    work = Work(max(m, n), min(m, n), k, item * batch, result * batch)
+    work = Workload(max(m, n), min(m, n), k, item * batch, result * batch)
     return divide(taken_us, work, count, link_bytes_us).us
 
 

@@ -1,4 +1,4 @@
-"""What a launch does to a GPU's memories, and how much it computes: counted on the emulator, block by block.
+"""Traffic of a launch to a GPU's memories, and its operations: counted on the emulator, block by block.
 
 Requests, sectors, wavefronts and bank conflicts are those of NVIDIA's profiler: a request is an instruction of a
 warp, a sector 32 bytes of global memory, a wavefront a pass over shared memory's banks, and conflicts are the
@@ -21,14 +21,14 @@ from tilewright.emulator.counting import Operations
 from tilewright.emulator.engine import MULTIPROCESSORS
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Streaming
+from tilewright.kernels.cost_family import Streaming
+from tilewright.kernels.kernel import Division, Kernel
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import Division, Kernel
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.relayouts import jobs
 from tilewright.tools.explain.block_counts import OPERATIONS, TILES, BlockCounts, Counts, add
 from tilewright.tools.explain.instruction_mix import Widths
-from tilewright.tools.explain.sampling import Plan, plan
+from tilewright.tools.explain.sampling import SamplingPlan, plan
 
 WAVEFRONT_BYTES = 128
 
@@ -45,22 +45,22 @@ class Group:
 
     requests: int = 0
     sectors: int = 0
-    """Of 32 bytes, where it goes to global memory."""
+    """Sectors of 32 bytes, where it goes to global memory."""
     wavefronts: int = 0
-    """Where it goes to shared memory."""
+    """Wavefronts, where it goes to shared memory."""
     bank_conflicts: int = 0
-    """Of the wavefronts, those that would not be there if the lanes' words lay in distinct banks."""
+    """Wavefronts that would not be there if the lanes' words lay in distinct banks."""
     accesses: int = 0
-    """By single threads, as the source makes them."""
+    """Accesses of single threads, as the source makes them."""
     bytes: int = 0
-    """That the threads asked for."""
+    """Bytes that the threads asked for."""
     reading: int = 0
-    """Of asynchronous copies, requests that read anything; the others write zeros."""
+    """Requests of asynchronous copies that read anything; the others write zeros."""
     lines: int = field(default=0, compare=False)
-    """Of global loads and stores: lines of 128 bytes that requests look up in the L1 cache. Of an extrapolated launch,
+    """Lines of 128 bytes that requests of global loads and stores look up in the L1 cache. In an extrapolated launch,
     this and the next are those of blocks whose tiles may begin elsewhere in a line."""
     passes: int = field(default=0, compare=False)
-    """The same: passes over the banks of the L1 cache, where that has all they ask for."""
+    """Passes of global loads and stores over the banks of the L1 cache, where that has all they ask for."""
     written_requests: int = 0
     """Requests as the source makes them, where the compiler merged some of them to vectors."""
     written_wavefronts: int = 0
@@ -82,7 +82,7 @@ class Traffic:
     groups: Mapping[str, Group]
     """By kind, one of `PIPES`; async_copy reads global memory and writes shared memory in one instruction."""
     lines: tuple[Line, ...]
-    """The same by line of the source, the costliest first."""
+    """Counts by line of the source, the costliest first."""
     operations: Operations | None
     """None for kernels that compute in tensor cores."""
     tile_bytes: int
@@ -115,7 +115,7 @@ class Traffic:
 
     @property
     def shared_wavefronts(self) -> int:
-        """Of loads, stores, asynchronous copies and products."""
+        """Wavefronts of loads, stores, asynchronous copies and products."""
         return sum(group.wavefronts for group in self.groups.values())
 
 
@@ -212,7 +212,9 @@ def _with_workers(counting: BlockCounts) -> tuple[Counts, int, bool]:
     return total, run, exact
 
 
-def _tiles(small: Plan, division: Division, problem: Problem, config: Config) -> Counter[tuple[tuple[int, int], int]]:
+def _tiles(
+    small: SamplingPlan, division: Division, problem: Problem, config: Config
+) -> Counter[tuple[tuple[int, int], int]]:
     """How many tiles there are of each kind, by its place in the small problem, with each number of workers."""
     across, steps = small.cols.tiles, max(ceil_div(problem.k, config.BK), 1)
     cols = [small.cols.place(col) for col in range(across)]
@@ -232,7 +234,7 @@ def _tiles(small: Plan, division: Division, problem: Problem, config: Config) ->
     return found
 
 
-def _depth(small: Plan, workers: int, deep: int) -> tuple[int, int]:
+def _depth(small: SamplingPlan, workers: int, deep: int) -> tuple[int, int]:
     """The least k at which a tile has a step for each of its workers, at most the whole problem's, and how many of the
     plan's steps lead to it."""
     if len(small.depths) == 1:
@@ -244,7 +246,8 @@ def _depth(small: Plan, workers: int, deep: int) -> tuple[int, int]:
 
 
 def _divided(counting: BlockCounts, blocks: int, family: Streaming) -> tuple[Counts, int, bool]:
-    """The same of a launch whose blocks divide k evenly: all blocks of one tile of each kind are run."""
+    """Counts of a launch whose blocks divide k evenly, how many blocks were run, and whether the depths agree: all
+    blocks of one tile of each kind are run."""
     small = plan(counting.kernel, counting.config, counting.problem)
     down, across = small.rows.tiles, small.cols.tiles
     tiles = down * across

@@ -1,1 +1,1 @@
-"""What people read: terminal tables, plots and pages made from the ladder and from records."""
+"""Output for people: terminal tables, plots and pages made from the ladder and from records."""

@@ -11,7 +11,7 @@ FORMS = ("new result", "out=")
 CAPTION = "host: until the call returns. wall: calls back to back, until the GPU is done."
 
 
-class Row(NamedTuple):
+class CallRow(NamedTuple):
     """One form of call of one record."""
 
     record: Record
@@ -29,12 +29,12 @@ class Row(NamedTuple):
         return *host, f"{our_wall:.2f}", f"{their_wall:.2f}", f"{their_wall / our_wall:.2f}"
 
 
-def rows(records: Iterable[Record]) -> Iterator[Row]:
+def rows(records: Iterable[Record]) -> Iterator[CallRow]:
     """Two for each record that has times end to end."""
     for record in records:
         for form, found in zip(FORMS, (record.end_to_end, record.end_to_end_out), strict=True):
             if found:
-                yield Row(record, form, found.framework, _printed(found.host_us), _printed(found.wall_us))
+                yield CallRow(record, form, found.framework, _printed(found.host_us), _printed(found.wall_us))
 
 
 def calls_table(records: Iterable[Record]) -> FittedTable | None:

@@ -21,9 +21,9 @@ class RungSpeed(Facts):
     gflops: float
     baseline_gflops: float
     date: str
-    """Of the run, as in 2026-11-21."""
+    """Date of the run, as in 2026-11-21."""
     revision: str
-    """Of the sources that were measured."""
+    """Revision of the sources that were measured."""
 
 
 class Course(Facts):
@@ -33,7 +33,7 @@ class Course(Facts):
     """As its driver calls it."""
     compute_capability: str
     shape: str
-    """What rungs were measured on; a rung for other problems says on which."""
+    """Shape that rungs were measured on; a rung for other problems says on which."""
     rungs: list[RungSpeed]
 
     @property

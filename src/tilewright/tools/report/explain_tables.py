@@ -71,7 +71,7 @@ def lines_table(explanation: Launched) -> FittedTable:
 
 
 def occupancy_table(one: Held) -> FittedTable:
-    """What a block needs, and how many blocks each resource of a multiprocessor allows."""
+    """Table of the needs of a block, and of how many blocks each resource of a multiprocessor allows."""
     held, sm = one.occupancy, one.gpu.multiprocessor
     spills = f", {one.report.spill_bytes} bytes spilled" if one.report.spill_bytes else ""
     resources = {
@@ -153,7 +153,7 @@ def roofline_words(one: Explained) -> str:
 
 
 def _cache_words(requested: int, l2_bytes: float, dram_bytes: float) -> str:
-    """What each cache is expected to keep from the next."""
+    """Sentence on how much of the requested data each cache is expected to have."""
     of_l1 = 1 - min(l2_bytes / max(requested, 1), 1.0)
     of_l2 = 1 - min(dram_bytes / l2_bytes, 1.0)
     return f"The L1 cache should have {100 * of_l1:.0f}% of that, and the L2 cache {100 * of_l2:.0f}% of the rest."
@@ -169,7 +169,7 @@ def comparison_table(rows: Sequence[tuple[str, int | None, int | None]]) -> Fitt
 
 
 def profile_table(one: Profile) -> FittedTable:
-    """What only the profiler sees of a launch: time, caches, memory, and what its warps wait for."""
+    """Table of the counters that only the profiler has: time, caches, memory, and what warps wait for."""
     table = _table("What only Nsight Compute sees", ("", "", "of the whole"))
     speeds = (
         ("time", one.time_us, "{:,.1f} us"),
@@ -194,7 +194,7 @@ def profile_table(one: Profile) -> FittedTable:
 
 
 def scaling_table(shares: Sequence[Share]) -> FittedTable:
-    """What a product takes on several GPUs, by the cost model: a row for each scheme and number of GPUs."""
+    """Table of a product's times on several GPUs, by the cost model: a row for each scheme and number of GPUs."""
     heads = ("scheme", "GPUs", *(f"{name} us" for name in ("compute", "memory", "link", "network", "total")))
     columns = [Column(head, "left" if head == "scheme" else "right") for head in heads]
     more = Column("binds"), Column("speedup", "right"), Column("each GPU", "right")

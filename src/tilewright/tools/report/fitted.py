@@ -32,7 +32,7 @@ class Column(NamedTuple):
     justify: Literal["left", "right"] = "left"
     style: str = ""
     wraps: _Behind = ""
-    """Behind what the lines of a cell may be broken."""
+    """Text behind which the lines of a cell may be broken."""
     spare: bool = False
     """Whether the column is left out where not all cells have room in one line."""
 
@@ -165,7 +165,7 @@ def wrapped(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
 
 
 def _parts(text: Text, behind: _Behind) -> list[Text]:
-    """What lies between the places at which a text may be broken, and between the ends of its lines."""
+    """Parts of a text between the places at which it may be broken, and between the ends of its lines."""
     places = {"": r"\n", " ": r"\s+", ", ": r", |\n"}[behind]
     parts = list(text.divide([place.end() for place in re.finditer(places, text.plain)]))
     for part in parts:

@@ -69,7 +69,7 @@ def widths_table(code: MachineCode) -> FittedTable:
 
 
 def summary(code: MachineCode, dynamic_shared_bytes: int) -> str:
-    """What the compiler reports, and what the main loop does, in sentences."""
+    """Sentences on the compiler's report and on the main loop."""
     report = code.report
     shared = (report.shared_bytes or 0) + dynamic_shared_bytes
     spilled = "" if report.spill_bytes is None else f"{report.spill_bytes} bytes spilled, "
@@ -93,7 +93,7 @@ def summary(code: MachineCode, dynamic_shared_bytes: int) -> str:
 
 
 def multiply_share(loop: Sequence[Instruction]) -> tuple[str, float]:
-    """What a loop multiplies with, FFMA or HMMA say, and which share of its instructions that is, 0 to 1."""
+    """Opcode that a loop multiplies with, FFMA or HMMA say, and its share of the loop's instructions, 0 to 1."""
     groups = count(loop)
     opcodes = groups.get(TENSOR) or groups.get(MULTIPLY_ADD) or {}
     return "/".join(opcodes), sum(opcodes.values()) / len(loop)
@@ -115,7 +115,7 @@ def _products(loop: Sequence[Instruction]) -> list[str]:
     sentence = f"warpgroups: products {instructions}, groups of them {groups}, waits {len(waits)}"
     if 0 in waits:
         return [f"{sentence}; a wait for all lets the tensor cores rest until the next product is started"]
-    return [f"{sentence}; a wait leaves up to {max(waits)} under way" if waits else sentence]
+    return [f"{sentence}; a wait leaves up to {max(waits)} in flight" if waits else sentence]
 
 
 def _widest(widths: Widths) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Record
 from tilewright.tools.report.fitted import Column, FittedTable
 from tilewright.tools.report.ratios import share, speed

@@ -101,7 +101,7 @@ def _speed(measured: RungSpeed | None, course: Course) -> tuple[str, str]:
 
 def _is_own(result: Result) -> bool:
     """Whether a result is of a rung in the arithmetic that the course has it in."""
-    return bool(result.rung and not result.picked and result.case == f"NN {find(result.kernel).takes.arithmetic()}")
+    return bool(result.rung and not result.picked and result.case == f"NN {find(result.kernel).support.arithmetic()}")
 
 
 def _arithmetic(result: Result) -> str:

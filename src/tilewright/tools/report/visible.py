@@ -41,7 +41,7 @@ class PlainConsole(Console):
 
 
 def visible_text(text: str | Text) -> Text:
-    """The same of a text with styles, which one with control characters has for the whole alone."""
+    """Text with styles that a terminal does not obey; text with control characters has one style for the whole."""
     if isinstance(text, str):
         return Text(visible(text))
     shown = visible(text.plain)

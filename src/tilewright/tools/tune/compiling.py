@@ -7,13 +7,13 @@ from tilewright.core import gpus
 from tilewright.core.errors import CompileError
 from tilewright.core.problem import Problem
 from tilewright.emulator.host import cores
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.runtime.base import Engine
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.relayouts import as_read
 
 _AHEAD = 4
-"""Configs under way or waiting to be measured, for each core."""
+"""Configs in flight or waiting to be measured, for each core."""
 
 
 class CompilePool:
@@ -42,7 +42,7 @@ class CompilePool:
         self._futures[self._threads.submit(self._report, choice)] = choice
 
     def finished(self, timeout_s: float) -> Iterator[tuple[Choice, CompileReport | str]]:
-        """What has been compiled since, with the compiler's report, or its words where it refused.
+        """Configs that have been compiled since, with the compiler's report, or its words where it refused.
 
         Waits so long for the first where there is none yet.
         """

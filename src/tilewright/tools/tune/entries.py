@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tilewright.core.errors import TilewrightError
 from tilewright.kernels import find, recorded
-from tilewright.kernels.spec import PROMISES
+from tilewright.kernels.support import PROMISES
 from tilewright.select.tables.cases import timed_case
 from tilewright.select.tables.entry import Entry
 from tilewright.tools.bench.records import Baseline, Record
@@ -34,7 +34,7 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
             baseline_gflops=_usual_gflops(record.baseline) if record.baseline and record.baseline.gflops else None,
             error_ratio=record.error_ratio,
             revision=revision,
-            apart=record.apart_us is not None,
+            after_other_work=record.after_other_work_us is not None,
         )
         before = entries.get(entry.identity)
         if before is None or entry.gflops > before.gflops:
@@ -44,7 +44,7 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
 
 def _usual_gflops(one: Record | Baseline) -> float:
     """By `Timed.usual_us`."""
-    return one.gflops if one.apart_us is None else one.gflops * one.time_us.median / one.usual_us
+    return one.gflops if one.after_other_work_us is None else one.gflops * one.time_us.median / one.usual_us
 
 
 def is_promising(kernel: str) -> bool:
@@ -53,4 +53,4 @@ def is_promising(kernel: str) -> bool:
         found = find(kernel)
     except TilewrightError:  # it is gone, or a source file that says something else today
         return False
-    return not found.foreign and found.keeps(PROMISES[-1])
+    return not found.is_user_kernel and found.meets(PROMISES[-1])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.core.gpus import Gpu
-from tilewright.kernels.spec import Choice
+from tilewright.kernels.kernel import Choice
 from tilewright.select.model import ConfigModel, Fitted, Floats, Grid, ProblemSizes, terms_of
 from tilewright.tools.tune.survey import Surveyed
 

@@ -10,25 +10,26 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewright.core.errors import RecordsError, WriteError
-from tilewright.core.files import Kind
+from tilewright.core.files import FileKind
 from tilewright.core.problem import Problem, Scalars, Shaped
-from tilewright.kernels import spec
+from tilewright.kernels import kernel as kernels
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.source.source_kernel import SourceKernel
 from tilewright.select.tables.cases import timed_case
 
 FORMAT = 2
 """Version of the format of lines. Those of format 1, which have no case, are passed over."""
 
-_HEADERS = Path(spec.__file__).parent / "include"
+_HEADERS = Path(kernels.__file__).parent / "include"
 
 _MOST = 2**31 - 1
-"""Of sizes."""
+"""Largest size of a problem."""
 
 Outcome = Literal["timed", "stopped", "wrong", "unfit", "refused", "failed", "hung", "crashed"]
-"""What became of a config. timed: measured in full; stopped: so much slower than the best that its first short sample
-was enough; wrong: its result was; unfit: the GPU cannot hold a block of it; refused: by the compiler; failed: its
-launch did; hung: it did not end in time; crashed: it took its process with it."""
+"""Outcome of a config. timed: measured in full; stopped: so much slower than the best that its first short sample was
+enough; wrong: its result was; unfit: the GPU cannot hold a block of it; refused: by the compiler; failed: its launch
+did; hung: it did not end in time; crashed: it took its process with it."""
 
 
 class Trial(Shaped, BaseModel):
@@ -39,7 +40,7 @@ class Trial(Shaped, BaseModel):
     device: str
     """Name of the GPU, or of the CPU that emulated one."""
     digest: str
-    """Of the kernel's source and the headers that it may include: a changed kernel is tried anew."""
+    """Digest of the kernel's source and the headers that it may include: a changed kernel is tried anew."""
     kernel: str
     config: dict[str, int]
     m: int = Field(ge=0, le=_MOST)
@@ -56,20 +57,20 @@ class Trial(Shaped, BaseModel):
     against: float | None = None
     """The incumbent's median in the same samples, in microseconds."""
     incumbent: tuple[str, dict[str, int]] | None = None
-    """Of a stopped trial: the kernel and config that it was so much slower than."""
+    """For a stopped trial: the kernel and config that it was so much slower than."""
     predicted_us: float | None = None
-    """What the cost model said."""
+    """Time that the cost model predicted."""
     registers: int | None = None
     spent_s: float = 0.0
     """Seconds that verifying and measuring it took."""
     at_s: float = 0.0
     """Seconds of tuning on this problem by then, over all runs."""
     note: str = ""
-    """What the compiler, the engine or the operating system said."""
+    """Message of the compiler, the engine or the operating system."""
 
     @property
     def problem(self) -> tuple[int, int, int, int, str]:
-        """What was computed, the scalars aside: m, n, k, batch and case."""
+        """Problem that was computed, the scalars aside: m, n, k, batch and case."""
         return self.m, self.n, self.k, self.batch, self.case
 
     @property
@@ -100,10 +101,10 @@ def _is_journal(content: bytes) -> bool:
     return _FIRST.startswith(content) or (content.startswith(_FIRST) and b"\n" not in content.rstrip())
 
 
-KIND = Kind("a journal of tune", _is_journal)
+KIND = FileKind("a journal of tune", _is_journal)
 
 _FIRST = b'{"format": '
-"""What `Journal.append` begins a line with."""
+"""Beginning of a line by `Journal.append`."""
 
 
 def default_path() -> Path:
@@ -112,9 +113,9 @@ def default_path() -> Path:
 
 
 def source_digest(kernel: Kernel) -> str:
-    """What the journal knows a kernel's source by, and how it is launched where a command says so."""
+    """Digest by which the journal knows a kernel's source, and how it is launched where a command says so."""
     digest = hashlib.sha256(kernel.source.read_bytes())
-    if kernel.origin and (said := kernel.origin.words + kernel.origin.defines):
+    if isinstance(kernel, SourceKernel) and (said := kernel.origin.words + kernel.origin.defines):
         digest.update(repr(said).encode())
     for header in sorted(path for path in _HEADERS.rglob("*") if path.is_file()):
         digest.update(header.relative_to(_HEADERS).as_posix().encode() + b"\0" + header.read_bytes())

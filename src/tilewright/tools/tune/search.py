@@ -12,17 +12,17 @@ from tilewright.core.errors import TilewrightError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem, Scalars
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Choice, Kernel
-from tilewright.runtime.apart import LostError
+from tilewright.kernels.kernel import Choice, Kernel
 from tilewright.runtime.base import Engine
 from tilewright.runtime.executable import CompileReport
+from tilewright.runtime.worker_process import LostError
 from tilewright.select.tables.cases import timed_case
 from tilewright.tools.bench.records import Record
 from tilewright.tools.explain.cost.prediction import predict
 from tilewright.tools.tune import space
 from tilewright.tools.tune.compiling import CompilePool
 from tilewright.tools.tune.journal import Journal, Outcome, Trial, source_digest
-from tilewright.tools.tune.worker import Answer, Final, Job, Worker
+from tilewright.tools.tune.worker import Answer, Final, TuneJob, Worker
 
 _RANKED_AS = find_gpu("NVIDIA H200", (9, 0))
 """Whose costs order the configs on the emulator, which is no GPU in particular."""
@@ -43,13 +43,13 @@ class Settings:
     slack: float = 1.25
     """A config is dropped after its first short sample where that is this many times slower than the best's."""
     scalars: Scalars = Scalars()
-    """Of the product that is measured."""
+    """Scalars of the product that is measured."""
     exhaustive: bool = False
     """Take the configs as they are enumerated, and measure all of them in full: to judge the ranking by."""
 
 
 @dataclass
-class Progress:
+class SearchProgress:
     """How far a search is."""
 
     total: int
@@ -58,11 +58,11 @@ class Progress:
     best: Trial | None = None
     outcomes: dict[Outcome, int] = field(default_factory=dict)
     resumed: int = 0
-    """Of those done, how many the journal had from an earlier run."""
+    """Trials among those done that the journal had from an earlier run."""
 
 
-OnTrial = Callable[[Progress, Trial], None]
-"""Told of every trial as it ends."""
+OnTrial = Callable[[SearchProgress, Trial], None]
+"""Called with every trial as it ends."""
 
 
 class Search:
@@ -99,7 +99,7 @@ class Search:
             kernel.name: self._ranked(kernel, [config for config in configs if (kernel.name, config) not in tried])
             for kernel, configs in spaces.items()
         }
-        self.progress = Progress(sum(map(len, spaces.values())), resumed=len(self.trials))
+        self.progress = SearchProgress(sum(map(len, spaces.values())), resumed=len(self.trials))
         for trial in self.trials:
             self._count(trial)
         timed = [trial for trial in self.trials if trial.outcome == "timed"]
@@ -155,13 +155,13 @@ class Search:
                 Final(self._problem, self._settings.scalars, choices, self._settings.final_samples)
             )
         except LostError as error:
-            raise TilewrightError(f"the final measurement of {self._problem.shape} {error.fate}: {error}") from None
+            raise TilewrightError(f"the final measurement of {self._problem.shape} {error.outcome}: {error}") from None
         if isinstance(records, str):
             raise TilewrightError(f"the final measurement of {self._problem.shape} failed: {records}")
         return sorted(records, key=lambda record: record.usual_us)
 
     def _earlier(self, spaces: Mapping[Kernel, Sequence[Config]]) -> list[Trial]:
-        """What the journal has of these configs, the last of each.
+        """Trials of these configs in the journal, the last of each.
 
         A config that was stopped counts as tried where the one that it was slower than is among them: searches of
         other kernels may share the journal.
@@ -221,11 +221,11 @@ class Search:
         settings, best, start = self._settings, self.progress.best, time.monotonic()
         rival = best if best and not settings.exhaustive else None
         incumbent = Choice(self._kernels[rival.kernel], Config(rival.config)) if rival else None
-        job = Job(self._problem, settings.scalars, choice, incumbent, settings.samples, settings.slack)
+        job = TuneJob(self._problem, settings.scalars, choice, incumbent, settings.samples, settings.slack)
         try:
             answer: Answer = self._worker.ask(job)
         except LostError as error:
-            answer = Answer(error.fate, note=str(error))
+            answer = Answer(error.outcome, note=str(error))
         return self._trial(
             choice,
             answer.outcome,
@@ -273,8 +273,8 @@ class Search:
 
 
 def searchable(kernels: Sequence[Kernel], problem: Problem, capability: tuple[int, int] | None) -> list[Kernel]:
-    """Those kernels that a search for the fastest goes through: they run on the GPU, take the problem, and keep what it
-    promises.
+    """Kernels that a search for the fastest goes through: they run on the GPU, support the problem, and have its
+    precision.
 
     Of kernels with one source and one relayout, which have the same configs, only the first.
     """
@@ -283,6 +283,6 @@ def searchable(kernels: Sequence[Kernel], problem: Problem, capability: tuple[in
     for kernel in kernels:
         with contextlib.suppress(TilewrightError):
             kernel.check(problem)
-            if kernel.keeps(promise) and (capability is None or kernel.runs_on(capability, problem.dtype)):
+            if kernel.meets(promise) and (capability is None or kernel.support.runs_on(capability, problem.dtype)):
                 found.setdefault((kernel.source, kernel.relayouts), kernel)
     return list(found.values())

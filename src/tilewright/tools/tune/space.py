@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from tilewright.core import gpus
 from tilewright.core.gpus import Gpu
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.executable import CompileReport
 from tilewright.tools.explain.cost.occupancy import occupancy
 
@@ -28,7 +28,7 @@ def configs(kernel: Kernel, capability: tuple[int, int] | None) -> list[Config]:
 
 
 def distinct(kernel: Kernel, configs: Iterable[Config], layout: str) -> list[Config]:
-    """Of configs that are the same code for factors in these orders, the first: a copy may be of no use."""
+    """Configs without those that are the same code as an earlier one, for factors in these orders."""
     found: dict[object, Config] = {}
     for config in configs:
         code = frozenset(kernel.compiled(config).items())

@@ -30,13 +30,13 @@ from tilewright.core.hardware import round_up
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
 from tilewright.emulator.host import cores
 from tilewright.kernels import KERNELS, find, recorded
-from tilewright.kernels.families import Streaming
-from tilewright.kernels.spec import Choice
-from tilewright.kernels.takes import Addresses
+from tilewright.kernels.cost_family import Streaming
+from tilewright.kernels.kernel import Choice
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.base import Work
 from tilewright.runtime.plan import Plan, Pointers
 from tilewright.runtime.relayouts import jobs
-from tilewright.select.tables.cases import posed, timed_case
+from tilewright.select.tables.cases import problem_of, timed_case
 
 SAMPLES = 5
 """Timed replays of each config on a problem."""
@@ -169,7 +169,7 @@ class SurveyFile:
                     {one: t for number, t in line[name].items() if (one := choices[int(number)]) is not None}
                     for name in ("us", "alone")
                 )
-                self.found.append(Surveyed(posed(m, n, k, line["case"], batch), us, alone, line["others"]))
+                self.found.append(Surveyed(problem_of(m, n, k, line["case"], batch), us, alone, line["others"]))
 
 
 def _choice(kernel: str, values: Mapping[str, int]) -> Choice | None:
@@ -217,8 +217,10 @@ def in_portfolios(problem: Problem, capability: tuple[int, int]) -> list[Choice]
     return [
         Choice(kernel, config)
         for kernel in KERNELS
-        if kernel.portfolio and kernel.keeps(problem.arithmetic.precision) and kernel.runs_on(capability, problem.dtype)
-        if (narrow or not isinstance(kernel.cost, Streaming)) and kernel.refusal(problem) is None
+        if kernel.portfolio
+        and kernel.meets(problem.arithmetic.precision)
+        and kernel.support.runs_on(capability, problem.dtype)
+        if (narrow or not isinstance(kernel.cost, Streaming)) and kernel.why_not(problem) is None
         for config in kernel.candidates(capability)
     ]
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from tilewright.api.engines import resolve_engine
 from tilewright.core.errors import CompileError, EngineUnavailableError, LaunchError, TilewrightError
 from tilewright.core.problem import Problem, Scalars
-from tilewright.kernels.spec import Choice
-from tilewright.kernels.takes import Addresses
-from tilewright.runtime.apart import Apart, LostError
+from tilewright.kernels.kernel import Choice
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.base import Engine
 from tilewright.runtime.plan import Plan
+from tilewright.runtime.worker_process import LostError, WorkerProcess
 from tilewright.tools.bench.end_to_end import Stopwatch
 from tilewright.tools.bench.measure import OperandSet, measure, operand_sets, reads_c, time_both, verify, work_on
 from tilewright.tools.bench.records import Record
@@ -43,7 +43,7 @@ class Prepare(NamedTuple):
     scalars: Scalars = Scalars()
 
 
-class Job(NamedTuple):
+class TuneJob(NamedTuple):
     """Verify one config, and time it unless its first sample shows that it is slow."""
 
     problem: Problem
@@ -66,7 +66,7 @@ class Final(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of a job."""
+    """Answer of the process to a job."""
 
     outcome: Outcome
     time_us: float | None = None
@@ -123,7 +123,7 @@ class _Bench:
             return str(error) or type(error).__name__
         return ""
 
-    def answer(self, job: Job) -> Answer:
+    def answer(self, job: TuneJob) -> Answer:
         try:
             return self._measure(job)
         except CompileError as error:
@@ -149,10 +149,10 @@ class _Bench:
         except (TilewrightError, MemoryError, RuntimeError) as error:
             return str(error)
 
-    def _measure(self, job: Job) -> Answer:
+    def _measure(self, job: TuneJob) -> Answer:
         kernel, config = job.choice
         plan, error = verify(self.engine, kernel, config, self.operands)
-        allowed = limit(self.problem, kernel.precision)
+        allowed = limit(self.problem, kernel.support.precision)
         if not error <= allowed:
             why = f"; {READS_C}" if reads_c(self.engine, kernel, config, self.operands) else ""
             return Answer("wrong", note=f"relative error {error:.1e}, right up to {allowed:.1e}{why}")
@@ -202,8 +202,8 @@ class Worker:
         """
         self.deadline_s = deadline_s
         self._engine_name = engine_name
-        self._apart: Apart | None = None
-        self._posed: tuple[Problem, Scalars] | None = None
+        self._worker: WorkerProcess | None = None
+        self._problem_of: tuple[Problem, Scalars] | None = None
 
     def __enter__(self) -> "Worker":
         return self
@@ -211,54 +211,54 @@ class Worker:
     def __exit__(self, *error: object) -> None:
         self.end()
 
-    def ask(self, request: Job | Final) -> Any:
-        """An Answer to a Job; to a Final records, or a text that says why there are none.
+    def ask(self, request: TuneJob | Final) -> Any:
+        """An Answer to a TuneJob; to a Final records, or a text that says why there are none.
 
         Raises:
             LostError: it took longer than the deadline, or the process ended; the next request gets a new one.
             EngineUnavailableError: no process can be started that has the engine.
             LaunchError: the problem's operands cannot be made.
         """
-        apart = self._start()
-        if (request.problem, request.scalars) != self._posed:
-            self._prepare(apart, request.problem, request.scalars)
+        worker = self._start()
+        if (request.problem, request.scalars) != self._problem_of:
+            self._prepare(worker, request.problem, request.scalars)
         configs = len(request.choices) + 1 if isinstance(request, Final) else 1
-        answer = self._exchange(apart, request, self.deadline_s * configs)
+        answer = self._exchange(worker, request, self.deadline_s * configs)
         if isinstance(answer, Answer) and answer.broken:
             self.end()
         return answer
 
     def end(self) -> None:
         """End the process."""
-        if self._apart:
-            self._apart.end()
-        self._apart = self._posed = None
+        if self._worker:
+            self._worker.end()
+        self._worker = self._problem_of = None
 
-    def _start(self) -> Apart:
-        if self._apart is not None:
-            return self._apart
-        apart = self._apart = Apart(serve, self._engine_name, name="tune")
+    def _start(self) -> WorkerProcess:
+        if self._worker is not None:
+            return self._worker
+        worker = self._worker = WorkerProcess(serve, self._engine_name, name="tune")
         try:
-            if refusal := apart.wait_for_start():
+            if refusal := worker.wait_for_start():
                 raise EngineUnavailableError(refusal)
         except EngineUnavailableError:
             self.end()
             raise
-        return apart
+        return worker
 
-    def _prepare(self, apart: Apart, problem: Problem, scalars: Scalars) -> None:
+    def _prepare(self, worker: WorkerProcess, problem: Problem, scalars: Scalars) -> None:
         try:
-            refusal = self._exchange(apart, Prepare(problem, scalars), _PREPARE_S + problem.flops / _PREPARED_FLOPS)
+            refusal = self._exchange(worker, Prepare(problem, scalars), _PREPARE_S + problem.flops / _PREPARED_FLOPS)
         except LostError as error:
             refusal = str(error)
         if refusal:
             raise LaunchError(f"the operands of {problem.shape} cannot be made: {refusal}")
-        self._posed = problem, scalars
+        self._problem_of = problem, scalars
 
-    def _exchange(self, apart: Apart, request: Job | Final | Prepare, allowed_s: float) -> Any:
-        apart.send(request)
+    def _exchange(self, worker: WorkerProcess, request: TuneJob | Final | Prepare, allowed_s: float) -> Any:
+        worker.send(request)
         try:
-            return apart.receive(allowed_s)
+            return worker.receive(allowed_s)
         except LostError:
             self.end()
             raise

@@ -7,25 +7,25 @@
 namespace cooperative_groups {
 
 template <typename Group, typename Type, typename Size>
-void memcpy_async(const Group& group, Type* to, const Type* from, const Size& bytes, SIMT_PLACE) {
+void memcpy_async(const Group& group, Type* to, const Type* from, const Size& bytes, SIMT_LOCATION) {
     simt::copy_together(to, from, bytes, group.thread_rank(), group.size(), {simt::Operation::copy_async, file, line});
     commit_copies();
 }
 
 // Of the smaller of two numbers of elements.
 template <typename Group, typename Type, typename Layout>
-void memcpy_async(const Group& group, Type* to, const Layout& room, const Type* from, const Layout& count, SIMT_PLACE) {
+void memcpy_async(const Group& group, Type* to, const Layout& room, const Type* from, const Layout& count, SIMT_LOCATION) {
     memcpy_async(group, to, from, (count < room ? count : room) * sizeof(Type), file, line);
 }
 
 template <unsigned PENDING, typename Group>
-void wait_prior(const Group& group, SIMT_PLACE) {
+void wait_prior(const Group& group, SIMT_LOCATION) {
     wait_copies<PENDING>();
     group.sync(file, line);
 }
 
 template <typename Group>
-void wait(const Group& group, SIMT_PLACE) {
+void wait(const Group& group, SIMT_LOCATION) {
     wait_prior<0>(group, file, line);
 }
 

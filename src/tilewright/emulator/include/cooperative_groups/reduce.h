@@ -19,7 +19,7 @@ SIMT_OPERATOR(bit_xor, a ^ b)
 #undef SIMT_OPERATOR
 
 template <unsigned Size, typename Parent, typename Type, typename Operator>
-Type reduce(const thread_block_tile<Size, Parent>& tile, Type value, Operator combine, SIMT_PLACE) {
+Type reduce(const thread_block_tile<Size, Parent>& tile, Type value, Operator combine, SIMT_LOCATION) {
     for (unsigned distance = Size / 2; distance != 0; distance /= 2) {
         value = combine(value, tile.shfl_xor(value, distance, file, line));
     }
@@ -27,7 +27,7 @@ Type reduce(const thread_block_tile<Size, Parent>& tile, Type value, Operator co
 }
 
 template <typename Type, typename Operator>
-Type reduce(const coalesced_group& group, Type value, Operator combine, SIMT_PLACE) {
+Type reduce(const coalesced_group& group, Type value, Operator combine, SIMT_LOCATION) {
     Type total = group.shfl(value, 0, file, line);
     for (unsigned rank = 1; rank < group.size(); ++rank) total = combine(total, group.shfl(value, rank, file, line));
     return total;

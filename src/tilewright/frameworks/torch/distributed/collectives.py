@@ -1,4 +1,8 @@
-"""The collective, and then the product (or the other way round): right for every group, device and dimension."""
+"""The collective, and then the product (or the other way round): right for every group, device and dimension.
+
+It is used where GPUs do not reach each other, in a graph's capture, along the last dimension, and where PyTorch or a
+type of its own must see the products or cast operands (modes, autocast).
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Memory that GPUs of one host write into each other, and counters that say what has come: no kernel waits for them.
+"""Memory that GPUs of one host write into each other, and counters that say what has arrived: no kernel waits for them.
 
     rank r                       rank p
     makes the data               product of what it has
@@ -27,7 +27,7 @@ from tilewright.api.engines import cuda_unavailable
 from tilewright.core.errors import LaunchError, TilewrightError
 from tilewright.frameworks.torch.arrays import numpy_name
 from tilewright.frameworks.torch.distributed.failing import failing
-from tilewright.frameworks.torch.distributed.planning import Kind, planned
+from tilewright.frameworks.torch.distributed.planning import CallKind, planned
 from tilewright.frameworks.torch.distributed.sequences import (
     COUNTER_BYTES,
     LANE,
@@ -35,28 +35,28 @@ from tilewright.frameworks.torch.distributed.sequences import (
     MAIN,
     OTHER_SIDE,
     SIDE,
+    RankCall,
     rounded,
 )
-from tilewright.frameworks.torch.distributed.sequences import Sequence as CallAsData
-from tilewright.frameworks.torch.distributed.watch import Watched, watch
-from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.frameworks.torch.distributed.watchdog import WatchedCall, watch
+from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime import sequence
-from tilewright.runtime.sequence import ABSOLUTE, Place
+from tilewright.runtime.sequence import ABSOLUTE, Location
 
 _COUNTERS_BYTES = 4096
-"""Before the two halves: a counter for each lane of each rank."""
+"""Bytes of the counters before the two halves: one for each lane of each rank."""
 
 _MULTICAST = "TORCH_SYMM_MEM_DISABLE_MULTICAST"
 
 _MOST_RANKS = _COUNTERS_BYTES // COUNTER_BYTES // len(LANES)
 
 _MOST_CALLS, _MOST_STEPS = 16, 1024
-"""Of calls that have been started and have not ended. The host waits for one before these, without Python's lock: a
-queue of the driver that is full, behind a rank that is gone, would have it wait with that lock, so nobody could find
-out."""
+"""Calls, and steps of them, that have been started and have not ended, at most. The host waits for one before these,
+without Python's lock: a queue of the driver that is full, behind a rank that is gone, would have it wait with that
+lock, so nobody could find out."""
 
 _MOST_KINDS = 256
-"""Of calls, whose steps are kept."""
+"""Kinds of calls whose steps are cached, at most."""
 
 _failed: dict[int, list[str]] = {}
 """By GPU: what its calls failed of."""
@@ -68,7 +68,7 @@ _exchanges: dict[tuple[str, int, str], tuple[Any, "Exchange | None"]] = {}
 
 
 def exchange_of(group: Any, like: Any, purpose: str) -> "Exchange | None":
-    """What moves data between the ranks of a group; None where collectives have to.
+    """The exchange that moves data between the ranks of a group; None where collectives have to.
 
     The first call for a group is a collective one. All ranks get one, or none does.
 
@@ -152,8 +152,8 @@ def _without_multicast() -> Iterator[None]:
             os.environ[_MULTICAST] = before
 
 
-class Work(NamedTuple):
-    """What a call starts, ready; the same for all calls of a kind."""
+class ReadyCall(NamedTuple):
+    """Steps that a call starts, ready; one object for all calls of a kind."""
 
     run: Callable[..., None]
     """`sequence.Sequence.run`."""
@@ -162,7 +162,7 @@ class Work(NamedTuple):
     scratch_bytes: int
     sources: frozenset[tuple[int, int]]
     splits: bool
-    """As `sequences.Sequence` and `planning.Planned` have them."""
+    """As `sequences.RankCall` and `planning.Planned` have them."""
     ahead: int
     """This many calls before it may not have ended when it is started."""
 
@@ -173,7 +173,7 @@ class Exchange:
     def __init__(self, group: Any, device: Any) -> None:
         engine: Any = gpu_engine(None, device.index)
         self.rank, self.size, self.device = group.rank(), group.size(), device
-        self.works: dict[Hashable, Work] = {}
+        self.works: dict[Hashable, ReadyCall] = {}
         """By what calls of a kind have in common."""
         self._engine = engine
         self._group, self._timeout = group, _timeout(group, device)
@@ -183,13 +183,13 @@ class Exchange:
         self._bases: list[tuple[int, ...]] = []
         self._calls = self._signals = 0
         self._ok = torch.ones((), dtype=torch.int32, device=device)
-        self._check = sequence.Launch(SIDE, (failing(engine),), (("A", Place(ABSOLUTE, self._ok.data_ptr())),))
+        self._check = sequence.PlanLaunch(SIDE, (failing(engine),), (("A", Location(ABSOLUTE, self._ok.data_ptr())),))
         """Fails where this call, or one before, is to fail."""
         self._aside = _stream_of_its_own(device)
         self._own = {one: _stream_of_its_own(device) for one in (SIDE, LANE, OTHER_SIDE)}
         """Streams of calls, but for MAIN."""
         self._events = [_event(device) for _ in range(_MOST_CALLS)]
-        """Of the ends of calls, which take turns."""
+        """Events of the ends of calls, used in turns."""
         self._ends = [event.cuda_event for event in self._events]
         self._lost: list[tuple[Any, ...]] = []
         """Arrays that a call may use that nobody waits for."""
@@ -225,8 +225,8 @@ class Exchange:
         ]
 
     def prepare(
-        self, key: Hashable, of: CallAsData, arrays: Mapping[str, Any], precision: str | None, without_terms: bool
-    ) -> Work:
+        self, key: Hashable, of: RankCall, arrays: Mapping[str, Any], precision: str | None, without_parts: bool
+    ) -> ReadyCall:
         """Plan and compile a call's products, and make its steps ready for all calls of its kind.
 
         Args:
@@ -234,7 +234,7 @@ class Exchange:
             of: the call as data.
             arrays: its tensors, by the bases that the steps name: `start` is given such, and then the scratch.
             precision: as `matmul` takes it.
-            without_terms: whether products of float32 are not to split their factors.
+            without_parts: whether products of float32 are not to split their factors.
 
         Raises:
             ProblemError, CompileError, LaunchError: as `matmul` raises them; nothing has been launched.
@@ -242,8 +242,8 @@ class Exchange:
         like, own = arrays["A"], {number: one.cuda_stream for number, one in self._own.items()}
         aligned = {name: one.data_ptr() % VECTOR_BYTES for name, one in arrays.items()}
         current = self._stream(self.device.index)
-        kind = Kind(like, numpy_name(like.dtype), self._engine, current, aligned, precision, without_terms)
-        # Nobody else's launches take tickets of these streams; those of the call's own may be any stream's.
+        kind = CallKind(like, numpy_name(like.dtype), self._engine, current, aligned, precision, without_parts)
+        # Nobody else's launches take counters of these streams; those of the call's own may be any stream's.
         found = planned(of, kind, self._check, {MAIN: own[SIDE], LANE: own[LANE]})
         while len(self._between) < of.events:
             self._between.append(_event(self.device))
@@ -251,15 +251,15 @@ class Exchange:
         names = (*(f"counters{rank}" for rank in ranks), *(f"memory{rank}" for rank in ranks), *arrays, "scratch")
         events = [event.cuda_event for event in self._between]
         ready = sequence.sequence(self._engine.context, names, found.steps, tuple(own.values()), events)
-        count = sum(len(step.steps) if isinstance(step, sequence.Launch) else 1 for step in found.steps)
+        count = sum(len(step.steps) if isinstance(step, sequence.PlanLaunch) else 1 for step in found.steps)
         ahead = max(1, min(_MOST_CALLS, _MOST_STEPS // count))
         if len(self.works) == _MOST_KINDS:
             self.works.clear()
-        made = Work(ready.run, of.signals, of.memory_bytes, found.scratch_bytes, of.sources, found.splits, ahead)
+        made = ReadyCall(ready.run, of.signals, of.memory_bytes, found.scratch_bytes, of.sources, found.splits, ahead)
         self.works[key] = made
         return made
 
-    def start(self, work: Work, arrays: tuple[Any, ...]) -> None:
+    def start(self, work: ReadyCall, arrays: tuple[Any, ...]) -> None:
         """Start a call in the current stream.
 
         Args:
@@ -286,7 +286,7 @@ class Exchange:
             self._lost.append(arrays)
             raise
         late = partial(self._late, work.sources, self._signals)
-        watch(Watched(partial(self._has_ended, number), self._timeout, late, self._release, failed))
+        watch(WatchedCall(partial(self._has_ended, number), self._timeout, late, self._release, failed))
 
     def _has_ended(self, number: int) -> bool:
         from tilewright.runtime.driver import outside_of_captures  # noqa: PLC0415 - needs the CUDA bindings

@@ -2,6 +2,11 @@
 
 A call of a known kind makes its results, and has the exchange start the kind's steps. For the first of a kind these are
 worked out (sequences.py), and the exchange prepares them.
+
+What goes wrong on the host does so before anything is started: products are planned, and memory is allocated, first. If
+the driver refuses a step in the middle, this GPU accepts no more such calls, and the other ranks' timeouts name this
+rank. The host starts at most 16 calls ahead, so that it is not caught in a full queue of the driver. Tests simulate the
+streams of all ranks as a partial order: no memory is used by two steps that nothing orders, unless both read it.
 """
 
 from collections.abc import Callable, Hashable
@@ -9,11 +14,10 @@ from typing import Any
 
 import torch
 
-from tilewright.frameworks.torch.distributed.exchange import Exchange, Work
-from tilewright.frameworks.torch.distributed.sequences import Matrix, all_gather, reduce_scatter
-from tilewright.frameworks.torch.distributed.sequences import Sequence as CallAsData
-from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.runtime.sequence import Place
+from tilewright.frameworks.torch.distributed.exchange import Exchange, ReadyCall
+from tilewright.frameworks.torch.distributed.sequences import MatrixView, RankCall, all_gather, reduce_scatter
+from tilewright.kernels.support import VECTOR_BYTES
+from tilewright.runtime.sequence import Location
 
 
 def all_gather_matmul(
@@ -30,7 +34,7 @@ def all_gather_matmul(
     if wanted:
         arrays["whole"] = lines.new_empty((rows, k))
 
-    def call(rank: int, size: int, item: int) -> CallAsData:
+    def call(rank: int, size: int, item: int) -> RankCall:
         matrices = [_matrix(f"B{number}", B) for number, B in enumerate(Bs)]
         return all_gather(rank, size, _matrix("A", lines), matrices, item, wanted)
 
@@ -48,7 +52,7 @@ def matmul_reduce_scatter(exchange: Exchange, A: Any, B: Any, op: str, dim: int,
     kind = op, precision, *_kinds(lines, B)
     result = lines.new_empty((lines.shape[0] // exchange.size, B.shape[1]))
 
-    def call(rank: int, size: int, item: int) -> CallAsData:
+    def call(rank: int, size: int, item: int) -> RankCall:
         return reduce_scatter(rank, size, _matrix("A", lines), _matrix("B0", B), item, op == "avg")
 
     _start(exchange, kind, call, {"A": lines, "B0": B, "result0": result}, precision)
@@ -60,7 +64,7 @@ def matmul_reduce_scatter(exchange: Exchange, A: Any, B: Any, op: str, dim: int,
 def _start(
     exchange: Exchange,
     kind: Hashable,
-    call: Callable[[int, int, int], CallAsData],
+    call: Callable[[int, int, int], RankCall],
     arrays: dict[str, Any],
     precision: str | None,
 ) -> None:
@@ -74,11 +78,11 @@ def _start(
         precision: as `matmul` takes it.
     """
 
-    def known(without_terms: bool) -> Work:
-        found = exchange.works.get((kind, without_terms))
+    def known(without_parts: bool) -> ReadyCall:
+        found = exchange.works.get((kind, without_parts))
         if found is None:
             steps = call(exchange.rank, exchange.size, arrays["A"].element_size())
-            found = exchange.prepare((kind, without_terms), steps, arrays, precision, without_terms)
+            found = exchange.prepare((kind, without_parts), steps, arrays, precision, without_parts)
         return found
 
     work = known(False)
@@ -92,7 +96,7 @@ def _start(
     exchange.start(work, (*arrays.values(), scratch))
 
 
-def _scratch(like: Any, work: Work) -> Any:
+def _scratch(like: Any, work: ReadyCall) -> Any:
     """Memory of a call alone; of a call that needs none, any."""
     return like.new_empty(work.scratch_bytes, dtype=torch.uint8) if work.scratch_bytes else like
 
@@ -109,14 +113,14 @@ def _described(matrix: Any) -> Any:
 
 
 def _kinds(*matrices: Any) -> tuple[Hashable, ...]:
-    """What plans depend on of each, in a row, and their type."""
+    """Type of the matrices, and shape, strides and alignment of each, in a row: all that their plans depend on."""
     of_each = [part for one in matrices for part in (one.shape, one.stride(), one.data_ptr() % VECTOR_BYTES)]
     return (matrices[0].dtype, *of_each)
 
 
-def _matrix(base: str, of: Any) -> Matrix:
+def _matrix(base: str, of: Any) -> MatrixView:
     rows, cols = of.shape
-    return Matrix(Place(base), rows, cols, of.stride())
+    return MatrixView(Location(base), rows, cols, of.stride())
 
 
 def _numbered(name: str, several: list[Any]) -> dict[str, Any]:

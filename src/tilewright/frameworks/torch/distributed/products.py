@@ -13,7 +13,7 @@ from tilewright.api.formulate import size
 from tilewright.api.front import matmul
 from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import ArrayError, DtypeError, ProblemError
-from tilewright.core.problem import promise_of
+from tilewright.core.problem import precision_of
 from tilewright.frameworks.torch.arrays import sees_operators
 from tilewright.frameworks.torch.distributed import collectives, overlapped
 from tilewright.frameworks.torch.distributed.exchange import Exchange, exchange_of
@@ -61,7 +61,7 @@ def all_gather_matmul(
         ArrayError, DtypeError, ProblemError: an argument does not fit; nothing has been launched.
         LaunchError: a rank of the group did not come to an earlier call within the group's timeout.
     """
-    group, precision = _group(group_name), promise_of(precision)
+    group, precision = _group(group_name), precision_of(precision)
     dim = _dimension("gather_dim", gather_dim, A_shard)
     Bs = list(Bs)
     k = A_shard.shape[-1] * (group.size() if dim == A_shard.dim() - 1 else 1)
@@ -98,7 +98,7 @@ def matmul_reduce_scatter(
         ArrayError, DtypeError, ProblemError: an argument does not fit; nothing has been launched.
         LaunchError: a rank of the group did not come to an earlier call within the group's timeout.
     """
-    group, precision = _group(group_name), promise_of(precision)
+    group, precision = _group(group_name), precision_of(precision)
     dim = _dimension("scatter_dim", scatter_dim, A)
     _check_factor(A, B, A.shape[-1])
     if reduce_op not in ("sum", "avg"):
@@ -169,8 +169,8 @@ def _reduce_scatter(A: Any, B: Any, op: str, dim: int, group: Any, precision: st
 
 
 def _exchange(group: Any, purpose: str, dim: int, A: Any, *Bs: Any) -> Exchange | None:
-    """What moves shards while others are multiplied; None where collectives have to, and where PyTorch, or a type of
-    its own, is to see the products or to cast their factors."""
+    """The exchange that moves shards while others are multiplied; None where collectives have to, and where PyTorch, or
+    a type of its own, is to see the products or to cast their factors."""
     if dim == A.dim() - 1 or A.dtype not in _MOVED or sees_operators(torch) or _is_cast(A):
         return None
     if any(type(one) not in _PLAIN or one.is_neg() for one in (A, *Bs)):

@@ -1,6 +1,6 @@
-"""What a rank's streams do in a call, as data: which products, copies, signals and waits, in which order.
+"""Steps of a rank's streams in a call, as data: products, copies, signals and waits, in order.
 
-all_gather, rank r of 4: its own shard goes to all others, and shards are multiplied as they come.
+all_gather, rank r of 4: its own shard goes to all others, and shards are multiplied as they arrive.
 
     copies      r to r+1    r to r+2    r to r+3
     products    shard r     shard r-1   shard r-2   shard r-3
@@ -19,50 +19,50 @@ products a GPU begins with. Each sum's order is fixed, so results are the same b
 Nothing here knows an array, a GPU or an engine.
 """
 
-from collections.abc import Sequence as Ordered
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.frameworks.dividing import parts_of
-from tilewright.runtime.sequence import Await, Copy, Place, Record, Signal, Wait
+from tilewright.runtime.sequence import Await, DeviceCopy, Location, RecordEvent, Signal, Wait
 
 MAIN, SIDE, LANE, OTHER_SIDE = range(4)
 """Streams: the call's own, that of copies, the other one of products, and that of copies of what this one makes."""
 
 LANES, SIDES = (MAIN, LANE), (SIDE, OTHER_SIDE)
-"""Of products, and of copies of what these make."""
+"""Streams of products, and streams of copies of what these make."""
 
 _LINE = 256
 """Bytes that each slot in memory is a multiple of."""
 
 COUNTER_BYTES = 4
-"""Of the counter by which a lane of a rank signals to another rank."""
+"""Bytes of the counter by which a lane of a rank signals to another rank."""
 
 
-def counter(rank: int, by: int, lane: int) -> Place:
-    """Of a rank, where a lane of another counts."""
-    return Place(f"counters{rank}", COUNTER_BYTES * (len(LANES) * by + lane))
+def counter(rank: int, by: int, lane: int) -> Location:
+    """Offset in a rank's memory at which a lane of another rank counts."""
+    return Location(f"counters{rank}", COUNTER_BYTES * (len(LANES) * by + lane))
 
 
-class Matrix(NamedTuple):
+class MatrixView(NamedTuple):
     """Elements in memory."""
 
-    place: Place
+    location: Location
     rows: int
     cols: int
     strides: tuple[int, int]
     """In elements: from row to row, and from column to column."""
 
 
-class Product(NamedTuple):
+class Multiply(NamedTuple):
     """out = alpha * a @ b, + c where there is one."""
 
     stream: int
-    a: Matrix
-    b: Matrix
-    out: Matrix
-    c: Matrix | None = None
+    a: MatrixView
+    b: MatrixView
+    out: MatrixView
+    c: MatrixView | None = None
     alpha: float = 1.0
 
 
@@ -72,10 +72,10 @@ class Check(NamedTuple):
     stream: int
 
 
-Step = Product | Check | Copy | Signal | Wait | Record | Await
+Step = Multiply | Check | DeviceCopy | Signal | Wait | RecordEvent | Await
 
 
-class Sequence(NamedTuple):
+class RankCall(NamedTuple):
     """A call of one rank.
 
     Bases of places: "A", "B0", "B1", ... the factors; "result0", ... the results; "whole" the gathered A; "scratch"
@@ -89,15 +89,15 @@ class Sequence(NamedTuple):
     signals: int
     """The number that each lane that writes to another rank signals last."""
     memory_bytes: int
-    """Of each rank's memory, that others write."""
+    """Bytes of each rank's memory that others write."""
     scratch_bytes: int
     sources: frozenset[tuple[int, int]]
     """Ranks, and lanes of theirs, whose signals it waits for."""
 
 
-def tight(base: str, offset: int, rows: int, cols: int) -> Matrix:
+def tight(base: str, offset: int, rows: int, cols: int) -> MatrixView:
     """A row-major matrix without gaps."""
-    return Matrix(Place(base, offset), rows, cols, (cols, 1))
+    return MatrixView(Location(base, offset), rows, cols, (cols, 1))
 
 
 def rounded(size: int) -> int:
@@ -119,13 +119,15 @@ class _StepWriter:
     def order(self, first: int, then: int) -> None:
         """One stream goes on when another has done all that it was given so far."""
         if first != then:
-            self.steps += [Record(first, self.events), Await(then, self.events)]
+            self.steps += [RecordEvent(first, self.events), Await(then, self.events)]
             self.events += 1
 
-    def send(self, stream: int, rank: int, offset: int, source: Place, size: int, number: int, lane: int = 0) -> None:
+    def send(
+        self, stream: int, rank: int, offset: int, source: Location, size: int, number: int, lane: int = 0
+    ) -> None:
         """Copy to another rank's memory, and tell it so."""
         if size:
-            self.steps.append(Copy(stream, Place(f"memory{rank}", offset), source, size))
+            self.steps.append(DeviceCopy(stream, Location(f"memory{rank}", offset), source, size))
         self.steps.append(Signal(stream, counter(rank, self._rank, lane), number))
 
     def wait(self, stream: int, rank: int, number: int, lane: int = 0) -> None:
@@ -140,7 +142,7 @@ class _StepWriter:
         return tuple(self.steps)
 
 
-def all_gather(rank: int, size: int, shard: Matrix, Bs: Ordered[Matrix], item: int, wanted: bool) -> Sequence:
+def all_gather(rank: int, size: int, shard: MatrixView, Bs: Sequence[MatrixView], item: int, wanted: bool) -> RankCall:
     """Products of all ranks' shards and each B, one shard behind the other.
 
     Args:
@@ -153,32 +155,32 @@ def all_gather(rank: int, size: int, shard: Matrix, Bs: Ordered[Matrix], item: i
     rows, shard_bytes = shard.rows, shard.rows * shard.cols * item
     slot, own, to_do = rounded(shard_bytes), f"memory{rank}", _StepWriter(rank, SIDE, LANE)
 
-    def keep(source: int, place: Place) -> None:
+    def keep(source: int, location: Location) -> None:
         if wanted and shard_bytes:
-            to_do.steps.append(Copy(SIDE, Place("whole", source * shard_bytes), place, shard_bytes))
+            to_do.steps.append(DeviceCopy(SIDE, Location("whole", source * shard_bytes), location, shard_bytes))
 
-    def multiply(stream: int, source: int, factor: Matrix) -> None:
+    def multiply(stream: int, source: int, factor: MatrixView) -> None:
         for number, B in enumerate(Bs):
             out = tight(f"result{number}", source * rows * B.cols * item, rows, B.cols)
-            to_do.steps.append(Product(stream, factor, B, out))
+            to_do.steps.append(Multiply(stream, factor, B, out))
 
     for step in range(1, size):
-        to_do.send(SIDE, (rank + step) % size, rank * slot, shard.place, shard_bytes, 1)
-    keep(rank, shard.place)
+        to_do.send(SIDE, (rank + step) % size, rank * slot, shard.location, shard_bytes, 1)
+    keep(rank, shard.location)
     multiply(MAIN, rank, shard)
     for step in range(1, size):
         source, stream = (rank - step) % size, LANES[step % len(LANES)]
-        came = shard._replace(place=Place(own, source * slot))
+        arrived = shard._replace(location=Location(own, source * slot))
         to_do.wait(stream, source, 1)
         if wanted or step + len(LANES) >= size:  # the last wait of a lane
             to_do.order(stream, SIDE)
-        keep(source, came.place)
-        multiply(stream, source, came)
+        keep(source, arrived.location)
+        multiply(stream, source, arrived)
     others = frozenset((other, 0) for other in range(size) if other != rank)
-    return Sequence(to_do.ended(), to_do.events, 1, size * slot, 0, others)
+    return RankCall(to_do.ended(), to_do.events, 1, size * slot, 0, others)
 
 
-def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: bool) -> Sequence:
+def reduce_scatter(rank: int, size: int, A: MatrixView, B: MatrixView, item: int, mean: bool) -> RankCall:
     """A rank's rows of the sum, or the mean, of all ranks' products.
 
     Args:
@@ -195,11 +197,11 @@ def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: 
     begins = list(accumulate((rounded(m * n * item) for m, n in shapes), initial=0))
     slot, turns = begins.pop(), ceil_div(len(parts), len(LANES))
 
-    def block(of: Matrix, rows: slice, cols: slice) -> Matrix:
+    def block(of: MatrixView, rows: slice, cols: slice) -> MatrixView:
         by_row, by_col = of.strides
         offset = (rows.start * by_row + cols.start * by_col) * item
-        place = Place(of.place.base, of.place.offset + offset)
-        return Matrix(place, rows.stop - rows.start, cols.stop - cols.start, of.strides)
+        location = Location(of.location.base, of.location.offset + offset)
+        return MatrixView(location, rows.stop - rows.start, cols.stop - cols.start, of.strides)
 
     result = tight("result0", 0, rows, B.cols)
     for step in range(size):
@@ -216,12 +218,14 @@ def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: 
             of_b = block(B, slice(0, B.rows), cols)
             moved = tight("scratch", step * slot + begin, m, n)
             to_do.steps.append(
-                Product(stream, of_a, of_b, block(result, part, cols) if step == last else moved, c, alpha)
+                Multiply(stream, of_a, of_b, block(result, part, cols) if step == last else moved, c, alpha)
             )
             if step < last:
                 to_do.order(stream, side)
-                to_do.send(side, after, step * slot + begin, moved.place, m * n * item, step * turns + turn + 1, lane)
+                to_do.send(
+                    side, after, step * slot + begin, moved.location, m * n * item, step * turns + turn + 1, lane
+                )
     sums, lanes = last * slot, range(min(len(parts), len(LANES)))
     sources = frozenset((before, lane) for lane in lanes)
     to_do.order(OTHER_SIDE, MAIN)
-    return Sequence(to_do.ended(), to_do.events, last * turns, sums, sums, sources)
+    return RankCall(to_do.ended(), to_do.events, last * turns, sums, sums, sources)

@@ -7,13 +7,13 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from tilewright.api.call import Request
 from tilewright.api.formulate import View, formulate
+from tilewright.api.request import Request
 from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import TilewrightError
 from tilewright.core.problem import Arithmetic, Problem, Side
 from tilewright.frameworks.torch.arrays import numpy_name
-from tilewright.select.gain import Gain, expected_gain
+from tilewright.select.speedup import Speedup, expected_speedup
 
 Asked = Callable[[], Any]
 """Gives the Request by which the launcher knows a float32 product now, None where nothing is asked; False where PyTorch
@@ -21,51 +21,52 @@ is to compute it."""
 
 
 class Options(NamedTuple):
-    """What float32 products ask for, by what PyTorch says of their precision."""
+    """Requests of float32 products, by the precision that PyTorch is set to."""
 
     says: Callable[[], str]
-    """What PyTorch says now."""
+    """Reads the precision that PyTorch is set to now."""
     by: Mapping[str, Request | Literal[False] | None]
-    """What the launcher knows them by, by that, 'none' for what is not there; False where PyTorch is to compute."""
+    """Keys of the launcher, by PyTorch's precision, 'none' for one that is not there; False for PyTorch's own
+    product."""
     batch_invariant: bool = False
     """Whether all products are to be so: then none of these is False, and all that can run here does."""
 
     def asked(self, usual: bool, rounded: bool) -> Asked:
-        """What calls of a kind ask that run here while PyTorch does not round to TF32, while it does, or both."""
+        """Request of calls of a kind that run here while PyTorch does not round to TF32, while it does, or both."""
         says, by = self.says, {one: self.by[one] if (rounded if one == TF32 else usual) else False for one in self.by}
         other = by[_NONE]
         return lambda: by.get(says(), other)
 
 
 TF32 = "tf32"
-"""What PyTorch says where it may round factors."""
+"""PyTorch's precision where it may round factors."""
 
 _NONE = "none"
-"""What it says where nobody set anything."""
+"""PyTorch's precision where nobody set any."""
 
 _STRICTER = "bf16x3"
 """The next promise."""
 
 Role = Literal["c", "bias", "expanded", None]
 
-Expect = Callable[[Problem, Any], Gain | None]
-"""The gain that is expected of a problem on a device of PyTorch."""
+Expect = Callable[[Problem, Any], Speedup | None]
+"""The speedup over cuBLAS that is expected of a problem on a device of PyTorch."""
 
 
 _MISSES = 32
 """Calls of a kind that the launcher may not know: the first of each alignment of addresses, and more."""
 
 _PYTHON_US = 30
-"""What a call of Python's path takes of the host's time besides."""
+"""Microseconds of the host that a call of Python's path takes besides."""
 
 
-class Product(NamedTuple):
+class OperatorCall(NamedTuple):
     """A call of an operator of PyTorch, as matmul computes it."""
 
     a: Any
     b: Any
     addend: Any = None
-    """What is added: a matrix c, or a bias."""
+    """Operand that is added: a matrix c, or a bias."""
     out: Any = None
     beta: float = 1.0
 
@@ -73,28 +74,42 @@ class Product(NamedTuple):
 class Decision:
     """Where products of a kind run, and how many did."""
 
-    __slots__ = ("asked", "calls", "gain", "missed", "ours", "problem", "role", "stock_calls", "why")
+    __slots__ = ("asked", "calls", "counted_by", "missed", "ours", "problem", "role", "speedup", "stock_calls", "why")
 
     def __init__(
         self,
         why: str,
         problem: Problem | None = None,
-        gain: Gain | None = None,
+        speedup: Speedup | None = None,
         role: Role = None,
         asked: Asked = lambda: None,
     ) -> None:
-        self.why, self.problem, self.gain = why, problem, gain
+        self.why, self.problem, self.speedup = why, problem, speedup
         self.role = role
-        """What is added is to `matmul`; None where nothing is; 'expanded' where it is first expanded to be its c."""
+        """Role of the addend for `matmul`; None where nothing is added; 'expanded' where it is expanded to be its c."""
         self.ours = not why
         """Whether they run here."""
         self.asked = asked
-        """What a float32 product asks in every call, since PyTorch may be told to compute it in another precision."""
+        """Request of a float32 product, read in every call, since PyTorch may be set to another precision."""
         self.calls = self.stock_calls = self.missed = 0
         """How many ran here, how many PyTorch computed, and how many the compiled launcher did not know."""
+        self.counted_by = self
+        """Decision that counts its calls, itself or another: see `Decisions.keep`."""
+
+    @property
+    def row(self) -> tuple[str, str]:
+        """Sizes and case of the problem, and why PyTorch computes it, as a report has them."""
+        return f"{self.problem.shape} {self.problem.case}" if self.problem else "", self.why
+
+    def count(self, ours: bool, calls: int = 1) -> None:
+        """Count calls that ran here, or that PyTorch computed."""
+        if ours:
+            self.counted_by.calls += calls
+        else:
+            self.counted_by.stock_calls += calls
 
     def miss(self) -> None:
-        """Count a call that the compiled launcher did not know; where all are so, only a large gain is worth them.
+        """Count a call that the compiled launcher did not know; where all are so, only a large speedup is worth them.
 
         What is batch-invariant runs here in any case."""
         self.missed += 1
@@ -102,7 +117,7 @@ class Decision:
             not self.batch_invariant
             and self.missed >= _MISSES
             and 2 * self.missed > self.calls
-            and (not self.gain or self.gain.saved_us < _PYTHON_US)
+            and (not self.speedup or self.speedup.saved_us < _PYTHON_US)
         ):
             self.refuse("the compiled launcher does not know it")
 
@@ -121,7 +136,44 @@ class Decision:
         self.ours, self.why = False, why
 
 
-class Row(NamedTuple):
+class Decisions(dict[Any, Decision]):
+    """Decisions on the products of an operator, by the kind of their calls; at most `MOST_KINDS` of them.
+
+    The rest, which is decided anew, keeps its counts: the shortcut may know it still.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._dropped: dict[tuple[str, str], Decision] = {}
+        """By `Decision.row`."""
+
+    def keep(self, kind: Any, decision: Decision) -> Decision:
+        """Have calls of a kind decided so."""
+        if len(self) >= MOST_KINDS:
+            for one in tuple(self.values()):
+                row, sums = one.row, Decision(one.why, one.problem, one.speedup)
+                if row not in self._dropped and len(self._dropped) >= MOST_KINDS:
+                    row, sums = ("", _OTHERS), Decision(_OTHERS)
+                sums = self._dropped.setdefault(row, sums)
+                sums.calls += one.calls
+                sums.stock_calls += one.stock_calls
+                one.counted_by = sums
+            self.clear()
+        self[kind] = decision
+        return decision
+
+    def counted(self) -> tuple[Decision, ...]:
+        """All that count calls."""
+        return *self.values(), *self._dropped.values()
+
+
+MOST_KINDS = 4096
+"""Kinds of calls of an operator that are remembered; when there are more, all are decided anew."""
+
+_OTHERS = "one of more kinds than are counted apart"
+
+
+class ReportRow(NamedTuple):
     """Products of one operator and problem."""
 
     operator: str
@@ -136,7 +188,7 @@ class Row(NamedTuple):
     """For PyTorch: why it was not tilewright."""
 
 
-class Report(tuple[Row, ...]):
+class Report(tuple[ReportRow, ...]):
     """Rows, those that saved most first; as text, a table, or a sentence that says why there are none."""
 
     why_empty: str
@@ -152,14 +204,14 @@ class Report(tuple[Row, ...]):
         """
         calls: dict[tuple[str, str, str, str], tuple[int, float]] = {}
         for operator, one in decisions:
-            problem = f"{one.problem.shape} {one.problem.case}" if one.problem else ""
-            saved = one.calls * one.gain.saved_us if one.gain else 0.0
+            problem, _ = one.row
+            saved = one.calls * one.speedup.saved_us if one.speedup else 0.0
             ours = "tilewright", "", one.calls, saved
             theirs = "PyTorch", one.why or _AFTER_ALL, one.stock_calls, 0.0
             for where, why, count, gained in (ours, theirs):
                 before, saved_before = calls.get((operator, problem, where, why), (0, 0.0))
                 calls[operator, problem, where, why] = before + count, saved_before + gained
-        rows = [Row(*key[:3], count, saved, key[3]) for key, (count, saved) in calls.items() if count]
+        rows = [ReportRow(*key[:3], count, saved, key[3]) for key, (count, saved) in calls.items() if count]
         report = cls(sorted(rows, key=lambda row: (-row.saved_us, -row.calls)))
         report.why_empty = "" if rows else why_empty()
         return report
@@ -185,19 +237,21 @@ class Report(tuple[Row, ...]):
 _AFTER_ALL = "PyTorch's precision setting leaves it there, or a CUDA graph was captured before it ran once"
 
 
-def expect(problem: Problem, device: Any) -> Gain | None:
-    """What tables say of a problem on a GPU."""
+def expect(problem: Problem, device: Any) -> Speedup | None:
+    """Speedup that tables lead to expect of a problem on a GPU."""
     capability = torch.cuda.get_device_capability(device)
-    return expected_gain(problem, capability, torch.cuda.get_device_name(device))
+    return expected_speedup(problem, capability, torch.cuda.get_device_name(device))
 
 
-def decide(product: Product, expected: Expect, options: Options) -> Decision:
-    """Where products like this one run: here, where nothing would be copied first and the expected gain is at least 1.
+def decide(product: OperatorCall, expected: Expect, options: Options) -> Decision:
+    """Where products like this one run: here, where nothing would be copied first and the expected speedup is at least
+    1.
 
-    What PyTorch would refuse stays with PyTorch, which says why. The gain of a float32 product is that in the precision
-    that is asked for now; what runs here while PyTorch rounds to TF32 is decided apart, by what is gained over that.
+    What PyTorch would refuse stays with PyTorch, which says why. The speedup of a float32 product is that in the
+    precision that is asked for now; what runs here while PyTorch rounds to TF32 is decided separately, by what is
+    gained over that.
 
-    Batch-invariant products run here whatever they gain, and what has to be copied is.
+    Batch-invariant products run here however fast they are, and what has to be copied is.
     """
     a, b, addend, out, beta = product
     shape = (*a.shape[:-1], *b.shape[-1:])
@@ -233,20 +287,20 @@ def decide(product: Product, expected: Expect, options: Options) -> Decision:
         return Decision("", problem, expected(problem, a.device), role, asked)
     if form.copied:
         return Decision("an operand that would be copied first", problem)
-    # While PyTorch does not round, products in TF32 gain at least what the next promise does.
+    # While PyTorch does not round, products in TF32 are at least as fast as the next promise.
     bound = _promising(problem, _STRICTER) if problem.arithmetic.precision == TF32 else problem
     found = {False: (problem, expected(bound, a.device))}
     if asks and options.by[TF32]:
         rounded = _promising(problem, TF32)
         found[True] = rounded, expected(rounded, a.device)
-    wins = {rounds for rounds, (_, gain) in found.items() if gain is not None and gain.ratio >= 1}
+    wins = {rounds for rounds, (_, speedup) in found.items() if speedup is not None and speedup.ratio >= 1}
     # Reported is what PyTorch says now, or the other where that alone runs here.
     first = now == TF32 and True in found
-    problem, gain = found[not first if wins == {not first} else first]
-    if gain is None:
+    problem, speedup = found[not first if wins == {not first} else first]
+    if speedup is None:
         return Decision("nothing like it was measured", problem)
     why = "" if wins else "cuBLAS is expected to be faster"
-    return Decision(why, problem, gain, role, options.asked(False in wins, True in wins) if asks else lambda: None)
+    return Decision(why, problem, speedup, role, options.asked(False in wins, True in wins) if asks else lambda: None)
 
 
 def _promising(problem: Problem, precision: str) -> Problem:

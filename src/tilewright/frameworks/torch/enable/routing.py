@@ -22,15 +22,17 @@ import torch
 
 from tilewright.api import front
 from tilewright.api import gpu as on_gpu
-from tilewright.api.call import Request, check_batch_invariant
+from tilewright.api.arrays.libraries import library_of
+from tilewright.api.request import PLAIN, Request, check_batch_invariant
 from tilewright.core.errors import LibraryError, ProblemError, TilewrightError
-from tilewright.core.problem import Scalars, promise_of
+from tilewright.core.problem import precision_of
 from tilewright.frameworks.torch.enable.decisions import (
     TF32,
     Decision,
+    Decisions,
     Expect,
+    OperatorCall,
     Options,
-    Product,
     Report,
     decide,
     expect,
@@ -41,9 +43,8 @@ from tilewright.runtime import launcher
 from tilewright.runtime.launcher import Launcher
 
 _KEY = "CUDA"
-"""Of PyTorch's dispatcher: the kernels for tensors on a GPU."""
+"""Key of PyTorch's dispatcher for the kernels of tensors on a GPU."""
 
-_Decisions = dict[Any, Decision]
 _Kernel = Callable[..., Any]
 
 _set_grad_enabled = torch._C._set_grad_enabled  # torch.set_grad_enabled makes an object for it
@@ -59,7 +60,7 @@ class Routes:
 
         Args:
             key: of the dispatcher: CUDA, or CPU in tests.
-            expected: gives the gain of a problem.
+            expected: gives the speedup of a problem.
             precision, batch_invariant: as `enable` takes them.
 
         Raises:
@@ -67,7 +68,7 @@ class Routes:
         """
         if not hasattr(torch.library, "get_kernel") or _precision is None:
             raise LibraryError(f"enable() needs PyTorch 2.9 or newer, this is {torch.__version__}")
-        self.decisions: dict[str, _Decisions] = {name: {} for name in ("mm", "addmm", "bmm", "baddbmm")}
+        self.decisions = {name: Decisions() for name in ("mm", "addmm", "bmm", "baddbmm")}
         self._key = key
         self._library: Any = None
         self._kernels: dict[str, _Kernel] = {}
@@ -109,18 +110,15 @@ class Routes:
     def count(self) -> None:
         """Add to the decisions the calls that took the shortcut."""
         for decision, ours, calls in self._shortcut.counts() if self._shortcut is not None else ():
-            if ours:
-                decision.calls += calls
-            else:
-                decision.stock_calls += calls
+            decision.count(ours, calls)
 
 
 _Decided = Callable[[Decision], None]
-"""Told last of a call that it was left to PyTorch, or that the compiled launcher knew it."""
+"""Called once a call's route is known: PyTorch's kernel, or the compiled launcher."""
 
 
 def _decided_by(module: ShortcutModule | None) -> _Decided:
-    """Have calls like those that are told of take the shortcut; nothing happens where there is none."""
+    """Have calls like those that are given take the shortcut; nothing happens where there is none."""
     if module is None:
         return lambda decision: None
     known: Launcher | None = None
@@ -141,30 +139,30 @@ def _decided_by(module: ShortcutModule | None) -> _Decided:
 
 
 def _options_by(precision: str | None, batch_invariant: bool) -> Options:
-    """What float32 products ask in each call.
+    """Requests of float32 products, by the precision that PyTorch is set to in each call.
 
     While PyTorch may round their factors to TF32, they may be rounded here too, but stay with PyTorch where a stricter
     precision was asked for. Batch-invariant ones then keep that.
     """
     own, ieee, tf32 = (
-        Request(precision=one, batch_invariant=batch_invariant).key for one in (promise_of(precision), "ieee", TF32)
+        Request(precision=one, batch_invariant=batch_invariant).key for one in (precision_of(precision), "ieee", TF32)
     )
     rounded = tf32 if precision in (None, TF32) else batch_invariant and own
     by = {"none": own, "ieee": ieee if precision is None else own, TF32: rounded}
     return Options(lambda: _precision("cuda", "matmul"), by, batch_invariant)
 
 
-def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Options, decided: _Decided) -> _Kernel:
+def _plain(stock: _Kernel, decisions: Decisions, expected: Expect, options: Options, decided: _Decided) -> _Kernel:
     """A kernel for a @ b."""
 
     def multiply(keys: Any, a: Any, b: Any, *, out: Any = None) -> Any:
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, out if out is None else (out.shape, out.stride())
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions[kind] = decide(Product(a, b, None, out), expected, options)
+            decision = decisions.keep(kind, decide(OperatorCall(a, b, None, out), expected, options))
         if decision.ours and (result := _ours(decision, decided, a, b, None, out, None, 1.0, 0.0)) is not None:
             return result
-        decision.stock_calls += 1
+        decision.count(ours=False)
         result = stock(keys, a, b) if out is None else stock(keys, a, b, out=out)
         if not decision.ours:
             decided(decision)
@@ -173,7 +171,7 @@ def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Opt
     return multiply
 
 
-def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Options, decided: _Decided) -> _Kernel:
+def _added(stock: _Kernel, decisions: Decisions, expected: Expect, options: Options, decided: _Decided) -> _Kernel:
     """A kernel for beta * addend + alpha * a @ b."""
 
     def multiply(keys: Any, addend: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
@@ -181,7 +179,7 @@ def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Opt
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, addend.shape, addend.stride(), beta, target
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions[kind] = decide(Product(a, b, addend, out, beta), expected, options)
+            decision = decisions.keep(kind, decide(OperatorCall(a, b, addend, out, beta), expected, options))
         if decision.ours:
             c = addend if decision.role == "c" else None
             if decision.role == "expanded":
@@ -190,7 +188,7 @@ def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Opt
             result = _ours(decision, decided, a, b, c, out, bias, alpha, 0.0 if c is None else beta)
             if result is not None:
                 return result
-        decision.stock_calls += 1
+        decision.count(ours=False)
         if out is None:
             result = stock(keys, addend, a, b, beta=beta, alpha=alpha)
         else:
@@ -224,23 +222,20 @@ def _ours(
     finally:
         if records:
             _set_grad_enabled(True)
-    decision.calls += result is not None
+    if result is not None:
+        decision.count(ours=True)
     return result
 
 
 def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any, asked: Request | None) -> Any:
     """The product of a kind that the compiled launcher does not know."""
-    request = asked or Request()
+    request = asked or PLAIN
     invariant = request.batch_invariant
     if not invariant and arrays["a"].is_cuda and torch.cuda.is_current_stream_capturing():
         return None  # its code may not be loaded yet, which cannot be done into a graph
     decision.miss()
     try:
-        scalars = Scalars.checked(alpha, beta)
-    except ProblemError:
-        return None  # a scalar that is no number
-    try:
-        return front.multiply(request.checked(), arrays, scalars, asked)
+        return front.multiply(request, library_of("a", arrays["a"]), arrays, alpha, beta, asked)
     except TilewrightError as error:
         if invariant:
             raise  # PyTorch's own product would break the promise
@@ -270,7 +265,7 @@ def _switch(to: _Asked | None) -> _Asked | None:
 
 
 class Enabled(ContextDecorator):
-    """What enable() returns: leaving it as a context restores what was before."""
+    """Context that enable() returns: leaving it restores the routes from before."""
 
     def __init__(self, asked: _Asked) -> None:
         self._asked = asked
@@ -295,8 +290,8 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False) -> En
 
     Matrix products are meant (mm, addmm, bmm, baddbmm, and what is made of them: matmul, @, linear, torch.nn.Linear),
     also backward, under autocast, and in what torch.compile made. What is expected comes from tables: see
-    `tilewright.select.gain.expected_gain`. It is decided once for each combination of shapes, strides and element type,
-    for all GPUs of the process. All else stays with PyTorch.
+    `tilewright.select.speedup.expected_speedup`. It is decided once for each combination of shapes, strides and element
+    type, for all GPUs of the process. All else stays with PyTorch.
 
     What PyTorch says of float32 products counts in every call: `torch.backends.cuda.matmul.fp32_precision`, which
     `allow_tf32` and `torch.set_float32_matmul_precision` write too, and which follows that of `torch.backends.cudnn`
@@ -319,10 +314,10 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False) -> En
 
     It is one switch for the process, all threads included; what the last call asks for counts.
 
-    With batch_invariant, all products of float32, float16 and bfloat16 run here, whatever they gain, as `matmul` does
-    with batch_invariant=True: a row has the same bits in every batch. What cannot run here raises. Left to PyTorch are
-    float64, integers, and an `out` that PyTorch resizes; products of one-dimensional tensors (mv, dot); and what is no
-    matrix product, such as its fused attention.
+    With batch_invariant, all products of float32, float16 and bfloat16 run here, however fast they are, as `matmul`
+    does with batch_invariant=True: a row has the same bits in every batch. What cannot run here raises. Left to PyTorch
+    are float64, integers, and an `out` that PyTorch resizes; products of one-dimensional tensors (mv, dot); and what is
+    no matrix product, such as its fused attention.
     "tf32", where PyTorch says so, is followed; a precision given here counts before it.
 
     Args:
@@ -334,7 +329,7 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False) -> En
         LibraryError: this PyTorch is older than 2.9.
     """
     check_batch_invariant(batch_invariant)
-    promise_of(precision)
+    precision_of(precision)
     return Enabled((precision, batch_invariant))
 
 
@@ -344,7 +339,8 @@ def disable() -> None:
 
 
 def report(*, reset: bool = False) -> Report:
-    """What ran where while products were routed, by operator and shape; print it to see a table, or why it is empty.
+    """Account of the calls that ran here and in PyTorch while products were routed, by operator and shape; print it to
+    see a table, or why it is empty.
 
     Calls of Python are counted: a CUDA graph counts once, where it is captured.
 
@@ -354,7 +350,7 @@ def report(*, reset: bool = False) -> Report:
     decisions: list[tuple[str, Decision]] = []
     for routes in tuple(_routes.values()):
         routes.count()
-        decisions += [(name, one) for name, kinds in routes.decisions.items() for one in tuple(kinds.values())]
+        decisions += [(name, one) for name, kinds in routes.decisions.items() for one in kinds.counted()]
     found = Report.of(decisions, _why_empty)
     if reset:
         for _, decision in decisions:

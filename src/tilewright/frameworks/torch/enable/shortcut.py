@@ -19,7 +19,7 @@ ADDENDS = {None: 0, "c": 1, "bias": 2}
 
 
 class Shortcut(Protocol):
-    """What calls of some operators go through. May be used from several threads."""
+    """Path that calls of some operators take without Python. May be used from several threads."""
 
     def install(self) -> None:
         """Take calls before the kernels that are registered now, which get those that are not decided yet."""
@@ -32,7 +32,7 @@ class Shortcut(Protocol):
 
 
 class ShortcutModule(Protocol):
-    """What shortcut.cpp compiles to."""
+    """Module that shortcut.cpp compiles to."""
 
     def Shortcut(self, key: str, operators: tuple[str, ...]) -> Shortcut:  # noqa: N802 - it is a class
         """The kernels that are registered now become those that calls are left to.

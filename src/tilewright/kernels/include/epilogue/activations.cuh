@@ -3,7 +3,7 @@
 // None has a branch, so that what it waits for overlaps for all elements of a thread.
 #pragma once
 
-#include <approximate.cuh>  // in brackets: the emulator has one of its own
+#include "ptx/approximate.cuh"
 
 struct identity {
     template <typename T>

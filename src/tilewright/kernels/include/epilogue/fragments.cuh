@@ -3,7 +3,7 @@
 #pragma once
 
 #include "epilogue/result.cuh"
-#include <wmma.cuh>  // in brackets: the emulator has one of its own
+#include "ptx/wmma.cuh"
 
 // 16 rows of COLS sums. The padding lets the rows of a fragment begin in different banks.
 template <int COLS>
@@ -31,7 +31,7 @@ __device__ __forceinline__ void store_fragments(const Result<T>& result, int row
             const int c = element % (16 * COLS);
             if (ALIGNED) {
                 float quad[4];
-                load_four(quad, &staged.rows[r][c]);
+                load_float4(quad, &staged.rows[r][c]);
                 result.store_quad(row + 16 * i + r, col + c, quad);
             } else {
                 result.store(row + 16 * i + r, col + c, staged.rows[r][c]);

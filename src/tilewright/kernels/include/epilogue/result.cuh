@@ -7,8 +7,8 @@
 #include "epilogue/activations.cuh"
 #include "epilogue/biases.cuh"
 #include "operands.cuh"
+#include "ptx/prefetch.cuh"
 #include "tile_io.cuh"
-#include <prefetch.cuh>  // in brackets: the emulator has one of its own
 
 // The bias of every matrix of the result: 0 for rows where it has values of columns, and for columns where it has none.
 template <typename T>

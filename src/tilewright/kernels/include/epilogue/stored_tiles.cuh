@@ -6,14 +6,13 @@
 //     elected lane  | wait_tiles_read                                    | store | wait_tiles_read ...
 //
 // Where rows of D are not aligned, or end within 16 bytes, of which the copy engine stores all, or where results are not of 16 bits,
-// threads store (exchanged.cuh).
+// threads store (warpgroup.cuh).
 #pragma once
 
-#include <elect.cuh>  // in brackets: the emulator has one of its own
-#include <tensor_map.cuh>
-
-#include "epilogue/exchanged.cuh"
-#include "matrix_descriptor.cuh"
+#include "epilogue/result.cuh"
+#include "ptx/elect.cuh"
+#include "ptx/matrix_descriptor.cuh"
+#include "ptx/tensor_map.cuh"
 
 // A base of this takes no memory where there is none.
 template <int BYTES>
@@ -27,35 +26,34 @@ struct StoredLines<0> {};
 // and threads store.
 template <int WARPS, int SLOTS>
 struct StoredTiles : StoredLines<WARPS * SLOTS * 16 * LINE_BYTES> {
-    // The `part`-th 64 rows of a consumer's tile, with element (row, col) of the product at their corner. map: of D.
-    // own, biases: as `store_product` takes them.
+    // Whether the copy engine stores results of type T.
+    template <typename T>
+    static constexpr bool by_tma = SLOTS > 0 && ALIGNED && sizeof(T) == 2;
+
+    // The `part`-th 64 rows of a consumer's tile, with element (row, col) of D at their corner. map: of D. biases: of these columns
+    // (warp_biases.cuh).
     template <typename T, int COUNT, typename Biases>
     __device__ __forceinline__ void store(const Result<T>& result, const TensorMap* map, int matrix, int part, int row, int col,
-                                          int own, const float (&sums)[COUNT], const Biases& biases) {
-        if constexpr (SLOTS > 0 && ALIGNED && sizeof(T) == 2) {
-            constexpr int BLOCKS = COUNT / 32;
-            const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
-            row += warp % 4 * 16;
+                                          const float (&sums)[COUNT], const Biases& biases) {
+        constexpr int BLOCKS = COUNT / 32;
+        const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+        row += warp % 4 * 16;
 #pragma unroll
-            for (int block = 0; block < BLOCKS; ++block) {
-                unsigned char* const slot =
-                    &this->lines[(warp * SLOTS + (part * BLOCKS + block) % SLOTS) * 16 * LINE_BYTES];
-                if (elect_one()) wait_tiles_read<SLOTS - 1>();
-                __syncwarp();
-                if (result.beta == 0.0f) {
-                    write<false>(result, row, col, block, sums, biases, slot);
-                } else {
-                    write<true>(result, row, col, block, sums, biases, slot);
-                }
-                fence_async_shared();
-                __syncwarp();
-                if (elect_one()) {
-                    store_tile_async(map, col + 64 * block, row, matrix, slot);
-                    commit_tiles();
-                }
+        for (int block = 0; block < BLOCKS; ++block) {
+            unsigned char* const slot = &this->lines[(warp * SLOTS + (part * BLOCKS + block) % SLOTS) * 16 * LINE_BYTES];
+            if (elect_one()) wait_tiles_read<SLOTS - 1>();
+            __syncwarp();
+            if (result.beta == 0.0f) {
+                write<false>(result, row, col, block, sums, biases, slot);
+            } else {
+                write<true>(result, row, col, block, sums, biases, slot);
             }
-        } else {
-            store_product(result, row, col, own, sums, biases);
+            fence_async_shared();
+            __syncwarp();
+            if (elect_one()) {
+                store_tile_async(map, col + 64 * block, row, matrix, slot);
+                commit_tiles();
+            }
         }
     }
 

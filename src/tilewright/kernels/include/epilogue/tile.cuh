@@ -4,7 +4,7 @@
 #include "epilogue/result.cuh"
 
 // What the bias has for a thread's rows and columns of a tile, see `store_results`; nothing where results are STAGED.
-template <typename T, bool STAGED, int ROWS, int COLS, int APART>
+template <typename T, bool STAGED, int ROWS, int COLS, int STRIDE>
 struct TileBias {
     Bias<T> bias;
     float of_rows[ROWS];
@@ -18,30 +18,30 @@ struct TileBias {
         for (int i = 0; i < ROWS; ++i) of_rows[i] = STAGED ? 0.0f : bias.of_row(tile_row + row_of(i));
 #pragma unroll
         for (int j = 0; j < COLS; ++j) {
-            of_columns[j] = STAGED ? 0.0f : bias.of_column(tile_col + col + j / 4 * APART + j % 4);
+            of_columns[j] = STAGED ? 0.0f : bias.of_column(tile_col + col + j / 4 * STRIDE + j % 4);
         }
     }
 };
 
 // What a thread has of a tile that begins at (tile_row, tile_col): of its i-th row of the tile, `row_of(i)`, quads of columns
-// from `col` on, APART from each other. STAGED: alpha times the sums go to `scaled`, in shared memory, TILE_COLS a row, from
+// from `col` on, STRIDE from each other. STAGED: alpha times the sums go to `scaled`, in shared memory, TILE_COLS a row, from
 // where `store_tile` stores them.
-template <int TILE_COLS, typename T, bool STAGED, int ROWS, int COLS, int APART, typename RowOf>
+template <int TILE_COLS, typename T, bool STAGED, int ROWS, int COLS, int STRIDE, typename RowOf>
 __device__ __forceinline__ void store_results(const Result<T>& result, int tile_row, int tile_col, RowOf row_of, int col,
                                               const float (&sums)[ROWS][COLS],
-                                              const TileBias<T, STAGED, ROWS, COLS, APART>& bias, float* scaled) {
+                                              const TileBias<T, STAGED, ROWS, COLS, STRIDE>& bias, float* scaled) {
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int row = row_of(i);
 #pragma unroll
         for (int j = 0; j < COLS; j += 4) {
-            const int first = col + j / 4 * APART;
+            const int first = col + j / 4 * STRIDE;
             if (!STAGED) {
                 result.store_quad(tile_row + row, tile_col + first, &sums[i][j], bias.of_rows[i], &bias.of_columns[j]);
             } else {
                 const float quad[] = {result.scale(sums[i][j]), result.scale(sums[i][j + 1]),
                                       result.scale(sums[i][j + 2]), result.scale(sums[i][j + 3])};
-                store_four(scaled + row * TILE_COLS + first, quad);
+                store_float4(scaled + row * TILE_COLS + first, quad);
             }
         }
     }

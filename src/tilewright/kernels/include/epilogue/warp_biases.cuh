@@ -5,7 +5,7 @@
 
 // Of COLS columns, a multiple of 8, from one on. Values of 16 bits are loaded at once, long before they are used: each lane
 // holds two of every 64 columns, and hands them to the others. All lanes of a warp call the same.
-template <typename T, int COLS, bool HELD = sizeof(T) == 2>
+template <typename T, int COLS, bool IN_REGISTERS = sizeof(T) == 2>
 class WarpBiases {
   public:
     __device__ __forceinline__ WarpBiases(const Bias<T>& bias, int col) {

@@ -40,12 +40,12 @@ __device__ __forceinline__ void transpose_in_quad(unsigned (&words)[4], int plac
     for (int distance = 1; distance < 4; distance *= 2) {
         const bool upper = place & distance;
         // Moved on by 1 or 3 places, the lanes at places 0 and 1, and those at 2 and 3, are 0 and 3, and 1 and 2.
-        const int apart = distance == 1 ? 1 | (shift & 2) : distance;
+        const int stride = distance == 1 ? 1 | (shift & 2) : distance;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             if (i & distance) continue;
             unsigned &low = words[i], &high = words[i + distance];
-            const unsigned got = __shfl_xor_sync(0xffffffff, upper ? low : high, apart);
+            const unsigned got = __shfl_xor_sync(0xffffffff, upper ? low : high, stride);
             (upper ? low : high) = got;
         }
     }
@@ -123,8 +123,8 @@ __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, i
     }
 }
 
-// The same of 32-bit elements: a quad's pairs are 32 bytes in a row as they are. The rows are APART.
-template <int APART = 8, typename T, int COUNT, typename Biases>
+// The same of 32-bit elements: a quad's pairs are 32 bytes in a row as they are. The rows are STRIDE.
+template <int STRIDE = 8, typename T, int COUNT, typename Biases>
 __device__ __forceinline__ void store_pairs(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
                                             const float (&of_rows)[2], const Biases& biases) {
 #pragma unroll
@@ -133,7 +133,7 @@ __device__ __forceinline__ void store_pairs(const Result<T>& result, int row, in
         biases.get(i, of_columns);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            result.store_pair(row + APART * half, col + 8 * i + threadIdx.x % 4 * 2, &sums[4 * i + 2 * half], of_rows[half],
+            result.store_pair(row + STRIDE * half, col + 8 * i + threadIdx.x % 4 * 2, &sums[4 * i + 2 * half], of_rows[half],
                               of_columns);
         }
     }

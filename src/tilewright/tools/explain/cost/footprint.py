@@ -1,20 +1,20 @@
-"""What a block of a kernel asks of a multiprocessor: room, and cycles for one step along k, whatever the problem."""
+"""Demands of a kernel's block on a multiprocessor: room, and cycles for one step along k, whatever the problem."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from tilewright.core.gpus import Gpu
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying, Staging, Streaming, Thin, Warpgroups, Warps
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.cost_family import Copying, SmallM, Staging, Streaming, Warpgroups, Warps
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.runtime.executable import CompileReport
-from tilewright.tools.explain.cost.models import copying, staging, streaming, thin, warpgroups, warps
-from tilewright.tools.explain.cost.models.block import Asked, Demand, Footprint, Needs
+from tilewright.tools.explain.cost.models import copying, small_m, staging, streaming, warpgroups, warps
+from tilewright.tools.explain.cost.models.block import Asked, Demand, Footprint, Usage
 from tilewright.tools.explain.cost.occupancy import occupancy
 
 _MODELS: Mapping[type, Any] = {
-    Staging: staging, Copying: copying, Streaming: streaming, Thin: thin, Warpgroups: warpgroups, Warps: warps,
+    Staging: staging, Copying: copying, Streaming: streaming, SmallM: small_m, Warpgroups: warpgroups, Warps: warps,
 }  # fmt: skip
 """By family, the module with its `needs` and its `footprint`."""
 
@@ -28,7 +28,7 @@ def footprint(
     starts: tuple[int, int] = warpgroups.WHOLE_LINES,
     demand: Demand | None = None,
 ) -> Footprint:
-    """What a kernel with a config asks of a GPU, by its family; registers are estimated where there is no report.
+    """Footprint of a kernel with a config on a GPU, by its family; registers are estimated where there is no report.
 
     starts: the bytes at multiples of which rows (or columns) of A and of B start, at most a line's.
     demand: what was counted of a kernel of the family `Staging`; without, it is estimated.
@@ -36,7 +36,7 @@ def footprint(
     sm, family, bundle = gpu.multiprocessor, kernel.cost, kernel.bundle(config)
     model = _MODELS[type(family)]
     if report is not None and report.registers is not None:
-        needs = Needs(report.registers, report.spill_bytes or 0, report.shared_bytes or 0)
+        needs = Usage(report.registers, report.spill_bytes or 0, report.shared_bytes or 0)
     else:
         needs = model.needs(kernel, family, config, sm, variant.layout)
     shared_bytes = bundle * kernel.shared_bytes(config, variant.layout) + needs.static_shared_bytes

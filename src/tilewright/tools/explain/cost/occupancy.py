@@ -58,9 +58,9 @@ class Held:
     gpu: Gpu
     report: CompileReport
     shared_bytes: int
-    """Of a block, static and dynamic."""
+    """Bytes of a block, static and dynamic."""
     threads: int
-    """Of a block."""
+    """Threads of a block."""
     occupancy: Occupancy
 
 
@@ -94,7 +94,7 @@ def occupancy(sm: Multiprocessor, threads: int, registers: int, shared_bytes: in
 
 
 def held(report: CompileReport, gpu: Gpu, threads: int, dynamic_shared_bytes: int = 0, bundle: int = 1) -> Held:
-    """What a multiprocessor of a GPU holds of a compiled kernel.
+    """Blocks of a compiled kernel that a multiprocessor of a GPU holds.
 
     Args:
         report: the compiler's.

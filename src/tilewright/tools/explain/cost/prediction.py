@@ -9,7 +9,7 @@ with a tile of their own still run; where operands are copied into another layou
 The model ranks configs for a search, and says in an explanation what a launch takes: there with what was counted of it
 (`demand`). Kernels are not picked by it, but by `select.model`. On an H200's squares its mean error is 8%
 (`report.nearness`); on the problems of the tuned table, with the configs that are fast there, 4 to 7% for rungs 12, 15,
-16 and 18, 23% for rung 17, 7% for gemm_sm90 (`models.warpgroups`), 15 to 23% for products of terms. What it does not
+16 and 18, 23% for rung 17, 7% for gemm_sm90 (`models.warpgroups`), 15 to 23% for products of parts. What it does not
 know of a kernel is for a calibration by measured times.
 """
 
@@ -22,10 +22,10 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Gpu, clusters
 from tilewright.core.problem import Layout, Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying, Staging, Streaming, Warpgroups, Warps
+from tilewright.kernels.cost_family import Copying, Staging, Streaming, Warpgroups, Warps
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.library import schedule
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
+from tilewright.kernels.support import VECTOR_BYTES, Addresses, Variant, all_aligned
 from tilewright.runtime.executable import CompileReport
 from tilewright.tools.explain.cost.footprint import footprint
 from tilewright.tools.explain.cost.models import warpgroups
@@ -37,34 +37,34 @@ _L2_SHARE = 0.7
 _L2_RATE = 1.9
 """How many times faster than estimated for microbenchmarks the L2 cache was found to serve blocks' tiles."""
 _L2_RATE_OF_COPIES = 1.05
-"""The same of tiles that threads of anybody's source copy asynchronously: 21 products by mma.sync, with tiles of 64x64
-to 128x128, got 16.4 to 20.6 bytes a clock and multiprocessor on an H100 at 4096, and this is about the most of them.
-Chosen on these; other sizes, measured since, are as near where blocks fill the GPU. L2's slices then look up requests
-in nine of ten cycles: of lines in the other partition, both partitions may be asked."""
+"""Factor like `_L2_RATE` for tiles that threads of a user kernel copy asynchronously: 21 products by mma.sync, with
+tiles of 64x64 to 128x128, got 16.4 to 20.6 bytes a clock and multiprocessor on an H100 at 4096, and this is about the
+most of them. Chosen on these; other sizes, measured since, are as near where blocks fill the GPU. L2's slices then look
+up requests in nine of ten cycles: of lines in the other partition, both partitions may be asked."""
 _LINE_BYTES = 128
-"""What the L2 cache takes as long to serve as any part of it."""
+"""Bytes that the L2 cache serves together: any part of a line takes as long as the line."""
 _NARROW_BYTES = 2
-"""Of the elements that warpgroups multiply."""
+"""Bytes of an element that warpgroups multiply."""
 _RELAYOUT_US = 1.85
-"""What it takes, the traffic aside, to copy operands into another layout and to start the kernel after that."""
+"""Microseconds, the traffic aside, to copy operands into another layout and to start the kernel after that."""
 _SPLITTING_US = 4.0
-"""What it takes a launch's blocks, the traffic aside, to split the factors and to wait for each other. This and the
-next were fitted to 520 products of terms in the H200's table, as far as the selector's picks get no slower: with 6 us
-the times of 1024 would be a tenth nearer."""
+"""Microseconds that a launch's blocks need, the traffic aside, to split the factors and to wait for each other. This
+and the next were fitted to 520 products of bfloat16 and float16 parts in the H200's table, as far as the selector's
+picks get no slower: with 6 us the times of 1024 would be a tenth nearer."""
 _SCALING = 1.5
 """How many times longer squares of the factors take that are scaled: their largest elements are looked for first."""
 _GATHER_US = 4.6
-"""What it takes the last block to add the partial sums of all others."""
+"""Microseconds that the last block needs to add the partial sums of all others."""
 _LEVEL_US = 1.03
-"""What it takes two blocks to add their partial sums, ..."""
+"""Microseconds that two blocks need to add their partial sums, besides `_LEVEL_US_PER_RESULT`."""
 _LEVEL_US_PER_RESULT = 7.5e-5
-"""... and each result of their tile."""
+"""Microseconds that each result of a tile adds to `_LEVEL_US`."""
 _STRADDLE = 0.92
 """Levels that ranges of k add that begin in one tile and end in the next."""
 
 
 class Cost(NamedTuple):
-    """What a run is predicted to take, in microseconds, and of what."""
+    """Predicted time of a run, in microseconds, and its parts."""
 
     us: float
     blocks_us: float
@@ -78,16 +78,17 @@ class Cost(NamedTuple):
     parts: float
     """Blocks that share a tile, where some do."""
     l2_us: float
-    """What the L2 cache takes to serve all blocks."""
+    """Microseconds that the L2 cache needs to serve all blocks."""
     l2_bytes: float
-    """Of the tiles of A and of B that blocks load, and of D: what the L1 cache does not have."""
+    """Bytes that the L2 cache serves: tiles of A and B that blocks load and the L1 cache lacks, and D."""
     dram_bytes: float
-    """Of these, what the L2 cache does not have, and D."""
+    """Bytes of `l2_bytes` that the L2 cache lacks, and of D."""
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """What decides, with a config, whether tiles are guarded and which code and copies serve a problem."""
+    """Properties of a problem that decide, with a config, whether tiles are guarded and which code and copies it
+    uses."""
 
     layout: str
     item_bytes: int
@@ -105,8 +106,8 @@ class Form:
 _form = lru_cache(maxsize=None)(Form)  # one for all alike, so that it is found by its address
 
 
-class Sizes(NamedTuple):
-    """What the model needs of a problem, found once for all configs that are compared on it."""
+class Dims(NamedTuple):
+    """Numbers of a problem that the model needs, found once for all configs that are compared on it."""
 
     problem: Problem
     m: int
@@ -114,12 +115,12 @@ class Sizes(NamedTuple):
     k: int
     batch: int
     result_bytes: int
-    """Of D, all matrices of the batch."""
+    """Bytes of D, all matrices of the batch."""
     a_bytes: int
-    """Of A, each matrix once."""
+    """Bytes of A, each matrix once."""
     b_bytes: int
     copied_bytes: tuple[int, int]
-    """The same of A and B, 0 for one whose copy is kept, so that no call makes it."""
+    """Bytes of A and of B that a call may have to copy: 0 for an operand whose copy is cached."""
     form: Form
 
     @property
@@ -128,14 +129,15 @@ class Sizes(NamedTuple):
         return self.form.aligned
 
     @classmethod
-    def of(cls, problem: Problem, addresses: Addresses = Addresses(), kept: str | None = None) -> "Sizes":
-        """The sizes of a problem with operands at these addresses, and a copy of A or of B kept: see `Engine.plan`."""
+    def of(cls, problem: Problem, addresses: Addresses = Addresses(), cached: str | None = None) -> "Dims":
+        """The sizes of a problem with operands at these addresses, and a copy of A or of B cached: see
+        `Engine.plan`."""
         m, n, k, batch, a, b = problem.m, problem.n, problem.k, problem.batch, problem.a, problem.b
         item, result = ITEM_BYTES[problem.arithmetic.factors], ITEM_BYTES[problem.arithmetic.result]
         # One matrix may serve the whole batch.
         a_bytes = item * k * m * (batch if a.batch_stride else min(batch, 1))
         b_bytes = item * k * n * (batch if b.batch_stride else min(batch, 1))
-        copied = 0 if kept == "A" else a_bytes, 0 if kept == "B" else b_bytes
+        copied = 0 if cached == "A" else a_bytes, 0 if cached == "B" else b_bytes
         form = _form(
             problem.layout,
             item,
@@ -158,7 +160,7 @@ none. It is plain, and not named, because the selector asks for several of them 
 
 
 class _Occupied(NamedTuple):
-    """What a GPU holds of a kernel's blocks, and what they read: the same for all problems that one code serves."""
+    """A kernel's blocks on a GPU, and the data that they read: one object for all problems that one code serves."""
 
     held: int
     """Blocks on a multiprocessor."""
@@ -175,7 +177,7 @@ class _Occupied(NamedTuple):
     once: float
     aside: float
     side_bytes: int
-    """What a block loads through the L2 cache for one k."""
+    """Bytes that a block loads through the L2 cache for one k."""
     queued: bool
     """As in `Footprint`."""
     copies_a: float
@@ -224,7 +226,7 @@ class CostModel:
             self._rows, self._splits_k = family.cluster(config), family.splits(config)
             self._cols = family.across(config)
         # Rows of tiles that are computed column by column.
-        self._band = self._rows * family.band(config) if isinstance(family, Warpgroups | Warps) else 1
+        self._group_m = self._rows * family.group_m(config) if isinstance(family, Warpgroups | Warps) else 1
         self._l2_bytes_per_us = l2_bytes_per_clock * gpu.clock_mhz
         self._l2_bytes = _L2_SHARE * gpu.l2_bytes
         self._cluster = self._rows * self._cols * self._splits_k
@@ -239,16 +241,16 @@ class CostModel:
         self._shares = self._workers > 0 or self._splits or self._bundle > 1
         self._split, self._item_bytes = split, ITEM_BYTES[split.dtype] if split else 0
         # Bytes that blocks read for each byte of the factors.
-        self._read = kernel.terms * self._item_bytes / ITEM_BYTES["float32"] if split else 1.0
+        self._read = kernel.parts * self._item_bytes / ITEM_BYTES["float32"] if split else 1.0
         self._level_us = _LEVEL_US + _LEVEL_US_PER_RESULT * self._tile.m * self._tile.n
 
-    def predict(self, sizes: Sizes) -> Cost | None:
+    def predict(self, sizes: Dims) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""
         found = self.terms(sizes)
         return None if found is None else Cost(*found)
 
-    def terms(self, sizes: Sizes) -> _Terms | None:
-        """What `predict` finds, as a plain tuple."""
+    def terms(self, sizes: Dims) -> _Terms | None:
+        """The prediction of `predict`, as a plain tuple."""
         _, m, n, k, batch, result_bytes, a_bytes, b_bytes, copies, form = sizes
         tile_m, tile_n, tile_k = self._tile
         # Written out here and below: with a call for each division, a prediction would take a third more calls.
@@ -300,7 +302,7 @@ class CostModel:
         blocks = (whole + workers) / multiprocessors
         return us, blocks_us, traffic_us, blocks / held, blocks, parts, l2_us, through_l2, dram_bytes
 
-    def working(self, sizes: Sizes) -> float:
+    def working(self, sizes: Dims) -> float:
         """Share of a step in which a multiprocessor with as many blocks as it gets works for one of them; in the rest
         all wait. 0 where it holds none.
         """
@@ -311,8 +313,8 @@ class CostModel:
         blocks = min(math.ceil(cost.blocks), room.held)
         return min(blocks * room.busy / room.waves[blocks][0], 1.0) if blocks else 0.0
 
-    def _room(self, sizes: Sizes, edges: bool) -> _Occupied:
-        """What is found once for all problems that the same code serves."""
+    def _room(self, sizes: Dims, edges: bool) -> _Occupied:
+        """Find the blocks on a GPU, and what they read, for all problems that one code serves."""
         problem, form = sizes.problem, sizes.form
         read = self._kernel.layout_read(self._config, form.layout)
         variant = Variant(edges, form.aligned, problem.dtype, problem.result, read, problem.epilogue)
@@ -325,7 +327,7 @@ class CostModel:
         return found
 
     def _copies(self, read: str, form: Form) -> tuple[float, float]:
-        """What copies of A and of B move for each byte: they are read, and written."""
+        """Bytes that copies of A and of B move for each byte of them: each is read, and written."""
         if self._split:
             return 1 + self._read, 1 + self._read
         if not self._relays:
@@ -335,7 +337,7 @@ class CostModel:
         given = form.layout
         return moved * (given[0] != read[0] or form.a_gaps), moved * (given[1] != read[1] or form.b_gaps)
 
-    def _divide(self, sizes: Sizes, tiles: int, steps: int) -> _Work:
+    def _divide(self, sizes: Dims, tiles: int, steps: int) -> _Work:
         most = self._workers
         left = tiles % most if most else 0
         if left and steps:
@@ -385,18 +387,18 @@ class CostModel:
         return cycles + last + (ends if workers else 0.0), idle
 
     def _side_bytes(self, layout: str, item_bytes: int, starts: tuple[int, int]) -> int:
-        """What a block loads of A and of B through the L2 cache for one k; of a line's bytes all or none."""
+        """Bytes of A and of B that a block loads through the L2 cache for one k; of a line's bytes all or none."""
         if self._split:
             item_bytes, starts = self._item_bytes, warpgroups.WHOLE_LINES
         family, tile, line = self._kernel.cost, self._tile, _LINE_BYTES // item_bytes
         if isinstance(family, Warpgroups):
             side_bytes = warpgroups.side_bytes(self._kernel, family, self._config, layout, item_bytes, starts)
-            return self._kernel.terms * side_bytes
+            return self._kernel.parts * side_bytes
         rows = tile.m if layout[0] == "N" else max(tile.m, line)
         cols = tile.n if layout[1] == "T" else max(tile.n, line)
-        return self._kernel.terms * item_bytes * (rows + cols)
+        return self._kernel.parts * item_bytes * (rows + cols)
 
-    def _from_dram(self, sizes: Sizes, held: int, tiles: int, across: int, parts: float, through_l2: int) -> float:
+    def _from_dram(self, sizes: Dims, held: int, tiles: int, across: int, parts: float, through_l2: int) -> float:
         """Bytes of A and B that come from DRAM where they do not fit into the L2 cache.
 
         A wave shares what it reads; the next one reads it again.
@@ -404,8 +406,8 @@ class CostModel:
         tile = self._tile
         running = max(min(int(held * self._multiprocessors / parts), tiles), 1)
         high, wide = -(-running // max(across, 1)), min(running, across)
-        if self._band > 1:
-            high = min(self._band, -(-sizes.m // tile.m), running)
+        if self._group_m > 1:
+            high = min(self._group_m, -(-sizes.m // tile.m), running)
             wide = -(-running // high)
         a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.form.item_bytes
         return max(
@@ -422,7 +424,7 @@ def predict(
     demand: Demand | None = None,
 ) -> Cost | None:
     """Predict one run of a kernel, base addresses aligned; None where the GPU cannot hold even one of its blocks."""
-    return CostModel(kernel, config, gpu, report, demand).predict(Sizes.of(problem))
+    return CostModel(kernel, config, gpu, report, demand).predict(Dims.of(problem))
 
 
 def _starts(factor: Layout, rows: int, cols: int) -> int:

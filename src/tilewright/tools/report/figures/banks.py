@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tilewright.core.hardware import WARP, ceil_div
-from tilewright.emulator.trace import BANK_BYTES, BANKS, Access, Request
+from tilewright.emulator.trace import BANK_BYTES, BANKS, Access, WarpRequest
 from tilewright.tools.report.figures.palette import ink_on, of_lanes
 from tilewright.tools.report.figures.svg import ALARM, FAINT, PALE, SOFT, Drawing
 
@@ -32,14 +32,14 @@ Wavefront = list[LanePiece]
 
 
 def wavefronts(accesses: Sequence[Access]) -> list[list[Wavefront]]:
-    """The wavefronts that serve a request, for each part of the warp that is served apart from the others.
+    """The wavefronts that serve a request, for each part of the warp that is served separately from the others.
 
     Those of a part beyond the first are bank conflicts.
     """
     return [_serve(_pieces(part)) for part in _parts(accesses)]
 
 
-def bank_panel(request: Request) -> Drawing:
+def bank_panel(request: WarpRequest) -> Drawing:
     """One request, a row a wavefront and a column a bank; a cell has the colour of the lane that it serves."""
     parts = wavefronts(request.accesses)
     count = sum(map(len, parts))
@@ -76,7 +76,7 @@ def bank_panel(request: Request) -> Drawing:
 
 
 def _parts(accesses: Sequence[Access]) -> Iterable[list[Access]]:
-    """Lanes that are served apart from the others, whatever banks they ask."""
+    """Lanes that are served separately from the others, whatever banks they ask."""
     width = max(ceil_div(access.bytes, BANK_BYTES) for access in accesses)
     if width == 1:
         yield list(accesses)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
 from tilewright.core.hardware import SECTOR_BYTES, WARP
-from tilewright.emulator.trace import Access, Request
+from tilewright.emulator.trace import Access, WarpRequest
 from tilewright.tools.report.figures.palette import ink_on, lighter, of_lanes
 from tilewright.tools.report.figures.svg import INK, PALE, SOFT, Drawing
 
@@ -14,7 +14,7 @@ _GAP = 7.0
 _VERBS = {"load": "loads from", "store": "stores to", "copy": "copies from"}
 
 
-def coalescing_panel(request: Request, item_bytes: int, ld: int, width: float) -> Drawing:
+def coalescing_panel(request: WarpRequest, item_bytes: int, ld: int, width: float) -> Drawing:
     """The part of a matrix that one request touches, element by element.
 
     An element has the colour of the lane that takes it; the rest of a sector stays pale.
@@ -61,7 +61,7 @@ def coalescing_panel(request: Request, item_bytes: int, ld: int, width: float) -
     return drawing
 
 
-def _summary(request: Request) -> str:
+def _summary(request: WarpRequest) -> str:
     sectors, lanes = len(request.sectors), len(request.accesses)
     count = "1 sector" if sectors == 1 else f"{sectors} sectors"
     who = "" if lanes == WARP else f", {lanes} lane{'s' if lanes > 1 else ''}"

@@ -12,29 +12,29 @@ from tilewright.core.errors import FigureError
 from tilewright.core.gpus import Gpu
 from tilewright.core.hardware import WARP
 from tilewright.core.problem import Layout, Problem
-from tilewright.emulator.trace import Request, Trace, trace
+from tilewright.emulator.trace import Trace, WarpRequest, trace
 from tilewright.kernels.config import Config
-from tilewright.kernels.spec import Kernel, numbered
+from tilewright.kernels.kernel import Kernel, numbered
 from tilewright.tools.report.figures.banks import bank_panel
 from tilewright.tools.report.figures.coalescing import coalescing_panel
 from tilewright.tools.report.figures.palette import SEVERAL, ink_on, lane_color
-from tilewright.tools.report.figures.roofline import Point, roofline_panel
+from tilewright.tools.report.figures.roofline import Dot, roofline_panel
 from tilewright.tools.report.figures.svg import ALARM, FAINT, INK, PALE, SOFT, Drawing, flow, paragraph, stack
 from tilewright.tools.report.figures.tiling import tiling_panel
 
 _WIDTH = 680.0
 _GAP = 24.0
 _LANE_WIDTH, _LEGEND_SIZE, _ENTRY_GAP = 15.0, 11.0, 16.0
-"""Of legends: a lane, the font, and what lies between two entries."""
+"""Sizes in legends: a lane, the font, and the gap between two entries."""
 _TILES_M, _TILES_N = 2, 3
 """Tiles of C that a figure shows, at most."""
 
 
 @dataclass(frozen=True)
-class Roofline:
-    """What the roofline shows under the GPU's roofs."""
+class RooflineChart:
+    """Points that the roofline shows under the GPU's roofs."""
 
-    points: Sequence[Point]
+    points: Sequence[Dot]
     gpu: Gpu
     least: float
     """Operations a byte if each element were moved once."""
@@ -43,7 +43,7 @@ class Roofline:
 
 
 class KernelFigure:
-    """What is drawn of one kernel with one config on one problem.
+    """Figures of one kernel with one config on one problem.
 
     Args:
         kernel, config, problem: what runs, on as little of the problem as shows everything.
@@ -59,7 +59,7 @@ class KernelFigure:
         self._trace: Trace = trace(kernel, used, self._excerpt)
         self._lines = lines
 
-    def whole(self, roofline: Roofline | None = None) -> str:
+    def whole(self, roofline: RooflineChart | None = None) -> str:
         """All panels that the kernel has, as an SVG file."""
         heads: dict[str, Callable[[], Drawing | None]] = {
             "Global memory: the first request of a warp to each matrix": self.coalescing,
@@ -115,7 +115,7 @@ class KernelFigure:
         """Who writes each element of C."""
         return tiling_panel(self._trace.blocks, self._trace.threads)
 
-    def _first(self, array: str, kinds: Sequence[str], *, shared: bool) -> Request | None:
+    def _first(self, array: str, kinds: Sequence[str], *, shared: bool) -> WarpRequest | None:
         request = self._trace.first(array, kinds, shared=shared)
         return request if request is None or self._lines else request._replace(place="")
 
@@ -139,10 +139,10 @@ def excerpt(kernel: Kernel, config: Config, problem: Problem) -> tuple[Config, P
     k = _some(problem.k, tile.k, 2 if problem.k % tile.k else 1)
     if "WORKERS" in config:
         config = Config({**config, "WORKERS": 0})
-    elif kernel.workspace_bytes:
+    elif kernel.has_workspace:
         k = min(problem.k, tile.k)  # a step for each group of threads: none is left for a second block
     m, n = _some(problem.m, tile.m, _TILES_M), _some(problem.n, tile.n, _TILES_N)
-    if kernel.takes.gaps:
+    if kernel.support.gaps:
         return config, replace(problem, m=m, n=n, k=k)
     a, b = Layout(problem.a.order), Layout(problem.b.order)
     return config, replace(problem, m=m, n=n, k=k, a=a, b=b, d=Layout(), c=None)
@@ -163,7 +163,7 @@ def _section(head: str, drawing: Drawing | None) -> Drawing | None:
 
 
 def lane_legend(width: float) -> Drawing:
-    """Of the coalescing figure, in lines of at most this width."""
+    """Legend of the coalescing figure, in lines of at most this width."""
     entries = [_swatch(SEVERAL, "several lanes"), _swatch(PALE, "moved, not used")]
     sector = Drawing()
     sector.rect(0, 1, 26, 12, "none", stroke=INK, stroke_width=0.8, radius=2)
@@ -172,7 +172,7 @@ def lane_legend(width: float) -> Drawing:
 
 
 def bank_legend(width: float) -> Drawing:
-    """Of the bank figure, whose rows are wavefronts."""
+    """Legend of the bank figure, whose rows are wavefronts."""
     several = Drawing()
     several.rect(0, 1, 26, 12, SEVERAL)
     several.text(13, 10.5, "x4", 8.5, fill=ink_on(SEVERAL), anchor="middle")

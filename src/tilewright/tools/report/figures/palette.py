@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from tilewright.tools.report.figures.svg import ON_DARK, ON_LIGHT
 
 _ANCHORS = ((68, 56, 130), (46, 110, 173), (40, 158, 143), (122, 194, 86), (240, 206, 66), (240, 140, 60))
-"""Of the lanes, from 0 to 31: violet, blue, teal, green, yellow, orange."""
+"""Colours of the lanes, from 0 to 31: violet, blue, teal, green, yellow, orange."""
 
 _OWNERS = ("#4e79a7", "#f1a340", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948")
 
 SEVERAL = "#4b5563"
-"""What several lanes take."""
+"""Colour of an element that several lanes take."""
 
 _DARK = 0.2
 """Relative luminance (WCAG 2) below which white text has more contrast than ink."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tilewright.core.gpus import Gpu
 from tilewright.core.hardware import ceil_div
-from tilewright.kernels.spec import numbered
+from tilewright.kernels.kernel import numbered
 from tilewright.tools.report.figures.palette import ink_on, lane_color
 from tilewright.tools.report.figures.svg import ALARM, FAINT, INK, PALE, PAPER, SOFT, Drawing
 
@@ -14,7 +14,7 @@ _WIDTH, _HEIGHT = 600.0, 420.0
 _RADIUS = 6.5
 _LEFT, _TOP = 58.0, 12.0
 _L1_BYTES_PER_CLOCK = 128
-"""Of a multiprocessor's L1 cache, on every GPU since compute capability 7.0 (NVIDIA's architecture white papers)."""
+"""Bytes a clock of a multiprocessor's L1 cache, since compute capability 7.0 (NVIDIA's architecture white papers)."""
 _ROOFS = {"L1": "L1 and shared memory", "L2": "L2", "DRAM": "DRAM"}
 _LEGEND_GAP = 30.0
 _COLUMNS = (190.0, 250.0)
@@ -54,7 +54,7 @@ class LogScale:
 
 
 @dataclass(frozen=True)
-class Point:
+class Dot:
     """One measured kernel."""
 
     rung: int
@@ -63,12 +63,12 @@ class Point:
     """Operations for each byte of the sectors that its loads and stores ask of global memory."""
     gflops: float
     note: str = ""
-    """What else to say, as that it is predicted."""
+    """Note in the label, as that it is predicted."""
     levels: Mapping[str, float] = field(default_factory=dict)
     """Operations for each byte of SHARED, L2 and DRAM, as far as that was counted."""
 
 
-def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str = "", baseline: float = 0.0) -> Drawing:
+def roofline_panel(points: Sequence[Dot], gpu: Gpu, least: float, marked: str = "", baseline: float = 0.0) -> Drawing:
     """Points under the roofs of a GPU: its float32 arithmetic, and what L1, L2 and DRAM deliver.
 
     Args:
@@ -120,7 +120,7 @@ def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str 
     return drawing
 
 
-def _draw_points(drawing: Drawing, points: Sequence[Point], scale: LogScale, marked: str, last: int) -> None:
+def _draw_points(drawing: Drawing, points: Sequence[Dot], scale: LogScale, marked: str, last: int) -> None:
     for point in sorted(points, key=lambda one: (one.name == marked, one.rung)):
         color = _color(point, last)
         x, y = scale.x(point.intensity), scale.y(point.gflops)
@@ -132,7 +132,7 @@ def _draw_points(drawing: Drawing, points: Sequence[Point], scale: LogScale, mar
         drawing.text(x, y + 2.8, str(point.rung or ""), 8, fill=ink_on(color), anchor="middle", bold=True)
 
 
-def _draw_levels(drawing: Drawing, points: Sequence[Point], scale: LogScale, last: int) -> None:
+def _draw_levels(drawing: Drawing, points: Sequence[Dot], scale: LogScale, last: int) -> None:
     """Marks of the levels of memory, on a line through their point."""
     for point in points:
         color, y = _color(point, last), scale.y(point.gflops)
@@ -155,19 +155,19 @@ def _draw_mark(drawing: Drawing, level: str, x: float, y: float, color: str, tit
         drawing.polygon([(x, y - r - 1), (x + r + 1, y), (x, y + r + 1), (x - r - 1, y)], color, title)
 
 
-def _color(point: Point, last: int) -> str:
+def _color(point: Dot, last: int) -> str:
     """A rung's colour; ink of what is no rung."""
     return lane_color(point.rung - 1, last) if point.rung else SOFT
 
 
-def _in_inset(scale: LogScale, point: Point) -> bool:
+def _in_inset(scale: LogScale, point: Dot) -> bool:
     """Whether the enlarged part would hide a point."""
     x = (scale.x(point.intensity) - _LEFT) / _WIDTH - _INSET[0]
     y = (scale.y(point.gflops) - _TOP) / _HEIGHT - _INSET[1]
     return -0.05 < x < _INSET[2] + 0.05 and -0.05 < y < _INSET[3] + 0.05
 
 
-def _draw_inset(drawing: Drawing, crowd: Sequence[Point], scale: LogScale, marked: str, last: int) -> None:
+def _draw_inset(drawing: Drawing, crowd: Sequence[Dot], scale: LogScale, marked: str, last: int) -> None:
     """The fastest points again, enlarged."""
     left, top = _LEFT + _INSET[0] * _WIDTH, _TOP + _INSET[1] * _HEIGHT
     width, height = _INSET[2] * _WIDTH, _INSET[3] * _HEIGHT
@@ -182,7 +182,7 @@ def _draw_inset(drawing: Drawing, crowd: Sequence[Point], scale: LogScale, marke
     _draw_points(drawing, crowd, inset, marked, last)
 
 
-def _draw_legend(drawing: Drawing, points: Sequence[Point], marked: str, last: int) -> None:
+def _draw_legend(drawing: Drawing, points: Sequence[Dot], marked: str, last: int) -> None:
     """Below the plot, in two columns: the points, then the marks of levels."""
     top = _TOP + _HEIGHT + _LEGEND_GAP + 42
     half = ceil_div(len(points), 2)

@@ -22,7 +22,7 @@ _IN_THE_DARK = {
     PAPER: "#15181d",
     ALARM: "#ff6b7d",
 }
-"""What these are on dark pages."""
+"""Colours that stand for these on dark pages."""
 
 _FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 _TEXT_WIDTH = 0.53
@@ -110,7 +110,7 @@ class Drawing:
         )
 
     def heading(self, text: str, place: str = "") -> None:
-        """What a panel shows, and the line of source where it happens."""
+        """Write a panel's heading, and the line of source where it happens."""
         end = f'<tspan dx="8" font-size="11" font-weight="400" fill="{SOFT}">{escape(place)}</tspan>' if place else ""
         self._add(
             f'<text y="13" font-size="13" fill="{INK}" font-weight="600">{escape(text)}{end}</text>',

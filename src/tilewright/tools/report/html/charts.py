@@ -19,7 +19,7 @@ Figure = dict[str, Any]
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
-"""What distinguishes the files of a page, in this order."""
+"""Symbols of the files of a page, in this order."""
 
 RATIO_TICKS, CHANGE_TICKS = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 0.8, 1.0, 1.25, 2.0)
 """Where the scales of ratios to a baseline and of ratios between files are labelled; they end at the outer ones."""
@@ -188,7 +188,7 @@ def escaped(text: str) -> str:
 
 
 class _SeriesLine(NamedTuple):
-    """What a chart shows of one series, or of one baseline, in one file."""
+    """Points of one series, or of one baseline, in one file, with its name and colour."""
 
     name: str
     colour: str

@@ -45,7 +45,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two files both hold, in the order of the legend and of the work; baselines come last."""
+    """Problems that two files both hold, in the order of the legend and of the work; baselines come last."""
 
     before: Source
     after: Source
@@ -81,7 +81,7 @@ class Comparison:
         return ratio_map(names, self.shapes, ratios, texts, CHANGE_TICKS)
 
     def _words(self, change: Change) -> str:
-        """What hovering over a change shows."""
+        """Text shown when hovering over a change."""
         lines = [f"{change.title}, {change.before.shape}", f"{change.ratio:.3f} times as fast"]
         for side in (change.before, change.after):
             speed = "emulator time" if self.emulated else f"{side.timed.gflops:,.0f} GFLOP/s"
@@ -91,7 +91,8 @@ class Comparison:
 
 
 def compare(before: Source, after: Source, some: Sequence[Point]) -> Comparison | None:
-    """What two files both measured; None where that is nothing, or where one is of a GPU and the other is not.
+    """Comparison of the problems that two files both measured; None where there is none, or where one is of a GPU and
+    the other is not.
 
     Args:
         before: the file that the other one is compared with.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import LibraryError, RecordsError
-from tilewright.core.files import Kind, save
+from tilewright.core.files import FileKind, save
 from tilewright.core.problem import Scalars
 from tilewright.tools.report.html import charts
 from tilewright.tools.report.html.comparison import Comparison, compare
@@ -19,7 +19,7 @@ from tilewright.tools.report.html.sources import Inputs, Source
 from tilewright.tools.report.tables import duration
 from tilewright.tools.tune.journal import Trial
 
-KIND = Kind("a page of records", lambda content: b"<title>tilewright" in content)
+KIND = FileKind("a page of records", lambda content: b"<title>tilewright" in content)
 
 _TEMPLATES = Path(__file__).parent / "templates"
 

@@ -1,4 +1,4 @@
-"""What the charts are drawn of: a series a kernel and arithmetic, its fastest record of each shape, its words."""
+"""Series that the charts are drawn of: one a kernel and arithmetic, its fastest record of each shape, its words."""
 
 import html
 import textwrap
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tilewright.core.problem import Scalars
-from tilewright.kernels.spec import numbered
+from tilewright.kernels.kernel import numbered
 from tilewright.tools.bench.records import Baseline, Record, Result
 from tilewright.tools.explain.roofline import least_bytes
 from tilewright.tools.report.html.sources import Source, problem_of
@@ -18,7 +18,7 @@ _LINE = 64
 
 
 class Series(NamedTuple):
-    """What one line of a chart shows; sorted in the order of the legend."""
+    """Records that one line of a chart shows; sorted in the order of the legend."""
 
     picked: bool
     """Whether the selector picked the kernel of each shape."""
@@ -26,7 +26,8 @@ class Series(NamedTuple):
     """0 for what the selector picked, which has a rung of its own for every shape."""
     kernel: str
     kind: str
-    """What sets its products apart from the usual ones, as in 'tf32' or 'NT float32 bias+gelu'; 'float32' for those."""
+    """Difference of its products from the usual ones, as in 'tf32' or 'NT float32 bias+gelu'; 'float32' for the
+    usual."""
     alpha: float
     beta: float
 
@@ -69,7 +70,7 @@ class Point:
 
     @property
     def timed(self) -> Record | Baseline:
-        """What has the point's speed and times."""
+        """Record or baseline that has the point's speed and times."""
         if not self.of_baseline:
             return self.record
         assert self.record.baseline is not None, "points of a baseline have one"
@@ -119,7 +120,7 @@ def points(sources: Iterable[Source]) -> list[Point]:
 
 
 def work(record: Result) -> tuple[int, int, int, int]:
-    """What shapes are ordered by: their work, then their sizes."""
+    """Key by which shapes are ordered: their work, then their sizes."""
     return record.batch * record.m * record.n * record.k, record.m, record.n, record.k
 
 
@@ -147,7 +148,7 @@ def baselines(some: Sequence[Point]) -> dict[str, list[Point]]:
 
 
 def words(point: Point) -> str:
-    """What hovering over a point shows; free of markup other than its own."""
+    """Text shown when hovering over a point; free of markup other than its own."""
     record, timed = point.record, point.timed
     emulated = record.engine == "emulator"
     times = f"median {duration(timed.time_us.median)}, fastest {duration(timed.time_us.min)}"

@@ -20,7 +20,7 @@ class Source:
     """One file of records."""
 
     label: str
-    """What distinguishes it from the other files: as much of its path as that takes."""
+    """Label that distinguishes it from the other files: as much of its path as that takes."""
     run: Run
 
     @property
@@ -30,7 +30,7 @@ class Source:
 
     @property
     def device(self) -> str:
-        """What it was measured on, as the driver or the operating system calls it."""
+        """Device that it was measured on, as the driver or the operating system calls it."""
         gpu, cpu = (_table(self.run.environment.get(name)) for name in ("gpu", "cpu"))
         if gpu:
             return str(gpu.get("name", "a GPU without a name"))
@@ -58,7 +58,7 @@ class Inputs:
 
     sources: Sequence[Source]
     trials: Sequence[Trial]
-    """Of all journals together."""
+    """Trials of all journals together."""
 
 
 def load(paths: Sequence[Path], journals: Sequence[Path] = ()) -> Inputs:
@@ -137,7 +137,7 @@ def _speeds(record: Result) -> list[float]:
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """Of each path the last parts, without suffix: enough to distinguish it from the others."""
+    """Labels of paths: of each the last parts, without suffix, enough to distinguish it from the others."""
     names = [path.with_suffix("").parts for path in paths]
 
     def label(path: Path, parts: tuple[str, ...]) -> str:

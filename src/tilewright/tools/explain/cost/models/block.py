@@ -1,4 +1,4 @@
-"""What all families say of a block, and the arithmetic that they share."""
+"""Classes that describe a block for all families, and the arithmetic that they share."""
 
 import math
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import NamedTuple
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import round_up
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Fragment, Warpgroups, Warps
-from tilewright.kernels.spec import Kernel, Tile
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.cost_family import Fragment, Warpgroups, Warps
+from tilewright.kernels.kernel import Kernel, Tile
+from tilewright.kernels.support import Variant
 from tilewright.tools.explain.cost.occupancy import Occupancy
 
 FRAGMENT_WIDTH = 4
@@ -20,25 +20,25 @@ _SPILL_TRAFFIC = 8
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a block asks of a multiprocessor. Times are cycles."""
+    """Room and time that a block needs on a multiprocessor. Times are cycles."""
 
     tile: Tile
     occupancy: Occupancy
     busy: float
-    """That the multiprocessor works on one step of the block: arithmetic, issue, shared memory, staging."""
+    """Cycles in which the multiprocessor works on one step of the block: arithmetic, issue, shared memory, staging."""
     alone: float
-    """From one step of the block to its next where no other block is in its way: its latencies are not hidden then, and
-    a block of few warps leaves partitions idle."""
+    """Cycles from one step of the block to its next where no other block is in its way: its latencies are not hidden
+    then, and a block of few warps leaves partitions idle."""
     ends: float
-    """Before the block's first step and after its last."""
+    """Cycles before the block's first step and after its last."""
     store: float
-    """That the multiprocessor works on writing the block's results."""
+    """Cycles in which the multiprocessor works on writing the block's results."""
     tensor: float = 0.0
-    """Of `busy`, that its tensor cores work at their peak."""
+    """Part of `busy` in which the tensor cores work at their peak."""
     once: float = 0.0
-    """Before the first step of a launch whose blocks compute tile after tile, and after the last one."""
+    """Cycles before the first step of a launch whose blocks compute tile after tile, and after the last one."""
     aside: float = 0.0
-    """That one of a block's warpgroups stores a tile's results while another multiplies the next tile."""
+    """Cycles in which one of a block's warpgroups stores a tile's results while another multiplies the next tile."""
     queued: bool = False
     """Whether blocks wait for the multiprocessor in a queue (`queue`), and not as `join` has it."""
 
@@ -50,24 +50,24 @@ class Footprint:
 
 
 class Demand(NamedTuple):
-    """What a step of a block asks of its multiprocessor, in cycles."""
+    """Cycles that a step of a block needs of each unit of its multiprocessor."""
 
     multiply: float
-    """Of the FP32 lanes or the tensor cores."""
+    """Cycles of the FP32 lanes or the tensor cores."""
     issue: float
-    """To issue all instructions, with all partitions busy."""
+    """Cycles to issue all instructions, with all partitions busy."""
     banks: float
-    """Of shared memory and the L1 cache."""
+    """Cycles of shared memory and the L1 cache."""
     reads: float
     """How often in a step a warp waits for shared memory."""
     at_once: bool
     """Whether the loads of shared memory between two such waits all come first."""
     waits: float
-    """That a block waits for global memory and at barriers, with nothing else to do."""
+    """Cycles in which a block waits for global memory and at barriers, with nothing else to do."""
 
     @property
     def busy(self) -> float:
-        """That a step takes the multiprocessor: issue and banks overlap like the sides of a right angle."""
+        """Cycles of the multiprocessor for a step: issue and banks overlap like the sides of a right angle."""
         return math.hypot(max(self.multiply, self.issue), self.banks)
 
 
@@ -84,11 +84,11 @@ class Asked(NamedTuple):
     starts: tuple[int, int]
     """The bytes at multiples of which lines of A and B start."""
     demand: Demand | None
-    """What was counted of a kernel of the family `Staging`; None: it is estimated."""
+    """Demand counted for a kernel of the family `Staging`; None: it is estimated."""
 
 
-class Needs(NamedTuple):
-    """What a thread and a block hold, as estimated or as the compiler reports it."""
+class Usage(NamedTuple):
+    """Registers of a thread and shared memory of a block, as estimated or as the compiler reports them."""
 
     registers: int
     spill_bytes: int
@@ -96,7 +96,7 @@ class Needs(NamedTuple):
 
 
 def fragment(kernel: Kernel, config: Config) -> Fragment:
-    """What a thread of a kernel computes."""
+    """Part of a tile that a thread of a kernel computes."""
     if not isinstance(kernel.cost, Warpgroups | Warps) and kernel.cost.fragment is not None:
         return kernel.cost.fragment(config)
     tile = kernel.tile(config)
@@ -110,10 +110,10 @@ def granted(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor) -> 
     return min(wanted, sm.registers_per_thread, sm.registers // together // 8 * 8)
 
 
-def spilling(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor, static_shared_bytes: int) -> Needs:
-    """What is estimated of a kernel that spills the registers which its threads want and do not get."""
+def spilling(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor, static_shared_bytes: int) -> Usage:
+    """Estimate for a kernel that spills the registers which its threads want and do not get."""
     registers = granted(wanted, kernel, config, sm)
-    return Needs(registers, _SPILL_TRAFFIC * (wanted - registers), static_shared_bytes)
+    return Usage(registers, _SPILL_TRAFFIC * (wanted - registers), static_shared_bytes)
 
 
 def spread(warps: int, partitions: int) -> int:

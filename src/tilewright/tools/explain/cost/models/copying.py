@@ -3,13 +3,13 @@
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Copying
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.cost_family import Copying
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.explain.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,
     Footprint,
-    Needs,
+    Usage,
     fragment,
     granted,
     join,
@@ -25,13 +25,13 @@ _COPY_LATENCY = 1030.0
 _COPY_4 = 3.7
 """Cycles of a multiprocessor for a warp's copies of 4 bytes each, 16 neighbours in each of two rows."""
 _COPY_4_UNALIGNED = 6.5
-"""The same where rows begin off 16-byte boundaries: 16 then touch a third sector."""
+"""Cycles for copies like `_COPY_4` whose rows begin off 16-byte boundaries: 16 neighbours then touch a third sector."""
 _COPY_4_ROW = 2.75
-"""Of 4 bytes each, all neighbours in such a row."""
+"""Cycles for a warp's copies of 4 bytes each, all neighbours in one row that begins off 16-byte boundaries."""
 _COPY_16 = 7.1
-"""The same of 16 bytes each."""
-_COPY_APART = 13.2
-"""The same of 4 bytes each, 16 bytes apart."""
+"""Cycles of a multiprocessor for a warp's copies of 16 bytes each, all neighbours in one row."""
+_COPY_STRIDED = 13.2
+"""Cycles of a multiprocessor for a warp's copies of 4 bytes each, 16 bytes apart."""
 _COPY_BOX = 0.75
 """Cycles for 32 elements that come through a tensor map."""
 _TRANSPOSITION = 2.2
@@ -45,26 +45,26 @@ _SLICE_SUM = 4.0
 _STORE = 7.3
 """Cycles of a multiprocessor to write 32 results."""
 _EXPOSED_BYTE = 0.004
-"""What a byte that a thread spills adds to a step of a block that is alone, as a share of it."""
+"""Share of a step that each byte a thread spills adds to a step of a block that is alone."""
 _REGISTERS = (76, 0.75)
 """Registers of a thread, and more of it for each result, as NVRTC 13.0 was found to take them for sm_90a."""
 _SHARING_REGISTERS = (28, 2.05)
-"""The same where blocks share tiles, and the threads of a block do not divide k among them."""
+"""Registers like `_REGISTERS` where blocks share tiles, and the threads of a block do not divide k among them."""
 _BARRIER_BYTES = 1024
 """Static shared memory, of barriers and of what aligns the dynamic part."""
 
 
-def needs(kernel: Kernel, family: Copying, config: Config, sm: Multiprocessor, layout: str) -> Needs:
+def needs(kernel: Kernel, family: Copying, config: Config, sm: Multiprocessor, layout: str) -> Usage:
     """Estimates without a compiler's report: it spills nothing, and does with fewer registers where it must."""
     rows, cols, *_ = fragment(kernel, config)
     shares = family.workers(config) > 0
     others, of_each = _SHARING_REGISTERS if shares and family.k_slices(config) == 1 else _REGISTERS
     registers = granted(int(others + of_each * rows * cols), kernel, config, sm)
-    return Needs(registers, 0, _BARRIER_BYTES if shares or family.copies == "tensor maps" else 0)
+    return Usage(registers, 0, _BARRIER_BYTES if shares or family.copies == "tensor maps" else 0)
 
 
 def footprint(asked: Asked, family: Copying) -> Footprint:
-    """What a block asks for."""
+    """Footprint of a block of this family."""
     kernel, config, sm, variant, room, spill_bytes, *_ = asked
     tile, (rows, cols, *_) = kernel.tile(config), fragment(kernel, config)
     warps, slices = room.warps_per_block, family.k_slices(config)
@@ -100,4 +100,4 @@ def _copy(family: Copying, along_k: bool, aligned: bool) -> float:
         return _COPY_4 if aligned else _COPY_4_UNALIGNED
     if aligned:
         return _COPY_16 / FRAGMENT_WIDTH
-    return _COPY_4_ROW if family.transposes else _COPY_APART
+    return _COPY_4_ROW if family.transposes else _COPY_STRIDED

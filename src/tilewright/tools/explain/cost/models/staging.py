@@ -17,15 +17,15 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Kernel
-from tilewright.kernels.takes import Variant
+from tilewright.kernels.cost_family import Staging
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.support import Variant
 from tilewright.tools.explain.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,
     Demand,
     Footprint,
-    Needs,
+    Usage,
     fragment,
     queue,
     spilling,
@@ -45,7 +45,7 @@ LOAD = 450.0
 BARRIERS = 250.0
 """Cycles of a step in which a block's warps wait for each other."""
 UNSTAGED_LOADS = 860.0
-"""Cycles that an iteration waits for its loads where nothing is staged: those of several k are under way together."""
+"""Cycles that an iteration waits for its loads where nothing is staged: those of several k are in flight together."""
 UNSTAGED_UNROLLED = 16
 """Values of k of such an iteration, as an estimate."""
 _SHARED_LATENCY = 33.0
@@ -55,7 +55,7 @@ _AT_ONCE = 0.35
 _BLOCK_ENDS = 1700.0
 """Cycles of a block before its first step and after its last."""
 _SPILLED_BYTE = 0.01
-"""What each byte a thread spills adds to a block's time, as a share of it."""
+"""Share of a block's time that each byte a thread spills adds to it."""
 _OTHER_REGISTERS = 32
 """Registers of a thread besides results and fragments, as an estimate."""
 
@@ -66,14 +66,14 @@ _STAGED = 3.6
 _LOADED = 32
 """Elements that a thread has registers for, from global memory to shared memory, as an estimate."""
 _EDGES = 1.3
-"""How many times as many where rows are checked against the ends of their matrix."""
+"""Factor of `_STAGED` where rows are checked against the ends of their matrix."""
 _UNALIGNED = 1.6
-"""The same where rows cannot be moved as float4s."""
+"""Factor of `_STAGED` where rows cannot be moved as float4s."""
 _BESIDES = 1.1
 """Instructions for each that multiplies or loads, as an estimate."""
 
 
-def needs(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, layout: str) -> Needs:
+def needs(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, layout: str) -> Usage:
     """Estimates without a compiler's report."""
     rows, cols, *_ = fragment(kernel, config)
     tile = kernel.tile(config)
@@ -83,7 +83,7 @@ def needs(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, l
 
 
 def footprint(asked: Asked, family: Staging) -> Footprint:
-    """What a block asks for."""
+    """Footprint of a block of this family."""
     kernel, config, sm, variant, room, spill_bytes, *_ = asked
     demand = asked.demand or estimate(kernel, family, config, sm, variant)
     partitions, warps = sm.partitions, room.warps_per_block
@@ -106,7 +106,7 @@ def footprint(asked: Asked, family: Staging) -> Footprint:
 
 
 def estimate(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor, variant: Variant) -> Demand:
-    """What a step asks for by the tiles alone."""
+    """Demand of a step, estimated from the tiles alone."""
     tile, (rows, cols, *_) = kernel.tile(config), fragment(kernel, config)
     warps, item = ceil_div(kernel.threads(config), WARP), ITEM_BYTES[variant.factors]
     if tile.k == 1:
@@ -115,12 +115,12 @@ def estimate(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor
         waits = UNSTAGED_LOADS / UNSTAGED_UNROLLED
         return Demand(rows * cols * WARP / sm.lanes * warps, issue, passes * warps, 0, False, waits)
     staged = (tile.m + tile.n) * tile.k / WARP * _STAGED * (_EDGES if variant.edges else 1.0)
-    if kernel.vectorized and not variant.aligned:
+    if kernel.support.vectorized and not variant.aligned:
         staged *= _UNALIGNED
-    under_way = (tile.m + tile.n) * tile.k / (kernel.threads(config) * _LOADED)
-    waits = BARRIERS + LOAD * math.ceil(under_way)
+    in_flight = (tile.m + tile.n) * tile.k / (kernel.threads(config) * _LOADED)
+    waits = BARRIERS + LOAD * math.ceil(in_flight)
     if family.tensor_cores:
-        precision = kernel.precision or variant.factors
+        precision = kernel.support.precision or variant.factors
         tf32 = precision == "tf32"
         multiply = tile.m * tile.n * tile.k / tensor_rate(sm, tf32, _LONGEST // 4 if tf32 else _LONGEST)
         # Of the fragments of a warp, whose part of D is as square as may be.
@@ -130,8 +130,8 @@ def estimate(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor
     products = rows * cols * warps * tile.k
     # Loads at one k that the source makes one by one: those of A are merged along k.
     one_by_one = rows / 2 + (cols if cols < FRAGMENT_WIDTH else 2 * cols)
-    wavefronts = wide(kernel, config) if kernel.vectorized else one_by_one
-    width = FRAGMENT_WIDTH if kernel.vectorized else 1
+    wavefronts = wide(kernel, config) if kernel.support.vectorized else one_by_one
+    width = FRAGMENT_WIDTH if kernel.support.vectorized else 1
     issue = _BESIDES * (products + (rows + cols) / width * warps * tile.k) / sm.partitions
     banks = wavefronts * warps * tile.k + staged
     return Demand(products * WARP / sm.lanes, issue, banks, tile.k, False, waits)
@@ -152,7 +152,7 @@ def tensor_rate(sm: Multiprocessor, tf32: bool, products: int) -> float:
 
 def _unstaged(kernel: Kernel, config: Config, sm: Multiprocessor, variant: Variant) -> float:
     """Passes over the L1 cache's banks for a warp's loads at one k. Where tiles divide the problem, rows of A are taken
-    to be a power of two apart: all lanes then meet in one bank."""
+    to be a power of two apart: all lanes then fall on one bank."""
     lanes_n = fragment(kernel, config).lanes_n
     of_a = WARP // lanes_n
     return (of_a / sm.l1_lines if variant.edges else of_a) + 1
@@ -170,10 +170,10 @@ def wide(kernel: Kernel, config: Config) -> int:
 
 
 @lru_cache(maxsize=256)
-def _wavefronts(alike: int, lanes: int, apart: int) -> int:
-    """Of a 128-bit load: this many neighbouring lanes read one piece, and the next ones a piece this far from it, in 16
-    bytes; after `lanes` lanes they begin anew. As pipe_model.hpp has it."""
-    pieces = [lane % lanes // alike * apart for lane in range(WARP)]
+def _wavefronts(alike: int, lanes: int, stride: int) -> int:
+    """Wavefronts of a 128-bit load: `alike` neighbouring lanes read one piece, the next ones a piece `apart` x 16 bytes
+    from it; after `lanes` lanes they begin anew. As pipe_model.hpp has it."""
+    pieces = [lane % lanes // alike * stride for lane in range(WARP)]
     total, quarter = 0, WARP // 4
     for half in (pieces[: WARP // 2], pieces[WARP // 2 :]):
         together = any(all(half[lane] == half[lane ^ other] for lane in range(len(half))) for other in (1, 2))

@@ -1,17 +1,17 @@
-"""Kernels that stage nothing and stream their operands: what counts is how many loads are under way."""
+"""Kernels that stage nothing and stream their operands: what counts is how many loads are in flight."""
 
 import math
 
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import WARP
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Streaming
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.cost_family import Streaming
+from tilewright.kernels.kernel import Kernel
 from tilewright.tools.explain.cost.models.block import (
     FRAGMENT_WIDTH,
     Asked,
     Footprint,
-    Needs,
+    Usage,
     fragment,
     join,
     spilling,
@@ -30,7 +30,7 @@ _MOST_SUMS = 4096
 """float32 in static shared memory, for sums of threads along k."""
 
 
-def needs(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor, layout: str) -> Needs:
+def needs(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor, layout: str) -> Usage:
     """Estimates without a compiler's report."""
     few, wide = _sides(kernel, family, config)
     tile = kernel.tile(config)
@@ -40,7 +40,7 @@ def needs(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor,
 
 
 def footprint(asked: Asked, family: Streaming) -> Footprint:
-    """What a block asks for."""
+    """Footprint of a block of this family."""
     kernel, config, sm, _, room, *_ = asked
     (few, wide), warps, depth = _sides(kernel, family, config), room.warps_per_block, family.depth(config)
     loads = (few + wide) / FRAGMENT_WIDTH
@@ -58,6 +58,6 @@ def footprint(asked: Asked, family: Streaming) -> Footprint:
 
 
 def _sides(kernel: Kernel, family: Streaming, config: Config) -> tuple[float, float]:
-    """Of a thread's fragment, the side along the small factor, and that along the large one."""
+    """Sides of a thread's fragment, along the small factor and along the large one."""
     rows, cols, *_ = fragment(kernel, config)
     return (cols, rows) if family.tall(config) else (rows, cols)

@@ -28,39 +28,39 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.core.hardware import SECTOR_BYTES, round_up
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Kernel, Tile
-from tilewright.kernels.takes import VECTOR_BYTES, Variant
-from tilewright.tools.explain.cost.models.block import Asked, Footprint, Needs, granted, join
+from tilewright.kernels.cost_family import Warpgroups
+from tilewright.kernels.kernel import Kernel, Tile
+from tilewright.kernels.support import VECTOR_BYTES, Variant
+from tilewright.tools.explain.cost.models.block import Asked, Footprint, Usage, granted, join
 
 _PORT_BYTES = 84
-"""What a multiprocessor gets from the L2 cache in a clock, where nothing else takes as long."""
+"""Bytes that a multiprocessor gets from the L2 cache in a clock, where nothing else takes as long."""
 L2_BYTES = 50
-"""What the L2 cache serves in a clock for each multiprocessor, when all ask: what blocks load for each other counts
-once. Fitted to 1,399 runs of gemm_sm90 on an H100, each also timed after other work: of the configs measured on a
-problem, the one predicted to be fastest then takes 3.5% longer than the fastest in the mean, and 9.5% with 84."""
+"""Bytes that the L2 cache serves in a clock for each multiprocessor, when all ask: data that blocks load for each other
+counts once. Fitted to 1,399 runs of gemm_sm90 on an H100, each also timed after other work: of the configs measured on
+a problem, the one predicted to be fastest then takes 3.5% longer than the fastest in the mean, and 9.5% with 84."""
 _SECTOR_SHARE = 0.25
-"""Of a line, what the L2 cache serves more where it does not begin at a multiple of a line."""
+"""Share of a line that the L2 cache serves in addition where a line does not begin at a multiple of a line."""
 _BANKS_BYTES = 128
-"""What shared memory delivers in a clock."""
+"""Bytes that shared memory delivers in a clock."""
 _LINE_BYTES = 128
-"""What one request of the copy engine asks for, at most."""
+"""Bytes of one request of the copy engine, at most."""
 WHOLE_LINES = (_LINE_BYTES, _LINE_BYTES)
-"""Of A and of B: all rows (or columns) start at multiples of a line."""
+"""Starts of rows (or columns) of A and of B, in bytes, where all are at multiples of a line."""
 _THREADS = 128
 """In a warpgroup."""
 _ROWS = 64
-"""Of A, in one instruction."""
+"""Rows of A in one instruction."""
 _DEPTH_BYTES = 32
-"""Of k, in one instruction."""
-_HELD = 20.0
+"""Bytes along k in one instruction."""
+_A_IN_REGISTERS = 20.0
 """Cycles between two instructions of float8 whose A is in registers: fitted to 512x4096x4096 and 4096 on an H100."""
 _WAITS = 1.13
 """How many times longer a step takes than the longest part of it: instructions and barriers wait for each other."""
 _COPY_LATENCY = 1780.0
 """Cycles from the load of a tile by a tensor map to its use."""
 _SHARED_LATENCY = 2520.0
-"""The same of a tile that the blocks of a cluster load for each other: a buffer has to be free in all of them."""
+"""Cycles like `_COPY_LATENCY` for a tile that a cluster's blocks load for each other: all need a free buffer."""
 _LOAD_LATENCY = 730.0
 """Cycles from a thread's load of 16 bytes to its next one, which the store to shared memory between them delays."""
 _START = 2200.0
@@ -69,54 +69,54 @@ overlap hide them."""
 _CLUSTER_START = 380.0
 """Cycles that the blocks of a cluster wait for each other, before and after."""
 _STORED_RUN = 0.71
-"""Cycles of a multiprocessor to store a run of D, ..."""
+"""Cycles of a multiprocessor to store a run of D, besides `_STORED` for each element."""
 _STORED = 0.17
-"""... and for each of its elements, whatever their type."""
+"""Cycles of a multiprocessor to store an element of D, whatever its type."""
 _CHECKED = 2.1
-"""How many times longer the latter takes where each run is checked against the ends of D."""
+"""Factor of `_STORED` where each run is checked against the ends of D."""
 _ENDS = 7
 """Elements at both ends of a tile's row that are stored one by one, in the mean of rows that start anywhere. This is
 counted: no such store has been timed."""
 _STORED_ASIDE = 1.38
 """How many times longer one warpgroup takes to store a tile than both together."""
-_EXCHANGED = 0.525
+_SWAPPED = 0.525
 """Cycles of a multiprocessor for each of its sums that blocks exchange."""
 _MISPLACED = 0.92
-"""Of a line's time, what it takes longer where it begins within a sector of 32 bytes."""
+"""Share of a line's time that it takes longer where it begins within a sector of 32 bytes."""
 DRAM_SHARE = 0.75
-"""Of the peak rate of DRAM, what these kernels reach."""
+"""Share of DRAM's peak rate that these kernels reach."""
 SUSTAINED = 0.5
 """Share of their peak at the boost clock that all tensor cores can sustain at that clock within the power limit."""
 _REGISTERS = 40
 """Registers of a thread besides sums, where no compiler reports them."""
 
 
-def needs(kernel: Kernel, family: Warpgroups, config: Config, sm: Multiprocessor, layout: str) -> Needs:
+def needs(kernel: Kernel, family: Warpgroups, config: Config, sm: Multiprocessor, layout: str) -> Usage:
     """Estimates without a compiler's report. Where warpgroups have roles, they get all registers."""
     tile, threads = kernel.tile(config), kernel.threads(config)
     wanted = sm.registers_per_thread if threads > _THREADS else tile.m * tile.n // threads + _REGISTERS
     static = 0 if family.copies == "tensor maps" else ITEM_BYTES["bfloat16"] * tile.k * (tile.m + tile.n)
-    return Needs(granted(wanted, kernel, config, sm), 0, static)
+    return Usage(granted(wanted, kernel, config, sm), 0, static)
 
 
 def footprint(asked: Asked, family: Warpgroups) -> Footprint:
-    """What a block asks for."""
+    """Footprint of a block of this family."""
     kernel, config, sm, variant, room, _, starts, _ = asked
     tile, item = kernel.tile(config), ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]
     cluster, across, splits = family.cluster(config), family.across(config), family.splits(config)
-    terms = kernel.terms
-    products = terms * (terms + 1) // 2
+    parts = kernel.parts
+    products = parts * (parts + 1) // 2
     rates = {1: sm.float8_products, 2: sm.half_products, 4: sm.tf32_products}
-    rows, cols = (tile.n, tile.m) if kernel.exchanged else (tile.m, tile.n)
+    rows, cols = (tile.n, tile.m) if kernel.swap_ab else (tile.m, tile.n)
     instructions = products * rows / _ROWS * tile.k * item / _DEPTH_BYTES
     tensor = products * tile.m * tile.n * tile.k / rates[item]
-    if family.held and item == 1:
-        tensor += instructions * _HELD
+    if family.in_registers and item == 1:
+        tensor += instructions * _A_IN_REGISTERS
     reads = instructions * _DEPTH_BYTES * (_ROWS + cols) / _BANKS_BYTES
     by_threads = family.copies == "registers"
     a, b = lines(kernel, config, variant.layout, item, starts)
     requested = (a.once + a.again) / across + (b.once + b.again) / cluster
-    loaded = terms * max(a.once + b.once, requested) * tile.k * item / _PORT_BYTES
+    loaded = parts * max(a.once + b.once, requested) * tile.k * item / _PORT_BYTES
     busy = _WAITS * join(max(tensor, reads), loaded)
     if by_threads:
         loads = item * tile.k * (tile.m + tile.n) / VECTOR_BYTES / kernel.threads(config)
@@ -131,7 +131,7 @@ def footprint(asked: Asked, family: Warpgroups) -> Footprint:
     if cluster * across * splits > 1:
         start += _CLUSTER_START
     if splits > 1:
-        store = store / splits + elements * _EXCHANGED
+        store = store / splits + elements * _SWAPPED
     # One block computes tile after tile, except where a cluster computes one.
     persistent = family.persistent and splits == 1
     aside = _STORED_ASIDE * store if family.alternates(config) else 0.0
@@ -161,13 +161,14 @@ class Lines(NamedTuple):
 
     once: float
     again: float
-    """Those that a second request is for, and what it takes to load lines that begin within a sector."""
+    """Rows or columns that a second request is for, and the time to load lines that begin within a sector, as rows or
+    columns."""
 
 
 def lines(
     kernel: Kernel, config: Config, layout: str, item: int, starts: tuple[int, int] = WHOLE_LINES
 ) -> tuple[Lines, Lines]:
-    """What is loaded of A and of B.
+    """Lines of A and of B that a block loads for one k.
 
     Across k a tile counts by whole lines, also where it is loaded by halves of them. A line that does not begin at a
     multiple of a line is two requests.
@@ -186,7 +187,7 @@ def lines(
 def side_bytes(
     kernel: Kernel, family: Warpgroups, config: Config, layout: str, item: int, starts: tuple[int, int]
 ) -> int:
-    """What the L2 cache serves a block for one k: its part of what the blocks of a cluster share."""
+    """Bytes that the L2 cache serves a block for one k: its part of the tiles that the blocks of a cluster share."""
     a, b = (of.once + _SECTOR_SHARE * of.again for of in lines(kernel, config, layout, item, starts))
     return round(item * (a / family.across(config) + b / family.cluster(config)))
 

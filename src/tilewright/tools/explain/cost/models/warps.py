@@ -10,16 +10,16 @@ No such kernel has been measured: the rates are those of `gpus`, the rest is tak
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
 from tilewright.kernels.config import Config
-from tilewright.kernels.families import Warps
-from tilewright.kernels.spec import Kernel
-from tilewright.tools.explain.cost.models.block import Asked, Footprint, Needs, granted, join
+from tilewright.kernels.cost_family import Warps
+from tilewright.kernels.kernel import Kernel
+from tilewright.tools.explain.cost.models.block import Asked, Footprint, Usage, granted, join
 
 _PRODUCTS = {1: 1024, 2: 1024, 4: 512}
 """Multiply-adds a clock that a multiprocessor's tensor cores make at most for instructions of warps, by bytes of an
 element: what fragments were found to get on an H200, half of what warpgroups do. Hopper's make those of float8 of
 half."""
 _BANKS_BYTES = 128
-"""What shared memory delivers in a clock."""
+"""Bytes that shared memory delivers in a clock."""
 _WAITS = 1.13
 """How many times longer a step takes than the longest part of it, as of warpgroups."""
 _COPY_LATENCY = 1030.0
@@ -32,27 +32,27 @@ _REGISTERS = 60
 """Registers of a thread besides sums."""
 
 
-def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, layout: str) -> Needs:
+def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, layout: str) -> Usage:
     """Estimates without a compiler's report: sums, and as many that tensor cores begin anew, if they do."""
     tile = kernel.tile(config)
     wanted = (2 if family.anew else 1) * tile.m * tile.n // kernel.threads(config) + _REGISTERS
-    return Needs(granted(wanted, kernel, config, sm), 0, 0)
+    return Usage(granted(wanted, kernel, config, sm), 0, 0)
 
 
 def footprint(asked: Asked, family: Warps) -> Footprint:
-    """What a block asks for."""
+    """Footprint of a block of this family."""
     kernel, config, sm, variant, room, *_ = asked
-    tile, terms = kernel.tile(config), kernel.terms
+    tile, parts = kernel.tile(config), kernel.parts
     item = ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]
     elements = tile.m * tile.n
     rate = {1: sm.float8_products, 2: sm.half_products, 4: sm.tf32_products}[item]
-    tensor = terms * (terms + 1) / 2 * elements * tile.k / min(rate, _PRODUCTS[item])
-    # Fragments of all terms are loaded once, and those of the first for the largest products again.
-    loaded = terms + 1 if terms > 1 else 1
+    tensor = parts * (parts + 1) / 2 * elements * tile.k / min(rate, _PRODUCTS[item])
+    # Fragments of all parts are loaded once, and those of the first for the largest products again.
+    loaded = parts + 1 if parts > 1 else 1
     reads = room.warps_per_block * loaded * sum(family.part(config)) * tile.k * item / _BANKS_BYTES
     promotions = 0.0
     if family.anew:
-        promotions = 1.0 if terms == 1 else 1 + tile.k / config.PROMOTE
+        promotions = 1.0 if parts == 1 else 1 + tile.k / config.PROMOTE
     added = promotions * elements / sm.lanes
     return Footprint(
         tile=tile,
