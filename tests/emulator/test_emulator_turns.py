@@ -49,9 +49,9 @@ def test_sums_that_two_blocks_take_for_another_s_are_found_in_a_product(tmp_path
     assert check_product(kernel, config, problem, of.a, of.b, of.c).findings == []
     planted = copied(kernel, tmp_path)
     text, counter = (INCLUDE / "pipeline/block_sums.cuh").read_text(), "&workspace.counters[tile]"
-    counter = f"last = atomicInc({counter}, splits - 1) == splits - 1;"
-    assert text.count(counter) == 1
+    counted = f"last = atomicInc({counter}, splits - 1) == splits - 1;"
+    assert text.count(counted) == 1
     seen = f"const int seen = atomicAdd({counter}, 0u); atomicExch({counter}, (seen + 1) % splits);"
-    (tmp_path / "pipeline/block_sums.cuh").write_text(text.replace(counter, f"{seen} last = seen == splits - 1;"))
+    (tmp_path / "pipeline/block_sums.cuh").write_text(text.replace(counted, f"{seen} last = seen == splits - 1;"))
     (finding,) = check_product(planted, config, problem, of.a, of.b, of.c).findings
     assert (finding.kind, finding.message) == ("order", "skinny leaves counters other than 0 to the next launch")

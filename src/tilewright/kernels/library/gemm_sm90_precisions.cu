@@ -1,7 +1,6 @@
 // gemm_sm90_precisions: gemm_sm90 (see there) for what is not of 16 bits: float32 matrices that are first split into SPLIT_PARTS parts of
 // 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and float8 matrices with scales (FACTOR_SCALES).
-// A_IN_REGISTERS: A lies across k, and threads read it to registers (register_operand.cuh). SWAP_AB: swap-AB, the product is D^T = B^T
-// A^T.
+// A_IN_REGISTERS: A lies across k, and threads read it to registers (register_operand.cuh). SWAP_AB: D^T = B^T A^T is computed.
 //
 //   shared memory: | stored_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | parts |
 //     A and B: SPLIT_PARTS tiles each. Instead of stages: what splits A and B, before; SPLITS' sums and tiles in float32, after

@@ -9,7 +9,7 @@ namespace cooperative_groups {
 template <typename Group, typename Type, typename Size>
 void memcpy_async(const Group& group, Type* to, const Type* from, const Size& bytes, SIMT_LOCATION) {
     simt::copy_together(to, from, bytes, group.thread_rank(), group.size(), {simt::Operation::copy_async, file, line});
-    commit_copies();
+    simt_commit_copies(simt_thread());
 }
 
 // Of the smaller of two numbers of elements.
@@ -20,7 +20,7 @@ void memcpy_async(const Group& group, Type* to, const Layout& room, const Type* 
 
 template <unsigned PENDING, typename Group>
 void wait_prior(const Group& group, SIMT_LOCATION) {
-    wait_copies<PENDING>();
+    simt_wait_copies(simt_thread(), PENDING);
     group.sync(file, line);
 }
 
