@@ -69,7 +69,6 @@ setup(
     ext_modules=[
         runtime(),  # first, since it takes longest
         module("tilewright.runtime._launcher", "runtime/launcher.cpp"),
-        module("tilewright.select.cost._predicting", "select/cost/predicting.cpp", "-ffp-contract=off"),
     ],
     cmdclass={"build_ext": Build},
 )

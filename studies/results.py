@@ -53,14 +53,9 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "profiles of the library": _in("h200/ncu", "library"),
     "counters": _in("h200/ncu", "comparison"),
     "bank conflicts": _in("h200/ncu", "bank_conflicts"),
-    # Tuning: orders of tiles, journals of searches, and how good picks are.
+    # Tuning: orders of tiles, and journals of searches.
     "raster": _in("h200/tuning", "raster"),
     "searches": ("h200/tuning/exhaustive.jsonl", "h200/tuning/ranked.jsonl"),
-    "regrets": (
-        *_in("h200/tuning", "regret_first", "regret_second", "regret_third", "regret_fourth"),
-        *_in("h200/tuning", "regret_fifth", "regret_sixth", "regret_seventh"),
-    ),
-    "regrets of 16 bits": _in("h100/tuning", "regret_bf16"),
     # What pages count and compute on the emulator and by the cost model.
     "counts": _in("emulator", "counts"),
     "errors": _in("emulator", "errors"),

@@ -23,8 +23,8 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Staging, Warpgroups
 from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.relayouts import as_read
-from tilewright.select.cost.prediction import predict
 from tilewright.tools.bench.records import Record
+from tilewright.tools.explain.cost.prediction import predict
 from tilewright.tools.explain.explanation import explain
 
 _SOURCES: tuple[tuple[str, str, str, Mapping[int, float], str], ...] = (

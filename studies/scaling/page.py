@@ -11,9 +11,9 @@ from studies.templates import block, where
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.select.cost.dividing import Workload, divide, timeline
-from tilewright.select.cost.prediction import Cost, predict
+from tilewright.frameworks.dividing import Workload, divide, timeline
 from tilewright.select.selector import select
+from tilewright.tools.explain.cost.prediction import Cost, predict
 from tilewright.tools.explain.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
 from tilewright.tools.report.explain_tables import scaling_cells
 

@@ -7,7 +7,6 @@ tuning. A table that is there already is added to: entries of the same problem, 
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,12 @@ from tilewright.core.files import Output, check_outputs
 from tilewright.core.gpus import capability_of
 from tilewright.core.problem import Scalars
 from tilewright.kernels import find
-from tilewright.select.measured import factors
 from tilewright.select.tables.entry import Entry
 from tilewright.select.tables.store import SHIPPED
 from tilewright.select.tables.table import KIND, Table, file_name
 from tilewright.tools.bench.records import Record, Run
 from tilewright.tools.tune.entries import is_promising, of_records
 from tilewright.tools.tune.journal import Trial, read, source_digest
-
-_OF_A_JOURNAL = 6
-"""Configs that a table takes of a journal for a problem: its fastest. The fastest of every kernel come in addition."""
 
 
 @reporting
@@ -70,13 +65,12 @@ def merge(files: Sequence[Path], output: Path | None = None) -> tuple[Path, Tabl
         records = [one for one in run.records if one.after_other_work_us or _problem_of(one) not in timed_both_ways]
         entries += of_records(records, run.environment.get("revision"))
     table = before.merged(entries)
-    table = replace(table, factors=factors(table.of_today()))
     table.save(path)
     return path, table
 
 
 def of_journal(trials: Iterable[Trial]) -> list[Entry]:
-    """Entries of each problem's fastest trials, where their kernels' sources are still those that were tried."""
+    """Entries of each problem's and kernel's fastest trial, where the kernel's source is still that which was tried."""
     by_problem: dict[object, list[Trial]] = {}
     for trial in trials:
         usable = trial.outcome == "timed" and trial.gflops and trial.scalars == Scalars()
@@ -84,9 +78,8 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
             by_problem.setdefault(trial.problem, []).append(trial)
     chosen: list[Trial] = []
     for tried in by_problem.values():
-        tried.sort(key=lambda trial: -(trial.gflops or 0))
-        firsts = {trial.kernel: trial for trial in reversed(tried)}
-        chosen += {id(trial): trial for trial in (*tried[:_OF_A_JOURNAL], *firsts.values())}.values()
+        tried.sort(key=lambda trial: trial.gflops or 0)
+        chosen += {trial.kernel: trial for trial in tried}.values()
     facts = [trial.model_dump(include={"m", "n", "k", "batch", "case", "kernel", "config"}) for trial in chosen]
     return [Entry(**one, gflops=trial.gflops or 0) for one, trial in zip(facts, chosen, strict=True)]
 

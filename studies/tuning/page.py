@@ -1,25 +1,20 @@
 """Redraws the tables and plots of docs/tuning.md: `python -m studies.tuning write`, from the root of a checkout.
 
 The tables of winners come from the shipped table. The plots come from two journals of one kernel on one problem, one of
-`tilewright tune --exhaustive` and one of the usual search. How good the picks are was measured by `tuning.regret`.
+`tilewright tune --exhaustive` and one of the usual search. `studies.unseen` measures how good picks are.
 Sections of which there is no data yet stay empty.
 """
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from studies.charts import Curve, Map, Panel, curves, maps, style
 from studies.pages import redraw
 from studies.results import paths
 from studies.templates import block
-from studies.tuning.regret import Regret, load, words
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
-from tilewright.core.gpus import capability_of
-from tilewright.kernels.kernel import Choice
-from tilewright.select.selector import select
 from tilewright.select.tables.entry import Entry, best_by_problem
 from tilewright.select.tables.store import SHIPPED
 from tilewright.select.tables.table import Table, file_name
@@ -27,15 +22,11 @@ from tilewright.tools.bench.suites import shapes
 from tilewright.tools.tune.journal import Trial, read
 
 TABLE = SHIPPED / file_name("NVIDIA H200")
-TABLE_16_BITS = SHIPPED / file_name("NVIDIA H100 80GB HBM3")
 PAGE = Path("docs/tuning.md")
 LANDSCAPE = Path("docs/tuning-landscape.svg")
 SEARCH = Path("docs/tuning-search.svg")
 
 _TEMPLATE = "tuning/page.md.j2"
-
-WITHIN = 1.03
-"""How many times longer than the fastest a pick is to take at most."""
 
 Seconds = Sequence[tuple[float, float]]
 """Seconds of searching, and the fastest config's GFLOP/s by then."""
@@ -59,8 +50,6 @@ def write() -> None:
     sections = {
         "kernels": kernels(tabled.entries),
         "winners": winners(tabled.entries),
-        "regret": regret(map(load, paths("regrets")), tabled),
-        "regret of 16 bits": regret(map(load, paths("regrets of 16 bits")), Table.load(TABLE_16_BITS)),
         **_plots(exhaustive, ranked),
     }
     redraw(PAGE, sections)
@@ -94,38 +83,6 @@ def fastest(entries: Iterable[Entry]) -> list[Entry]:
 def _in_suite(entry: Entry) -> bool:
     sizes = (entry.m, entry.n, entry.k, entry.batch)
     return any(sizes == (*shape[:3], shape.batch) for members in shapes().values() for shape in members)
-
-
-def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: Table) -> str:
-    """How much longer what was picked took than the fastest known, on problems that were in no table, by draw; and what
-    is picked now, where they still are in none."""
-    draws: list[tuple[Mapping[str, Any], list[float], list[float]]] = []
-    rows: list[tuple[Regret, str, float | None]] = []
-    ratios: dict[str, float] = {}
-    for environment, found in runs:
-        ratios |= {one.problem.shape: one.ratio for one in found if one.ratio}
-        of_draw = [
-            (one, one.picked, picked_now(environment["gpu"], one)) for one in found if not tabled.holds(one.problem)
-        ]
-        rows += of_draw
-        now = [longer for _, _, longer in of_draw if longer is not None]
-        draws.append((environment, [one.factor for one in found], now))
-    then = [factor for _, factors, _ in draws for factor in factors]
-    today = [longer for _, _, longer_now in draws for longer in longer_now]
-    given = {"then": then, "now": today, "ratios": ratios, "within": WITHIN, "longer": _longer}
-    return block(_TEMPLATE, "regret", draws=draws, rows=rows, mean=statistics.geometric_mean, **given)
-
-
-def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
-    """How many times longer than the fastest known the present selector's pick took; None if it was not measured."""
-    capability = capability_of(gpu["compute_capability"])
-    pick = words(Choice(*select(one.problem, capability, gpu["name"])))
-    return one.times_us[pick] / min(one.times_us.values()) if pick in one.times_us else None
-
-
-def _longer(factors: Sequence[float]) -> str:
-    """How much longer, in the geometric mean, as in '2.1%'."""
-    return f"{100 * (statistics.geometric_mean(factors) - 1):.1f}%"
 
 
 def of_one_problem(trials: Sequence[Trial]) -> list[Trial]:

@@ -495,13 +495,13 @@ def test_sums_and_copies_lie_in_memory_that_pytorch_lends(gpus, monkeypatch):
 
 def test_where_there_is_no_room_for_parts_a_kernel_for_ieee_is_taken(gpus, monkeypatch):
     gpus[0].device_name = "NVIDIA H200"
-    a, b = draw(1024, 512), draw(512, 1024)
-    gpus[0].needs = lambda kernel: Needs(relayout_bytes=2**24 if kernel.splits else 0)
+    a, b = draw(2048, 1024), draw(1024, 2048)
+    gpus[0].needs = lambda kernel: Needs(relayout_bytes=2**26 if kernel.splits else 0)
     assert "no room for the parts" in tilewright.plan(Tensor(a, "cuda:0"), Tensor(b, "cuda:0")).describe()
-    monkeypatch.setattr(sys.modules["torch"], "most", 2**23)
+    monkeypatch.setattr(sys.modules["torch"], "most", 2**25)
     for _ in range(2):
         result = tilewright.matmul(Tensor(a, "cuda:0"), Tensor(b, "cuda:0"))
-        np.testing.assert_allclose(result.values, a @ b, rtol=0, atol=1e-3)
+        np.testing.assert_allclose(result.values, a @ b, rtol=0, atol=2e-3)
     assert [plan.kernel.splits for plan in gpus[0].planned] == [True, False]
     with pytest.raises(MemoryError, match="out of memory"):
         tilewright.matmul(Tensor(a, "cuda:0"), Tensor(b, "cuda:0"), kernel="gemm_bf16x6")

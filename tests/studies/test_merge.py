@@ -115,7 +115,7 @@ def test_records_keep_their_case(make_record):
     assert (entry.case, entry.batch) == ("NT float32 bias", 3)
 
 
-def test_a_journal_gives_its_fastest_and_the_fastest_of_every_kernel(tmp_path, run):
+def test_a_journal_gives_the_fastest_of_every_kernel(tmp_path, run):
     journal = Journal(tmp_path / "journal.jsonl")
 
     def trial(kernel, time_us, **changes):
@@ -134,7 +134,7 @@ def test_a_journal_gives_its_fastest_and_the_fastest_of_every_kernel(tmp_path, r
     trial("naive", 92, device="another")
     _, table = merge.merge([run(), journal.path], tmp_path / "table.json")
     found = [(entry.kernel, entry.config["T"]) for entry in table.entries if entry.m == 256]
-    assert found == [("vectorized", time_us) for time_us in range(100, 106)] + [("coalesced", 130)]
+    assert found == [("vectorized", 100), ("coalesced", 130)]
 
 
 def test_files_of_several_gpus_or_of_none_are_refused(tmp_path, run, capsys):

@@ -14,7 +14,7 @@ from studies.worklog.rungs import is_measured
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find
-from tilewright.select.cost.prediction import CostModel, Dims
+from tilewright.tools.explain.cost.prediction import CostModel, Dims
 from tilewright.tools.explain.explanation import explain
 
 H200 = gpu_named("H200")

@@ -22,8 +22,8 @@ def today(monkeypatch):
     """Today split_k is picked, with its defaults, but on problems of 512 rows."""
     other = find("naive")
 
-    def pick(problem, capability, device, kept):
-        assert (capability, device, kept) == ((9, 0), "NVIDIA H200", None)
+    def pick(problem, capability, device, cached):
+        assert (capability, device, cached) == ((9, 0), "NVIDIA H200", None)
         kernel = other if problem.m == 512 else find("split_k")
         return kernel, kernel.config()
 

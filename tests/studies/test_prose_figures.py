@@ -8,12 +8,10 @@ import pytest
 from studies.scaling import page as scaling
 from studies.scaling.out_of_core import LIMIT
 from tilewright.api.planned_call import LENT_BYTES
+from tilewright.frameworks.dividing import LANE_STEP_US, STEP_US
 from tilewright.frameworks.torch.distributed.watchdog import GRACE_S
 from tilewright.runtime.cuda import REPLAY_MS
-from tilewright.select.cost.dividing import LANE_STEP_US, STEP_US
-from tilewright.select.selector import LEAST_VOTES
 from tilewright.select.tables.entry import ACCURATE_WITHIN
-from tilewright.select.tables.merging import KEEP_NEAR, NEAR
 from tilewright.tools.bench.end_to_end import WALL_S
 
 ROOT = Path(__file__).parents[2]
@@ -35,9 +33,6 @@ CONSTANTS = {
     f"{GRACE_S:.0f} s",
     f"{REPLAY_MS:.0f} ms",
     f"{1000 * WALL_S:.0f} ms",
-    f"{100 * LEAST_VOTES:.0f}%",
-    f"{100 * (NEAR - 1):.0f}%",
-    f"{100 * (KEEP_NEAR - 1):.0f}%",
     f"{ACCURATE_WITHIN} times as",
 }
 

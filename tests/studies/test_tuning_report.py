@@ -1,18 +1,13 @@
 """The page on tuning, made from tables and journals."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from studies.results import paths
 from studies.tuning import page as tuning
-from studies.tuning.regret import Regret, load
 from tilewright.core.errors import RecordsError
-from tilewright.core.problem import Arithmetic, Problem
-from tilewright.kernels import find
 from tilewright.select.tables.entry import Entry
-from tilewright.select.tables.table import Table
 from tilewright.tools.tune.journal import Journal, Trial
 
 
@@ -79,10 +74,6 @@ def test_the_page_is_made_from_the_table_and_both_journals(tmp_path, monkeypatch
     page.parent.mkdir()
     page.write_text((request.config.rootpath / tuning.PAGE).read_text())
     monkeypatch.chdir(tmp_path)
-    for name in ("regrets", "regrets of 16 bits"):
-        for path in paths(name):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes((request.config.rootpath / path).read_bytes())
     for path, trials in zip(paths("searches"), (TRIALS, TRIALS[4:]), strict=True):
         journal = Journal(path)
         for one in trials:
@@ -104,47 +95,6 @@ def test_the_committed_page_is_what_its_data_make(tmp_path, monkeypatch, request
     monkeypatch.chdir(tmp_path)
     tuning.write()
     assert (tmp_path / tuning.PAGE).read_text() == (root / tuning.PAGE).read_text(), "out of date: run make docs"
-
-
-def test_picks_are_reported_with_what_they_cost(monkeypatch):
-    naive = find("naive")
-    monkeypatch.setattr(tuning, "select", lambda problem, capability, device: (naive, naive.config()))
-    gpu = {"name": "a GPU", "compute_capability": "9.0"}
-    now = f"naive:{naive.config()}"
-    found = [
-        Regret(Problem(8, 9, 10), "split_k:BM=16,BN=32", 1.21, {"split_k:BM=16,BN=32": 12.1, now: 10.0}),
-        Regret(Problem(1, 1, 1), "coalesced:BLOCK=32", 1.0, {"coalesced:BLOCK=32": 1.0}, ratio=0.9),
-    ]
-    at = {"gpu": gpu, "date": "2026-11-25T01:00:00"}
-    runs = [(at | {"revision": "abc"}, found[:1]), (at | {"revision": "def"}, found[1:])]
-    tabled = Table("NVIDIA H200", (9, 0))
-    text = tuning.regret(runs, tabled)
-    assert "2 problems that were in no table: 10.0% longer in the geometric mean. What is picked now took" in text
-    assert "took, in the same runs, 0.0% longer" in text
-    assert "on the 1 that still are in none and on which it was measured." in text
-    assert "1 picks ran next to cuBLAS: 0.90x as fast in the geometric mean, slower on 1x1x1 (0.90x)." in text
-    assert "| a GPU, 2026-11-25, abc | 1 | 0 | 21.0% | 21.0% | 0.0% |" in text
-    assert "| a GPU, 2026-11-25, def | 1 | 1 | 0.0% | 0.0% |  |" in text
-    assert "| 8x9x10 | `split_k` | BM=16, BN=32 | 21.0% | 0.0% |" in text
-    assert "| 1x1x1 | `coalesced` | BLOCK=32 | 0.0% |  |" in text
-    one = Entry(m=8, n=9, k=10, case="NN float32", kernel="naive", config={}, gflops=1)
-    text = tuning.regret(runs, tabled.merged([one]))
-    assert "| a GPU, 2026-11-25, abc | 1 | 0 | 21.0% | 21.0% |  |" in text
-    assert "8x9x10" not in text
-    assert "picked now" not in text
-    other = replace(one, case="NN bfloat16->bfloat16")
-    assert "| 8x9x10 | `split_k` |" in tuning.regret(runs, tabled.merged([other]))
-    half = Problem(8, 9, 10, Arithmetic("bfloat16", "bfloat16"))
-    in_half = [(runs[0][0], [found[0]._replace(problem=half)])]
-    assert "8x9x10" not in tuning.regret(in_half, tabled.merged([other]))
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"regrets": []}'])
-def test_a_corrupt_file_of_picks_is_an_error(tmp_path, text):
-    path = tmp_path / "regret.json"
-    path.write_text(text)
-    with pytest.raises(RecordsError, match=r"regret.json is not a file of records"):
-        load(path)
 
 
 def test_journals_that_cannot_be_compared_are_refused():

@@ -1,7 +1,7 @@
 """Config: one assignment of a kernel's parameters, and how texts and tables give some."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from tilewright.core.errors import ConfigError
@@ -54,6 +54,11 @@ class Config(Mapping[str, int]):
 def named_configs(parameters: str, rows: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, int]]:
     """Overrides by name, from the values of these parameters, as in 'BM BN', that each has."""
     return {name: dict(zip(parameters.split(), values, strict=True)) for name, values in rows.items()}
+
+
+def listed_configs(parameters: str, rows: Sequence[tuple[int, ...]]) -> tuple[dict[str, int], ...]:
+    """Overrides from the values of these parameters, as in 'BM BN', that each row has."""
+    return tuple(dict(zip(parameters.split(), values, strict=True)) for values in rows)
 
 
 def parse_overrides(text: str) -> dict[str, int]:

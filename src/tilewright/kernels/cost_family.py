@@ -1,4 +1,5 @@
-"""Cost-model families: what a kernel declares of itself so that its time can be predicted (`select/cost/models`).
+"""Cost-model families: what a kernel declares of itself so that its time can be predicted
+(`tools/explain/cost/models`).
 
 A family says how tiles of A and B reach the threads. Functions of a config say what its formulas need besides the
 kernel's tile, threads and shared memory.

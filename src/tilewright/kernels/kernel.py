@@ -1,7 +1,7 @@
 """Kernel: what is declared of a source, and what follows from it."""
 
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -185,6 +185,11 @@ class Kernel:
     """Named configs, as overrides of the defaults: the variants that the sources describe; and 'sm_80' and the like
     what was measured to be better on GPUs of a compute capability, and is the default there (`tuned_for`)."""
 
+    portfolio: Sequence[Mapping[str, int]] = ()
+    """Configs, as overrides of the defaults, that together are near the fastest on every problem: a survey measures
+    them (`tools.tune.survey`), and among them is chosen. Those that the constraints refuse are left out. A kernel of
+    the library without any has its default and presets; a rung without any is not chosen."""
+
     # Support
     support: Support = Support()
     """The problems and GPUs that it supports, and with what precision: see `why_not`."""
@@ -313,6 +318,13 @@ class Kernel:
         if name not in self.presets:
             raise KernelNotFoundError(f"{self.name} has no preset {name!r}{nearest(name, self.presets)}")
         return self.presets[name]
+
+    def candidates(self, capability: tuple[int, int]) -> list[Config]:
+        """The configs among which is chosen on GPUs of a compute capability."""
+        usual = (preset for name, preset in self.presets.items() if not name.startswith("sm_"))
+        own = self.portfolio or (() if self.rung else ({}, *usual))
+        tuned = self.presets.get(tuned_for(capability))
+        return list(dict.fromkeys(valid_configs(self, (*own, *([tuned] if own and tuned else ())))))
 
     @cached_property
     def parts(self) -> int:

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from cuda.bindings import driver
@@ -47,6 +47,13 @@ ROTATION_MS = 100.0
 """A replay goes through all operand sets, unless that takes longer than this."""
 
 _TIMED = EventOptions(timing_enabled=True)
+
+
+class Replay(Protocol):
+    """Runs that were recorded, as a graph's."""
+
+    def launch(self, stream: Stream) -> object:
+        """Start them all, one after the other."""
 
 
 class CudaEngine(Engine):
@@ -318,7 +325,28 @@ class CudaEngine(Engine):
         Raises:
             LaunchError: a work failed.
         """
-        times: list[list[float]] = [[] for _ in works]
+        with self.current:
+            run_ms = self._warm_up(works)
+            replays = [self._replay(work, rotation, ms) for work, ms in zip(works, run_ms, strict=True)]
+        return self.time_replays(replays, samples, on_sample)
+
+    def time_replays(
+        self, replays: Sequence[tuple[Replay, int]], samples: int, on_sample: Callable[[], None] = lambda: None
+    ) -> list[list[float]]:
+        """Time what was recorded: replays take turns, one sample each, and the next is queued while one runs.
+
+        Args:
+            replays: what to replay, and how many runs each has.
+            samples: timed samples of each.
+            on_sample: called after every sample.
+
+        Returns:
+            for each its samples: microseconds a run.
+
+        Raises:
+            LaunchError: a run failed.
+        """
+        times: list[list[float]] = [[] for _ in replays]
         queued: deque[tuple[list[float], int, Event, Event]] = deque()
 
         def finish() -> None:
@@ -328,8 +356,6 @@ class CudaEngine(Engine):
             on_sample()
 
         with self.current:
-            run_ms = self._warm_up(works)
-            replays = [self._replay(work, rotation, ms) for work, ms in zip(works, run_ms, strict=True)]
             for _ in range(samples):
                 for (graph, launches), results in zip(replays, times, strict=True):
                     start = self.stream.record(options=_TIMED)
@@ -340,6 +366,16 @@ class CudaEngine(Engine):
             while queued:
                 finish()
         return times
+
+    def run_us(self, work: Work) -> float:
+        """Microseconds of one run, with what it takes the host to start it."""
+        with self.current:
+            return 1e3 * self._elapsed_ms(partial(work, 0, self.stream))
+
+    def record(self, work: Work, launches: int) -> Graph:
+        """A graph of runs, one after the other: what `time_replays` takes."""
+        with self.current:
+            return self._record(work, launches)
 
     def _warm_up(self, works: Sequence[Work]) -> list[float]:
         """Run all works in turn until the clocks are up; returns for each the milliseconds of its shortest run.

@@ -1,19 +1,21 @@
-"""Expected speedup of a product over cuBLAS: tables hold cuBLAS's speed next to each measurement, from the same run."""
+"""What a product gains over cuBLAS: tables hold cuBLAS's speed next to each measurement, from the same run."""
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.problem import Problem
-from tilewright.kernels.support import Addresses
-from tilewright.select.cost.prediction import Dims
-from tilewright.select.counted import Counted, that_count
-from tilewright.select.measured import tables_of
+from tilewright.kernels.support import VECTOR_BYTES, Addresses
+from tilewright.select.model import Floats, ProblemSizes
 from tilewright.select.orders import order_of
-from tilewright.select.positions import FAR, LENGTH, Positions
-from tilewright.select.tables.cases import Case
+from tilewright.select.tables import store
+from tilewright.select.tables.cases import timed_case
+from tilewright.select.tables.entry import Entry, found_kernel, rank
+from tilewright.select.tables.entry import order_of as order_of_entry
 
 _NEIGHBOURS = 8
 """Tabled problems that are asked."""
@@ -21,9 +23,18 @@ _NEIGHBOURS = 8
 _CAUTION = 0.5
 """Standard deviations, of what these say, that a guess stays below their mean."""
 
+_LENGTH = 0.3
+"""Distance over which a neighbour's weight falls to 1/e."""
+
+_FAR = 2.0
+"""Where no tabled problem is as near as this, tables say nothing of a problem."""
+
+_OTHER_ALIGNMENT = 1 / 3
+"""How far apart aligned and unaligned lines put two problems."""
+
 
 class Speedup(NamedTuple):
-    """Expected speedup of a product over cuBLAS, and the time that it saves."""
+    """What is expected of a product."""
 
     ratio: float
     """cuBLAS's time over ours."""
@@ -42,10 +53,10 @@ def expected_speedup(
     device time counts, not the host's, and only kernels that keep the problem's precision. cuBLAS's times are those of
     float32 products, or where the precision is "tf32" of products in TF32: then kernels that round to it count alone.
 
-    That is a guess. With each of the H200's 525 float32 problems left out in turn, 502 are expected to be faster. 27 of
+    That is a guess. With each of the H200's 525 float32 problems left out in turn, 502 are expected to gain. 27 of
     these take longer than cuBLAS, 13% at worst; over all 502, cuBLAS's time over ours is 1.54 in the geometric mean,
-    and 1.30 by CUDA cores alone. Of 197 bfloat16 and float16 problems, 35 are expected to be faster, and 12 of these
-    take longer, 48% at worst; the mean is 1.34.
+    and 1.30 by CUDA cores alone. Of 197 bfloat16 and float16 problems, 35 are expected to gain, and 12 of these take
+    longer, 48% at worst; the mean is 1.34.
 
     Args:
         problem: the product.
@@ -53,42 +64,80 @@ def expected_speedup(
         device: the name that the GPU's driver gives it.
         addresses: of the operands, or what they leave when divided by 16.
     """
-    order = order_of(problem.arithmetic, capability)
-    known = _measured(device, capability, Case.of(problem), problem.arithmetic.precision, order)
-    if known is None or problem.is_empty or problem.k == 0:
+    if problem.is_empty or problem.k == 0:
         return None
-    sizes = Dims.of(problem, addresses)
-    if (row := known.row(sizes)) is not None:
+    order, promise = order_of(problem.arithmetic, capability), problem.arithmetic.precision
+    known = _measured(device, capability, timed_case(problem), promise, order)
+    if known is None:
+        return None
+    sizes = ProblemSizes.of(problem, addresses)
+    row = known.rows.get((problem.m, problem.n, problem.k, problem.batch))
+    aligned = not any(sizes.unaligned)
+    if row is not None and known.aligned[row] == aligned:
         ratio, baseline = known.ratios[row], known.speeds[row]
     else:
-        distances = known.distances(sizes)
+        apart = known.places - _place(np.array([[problem.m, problem.n, problem.k, problem.batch]]))
+        distances = np.sqrt((apart * apart).sum(axis=0)) + _OTHER_ALIGNMENT * (known.aligned != aligned)
         near = distances.argsort()[:_NEIGHBOURS]
-        if distances[near[0]] > FAR:
+        if distances[near[0]] > _FAR:
             return None
-        weights = np.exp((distances[near[0]] - distances[near]) / LENGTH)
+        weights = np.exp((distances[near[0]] - distances[near]) / _LENGTH)
         ratio, baseline = (np.average(of[near], weights=weights) for of in (known.ratios, known.speeds))
         ratio -= _CAUTION * math.sqrt(np.average((known.ratios[near] - ratio) ** 2, weights=weights))
     baseline_us = problem.flops / math.exp(baseline) / 1e3
     return Speedup(math.exp(ratio), baseline_us * (1 - math.exp(-ratio)))
 
 
-class _TabledCase(Positions):
-    """Tabled measurements of one case: for each problem, the logarithms of the ratio and of cuBLAS's GFLOP/s."""
+class _TabledCase:
+    """What tables say of one case: of each problem, the logarithms of the ratio and of cuBLAS's GFLOP/s."""
 
-    def __init__(self, case: Case, counted: Counted) -> None:
-        best_last = np.lexsort((counted.gflops, counted.accurate))
-        best = np.zeros(len(counted.sizes), np.intp)
-        best[counted.row[best_last]] = best_last
-        best = best[~np.isnan(counted.baseline_gflops[best])]
-        super().__init__(case, counted.sizes[counted.row[best]])
-        self.speeds = np.log(counted.baseline_gflops[best])
-        self.ratios = np.log(counted.gflops[best]) - self.speeds
+    def __init__(self, case: str, best: Iterable[Entry]) -> None:
+        entries = list(best)
+        sizes = np.array([(one.m, one.n, one.k, one.batch) for one in entries])
+        self.rows = {tuple(one): row for row, one in enumerate(sizes.tolist())}
+        """By m, n, k and batch."""
+        self.places = _place(sizes)
+        self.aligned = _dense_aligned(case, sizes)
+        self.speeds = np.log([one.baseline_gflops or math.nan for one in entries])
+        self.ratios = np.log([one.gflops for one in entries]) - self.speeds
+
+
+def _place(sizes: Floats) -> Floats:
+    """Where problems lie among others: how many results one has counts most, then k, then how square it is.
+
+    One along an axis is twice the results, 8 times the k, or 32 times as tall or wide.
+    """
+    m, n, k, batch = np.log2(np.maximum(sizes, 1)).T
+    return np.array([m + n + batch, k / 3, (m - n) / 5])
+
+
+def _dense_aligned(case: str, sizes: Floats) -> Floats:
+    """Whether all lines of problems' matrices without gaps start at multiples of 16 bytes."""
+    (layout, types), (m, n, k, _) = case.split(" ")[:2], sizes.T
+    factors, _, result = types.partition("->")
+    items = VECTOR_BYTES // ITEM_BYTES[factors.partition("*")[0]], VECTOR_BYTES // ITEM_BYTES[result or "float32"]
+    lines = np.array([k if layout[0] == "N" else m, n if layout[1] == "N" else k])
+    aligned: Floats = (lines % items[0] == 0).all(axis=0) & (n % items[1] == 0)
+    return aligned
 
 
 @lru_cache
 def _measured(
-    device: str, capability: tuple[int, int], case: Case, promise: str | None, order: str | None
+    device: str, capability: tuple[int, int], case: str, promise: str | None, order: str | None
 ) -> _TabledCase | None:
-    counted = that_count(tables_of(device, capability), case, promise, order, rounding=promise == "tf32")
-    known = None if counted is None else _TabledCase(case, counted)
-    return known if known and len(known.rows) else None
+    """The best that counts on each problem, of the first table that has something of it."""
+    best: dict[object, Entry] = {}
+    for table in (one for one in store.of_gpu(device, capability) if one.capability == capability):
+        found: dict[object, Entry] = {}
+        for entry in sorted(table.entries_of(case), key=rank):
+            if entry.baseline_gflops and _counts(entry, promise, order):
+                found.setdefault(entry.problem[:4], entry)
+        best = found | best
+    return _TabledCase(case, best.values()) if best else None
+
+
+def _counts(entry: Entry, promise: str | None, order: str | None) -> bool:
+    kernel = found_kernel(entry.kernel)
+    if kernel is None or not kernel.meets(promise) or (kernel.support.precision == "tf32") != (promise == "tf32"):
+        return False
+    return order is None or order_of_entry(entry.kernel, entry.choice[1]) == order

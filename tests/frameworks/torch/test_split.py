@@ -13,8 +13,8 @@ from tilewright.api.arrays.libraries import library_of  # noqa: E402
 from tilewright.api.call import Call  # noqa: E402
 from tilewright.api.request import Request  # noqa: E402
 from tilewright.core.errors import EngineUnavailableError, ProblemError  # noqa: E402
+from tilewright.frameworks.dividing import Cuts  # noqa: E402
 from tilewright.frameworks.torch import multi_gpu as split  # noqa: E402
-from tilewright.select.cost.dividing import Cuts  # noqa: E402
 
 registry = import_module("tilewright.api.engines")
 SETTINGS = {"alpha": 1.0, "beta": 2.0, "activation": None, "precision": None, "kernel": None, "config": None}

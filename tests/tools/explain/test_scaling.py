@@ -10,8 +10,8 @@ from tilewright.core.errors import ProblemError
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import resolve
-from tilewright.select.cost.prediction import predict
 from tilewright.tools.cli.main import app
+from tilewright.tools.explain.cost.prediction import predict
 from tilewright.tools.explain.scaling import ALL_GATHER, DEVICES, REDUCE_SCATTER, SPLIT, Links, scaling
 
 H200 = gpu_named("H200")

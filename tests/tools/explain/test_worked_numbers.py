@@ -10,7 +10,7 @@ from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem, Scalars
 from tilewright.emulator.counting import Operations
 from tilewright.kernels import find
-from tilewright.select.cost.occupancy import occupancy
+from tilewright.tools.explain.cost.occupancy import occupancy
 from tilewright.tools.explain.roofline import Bytes, Through, least_bytes, roofline
 from tilewright.tools.explain.traffic import count
 

@@ -24,9 +24,8 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ArrayError, TilewrightError
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Arithmetic, Problem
-from tilewright.select.cost.dividing import Cuts, RowSplit, Workload, divide, pieces
-from tilewright.select.cost.prediction import predict
-from tilewright.select.selector import select
+from tilewright.frameworks.dividing import Cuts, RowSplit, Workload, divide, pieces
+from tilewright.select.selector import expected_us, select
 
 LINK_BYTES_US = 3.5e5
 """Bytes a microsecond that are expected between two GPUs: nine tenths of what NVLink was measured to move."""
@@ -146,10 +145,9 @@ def _expected_us(arithmetic: Arithmetic, rung: Rung | None, gpu: _Gpu, k: int, m
         else:
             kernel, overrides = rung
             config = kernel.config(dict(overrides), capability=capability)
-        cost = predict(kernel, config, problem, find_gpu(name, capability))
+        return expected_us(kernel, config, problem, find_gpu(name, capability), name)
     except (TilewrightError, AttributeError):
         return 0.0
-    return cost.us if cost else 0.0
 
 
 def _elsewhere(part: _SplitOperands, cuts: Cuts, settings: dict[str, Any], home: int, other: int, start: Any) -> Any:

@@ -5,7 +5,7 @@ Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is t
 
 from tilewright.core.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
-from tilewright.kernels.config import Config
+from tilewright.kernels.config import Config, listed_configs
 from tilewright.kernels.cost_family import Copying
 from tilewright.kernels.kernel import Kernel, Parameter
 from tilewright.kernels.ladder import warptiled
@@ -40,4 +40,5 @@ KERNEL = Kernel(
     overlaps=True,
     shared_bytes=lambda config, layout: _shared_bytes(config),
     support=Support(least_capability=(8, 0)),
+    portfolio=listed_configs("BM BN BK WM WN WNITER TM TN STAGES", ((32, 32, 32, 32, 16, 1, 4, 4, 3),)),
 )

@@ -5,7 +5,7 @@ Heinecke, 2019, for parts of bfloat16; "Recovering single precision accuracy fro
 theoretical peak performance", Ootomo and Yokota, 2022, for those of float16, and for sums that threads take over.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -42,6 +42,8 @@ class KernelForm:
     block_scales: bool = False
     """Whether float8 factors have scales of blocks, which threads multiply sums by."""
     presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    portfolio: Sequence[Mapping[str, int]] = ()
+    """As `Kernel.portfolio` has it."""
 
     @cached_property
     def split(self) -> Split | None:

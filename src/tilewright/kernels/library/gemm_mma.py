@@ -31,7 +31,7 @@ from pathlib import Path
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
 from tilewright.core.problem import FAST, SCALED_BLOCK
-from tilewright.kernels.config import Config
+from tilewright.kernels.config import Config, listed_configs
 from tilewright.kernels.cost_family import Warps
 from tilewright.kernels.kernel import ALL_OF_K, Constraints, Kernel, Parameter, Sums
 from tilewright.kernels.library import forms, splitting
@@ -90,6 +90,17 @@ FORMS = (
             "small": {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32},
             "few_rows": {**_FEW_ROWS, "BK": 64},
         },
+        portfolio=listed_configs(
+            "BM BN BK WM WN STAGES GROUP_M",
+            (
+                (32, 64, 64, 16, 32, 4, 8),
+                (16, 64, 64, 16, 16, 4, 8),
+                (64, 64, 64, 32, 32, 3, 8),
+                (128, 128, 32, 64, 64, 3, 8),
+                (16, 128, 64, 16, 32, 4, 8),
+                (64, 128, 64, 32, 64, 3, 8),
+            ),
+        ),
     ),
     MmaForm(
         name="gemm_mma_tf32",
@@ -217,6 +228,7 @@ def _kernel(form: MmaForm) -> Kernel:
         constraints=_constraints(form),
         constants=lambda config: constants,
         presets=form.presets,
+        portfolio=form.portfolio,
         support=replace(form.support, least_capability=oldest),
         block=block_of_warps,
         shared_bytes=lambda config, layout: _shared_bytes(form, config),

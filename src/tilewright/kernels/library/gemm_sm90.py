@@ -44,7 +44,7 @@ from tilewright.core.gpus import clusters
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import FAST, SCALED_BLOCK, Order, Problem
 from tilewright.kernels import warpgroups
-from tilewright.kernels.config import Config
+from tilewright.kernels.config import Config, listed_configs
 from tilewright.kernels.cost_family import Warpgroups
 from tilewright.kernels.kernel import ALL_OF_K, Constraints, Kernel, Parameter, Schedule, Sums, Tile
 from tilewright.kernels.library import forms, splitting
@@ -116,23 +116,83 @@ class WgmmaForm(forms.KernelForm):
 
 _OF_TERMS = partial(forms.idea_of_terms, where="Hopper's tensor cores")
 
+_PORTFOLIO = listed_configs(
+    "BM BN STAGES GROUP_M PINGPONG CLUSTER_M CLUSTER_N SPLITS CONSUMERS",
+    (
+        (64, 64, 7, 16, 1, 2, 1, 1, 2),
+        (64, 64, 14, 4, 0, 1, 1, 8, 1),
+        (128, 192, 5, 8, 1, 2, 1, 1, 2),
+        (64, 128, 7, 16, 1, 1, 1, 1, 2),
+        (64, 32, 8, 4, 0, 1, 1, 1, 1),
+        (64, 64, 14, 4, 0, 1, 1, 4, 1),
+        (128, 256, 4, 8, 0, 2, 1, 1, 2),
+        (64, 192, 7, 4, 0, 1, 1, 4, 1),
+        (64, 96, 7, 16, 1, 2, 1, 1, 2),
+        (64, 64, 7, 16, 1, 1, 1, 1, 2),
+        (64, 128, 9, 4, 0, 1, 1, 4, 1),
+        (64, 144, 6, 4, 0, 4, 1, 1, 1),
+        (192, 176, 4, 8, 0, 1, 2, 1, 3),
+        (64, 64, 14, 4, 0, 1, 1, 1, 1),
+        (64, 32, 12, 4, 0, 1, 1, 4, 1),
+        (128, 160, 5, 8, 0, 2, 1, 1, 2),
+        (128, 192, 5, 16, 0, 1, 1, 4, 2),
+        (128, 64, 7, 8, 1, 2, 1, 1, 2),
+        (192, 96, 5, 8, 0, 1, 1, 1, 3),
+        (128, 64, 9, 4, 0, 1, 1, 4, 2),
+        (64, 32, 7, 4, 1, 1, 1, 1, 2),
+        (128, 192, 5, 16, 0, 1, 1, 1, 2),
+        (64, 16, 14, 4, 0, 1, 1, 1, 1),
+    ),
+)
+"""Configs that together are near the fastest, those first that most problems need."""
+
+_OF_OTHER_TYPES = _PORTFOLIO[:16]
+"""The portfolio of TF32 and float8, as far as registers and memory allow."""
+
+_OF_THREE_PARTS = listed_configs(
+    "BM BN STAGES GROUP_M PINGPONG CLUSTER_M CLUSTER_N SPLITS",
+    (
+        (64, 128, 3, 8, 1, 1, 1, 1),
+        (128, 96, 2, 8, 0, 1, 1, 1),
+        (128, 96, 2, 8, 0, 1, 1, 2),
+        (128, 128, 2, 16, 0, 1, 1, 1),
+        (128, 112, 2, 8, 0, 1, 1, 1),
+        (64, 96, 3, 8, 1, 1, 1, 1),
+        (128, 80, 2, 8, 0, 1, 1, 1),
+        (128, 128, 2, 8, 0, 2, 1, 1),
+        (64, 64, 4, 8, 1, 1, 1, 1),
+        (128, 64, 3, 8, 0, 1, 1, 1),
+    ),
+)
+_OF_TWO_PARTS = tuple(one | {"STAGES": one["STAGES"] + 1} for one in _OF_THREE_PARTS if one["BN"] not in (80, 112))
+"""Two parts leave memory for more stages."""
+
 FORMS = (
     WgmmaForm(
         name="gemm_sm90",
         idea="16-bit factors on Hopper's tensor cores by warpgroups, in every order of A and B",
         factors=forms.FLOAT16S,
+        portfolio=(*_PORTFOLIO, {"GROUP_M": 1, "CLUSTER_M": 2, "BN": 128, "STAGES": 6, "TMA_STORE_STAGES": 2}),
     ),
-    WgmmaForm(name="gemm_bf16x6", idea=_OF_TERMS("bf16x6"), precision="bf16x6", bn=128, stages=2),
-    WgmmaForm(name="gemm_bf16x3", idea=_OF_TERMS("bf16x3"), precision="bf16x3", bn=128, stages=3),
-    WgmmaForm(name="gemm_fp16x3", idea=_OF_TERMS("fp16x3"), precision="fp16x3", bn=128, stages=3),
+    WgmmaForm(
+        name="gemm_bf16x6", idea=_OF_TERMS("bf16x6"), precision="bf16x6", bn=128, stages=2, portfolio=_OF_THREE_PARTS
+    ),
+    WgmmaForm(
+        name="gemm_bf16x3", idea=_OF_TERMS("bf16x3"), precision="bf16x3", bn=128, stages=3, portfolio=_OF_TWO_PARTS
+    ),
+    WgmmaForm(
+        name="gemm_fp16x3", idea=_OF_TERMS("fp16x3"), precision="fp16x3", bn=128, stages=3, portfolio=_OF_TWO_PARTS
+    ),
     WgmmaForm(
         name="gemm_tf32",
+        portfolio=_OF_OTHER_TYPES,
         idea="float32 factors rounded to TF32 on Hopper's tensor cores by warpgroups",
         precision="tf32",
         presets={"narrow": {"BN": 64, "STAGES": 6}},
     ),
     WgmmaForm(
         name="gemm_tf32_nn",
+        portfolio=_OF_OTHER_TYPES,
         idea="row-major float32 factors rounded to TF32, of which threads hand the tensor cores B in registers",
         precision="tf32",
         across_k="B",
@@ -145,6 +205,7 @@ FORMS = (
     ),
     WgmmaForm(
         name="gemm_tf32_tt",
+        portfolio=_OF_OTHER_TYPES,
         idea="column-major float32 factors rounded to TF32, of which threads hand the tensor cores A in registers",
         precision="tf32",
         across_k="A",
@@ -152,6 +213,7 @@ FORMS = (
     ),
     WgmmaForm(
         name="gemm_fp8",
+        portfolio=_OF_OTHER_TYPES,
         idea="float8 factors on Hopper's tensor cores by warpgroups, sums promoted to float32",
         factors=FLOAT8,
         bn=128,
@@ -164,6 +226,7 @@ FORMS = (
     ),
     WgmmaForm(
         name="gemm_fp8_nn",
+        portfolio=_OF_OTHER_TYPES,
         idea="row-major float8 factors, of which threads hand the tensor cores B in registers, "
         "sums promoted to float32",
         factors=FLOAT8,
@@ -178,12 +241,14 @@ FORMS = (
     ),
     WgmmaForm(
         name="gemm_fp8_fast",
+        portfolio=_OF_OTHER_TYPES,
         idea="float8 factors on Hopper's tensor cores by warpgroups, sums of 13 bits",
         factors=FLOAT8,
         precision=FAST,
     ),
     WgmmaForm(
         name="gemm_fp8_blocks",
+        portfolio=_OF_OTHER_TYPES,
         idea="float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on Hopper's tensor cores",
         factors=FLOAT8,
         block_scales=True,
@@ -432,6 +497,7 @@ def _kernel(form: WgmmaForm) -> Kernel:
         constraints=_constraints(form),
         constants=lambda config: {**constants, "PARTIAL_BUFFERS": _partial_buffers(form, config)},
         presets=form.presets,
+        portfolio=form.portfolio,
         support=replace(form.support, least_capability=(9, 0), architectures=("sm_90a",)),
         tile=(lambda c: Tile(c.BN, c.BM, line)) if form.swap_ab else (lambda c: Tile(c.BM, c.BN, line)),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),

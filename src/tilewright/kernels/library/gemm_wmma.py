@@ -24,6 +24,7 @@ KERNEL = Kernel(
         "sm_120": _FEWER_SUMS,
     },
     arguments=("sizes", "A", "B", "output"),
+    portfolio=({"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "MIN_BLOCKS": 4}, {}),
 )
 
 KERNELS = (KERNEL,)

@@ -103,6 +103,7 @@ def _kernel(grouped: Grouped) -> Kernel:
         },
         constants=lambda config: constants,
         presets=grouped.presets,
+        portfolio=(),
         support=replace(like.support, epilogue=False, separate_c=False, grouped=True),
         cluster=lambda config: config.CLUSTER_M * config.CLUSTER_N,
         schedule=_schedule,

@@ -11,7 +11,7 @@ from tilewright.core.dtypes import FLOAT8, RESULTS
 from tilewright.core.hardware import WARP, ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
-from tilewright.kernels.config import Config, named_configs
+from tilewright.kernels.config import Config, listed_configs, named_configs
 from tilewright.kernels.cost_family import Fragment, Streaming
 from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter, Schedule, Tile
 from tilewright.kernels.support import EVERYTHING
@@ -72,6 +72,35 @@ def _registers(config: Config) -> int:
     return few * wide + config.DEPTH * (together + (1 + config.AHEAD) * wide) + _OTHER_REGISTERS
 
 
+_PRESETS = named_configs(
+    _NAMES,
+    {
+        # Few rows and a row-major B; transposed_rows has registers for guards where A is column-major.
+        "row": (1, 4, 8, 1, 16, 16, 0, 1),
+        "rows": (16, 4, 32, 1, 12, 4, 1, 1),
+        "transposed_rows": (16, 4, 32, 1, 8, 4, 1, 1),
+        # Few rows and a column-major B, as the weights of a linear layer.
+        "weights_row": (1, 8, 1, 1, 8, 8, 0, 2),
+        "weights_rows": (16, 4, 8, 1, 12, 4, 1, 1),
+        # Few columns and a row-major A.
+        "column": (8, 1, 1, 1, 8, 4, 0, 3),
+        "dot": (16, 2, 1, 1, 16, 4, 0, 1),
+        # Few columns and a column-major A.
+        "transposed_column": (4, 1, 1, 8, 16, 16, 0, 1),
+        "transposed_columns": (4, 8, 1, 32, 12, 4, 1, 1),
+    },
+)
+
+_MORE = listed_configs(
+    "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS",
+    (
+        (16, 2, 1, 1, 16, 4, 0, 1),
+        (1, 4, 8, 1, 16, 8, 0, 1),
+        (4, 4, 1, 1, 8, 8, 0, 1),
+        (1, 4, 8, 1, 16, 16, 0, 1),
+    ),
+)
+
 KERNEL = Kernel(
     rung=17,
     name="skinny",
@@ -118,24 +147,8 @@ KERNEL = Kernel(
     arguments=(*LIBRARY_ARGUMENTS, "scales"),
     constants=lambda config: {"FACTOR_SCALES": 0},
     schedule=_schedule,
-    presets=named_configs(
-        _NAMES,
-        {
-            # Few rows and a row-major B; transposed_rows has registers for guards where A is column-major.
-            "row": (1, 4, 8, 1, 16, 16, 0, 1),
-            "rows": (16, 4, 32, 1, 12, 4, 1, 1),
-            "transposed_rows": (16, 4, 32, 1, 8, 4, 1, 1),
-            # Few rows and a column-major B, as the weights of a linear layer.
-            "weights_row": (1, 8, 1, 1, 8, 8, 0, 2),
-            "weights_rows": (16, 4, 8, 1, 12, 4, 1, 1),
-            # Few columns and a row-major A.
-            "column": (8, 1, 1, 1, 8, 4, 0, 3),
-            "dot": (16, 2, 1, 1, 16, 4, 0, 1),
-            # Few columns and a column-major A.
-            "transposed_column": (4, 1, 1, 8, 16, 16, 0, 1),
-            "transposed_columns": (4, 8, 1, 32, 12, 4, 1, 1),
-        },
-    ),
+    presets=_PRESETS,
+    portfolio=(*_PRESETS.values(), *_MORE),
 )
 
 _OF_FLOAT8 = {"TM": 1, "THREADS_N": 1, "GROUPS": 8, "DEPTH": 16, "AHEAD": 0, "MIN_BLOCKS": 2}
@@ -149,6 +162,7 @@ FP8 = replace(
     idea="skinny for float8 factors, which threads convert and add up in float32",
     support=replace(KERNEL.support, factors=FLOAT8, results=(*RESULTS, FLOAT8[0]), least_capability=(8, 9)),
     constants=lambda config: {"FACTOR_SCALES": 1},
+    portfolio=(),
     presets=named_configs(
         _NAMES,
         {

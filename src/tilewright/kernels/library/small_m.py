@@ -18,7 +18,7 @@ from tilewright.core.gpus import MULTIPROCESSORS
 from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import Problem
 from tilewright.kernels import warpgroups
-from tilewright.kernels.config import Config
+from tilewright.kernels.config import Config, listed_configs
 from tilewright.kernels.cost_family import SmallM
 from tilewright.kernels.kernel import Constraints, Kernel, Parameter, Schedule, Sums
 from tilewright.kernels.library import splitting
@@ -116,6 +116,20 @@ _PRESETS = {
     "rows_128": {"BN": 64, "K_SLICES": 2, "STAGES": 7, "SPLITS": 2},
 }
 
+_PORTFOLIO = listed_configs(
+    "BM BN BK K_SLICES STAGES SPLITS MIN_BLOCKS",
+    (
+        (64, 128, 64, 1, 3, 2, 1),
+        (128, 128, 32, 1, 4, 1, 1),
+        (64, 128, 64, 1, 3, 4, 1),
+        (64, 128, 64, 1, 3, 1, 1),
+        (64, 64, 64, 1, 5, 2, 1),
+        (32, 128, 64, 1, 4, 1, 1),
+        (128, 64, 32, 2, 7, 2, 1),
+        (32, 64, 128, 2, 4, 2, 1),
+    ),
+)
+
 FORMS = (
     KernelForm(
         name="small_m_bf16x6",
@@ -145,6 +159,7 @@ def _kernel(form: KernelForm) -> Kernel:
         },
         constants=lambda config: {**constants, "PRODUCERS": _producers(config)},
         presets=_PRESETS,
+        portfolio=_PORTFOLIO,
         support=replace(form.support, least_capability=(9, 0), architectures=("sm_90a",)),
         block=lambda config: ((_producers(config) + _consumers(config)) * warpgroups.THREADS, 1, 1),
         shared_bytes=lambda config, layout: _shared_bytes(form, config),

@@ -5,7 +5,7 @@ Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `sc
 
 from tilewright.core.hardware import WARP
 from tilewright.kernels import tiling
-from tilewright.kernels.config import Config, named_configs
+from tilewright.kernels.config import Config, listed_configs, named_configs
 from tilewright.kernels.cost_family import Copying
 from tilewright.kernels.kernel import LIBRARY_ARGUMENTS, Kernel, Parameter
 from tilewright.kernels.library import schedule
@@ -108,6 +108,25 @@ KERNEL = Kernel(
             "few_rows": (16, 32, 64, 4, 4, 4, 3, 4, 4),
             "large": (128, 128, 32, 8, 8, 1, 2, 2, 2),
         },
+    ),
+    portfolio=listed_configs(
+        "BM BN BK TM TN K_SLICES STAGES WORKERS MIN_BLOCKS",
+        (
+            (32, 64, 32, 8, 4, 2, 2, 3, 3),
+            (16, 32, 32, 4, 4, 4, 4, 0, 4),
+            (64, 64, 16, 8, 8, 2, 3, 0, 1),
+            (16, 32, 64, 4, 4, 4, 3, 2, 4),
+            (32, 32, 32, 8, 4, 4, 3, 0, 2),
+            (16, 32, 64, 4, 4, 4, 3, 0, 4),
+            (64, 128, 16, 8, 8, 1, 3, 0, 4),
+            (16, 64, 32, 4, 4, 2, 3, 0, 2),
+            (64, 32, 32, 8, 4, 2, 2, 3, 3),
+            (16, 64, 64, 4, 8, 4, 3, 2, 3),
+            (32, 128, 16, 8, 8, 1, 2, 0, 8),
+            (64, 64, 32, 4, 8, 1, 3, 0, 2),
+            (16, 64, 64, 4, 8, 4, 3, 0, 2),
+            (16, 32, 16, 4, 4, 2, 3, 0, 2),
+        ),
     ),
 )
 

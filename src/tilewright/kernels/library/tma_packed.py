@@ -107,6 +107,7 @@ KERNEL = Kernel(
     relayouts=lambda config: ("column", "row"),
     overlaps=True,
     schedule=schedule.schedule,
+    portfolio=({"BM": 64, "BN": 64, "BK": 16, "TM": 8, "TN": 8, "WORKERS": 0, "MIN_BLOCKS": 1},),
 )
 
 KERNELS = (KERNEL,)

@@ -7,7 +7,7 @@ every block that reads it, copying a factor once.
 from dataclasses import replace
 
 from tilewright.kernels import tiling
-from tilewright.kernels.config import Config, named_configs
+from tilewright.kernels.config import Config, listed_configs, named_configs
 from tilewright.kernels.kernel import Kernel, Parameter, Sums
 from tilewright.kernels.library import schedule, tma_packed
 
@@ -118,6 +118,17 @@ KERNEL: Kernel = replace(
             "flat": (64, 128, 32, 1, 1, 16, 0, 4),
             "large": (64, 128, 48, 1, 1, 16, 1, 2),
         },
+    ),
+    portfolio=listed_configs(
+        "BM BN BK TM TN K_SLICES A_BUFFERS UNROLL WORKERS MIN_BLOCKS BUNDLE COPIED",
+        (
+            (32, 64, 64, 8, 8, 4, 2, 16, 2, 2, 1, 0),
+            (32, 64, 64, 8, 8, 4, 2, 16, 3, 3, 1, 0),
+            (32, 64, 64, 8, 8, 4, 1, 16, 0, 4, 1, 0),
+            (64, 64, 32, 8, 8, 2, 2, 16, 0, 3, 1, 0),
+            (64, 128, 32, 8, 8, 1, 1, 16, 0, 4, 1, 0),
+            (32, 64, 64, 8, 8, 4, 1, 16, 1, 2, 1, 0),
+        ),
     ),
 )
 

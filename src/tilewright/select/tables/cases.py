@@ -5,6 +5,7 @@ that under which tables and journals keep measurements: they decide which kernel
 takes.
 """
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -13,7 +14,6 @@ from tilewright.core.errors import ProblemError
 from tilewright.core.problem import BATCH_INVARIANT, Arithmetic, Epilogue, Problem, orders
 
 _BIASES: dict[str, Literal["row", "column"]] = {"bias": "row", "column_bias": "column"}
-_SAME_SPEED = {"bfloat16": "float16", "float16": "bfloat16"}
 
 
 class Case(NamedTuple):
@@ -35,17 +35,14 @@ class Case(NamedTuple):
         factors, arrow, result = typed.partition("->")
         return cls(layout, factors.partition(":")[0].partition("*")[0], result if arrow else "float32")
 
-    @property
-    def same_speed(self) -> "Case":
-        """The case whose products take the same time: float16 in place of bfloat16, and the other way round; another
-        type's own case."""
-        factors, result = (_SAME_SPEED.get(name, name) for name in (self.factors, self.result))
-        return self._replace(factors=factors, result=result)
 
-
-def same_speed_text(text: str) -> str:
-    """A case's text with float16 for bfloat16: equal for cases whose products take the same time."""
-    return text.replace("bfloat16", "float16")
+@lru_cache
+def same_speed_cases(text: str) -> tuple[str, ...]:
+    """Of cases whose products take the same time: a case's text without an epilogue and B's type, and that with float16
+    in place of bfloat16 or the other way round."""
+    plain = re.sub(r"\*\w+", "", " ".join(text.split(" ")[:2]))
+    swapped = re.sub(r"b?float16", lambda one: "float16" if one[0] == "bfloat16" else "bfloat16", plain)
+    return tuple(dict.fromkeys((plain, swapped)))
 
 
 @lru_cache(maxsize=2**15)  # a table has many configs of each problem

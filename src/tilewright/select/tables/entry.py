@@ -46,7 +46,7 @@ class Entry(Shaped):
 
     @property
     def problem(self) -> Shape:
-        """The problem that was computed: m, n, k, batch and case."""
+        """What was computed: m, n, k, batch and case."""
         return self.m, self.n, self.k, self.batch, self.case
 
     @property
@@ -71,10 +71,6 @@ class Entry(Shaped):
         """Whether its kernel keeps what a problem promises: `Kernel.meets`. One that no longer exists does."""
         return promise in met_by(self.kernel)
 
-    def adds_in(self, order: str | None) -> bool:
-        """Whether its config has an order of sums, `Sums.order`; every one has where that is None."""
-        return order is None or order_of(self.kernel, tuple(self.config.items())) == order
-
     @property
     def time_us(self) -> float:
         """Microseconds of a run."""
@@ -87,7 +83,7 @@ class Entry(Shaped):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Problem, kernel and config: a newer entry with equal ones replaces this entry."""
+        """What a newer entry replaces: problem, kernel and config."""
         return (*self.problem, *self.choice)
 
 
@@ -106,7 +102,7 @@ def best_by_problem(entries: Iterable[Entry]) -> dict[Shape, Entry]:
 
 @lru_cache
 def met_by(kernel: str) -> tuple[str | None, ...]:
-    """The precisions that a kernel meets; all of them where there is no such kernel any more."""
+    """The promises that a kernel keeps; all of them where there is no such kernel any more."""
     found = found_kernel(kernel)
     return tuple(promise for promise in PROMISES if found is None or found.meets(promise))
 
@@ -125,3 +121,14 @@ def found_kernel(name: str) -> Kernel | None:
         return find(name)
     except KernelNotFoundError:
         return None
+
+
+def best_of_kernels(entries: Iterable[Entry]) -> list[Entry]:
+    """The best entry of each problem, kernel and order of sums, and of configs whose consumers take turns (`PINGPONG`)
+    and others, since activations cost these alone time; a later one replaces that of its problem and config."""
+    by_identity = {entry.identity: entry for entry in entries}
+    best: dict[object, Entry] = {}
+    for entry in sorted(by_identity.values(), key=rank):
+        kind = order_of(entry.kernel, entry.choice[1]), entry.config.get("PINGPONG")
+        best.setdefault((entry.problem, entry.kernel, kind), entry)
+    return list(best.values())

@@ -13,6 +13,7 @@ from tilewright.core.errors import RecordsError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel, valid_configs
+from tilewright.select.model import Fitted
 from tilewright.select.tables.entry import Entry
 from tilewright.select.tables.table import Table, config_of, file_name
 
@@ -50,13 +51,46 @@ def shipped() -> tuple[Table, ...]:
     return tuple(Table.load(path) for path in sorted(path for path in SHIPPED.iterdir() if path.suffix == ".json"))
 
 
+def of_gpu(device: str, capability: tuple[int, int]) -> list[Table]:
+    """The tables of a GPU, and after them those that ship of others: first of its compute capability."""
+    own = load(device) if device else ()
+    others = sorted((one for one in shipped() if one not in own), key=lambda one: one.capability != capability)
+    return [*own, *others]
+
+
+@lru_cache
+def fitted(device: str, capability: tuple[int, int], dtype: str) -> tuple[Gpu, Sequence[Fitted]]:
+    """Models for factors of a type, of the first table `of_gpu` that has some, and what GPU that is of.
+
+    float16 has bfloat16's, and so have float8 factors. Those of the other type that was surveyed come last: models of
+    kernels for factors that were not, as of TF32, follow from them.
+    """
+    surveyed, other = ("float32", "bfloat16") if dtype == "float32" else ("bfloat16", "float32")
+    table = next((one for one in of_gpu(device, capability) if one.models.get(surveyed)), None)
+    if table is None:
+        return find_gpu(device, capability), ()
+    return find_gpu(table.gpu, table.capability), [*table.fitted(surveyed), *table.fitted(other)]
+
+
 def device_of(gpu: Gpu) -> str:
-    """Name of a GPU as the driver reports it: that of its shipped table, if there is one, and else the name here."""
+    """What the driver calls a GPU: its name in the table of it that ships, if one does, and else its name here."""
     return next((table.gpu for table in shipped() if find_gpu(table.gpu, table.capability) == gpu), gpu.name)
 
 
-def save(gpu: str, capability: tuple[int, int], entries: Sequence[Entry]) -> Path:
-    """Add entries to the user's table of a GPU, and return its file. A damaged table is set aside, with a warning.
+def forget() -> None:
+    """Read the user's tables anew when they are asked for next."""
+    load.cache_clear()
+    fitted.cache_clear()
+
+
+def save(
+    gpu: str,
+    capability: tuple[int, int],
+    entries: Sequence[Entry],
+    models: Mapping[str, Sequence[Fitted]] | None = None,
+) -> Path:
+    """Add entries to the user's table of a GPU, and models, and return its file. A damaged table is set aside, with a
+    warning.
 
     Raises:
         RecordsError: the file cannot be written.
@@ -70,15 +104,15 @@ def save(gpu: str, capability: tuple[int, int], entries: Sequence[Entry]) -> Pat
             aside = path.with_suffix(".damaged")
             path.replace(aside)
             warnings.warn(f"the table is begun anew, the old one is now {aside}: {error}", RuntimeWarning, stacklevel=2)
-    table.merged(entries).save(path)
-    load.cache_clear()
+    table.merged(entries, models).save(path)
+    forget()
     return path
 
 
 def shipped_configs(kernel: Kernel) -> list[Config]:
-    """Configs of a kernel that ship, each once: its default, its presets, what was tuned for GPUs, and those of shipped
-    tables. Of a kernel from a source file the default and presets."""
-    own = list(valid_configs(kernel, ({}, *kernel.presets.values())))
+    """Configs of a kernel that ship, each once: its default, its presets, what was tuned for GPUs, its portfolio, and
+    those of shipped tables. Of a kernel from a source file the default and presets."""
+    own = list(valid_configs(kernel, ({}, *kernel.presets.values(), *kernel.portfolio)))
     tabled = () if kernel.is_user_kernel else _tabled().get(kernel.name, ())
     return list(dict.fromkeys((*own, *tabled)))
 

@@ -2,33 +2,35 @@
 
     {"format": 3, "gpu": "NVIDIA H200", "capability": [9, 0],
      "runs": [[revision, whether runs after other work were measured], ...],
-     "factors": {element type: {kernel: median of measured over predicted times}},
+     "models": {element type: [[choice, blocks of a multiprocessor, [coefficient, ...]], ...]},
      "kernels": [[name, [parameter, ...], [config's values, ...], ...], ...],
      "cases": {"NN float32": [[m, n, k, batch, [choice, GFLOP/s, cuBLAS's, error over cuBLAS's, run], ...], ...]}}
 
 A choice numbers the configs of all kernels, in the order of the file; null stands for what was not measured. Numbers
-have five digits: two measurements of one thing differ by more.
+have five digits: two measurements of one thing differ by more. Models are those of `select.model`, of what a survey
+measured; a table that has none has no line of them.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import json_kind, save
 from tilewright.core.problem import Problem
-from tilewright.kernels import found_name, recorded
+from tilewright.kernels import find, recorded
 from tilewright.kernels.config import Config
-from tilewright.select.tables.cases import timed_case
-from tilewright.select.tables.entry import Entry
-from tilewright.select.tables.merging import merged
+from tilewright.kernels.support import Addresses
+from tilewright.select.model import TERMS, ConfigModel, Fitted, ProblemSizes
+from tilewright.select.tables.cases import problem_of, same_speed_cases, timed_case
+from tilewright.select.tables.entry import Entry, best_of_kernels
 
 FORMAT = 3
 """Version of the format, the only one that is read."""
@@ -50,36 +52,18 @@ def config_of(choice: Choice) -> Config:
 
 
 _Problems = list[list[Any]]
-"""A case's problems: sizes of each, and behind them its measurements."""
-
-
-class Cells(NamedTuple):
-    """A case's measurements as arrays. `sizes` has a row a problem, all others an element a measurement."""
-
-    sizes: NDArray[np.int64]
-    """m, n, k and batch."""
-    problem: NDArray[np.intp]
-    """Row of `sizes`."""
-    choice: NDArray[np.intp]
-    """Number in `Table.choices`."""
-    gflops: NDArray[np.float64]
-    baseline_gflops: NDArray[np.float64]
-    """NaN where it was not measured."""
-    error_ratio: NDArray[np.float64]
-    """NaN where it was not measured."""
-    run: NDArray[np.intp]
-    """Number in `Table.runs`."""
+"""Of a case: sizes of each problem, and behind them its measurements."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Measurements on one GPU."""
+    """What was measured on one GPU."""
 
     gpu: str
     """The name that its driver gives it."""
     capability: tuple[int, int]
-    factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By element type of A and B, and kernel: the median of its measured over the cost model's times."""
+    models: Mapping[str, Sequence[Sequence[Any]]] = field(default_factory=dict)
+    """By element type of A and B: choice, blocks of a multiprocessor, coefficients. See `fitted`."""
     runs: Sequence[tuple[str | None, bool]] = ()
     """Revision of the source that was measured, and whether runs after other work were."""
     choices: Sequence[Choice] = ()
@@ -91,11 +75,13 @@ class Table:
         gpu: str,
         capability: tuple[int, int],
         entries: Iterable[Entry] = (),
-        factors: Mapping[str, Mapping[str, float]] | None = None,
+        models: Mapping[str, Sequence[Fitted]] | None = None,
     ) -> "Table":
         """A table of entries: by case, work and problem, the best first."""
         kept = sorted(entries, key=lambda entry: (entry.case, entry.work, entry.problem, -entry.gflops))
-        configs = sorted({(entry.kernel, tuple(entry.config), tuple(entry.config.values())) for entry in kept})
+        fitted = (one for several in (models or {}).values() for one in several)
+        named = ((entry.kernel, entry.config) for entry in kept), ((one.kernel.name, one.config) for one in fitted)
+        configs = sorted({_choice(kernel, config) for some in named for kernel, config in some})
         choices = {config: number for number, config in enumerate(configs)}
         listed = [(kernel, list(names), list(values)) for kernel, names, values in configs]
         runs = {
@@ -108,10 +94,18 @@ class Table:
             sizes = [entry.m, entry.n, entry.k, entry.batch]
             if not problems or problems[-1][:4] != sizes:
                 problems.append(sizes)
-            config = entry.kernel, tuple(entry.config), tuple(entry.config.values())
             numbers = map(_rounded, (entry.gflops, entry.baseline_gflops, entry.error_ratio))
-            problems[-1].append([choices[config], *numbers, runs[entry.revision, entry.after_other_work]])
-        return cls(gpu, capability, factors or {}, list(runs), listed, cases)
+            problems[-1].append(
+                [choices[_choice(entry.kernel, entry.config)], *numbers, runs[entry.revision, entry.after_other_work]]
+            )
+        numbered = {
+            dtype: [
+                [choices[_choice(kernel.name, config)], together, list(of)]
+                for kernel, config, (together, of) in several
+            ]
+            for dtype, several in (models or {}).items()
+        }
+        return cls(gpu, capability, numbered, list(runs), listed, cases)
 
     @classmethod
     def load(cls, path: Path) -> "Table":
@@ -142,31 +136,65 @@ class Table:
                 kernels.append([kernel, names])
             kernels[-1].append(values)
         head = {"format": FORMAT, "gpu": self.gpu, "capability": self.capability, "runs": self.runs}
-        parts = [f"{_json(name)}:{_json(value)}" for name, value in {**head, "factors": self.factors}.items()]
+        parts = [f"{_json(name)}:{_json(value)}" for name, value in head.items()]
+        if self.models:
+            models = ",\n".join(f"{_json(dtype)}:[\n{_lines(one)}]" for dtype, one in self.models.items())
+            parts.append(f'"models":{{\n{models}}}')
         parts.append(f'"kernels":[\n{_lines(kernels)}]')
         cases = ",\n".join(f"{_json(case)}:[\n{_lines(problems)}]" for case, problems in self.cases.items())
         parts.append(f'"cases":{{\n{cases}}}')
         save(path, f"{{{', '.join(parts)}}}\n".encode(), f"the table {path}")
 
+    def fitted(self, dtype: str) -> list[Fitted]:
+        """The models for factors of a type, of configs that kernels have today."""
+        found = []
+        for number, together, coefficients in self.models.get(dtype, ()):
+            name = self.choices[number][0]
+            if (config := recorded(name, config_of(self.choices[number]))) is not None:
+                found.append(Fitted(find(name), config, ConfigModel(together, tuple(coefficients))))
+        return found
+
+    @property
+    def _fitted(self) -> dict[str, list[Fitted]]:
+        return {dtype: self.fitted(dtype) for dtype in self.models}
+
     def of_today(self) -> "Table":
         """This table in the parameters that kernels have now, without kernels and configs that no longer exist."""
         now = [recorded(choice[0], config_of(choice)) for choice in self.choices]
-        return Table.of(self.gpu, self.capability, self._entries_with(now), self.factors)
+        return Table.of(self.gpu, self.capability, self._entries_with(now), self._fitted)
 
-    def merged(self, entries: Iterable[Entry]) -> "Table":
-        """This table with newer entries, in the parameters of now, without what is not worth keeping: see `merging`."""
-        return Table.of(self.gpu, self.capability, merged(self.of_today().entries, entries), self.factors)
+    def merged(self, entries: Iterable[Entry], models: Mapping[str, Sequence[Fitted]] | None = None) -> "Table":
+        """This table with newer entries, in the parameters of now: see `best_of_kernels`; and with newer models."""
+        kept = best_of_kernels((*self.of_today().entries, *entries))
+        return Table.of(self.gpu, self.capability, kept, {**self._fitted, **(models or {})})
 
-    def cells(self, case: str) -> Cells:
-        """The measurements of a case that the table has, each problem's in the order of the file."""
-        found = self._cells.get(case)
-        if found is None:
-            found = self._cells[case] = _cells(self.cases[case])
-        return found
+    def measured(self, problem: Problem, addresses: Addresses = Addresses()) -> Iterator[Entry]:
+        """What was measured on a problem, or else on the one of a type that takes the same time; bias and activation,
+        and gaps between lines that do not change their alignment, do not matter."""
+        sizes = problem.m, problem.n, problem.k, problem.batch
+        for case in same_speed_cases(timed_case(problem)):
+            if sizes in self._rows.get(case, ()):
+                if _alike(problem, addresses, problem_of(*sizes[:3], case, problem.batch)):
+                    for text, row in self._rows[case][sizes]:
+                        yield from self._entries_of(text, row)
+                return
 
     @cached_property
-    def _cells(self) -> dict[str, Cells]:
-        return {}
+    def _rows(self) -> dict[str, dict[tuple[int, ...], list[tuple[str, list[Any]]]]]:
+        """By case without epilogue and sizes, a problem's rows, and the cases that they are of."""
+        found: dict[str, dict[tuple[int, ...], list[tuple[str, list[Any]]]]] = {}
+        for case, rows in self.cases.items():
+            by_sizes = found.setdefault(same_speed_cases(case)[0], {})
+            for row in rows:
+                by_sizes.setdefault(tuple(row[:_SIZES]), []).append((case, row))
+        return found
+
+    def entries_of(self, case: str) -> Iterator[Entry]:
+        """What was measured on problems of a case and of that of a type that takes the same time."""
+        for one in same_speed_cases(case):
+            for rows in self._rows.get(one, {}).values():
+                for text, row in rows:
+                    yield from self._entries_of(text, row)
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -175,19 +203,20 @@ class Table:
 
     def _entries_with(self, configs: Sequence[Mapping[str, int] | None]) -> Iterator[Entry]:
         """The measurements of all choices but those without a config here."""
-        for case, problems in self.cases.items():
-            for m, n, k, batch, *measured in problems:
-                for choice, gflops, baseline, error, run in measured:
-                    if (config := configs[choice]) is not None:
-                        kernel, (revision, after_other_work) = self.choices[choice][0], self.runs[run]
-                        yield Entry(
-                            m, n, k, case, kernel, config, gflops, baseline, error, revision, after_other_work, batch
-                        )
+        return (
+            entry for case, rows in self.cases.items() for row in rows for entry in self._entries_of(case, row, configs)
+        )
 
-    def holds(self, problem: Problem) -> bool:
-        """Whether there are measurements of a problem's sizes, batch and case."""
-        wanted = [problem.m, problem.n, problem.k, problem.batch]
-        return any(one[:4] == wanted for one in self.cases.get(timed_case(problem), ()))
+    def _entries_of(
+        self, case: str, row: list[Any], configs: Sequence[Mapping[str, int] | None] = ()
+    ) -> Iterator[Entry]:
+        """The measurements of a problem; configs: of choices, where they are not this table's own."""
+        m, n, k, batch, *measured = row
+        for choice, gflops, baseline, error, run in measured:
+            config = configs[choice] if configs else dict(config_of(self.choices[choice]))
+            if config is not None:
+                kernel, (revision, after_other_work) = self.choices[choice][0], self.runs[run]
+                yield Entry(m, n, k, case, kernel, config, gflops, baseline, error, revision, after_other_work, batch)
 
 
 def _read(facts: Any) -> Table:
@@ -203,10 +232,9 @@ def _read(facts: Any) -> Table:
         raise ValueError(f"gpu, capability: must be a name and two integers, got {gpu!r}, {facts['capability']!r}")
     if facts["format"] != FORMAT:
         raise ValueError(f"format: got {facts['format']!r}")
-    kernels = [(found_name(kernel), *others) for kernel, *others in facts["kernels"]]
-    choices = [(kernel, names, values) for kernel, names, *configs in kernels for values in configs]
+    choices = [(kernel, names, values) for kernel, names, *configs in facts["kernels"] for values in configs]
     runs = [(revision, after_other_work) for revision, after_other_work in facts["runs"]]
-    table = Table(gpu, (major, minor), facts["factors"], runs, choices, facts["cases"])
+    table = Table(gpu, (major, minor), facts.get("models", {}), runs, choices, facts["cases"])
     _check(table)
     return table
 
@@ -217,16 +245,20 @@ def _check(table: Table) -> None:
     Raises:
         ValueError, TypeError: some are of the wrong type or out of range.
     """
-    for case in table.cases:
-        if not _CASE.fullmatch(case):
-            raise ValueError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
     for kernel, names, values in table.choices:
         if not (isinstance(kernel, str) and len(names) == len(values)):
             raise ValueError(f"kernels must have a name, and values for all parameters, got {kernel!r}")
-    if not table.cases:
-        return
-    cells = [table.cells(case) for case in table.cases]
-    sizes, _, choice, gflops, baseline, error, run = map(np.concatenate, zip(*cells, strict=True))
+    for number, together, coefficients in (one for several in table.models.values() for one in several):
+        low, high = min(together, *coefficients), max(together, *coefficients)
+        if not (len(coefficients) == len(TERMS) and 0 <= low <= high < math.inf and 0 <= number < len(table.choices)):
+            raise ValueError(f"models must be of a choice and have {len(TERMS)} coefficients, at least 0")
+    for case in table.cases:
+        if not _CASE.fullmatch(case):
+            raise ValueError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
+    rows = [row for problems in table.cases.values() for row in problems]
+    sizes = np.array([row[:_SIZES] for row in rows], np.int64).reshape(len(rows), _SIZES)
+    cells = np.array([cell for row in rows for cell in row[_SIZES:]], np.float64).reshape(-1, _NUMBERS)
+    choice, gflops, baseline, error, run = cells.T
     speeds = np.concatenate((gflops, baseline[~np.isnan(baseline)]))
     if not (np.isfinite(speeds) & (speeds > 0)).all() or (error < 0).any() or (sizes < 0).any():
         raise ValueError("sizes must be at least 0, and speeds above it")
@@ -235,12 +267,14 @@ def _check(table: Table) -> None:
             raise ValueError(f"a {name} must be one of {count}")
 
 
-def _cells(problems: _Problems) -> Cells:
-    cells = np.array([cell for one in problems for cell in one[_SIZES:]], np.float64).reshape(-1, _NUMBERS)
-    sizes = np.array([one[:_SIZES] for one in problems], np.int64).reshape(-1, _SIZES)
-    choice, gflops, baseline, error, run = cells.T
-    of = np.array([number for number, one in enumerate(problems) for _ in one[_SIZES:]], np.intp)
-    return Cells(sizes, of, choice.astype(np.intp), gflops, baseline, error, run.astype(np.intp))
+def _alike(problem: Problem, addresses: Addresses, dense: Problem) -> bool:
+    """Whether the same lines of two problems' matrices start at multiples of 16 bytes."""
+    one, other = ProblemSizes.of(problem, addresses), ProblemSizes.of(dense)
+    return one.unaligned == other.unaligned
+
+
+def _choice(kernel: str, config: Mapping[str, int]) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
+    return kernel, tuple(config), tuple(config.values())
 
 
 def _rounded(value: float | None) -> float | None:

@@ -9,6 +9,7 @@ accumulation; with scales of all or of lines, and none of blocks.
 
 import contextlib
 import importlib
+import itertools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -145,6 +146,12 @@ class CublasBaseline:
         if best is not None:
             works[BEST + suffix] = best
         return works
+
+    def heuristics(self, problem: Problem, sets: OperandSets, most: int) -> list[Work]:
+        """The first of cuBLASLt's algorithms for float32 or 16-bit factors that run, in the order of its heuristics."""
+        product = _LtProduct(self._lt, self._lt_handle, self._workspace.pointer, problem, sets, None)
+        works = (product.work(algorithm, Scalars()) for algorithm in product.algorithms)
+        return list(itertools.islice(filter(self._runs, works), most))
 
     def kernels(self, work: Work) -> list[LaunchedKernel]:
         """The kernels that cuBLAS chose for one of these works, in the order of their launches.

@@ -19,8 +19,6 @@ from tilewright.core.problem import Arithmetic, Problem, orders
 from tilewright.kernels import BEST
 from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.source.lines import Extents
-from tilewright.select.cost.occupancy import held
-from tilewright.select.cost.prediction import predict
 from tilewright.select.selector import select
 from tilewright.select.tables.store import device_of
 from tilewright.tools.bench import ncu
@@ -28,6 +26,8 @@ from tilewright.tools.bench.profile import of_launch
 from tilewright.tools.cli import launches, options
 from tilewright.tools.cli.streams import notes, remark
 from tilewright.tools.cli.terminal import json_output, results, say, write_json
+from tilewright.tools.explain.cost.occupancy import held
+from tilewright.tools.explain.cost.prediction import predict
 from tilewright.tools.explain.explanation import Explanation, explain, to_json, verdict
 from tilewright.tools.explain.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.tools.explain.scaling import DEVICES, Links, scaling

@@ -34,6 +34,7 @@ from tilewright.tools.report.tables import bench_table
 from tilewright.tools.tune import search, space
 from tilewright.tools.tune.entries import of_records
 from tilewright.tools.tune.journal import KIND, Journal, Trial, default_path
+from tilewright.tools.tune.portfolios import survey
 from tilewright.tools.tune.search import Search, Settings
 from tilewright.tools.tune.worker import Worker
 
@@ -83,6 +84,15 @@ def run_tune(
     save: Annotated[
         bool, typer.Option("--save", help="Add what was found to your own table, which matmul uses.")
     ] = False,
+    surveys: Annotated[
+        bool,
+        typer.Option(
+            "--survey", help="Measure all kernels' portfolios on problems of all kinds, so that matmul picks well here."
+        ),
+    ] = False,
+    minutes: Annotated[
+        float, typer.Option(min=0.1, metavar="MINUTES", help="How long --survey takes, compiling included.")
+    ] = 5.0,
     args: options.Args = "",
     grid: options.Grid = "",
     block: options.Block = "",
@@ -98,9 +108,16 @@ def run_tune(
 
     [bold]tilewright tune warptiled vectorized --suite squares --budget 600 --save[/]
 
+    All that a GPU needs for good picks on problems of all kinds, in float32 and 16 bits:
+
+    [bold]tilewright tune --survey[/]
+
     Configs come in the order of what a cost model expects of them. Every one is verified before it is timed. Ctrl-C
     ends the search and shows the best so far; the same command goes on from there.
     """
+    if surveys:
+        _survey(resolve_engine(engine), minutes)
+        return
     path = journal or default_path()
     check_outputs([json_output(json_path, Run.kind()), Output("--journal", path, KIND)])
     words = Words(args, grid, block, shared, define=define or ())
@@ -158,6 +175,22 @@ def run_tune(
     log.close()
     tuned = {record.problem for record in kept.records if record.verified}
     raise typer.Exit(0 if len(tuned) == len(problems) else 1)
+
+
+def _survey(engine: Engine, minutes: float) -> None:
+    """Survey a GPU, and say what came of it."""
+    if engine.capability is None:
+        raise EngineUnavailableError("--survey needs a GPU: the times of the emulator say nothing of one")
+    with Steps() as steps:
+        steps.begin("surveying", 0, 100)
+        try:
+            counts, path = survey(engine, minutes, lambda what, share: steps.update(what, round(100 * share), 100))
+        except KeyboardInterrupt:
+            notes.print("interrupted: what was measured counts, and the same command goes on from there")
+            raise typer.Exit(130) from None
+    measured = ", ".join(f"{count} problems of {dtype}" for dtype, count in counts.items())
+    saved = f"saved to {path}" if path else "too few for models: the same command goes on from here"
+    notes.print(f"measured {measured}; {saved}", soft_wrap=True)
 
 
 def _with_products(problems: Iterable[Problem]) -> list[Problem]:

@@ -15,9 +15,9 @@ from tilewright.emulator.counting import Operations
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Staging
 from tilewright.kernels.kernel import Kernel
-from tilewright.select.cost.models.block import Demand
-from tilewright.select.cost.models.staging import BARRIERS, GENERIC_LOAD, LOAD, UNSTAGED_LOADS, tensor_rate
 from tilewright.tools.explain.control_flow import loops
+from tilewright.tools.explain.cost.models.block import Demand
+from tilewright.tools.explain.cost.models.staging import BARRIERS, GENERIC_LOAD, LOAD, UNSTAGED_LOADS, tensor_rate
 from tilewright.tools.explain.instruction_mix import TENSOR, group, multiply_adds
 from tilewright.tools.explain.machine_code import MachineCode
 from tilewright.tools.explain.sass import Instruction

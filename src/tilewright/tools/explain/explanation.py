@@ -13,11 +13,11 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Variant
 from tilewright.runtime.relayouts import as_read
-from tilewright.select.cost.models.block import Demand
-from tilewright.select.cost.occupancy import Held, held
-from tilewright.select.cost.prediction import Cost, CostModel, Dims
 from tilewright.tools.explain import traffic as counting
 from tilewright.tools.explain.accuracy import predicted_error
+from tilewright.tools.explain.cost.models.block import Demand
+from tilewright.tools.explain.cost.occupancy import Held, held
+from tilewright.tools.explain.cost.prediction import Cost, CostModel, Dims
 from tilewright.tools.explain.demand import Issue, counted, issue
 from tilewright.tools.explain.instruction_mix import Widths, shared_widths
 from tilewright.tools.explain.machine_code import MachineCode, machine_code

@@ -11,10 +11,10 @@ from tilewright.emulator.counting import LaunchCounter, synchronises
 from tilewright.emulator.program import TOGETHER_LIMIT, WaitsForBlocksError
 from tilewright.emulator.symbols import SourceLine
 from tilewright.kernels.source.source_launch import SourceLaunch
-from tilewright.select.cost.occupancy import held
-from tilewright.select.cost.prediction import LAUNCH_US
 from tilewright.tools.explain import explanation
 from tilewright.tools.explain.block_counts import OPERATIONS, counts_of
+from tilewright.tools.explain.cost.occupancy import held
+from tilewright.tools.explain.cost.prediction import LAUNCH_US
 from tilewright.tools.explain.explanation import Launched, Waves, named, time_words
 from tilewright.tools.explain.instruction_mix import Widths
 from tilewright.tools.explain.machine_code import MachineCode, code_of

@@ -18,8 +18,8 @@ from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ProblemError
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
-from tilewright.select.cost.dividing import Workload, all_gather_us, divide, reduce_scatter_us
-from tilewright.select.cost.prediction import Cost
+from tilewright.frameworks.dividing import Workload, all_gather_us, divide, reduce_scatter_us
+from tilewright.tools.explain.cost.prediction import Cost
 
 ALL_GATHER, REDUCE_SCATTER, SPLIT = SCHEMES = ("all_gather_matmul", "matmul_reduce_scatter", "split")
 

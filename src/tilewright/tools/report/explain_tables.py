@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from tilewright.select.cost.occupancy import Held, Occupancy
 from tilewright.tools.bench.profile import Profile
 from tilewright.tools.explain.accuracy import error_in_order
+from tilewright.tools.explain.cost.occupancy import Held, Occupancy
 from tilewright.tools.explain.explanation import Explanation, Launched
 from tilewright.tools.explain.launch_explanation import LaunchExplanation
 from tilewright.tools.explain.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED

@@ -16,9 +16,9 @@ from tilewright.kernels.kernel import Choice, Kernel
 from tilewright.runtime.base import Engine
 from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.worker_process import LostError
-from tilewright.select.cost.prediction import predict
 from tilewright.select.tables.cases import timed_case
 from tilewright.tools.bench.records import Record
+from tilewright.tools.explain.cost.prediction import predict
 from tilewright.tools.tune import space
 from tilewright.tools.tune.compiling import CompilePool
 from tilewright.tools.tune.journal import Journal, Outcome, Trial, source_digest

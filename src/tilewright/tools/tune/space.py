@@ -8,7 +8,7 @@ from tilewright.core.gpus import Gpu
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.runtime.executable import CompileReport
-from tilewright.select.cost.occupancy import occupancy
+from tilewright.tools.explain.cost.occupancy import occupancy
 
 
 def configs(kernel: Kernel, capability: tuple[int, int] | None) -> list[Config]:

@@ -24,8 +24,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tilewright.core.hardware import ceil_div, round_up
+from tilewright.frameworks.dividing import parts_of
 from tilewright.runtime.sequence import Await, DeviceCopy, Location, RecordEvent, Signal, Wait
-from tilewright.select.cost.dividing import parts_of
 
 MAIN, SIDE, LANE, OTHER_SIDE = range(4)
 """Streams: the call's own, that of copies, the other one of products, and that of copies of what this one makes."""

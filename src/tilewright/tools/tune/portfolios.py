@@ -1,0 +1,76 @@
+"""The survey of a GPU: its portfolios are measured for some minutes, and its models are written to the user's table.
+
+What was measured lies next to the table, a file for each element type, so that the next survey goes on from there.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import filterfalse
+from pathlib import Path
+from typing import Any
+
+from tilewright.core.gpus import find_gpu
+from tilewright.core.problem import Problem
+from tilewright.select.tables import store
+from tilewright.tools.tune.fitting import fit
+from tilewright.tools.tune.survey import Memory, Survey, SurveyFile, in_portfolios, problems
+
+TYPES = ("float32", "bfloat16")
+"""Element types that are surveyed; float16 has bfloat16's models."""
+
+Report = Callable[[str, float], None]
+"""Called with what is being done, and the share of the time that is over."""
+
+
+def survey(
+    engine: Any, minutes: float, report: Report = lambda what, share: None
+) -> tuple[dict[str, int], Path | None]:
+    """Survey a GPU for some minutes, compiling included, and write its models to the user's table.
+
+    Interrupted, what has been measured counts, and the interrupt goes on once the table is written.
+
+    Returns:
+        how many problems of each type are measured in all, and the table; None where they are too few for any model.
+    """
+    start, interrupt, counts, path = time.monotonic(), None, dict[str, int](), None
+    for number, dtype in enumerate(TYPES):
+        end = start + 60 * minutes * (number + 1) / len(TYPES)
+        file = SurveyFile(file_of(engine.device_name, dtype))
+        try:
+            if interrupt is None:
+                _measure(engine, file, dtype, end, partial(_say, report, dtype, start, 60 * minutes))
+        except KeyboardInterrupt as error:
+            interrupt = error
+        counts[dtype] = len(file.found)
+        report(f"{dtype}: fitting", (end - start) / (60 * minutes))
+        if models := fit(file.found, find_gpu(engine.device_name, engine.capability)):
+            path = store.save(engine.device_name, engine.capability, (), {dtype: models})
+    if interrupt is not None:
+        raise interrupt
+    return counts, path
+
+
+def file_of(device: str, dtype: str) -> Path:
+    """The file of what was measured on a GPU with factors of a type."""
+    folder = store.user_folder() / "surveys"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{re.sub(r'[^a-z0-9]+', '_', device.lower()).strip('_')}_{dtype}.jsonl"
+
+
+def _measure(engine: Any, file: SurveyFile, dtype: str, end: float, say: Callable[[int], None]) -> None:
+    known = {one.problem for one in file.found}
+    memory = Memory(engine, dtype)
+
+    def choices(problem: Problem) -> Any:
+        return in_portfolios(problem, engine.capability)
+
+    asked = filterfalse(known.__contains__, problems(dtype))
+    for found in Survey(engine, memory, choices).run(asked, end - time.monotonic()):
+        file.add(found)
+        say(len(file.found))
+
+
+def _say(report: Report, dtype: str, start: float, seconds: float, problems: int) -> None:
+    report(f"{dtype}: {problems} problems", min((time.monotonic() - start) / seconds, 1.0))

@@ -1,0 +1,1 @@
+"""Products of shapes that no table has, next to PyTorch's."""

@@ -1,0 +1,90 @@
+"""Survey with candidates for portfolios, next to what `matmul` picks and to torch.mm.
+
+python -m studies.unseen.surveying bfloat16 survey_bf16.jsonl --minutes 3.5
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from studies.unseen.torch_products import TorchProducts
+from tilewright.api.engines import resolve_engine
+from tilewright.core.errors import TilewrightError
+from tilewright.core.problem import Problem
+from tilewright.kernels import find
+from tilewright.kernels.kernel import Choice
+from tilewright.runtime.plan import Pointers
+from tilewright.select.selector import select
+from tilewright.tools.tune import survey
+
+
+def main() -> int:
+    """Survey one element type."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("dtype")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--minutes", type=float, default=4.0)
+    parser.add_argument("--candidates", type=Path, default=Path(__file__).with_name("candidates.json"))
+    given = parser.parse_args()
+    start = time.monotonic()
+    engine: Any = resolve_engine("cuda")
+    capability, device = engine.capability, engine.device_name
+    candidates = [
+        Choice(find(name), find(name).config(values))
+        for name, values in json.loads(given.candidates.read_text())[given.dtype]
+    ]
+
+    def choices(problem: Problem) -> list[Choice]:
+        found = [Choice(*select(problem, capability, device))]
+        for one in candidates:
+            if one.kernel.name == "skinny" and min(problem.m, problem.n) > survey.NARROW:
+                continue
+            if one.kernel.meets(None) and one.kernel.why_not(problem) is None:
+                found.append(one)
+        return list(dict.fromkeys(found))
+
+    memory = survey.Memory(engine, given.dtype)
+    file = survey.SurveyFile(given.out)
+    done = {one.problem for one in file.found}
+    asked = (one for one in survey.problems(given.dtype) if one not in done)
+    products: TorchProducts | None = None
+    try:
+        products = TorchProducts(engine, memory, given.dtype)
+    except (ImportError, RuntimeError, AssertionError, TypeError) as error:
+        print("no torch:", repr(error), flush=True)
+
+    def others(problem: Problem, sets: Sequence[Pointers], launches: int) -> Mapping[str, Any]:
+        try:
+            return products(problem, sets, launches) if products else {}
+        except RuntimeError as error:
+            print("torch:", error, flush=True)
+            return {}
+
+    print(f"{device}, {len(candidates)} candidates, set up in {time.monotonic() - start:.1f} s", flush=True)
+    one = survey.Survey(engine, memory, choices)
+    for number, found in enumerate(one.run(asked, 60 * given.minutes - (time.monotonic() - start), others)):
+        file.add(found)
+        if number % 10 == 0:
+            best = min(found.us, key=found.us.__getitem__)
+            p = found.problem
+            print(
+                f"{time.monotonic() - start:6.1f} s {number:4} {p.shape} {p.layout} {found.us[best]:.1f} us "
+                f"{best.kernel.name} of {len(found.us)}, {found.others}, {len(one._compiled)} codes",
+                flush=True,
+            )
+    for choice, words in list(one.refused.items())[:20]:
+        print("refused", choice.kernel.name, choice.config, words[:200])
+    print(f"{len(file.found)} problems in {time.monotonic() - start:.1f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except TilewrightError as error:
+        print("error:", error)
+        sys.exit(1)
