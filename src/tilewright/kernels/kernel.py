@@ -173,8 +173,7 @@ class Kernel:
     rung: int = 0
     """Its number on the ladder; 0 where it is no rung."""
     idea: str
-    brief: str = ""
-    """A rung's idea in at most 24 characters, for tables with a line for each."""
+    """Of a rung, the idea in at most 24 characters, a colon, and what it means."""
     source: Path = _OWN[0]
     """The `.cu` file: of the package's, that of the kernel's name where there is one."""
     parameters: tuple[Parameter, ...]
@@ -235,6 +234,11 @@ class Kernel:
     """How its time is predicted."""
     sums: Callable[[Config], Sums] = lambda config: _NO_SUMS
     """How products are added up: which configs make the same bits, and how much they err."""
+
+    @property
+    def brief(self) -> str:
+        """A rung's idea in at most 24 characters, for tables with a line for each."""
+        return self.idea.partition(":")[0]
 
     def __post_init__(self) -> None:
         if self.source in _OWN or self.source.parent in _OWN:

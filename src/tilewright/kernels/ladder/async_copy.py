@@ -21,8 +21,7 @@ def _shared_bytes(config: Config) -> int:
 KERNEL = Kernel(
     rung=12,
     name="async_copy",
-    idea="asynchronous copies straight into shared memory, several tiles in flight at a time",
-    brief="asynchronous copies",
+    idea="asynchronous copies: straight into shared memory, several tiles in flight at a time",
     parameters=(
         *warptiled.PARAMETERS,
         Parameter("STAGES", 3, (2, 3, 4, 5), "tiles of A and of B that shared memory holds", least=2),

@@ -12,8 +12,7 @@ KERNEL = replace(
     vectorized.KERNEL,
     rung=9,
     name="autotuned",
-    idea="rung 6 with BM, BN, BK, TM, TN searched for this GPU",
-    brief="rung 6, config searched",
+    idea="rung 6, config searched: BM, BN, BK, TM and TN for this GPU",
     presets={
         **vectorized.KERNEL.presets,
         "sm_80": vectorized.KERNEL.presets["a100"],

@@ -38,8 +38,7 @@ KERNEL: Kernel = replace(
     persistent.KERNEL,
     rung=23,
     name="clusters",
-    idea="blocks of a cluster load a tile of B together, each a part for all of them",
-    brief="clusters share loads",
+    idea="clusters share loads: blocks load a tile of B together, each a part for all of them",
     parameters=(
         *persistent.KERNEL.parameters,
         Parameter("CLUSTER_M", 2, (2, 4), "blocks of a cluster, whose tiles lie one below the other"),

@@ -10,8 +10,7 @@ from tilewright.kernels.support import Support
 KERNEL = Kernel(
     rung=2,
     name="coalesced",
-    idea="neighbouring threads walk along a row of B and C, so that a warp's loads coalesce",
-    brief="a warp's loads coalesce",
+    idea="a warp's loads coalesce: neighbouring threads walk along a row of B and C",
     parameters=(Parameter("BLOCK", 32, (8, 16, 32), "side of the square of C that a block computes"),),
     constraints={
         "BLOCK*BLOCK must be at most 1024, a block's threads": lambda c: c.BLOCK <= 32,

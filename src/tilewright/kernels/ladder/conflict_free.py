@@ -9,8 +9,7 @@ from tilewright.kernels.kernel import Kernel
 KERNEL = Kernel(
     rung=7,
     name="conflict_free",
-    idea="columns of B rearranged in shared memory, so that stores and loads hit distinct banks",
-    brief="B rearranged over banks",
+    idea="B rearranged over banks: its columns in shared memory, so that stores and loads hit distinct ones",
     parameters=tiling.tile_parameters(128, 128, 8, 8, 8),
     constraints={
         **tiling.VECTOR_CONSTRAINTS,

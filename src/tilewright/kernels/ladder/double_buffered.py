@@ -14,8 +14,7 @@ KERNEL: Kernel = replace(
     warptiled.KERNEL,
     rung=11,
     name="double_buffered",
-    idea="the next tile is loaded into registers, and then a second buffer, while this one is computed on",
-    brief="next tile loaded ahead",
+    idea="next tile loaded ahead: into registers, then a second buffer, while this one is computed on",
     constraints={
         **warptiled.CONSTRAINTS,
         "two tiles of A and of B must take at most 49152 bytes, a block's static shared memory": lambda c: (

@@ -20,8 +20,7 @@ KERNEL: Kernel = replace(
     promoted.KERNEL,
     rung=29,
     name="interleaved",
-    idea="one consumer's products fill the time in which the other adds sums up",
-    brief="sums hidden by products",
+    idea="sums hidden by products: one consumer's products fill the time in which the other adds sums up",
     parameters=(
         Parameter("BM", 128, (128,), "rows of C that a block computes, half of them each consumer"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),

@@ -23,8 +23,7 @@ def _fragment(config: Config) -> Fragment:
 KERNEL = Kernel(
     rung=1,
     name="naive",
-    idea="one thread, one element of C; neighbouring threads walk down rows of A",
-    brief="one thread, one element",
+    idea="one thread, one element: neighbouring threads walk down rows of A",
     parameters=(
         Parameter("BLOCK_X", 32, (8, 16, 32), "threads of a block along x"),
         Parameter("BLOCK_Y", 32, (8, 16, 32), "threads of a block along y"),

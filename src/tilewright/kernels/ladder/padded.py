@@ -10,8 +10,7 @@ from tilewright.kernels.kernel import Kernel, Parameter
 KERNEL = Kernel(
     rung=8,
     name="padded",
-    idea="extra columns in the shared tile of B, to the same end",
-    brief="B padded over banks",
+    idea="B padded over banks: extra columns in its shared tile, to the same end",
     parameters=(
         *tiling.tile_parameters(128, 128, 8, 8, 8),
         Parameter("PAD", 5, (0, 4, 5), "unused columns added to the rows of B in shared memory", least=0),

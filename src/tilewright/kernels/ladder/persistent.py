@@ -23,8 +23,7 @@ KERNEL: Kernel = replace(
     specialised.KERNEL,
     rung=22,
     name="persistent",
-    idea="one block a multiprocessor, which loads its next tile while it stores the last",
-    brief="a block a multiprocessor",
+    idea="a block a multiprocessor: it loads its next tile while it stores the last",
     schedule=_schedule,
     cost=warpgroups.PERSISTENT,
 )

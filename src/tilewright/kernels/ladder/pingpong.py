@@ -36,8 +36,7 @@ KERNEL: Kernel = replace(
     rasterized.KERNEL,
     rung=25,
     name="pingpong",
-    idea="consumers with tiles of their own take turns: one stores its tile while the other multiplies",
-    brief="consumers take turns",
+    idea="consumers take turns: each has tiles of its own, and stores while the other multiplies",
     parameters=(
         Parameter("BM", 128, (64, 128, 192), "rows of C that a consumer computes"),
         Parameter("BN", 128, (64, 128, 192, 256), "its columns"),

@@ -24,8 +24,7 @@ KERNEL: Kernel = replace(
     split.KERNEL,
     rung=28,
     name="promoted",
-    idea="sums begin anew every PROMOTE of k, and threads add them up in float32",
-    brief="sums promoted to float32",
+    idea="sums promoted to float32: they begin anew every PROMOTE of k, and threads add them up",
     parameters=(*split.KERNEL.parameters, PROMOTE),
     constraints={
         **warpgroups.WHOLE_INSTRUCTIONS,

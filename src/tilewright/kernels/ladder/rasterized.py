@@ -18,8 +18,7 @@ KERNEL: Kernel = replace(
     clusters.KERNEL,
     rung=24,
     name="rasterized",
-    idea="tiles in groups of rows, so that those computed at the same time are neighbours in both directions",
-    brief="tiles in groups of rows",
+    idea="tiles in groups of rows: those computed at the same time are neighbours in both directions",
     parameters=(*clusters.KERNEL.parameters, GROUP_M),
     cost=COST,
 )

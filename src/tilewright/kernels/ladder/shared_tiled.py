@@ -12,8 +12,7 @@ from tilewright.kernels.support import Support
 KERNEL = Kernel(
     rung=3,
     name="shared_tiled",
-    idea="stage square tiles of A and B in shared memory",
-    brief="tiles in shared memory",
+    idea="tiles in shared memory: square ones of A and B, loaded by all threads of a block",
     parameters=(
         Parameter("TILE", 32, (8, 16, 32), "side of the tiles of A, B and C"),
         Parameter("PAD", 0, (0, 1), "unused columns added to the rows of a tile in shared memory", least=0),

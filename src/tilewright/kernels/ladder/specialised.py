@@ -20,8 +20,7 @@ KERNEL: Kernel = replace(
     wgmma_tma.KERNEL,
     rung=21,
     name="specialised",
-    idea="a producer that only loads and consumers that only multiply, with most of the registers",
-    brief="producer and consumers",
+    idea="producer and consumers: one only loads, the others only multiply, with most of the registers",
     parameters=(
         Parameter("BM", 128, (128, 256), "rows of C that a block computes, half of them each consumer"),
         Parameter("BN", 256, (64, 128, 192, 256), "columns of C that a block computes"),

@@ -29,8 +29,7 @@ KERNEL: Kernel = replace(
     wgmma_tma.KERNEL,
     rung=27,
     name="split",
-    idea="float32 factors as three bfloat16 parts each: six products in one sum of the tensor cores",
-    brief="float32 as 3 x bfloat16",
+    idea="float32 as 3 x bfloat16: six products of parts in one sum of the tensor cores",
     parameters=(
         *warpgroups.tile_parameters(bm=64, bn=128),
         Parameter("STAGES", 3, (2, 3, 4), "tiles of A and of B in shared memory or in flight, of each part"),

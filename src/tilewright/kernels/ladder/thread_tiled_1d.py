@@ -11,8 +11,7 @@ from tilewright.kernels.support import Support
 KERNEL = Kernel(
     rung=4,
     name="thread_tiled_1d",
-    idea="each thread computes several elements of a column of C, and keeps B's in a register",
-    brief="several results a thread",
+    idea="several results a thread: a part of a column of C, with B's element in a register",
     parameters=(
         Parameter("BM", 64, (32, 64, 128), "rows of C that a block computes"),
         Parameter("BN", 64, (32, 64, 128), "columns of C that a block computes"),

@@ -11,8 +11,7 @@ from tilewright.kernels.support import Support
 KERNEL = Kernel(
     rung=5,
     name="thread_tiled_2d",
-    idea="each thread computes TM x TN elements of C, and keeps fragments of A and B in registers",
-    brief="TM x TN results a thread",
+    idea="TM x TN results a thread: fragments of A and B lie in registers",
     parameters=(*tiling.tile_parameters(128, 128, 8, 8, 8), tiling.PADDED_ROWS),
     constraints={
         **tiling.DIVIDES,

@@ -23,8 +23,7 @@ KERNEL: Kernel = replace(
     pingpong.KERNEL,
     rung=26,
     name="tma_store",
-    idea="results go through shared memory, and the copy engine stores them",
-    brief="results stored by TMA",
+    idea="results stored by TMA: they go through shared memory, and the copy engine stores them",
     parameters=(
         _BM,
         _BN,

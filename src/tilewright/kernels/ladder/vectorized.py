@@ -10,8 +10,7 @@ from tilewright.kernels.kernel import Kernel
 KERNEL = Kernel(
     rung=6,
     name="vectorized",
-    idea="A transposed on its way into shared memory, 128-bit loads and stores",
-    brief="128-bit loads and stores",
+    idea="128-bit loads and stores: A is transposed on its way into shared memory",
     parameters=tiling.tile_parameters(128, 128, 8, 8, 8),
     constraints=tiling.VECTOR_CONSTRAINTS,
     block=tiling.block,

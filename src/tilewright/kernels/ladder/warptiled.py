@@ -57,8 +57,7 @@ CONSTRAINTS: Constraints = {
 KERNEL = Kernel(
     rung=10,
     name="warptiled",
-    idea="a tile for each warp, between the block's and the thread's",
-    brief="a tile for each warp",
+    idea="a tile for each warp: between the block's and the thread's",
     parameters=PARAMETERS,
     constraints={
         **CONSTRAINTS,

@@ -11,8 +11,7 @@ from tilewright.kernels.kernel import Kernel
 KERNEL = Kernel(
     rung=19,
     name="wgmma",
-    idea="a warpgroup multiplies tiles straight from shared memory, by one instruction",
-    brief="a warpgroup multiplies",
+    idea="a warpgroup multiplies: tiles straight from shared memory, by one instruction",
     parameters=(
         *warpgroups.tile_parameters(bm=128, bn=128),
         tiling.min_blocks_parameter(2, (1, 2, 3, 4)),

@@ -15,8 +15,7 @@ def _shared_bytes(config: Config) -> int:
 KERNEL = Kernel(
     rung=20,
     name="wgmma_tma",
-    idea="tiles loaded by TMA, swizzled as tensor cores read them, several steps ahead of the products",
-    brief="wgmma on tiles by TMA",
+    idea="wgmma on tiles by TMA: swizzled as tensor cores read them, several steps ahead of the products",
     parameters=(
         *warpgroups.tile_parameters(bm=128, bn=128),
         Parameter("STAGES", 3, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or in flight"),

@@ -10,8 +10,7 @@ from tilewright.kernels.support import Support
 KERNEL = Kernel(
     rung=14,
     name="wmma_f16",
-    idea="16-bit factors: twice the elements a byte, and twice the work a tensor-core instruction",
-    brief="tensor cores, in 16 bits",
+    idea="tensor cores, in 16 bits: twice the elements a byte, and twice the work an instruction",
     parameters=fragments.parameters(bm=128, bn=128, bk=32, wm=64, wn=32, min_blocks=2),
     constraints=fragments.constraints(depth=16, item=2, pad_a=8, pad_b=8),
     block=tiling.block_of_warps,

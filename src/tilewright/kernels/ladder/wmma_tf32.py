@@ -10,8 +10,7 @@ from tilewright.kernels.support import Support
 KERNEL = Kernel(
     rung=13,
     name="wmma_tf32",
-    idea="tensor cores through fragments: factors rounded to TF32, sums in float32",
-    brief="tensor cores, in TF32",
+    idea="tensor cores, in TF32: through fragments, factors rounded to TF32, sums in float32",
     parameters=fragments.parameters(bm=128, bn=128, bk=16, wm=64, wn=32, min_blocks=2),
     constraints=fragments.constraints(depth=8, item=4, pad_a=4, pad_b=8),
     block=tiling.block_of_warps,

@@ -104,8 +104,7 @@ _MORE = listed_configs(
 KERNEL = Kernel(
     rung=17,
     name="skinny",
-    idea="nothing is staged where operands are read once: many loads on their way, k divided among all threads",
-    brief="few rows: nothing staged",
+    idea="few rows: nothing staged, many loads in flight, k divided among all threads",
     parameters=(
         Parameter("TM", 16, (1, 2, 4, 8, 16), "rows of D that a thread computes"),
         Parameter("TN", 4, (1, 2, 4, 8, 16), "columns of D that a thread computes"),

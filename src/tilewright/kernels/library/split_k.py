@@ -48,8 +48,7 @@ def _copies_evenly(config: Config, side: int) -> bool:
 KERNEL = Kernel(
     rung=16,
     name="split_k",
-    idea="k divided among warps and among blocks, so that small and skinny products fill the GPU",
-    brief="k divided among blocks",
+    idea="k divided among blocks: and among warps, so that small and skinny products fill the GPU",
     parameters=(
         Parameter("BM", 64, (16, 32, 64, 128), "rows of D that a block computes"),
         Parameter("BN", 64, (32, 64, 128), "columns of D that a block computes"),

@@ -68,8 +68,7 @@ def _shared_bytes(config: Config) -> int:
 KERNEL = Kernel(
     rung=15,
     name="tma_packed",
-    idea="A copied k-major, tiles loaded by TMA: an inner loop of shared loads and multiply-adds alone",
-    brief="A packed, tiles by TMA",
+    idea="A packed, tiles by TMA: A is copied k-major, and the inner loop is shared loads and multiply-adds alone",
     source=Path(__file__).with_name("gemm_tma.cu"),
     parameters=(
         Parameter("BM", 128, (64, 128, 256), "rows of D that a block computes"),

@@ -41,8 +41,7 @@ KERNEL: Kernel = replace(
     tma_packed.KERNEL,
     rung=18,
     name="tma_transposed",
-    idea="no copies beforehand: TMA loads A as memory has it, and ldmatrix transposes it while it is multiplied",
-    brief="TMA, A without a copy",
+    idea="TMA, A without a copy: loaded as memory has it, and transposed by ldmatrix while it is multiplied",
     parameters=(
         Parameter("BM", 64, (32, 64, 128), "rows of D that a block computes"),
         Parameter("BN", 128, (64, 128), "columns of D that a block computes"),
