@@ -23,7 +23,7 @@ from tilewright.tools.bench.verify import Operands
 SIZES = (1024, 2048, 4095, 4096, 8192)
 LAYOUTS = ("NN", "NT")
 SAMPLES = 7
-IEEE, SPLIT_PARTS = "ieee", "parts"
+IEEE, PARTS = "ieee", "parts"
 
 Change = Callable[[NDArray[np.float32], NDArray[np.float32]], None]
 """Function that changes a and b, in place."""
@@ -96,8 +96,8 @@ def measure(
         return work_on(engine, engine.plan(*choice, operands.problem), sets), operands, sets
 
     ways = {name: work(parts, None, change) for name, change in CASES.items()}
-    ways |= {IEEE: work(ieee, "ieee"), SPLIT_PARTS: work(parts, None)}
-    times = engine.time([start for start, *_ in ways.values()], samples, rotation=len(ways[SPLIT_PARTS][2]))
+    ways |= {IEEE: work(ieee, "ieee"), PARTS: work(parts, None)}
+    times = engine.time([start for start, *_ in ways.values()], samples, rotation=len(ways[PARTS][2]))
     errors: dict[str, float] = {}
     for name in CASES:
         start, operands, sets = ways[name]
