@@ -2,7 +2,7 @@
 
 import pytest
 
-from studies.float32_way.measuring import CASES, IEEE, SPLIT_PARTS, measure
+from studies.float32_way.measuring import CASES, IEEE, PARTS, measure
 from studies.record import Measurement, Measurements
 from studies.templates import render
 from tilewright.emulator.engine import EmulatorEngine
@@ -25,7 +25,7 @@ def test_every_way_is_timed_and_float32_is_near_float64(layout, monkeypatch):
     parts = choice("gemm_bf16x6", BM=128, BN=64, STAGES=2)
     found = measure(engine, 96, layout, parts, choice("split_k"), samples=2)
     assert all(one.what == {"size": 96, "layout": layout} and one.us > 0 for one in found)
-    assert {one.way for one in found} == {*CASES, IEEE, SPLIT_PARTS}
+    assert {one.way for one in found} == {*CASES, IEEE, PARTS}
     assert {one.way for one in found if one.error is not None} == set(CASES)
     assert all(0 < one.error < 1e-6 for one in found if one.way in CASES)
     assert len({pointers.d for pointers in started}) == len(CASES) + 2, "each way has results of its own"
@@ -33,7 +33,7 @@ def test_every_way_is_timed_and_float32_is_near_float64(layout, monkeypatch):
 
 def test_the_table_divides_what_it_prints():
     environment = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
-    us = dict.fromkeys(CASES, 1382.34) | {next(iter(CASES)): 375.57, IEEE: 329.75, SPLIT_PARTS: 167.67}
+    us = dict.fromkeys(CASES, 1382.34) | {next(iter(CASES)): 375.57, IEEE: 329.75, PARTS: 167.67}
     product = [Measurement(what={"size": 2048, "layout": "NT"}, way=way, us=of) for way, of in us.items()]
     run = Measurements(environment=environment, measurements=product)
     lines = render("float32_way/table.md.j2", run=run).splitlines()
