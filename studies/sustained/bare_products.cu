@@ -10,7 +10,7 @@
 
 // What the headers of gemm_sm90 take as macros.
 [[maybe_unused]] constexpr bool A_IN_REGISTERS = OF_A > 0, SWAP_AB = false, TRANSPOSED_A = false, TRANSPOSED_B = true;
-[[maybe_unused]] constexpr int PROMOTE = 0, PARTIAL_BUFFERS = 1, PARTS = 1, SCALED = 0, FACTOR_SCALES = 0, EDGES = 0;
+[[maybe_unused]] constexpr int PROMOTE = 0, PARTIAL_BUFFERS = 1, SPLIT_PARTS = 1, SCALED = 0, FACTOR_SCALES = 0, EDGES = 0;
 using FACTOR_B = FACTOR;
 
 #include "pipeline/register_operand.cuh"
