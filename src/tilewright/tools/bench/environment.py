@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tilewright import version
 from tilewright.core.errors import EngineUnavailableError
@@ -16,9 +16,6 @@ from tilewright.emulator.host import cores, cpu_name
 from tilewright.runtime.base import Engine
 from tilewright.runtime.host_compiler import find_compiler
 from tilewright.tools.bench.records import GpuState
-
-if TYPE_CHECKING:
-    from tilewright.runtime.cuda import CudaEngine
 
 T = TypeVar("T")
 
@@ -81,15 +78,13 @@ def _output(*command: str) -> str | None:
     return (done and done.stdout.strip()) or None
 
 
-def gpu_facts(engine: Engine) -> dict[str, Any]:
+def gpu_facts(engine: Any) -> dict[str, Any]:
     """Facts about the GPU of an engine that runs on one, as JSON has them: name, driver, clocks."""
     from cuda.bindings.driver import cuDeviceTotalMem, cuDriverGetVersion  # noqa: PLC0415 only where there is a GPU
 
     from tilewright.runtime import nvrtc  # noqa: PLC0415
-    from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415
     from tilewright.runtime.driver import check  # noqa: PLC0415
 
-    assert isinstance(engine, CudaEngine)
     device, cuda = engine.device, check(cuDriverGetVersion())
     facts = {
         "name": engine.device_name,
@@ -120,7 +115,7 @@ _STATE = {
 """Questions to NVIDIA's management library: a function each, which may take a constant besides the GPU."""
 
 
-def _sensed(engine: "CudaEngine", questions: Mapping[str, tuple[str, ...]]) -> dict[str, Any] | None:
+def _sensed(engine: Any, questions: Mapping[str, tuple[str, ...]]) -> dict[str, Any] | None:
     """The library's answers of an engine's GPU, None for those that it does not have; watts of what it has in
     milliwatts. None where the library or its bindings are not there to ask."""
     try:
@@ -152,10 +147,5 @@ def _sensed(engine: "CudaEngine", questions: Mapping[str, tuple[str, ...]]) -> d
 
 def gpu_state(engine: Engine) -> GpuState | None:
     """Readings of the sensors of an engine's GPU at this moment; None where there is no GPU, or nothing to ask."""
-    if engine.name != "cuda":
-        return None
-    from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415 only where there is a GPU
-
-    assert isinstance(engine, CudaEngine)
-    found = _sensed(engine, _STATE)
+    found = _sensed(engine, _STATE) if engine.name == "cuda" else None
     return None if found is None else GpuState(**found)

@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any
@@ -192,11 +192,9 @@ def _scalars(kernel: Kernel, alpha: float | None, beta: float | None) -> list[Sc
     return found
 
 
-def _one_thread() -> AbstractContextManager[Any]:
-    """Have one thread compute NumPy's products: behind one, OpenBLAS's others look for more work for a while, so that a
-    small reference takes ten times the CPU time."""
-    limited: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
-    return limited
+_one_thread = partial(threadpool_limits, 1, user_api="blas")
+"""Has one thread compute NumPy's products: behind one, OpenBLAS's others look for more work for a while, so that a
+small reference takes ten times the CPU time."""
 
 
 def _run(jobs: list[CheckJob], deadline: float) -> Iterator[tuple[CheckJob, list[Outcome] | NotSampledError]]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from tilewright.core.errors import ConfigError, LaunchError, TilewrightError
+from tilewright.core.problem import Problem
 from tilewright.emulator.checker import Finding
 from tilewright.emulator.launches import CheckedLaunch, check_launch, compile_for_check
 from tilewright.kernels import resolve
@@ -20,6 +21,7 @@ from tilewright.kernels.source.lines import definitions, is_source, read, split_
 from tilewright.kernels.source.products import from_source
 from tilewright.kernels.source.source_launch import REFERENCE, SourceLaunch, launch_of
 from tilewright.runtime.worker_process import LostError, WorkerProcess, call_in_subprocess
+from tilewright.tools.bench import suites
 from tilewright.tools.bench.references import Compared, Reference
 from tilewright.tools.cli.terminal import say
 from tilewright.tools.report.fitted import Column, FittedTable
@@ -305,9 +307,12 @@ def launch_facts(launch: SourceLaunch) -> dict[str, Any]:
     }
 
 
-def own_order(layout: str | None, kernel: Kernel) -> str:
-    """Order of the operands for a command that takes one kernel and one order."""
-    return own_orders([layout] if layout else None, [kernel])[0] or "NN"
+def problem_for(kernel: Kernel, shape: str, layout: str | None, dtype: str | None) -> Problem:
+    """Problem of a command that takes one kernel, one shape and one order, in the kernel's own terms where these are
+    not given."""
+    orders = own_orders([layout] if layout else None, [kernel])
+    (problem,) = suites.problems([shape], [], kernel.support.arithmetic(dtype or ""), layouts=orders)
+    return kernel.support.scaled(problem)
 
 
 def own_orders(layout: Sequence[str] | None, kernels: Iterable[Kernel]) -> Sequence[str | None]:
