@@ -68,11 +68,10 @@ def _completed(incomplete: str) -> list[str]:
 def run_bench(
     kernels: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[KERNEL]...",
-            autocompletion=_completed,
-            help="Names, rung numbers, NAME:PRESET, or a source file; 'best' is what matmul takes, 'library' all "
-            "kernels that are no rungs. The course, all of its rungs, where none is given.",
+        options.kernels_of(
+            "Names, rung numbers, NAME:PRESET, or a source file; 'best' is what matmul takes, 'library' all kernels "
+            "that are no rungs. The course, all of its rungs, where none is given.",
+            names=_completed,
         ),
     ] = None,
     every: Annotated[
@@ -152,7 +151,9 @@ def run_bench(
     dtype = options.factor_type(dtype, promise, scales)
     words = Words(args, grid, block, shared, define=define or ())
     words.check(kernels or [])
-    named, free = named_kernels(kernels or [], every, words, [one for one in KERNELS if is_asked(one, dtype, promise)])
+    able = [one for one in KERNELS if dtype is None or dtype in one.support.factors]
+    able = [one for one in able if not promise or one.meets(promise)]
+    named, free = named_kernels(kernels or [], every, words, able)
     overrides = parse_overrides(config)
     if overrides and BEST in (kernel for kernel, _ in named):
         raise ConfigError(f"--config needs kernels whose parameters it sets, got {config} for {BEST}")
@@ -218,11 +219,6 @@ def run_bench(
     if emulated and not kernels and not every:
         shown.print(_next(), soft_wrap=True)
     raise typer.Exit(1 if wrong else 0)
-
-
-def is_asked(kernel: Kernel, dtype: str | None, promise: str | None) -> bool:
-    """Whether a kernel that is not named takes what is asked for."""
-    return (dtype is None or dtype in kernel.support.factors) and (not promise or kernel.meets(promise))
 
 
 def named_kernels(
@@ -314,13 +310,9 @@ def _measure(
 ) -> None:
     """Run the bench and show how far it is; tables and records come out problem by problem."""
     with Steps() as steps:
-
-        def on_step(what: str, done: int, total: int) -> None:
-            steps.update(f"{number} of {len(tasks)}: {what}", done, total)
-
-        in_turn = run_all(tasks, on_step=on_step)
+        in_turn = run_all(tasks, on_step=steps.update)
         for number in range(1, len(tasks) + 1):
-            steps.begin(f"{number} of {len(tasks)}: compiling")
+            steps.begin("compiling", part=f"{number} of {len(tasks)}")
             measured = next(in_turn)
             kept.add(measured)
             with steps.aside():
@@ -337,12 +329,8 @@ def _verify(
     """Run kernels once each and show how far they are; a table comes out after each round."""
     with Steps() as steps:
         for number, tasks in enumerate(rounds, start=1):
-
-            def on_step(what: str, done: int, total: int, number: int = number) -> None:
-                steps.update(f"{number} of {len(rounds)}: {what}", done, total)
-
-            steps.begin(f"{number} of {len(rounds)}: compiling", total=len(tasks))
-            found = run_one(tasks, on_step=on_step)
+            steps.begin("compiling", total=len(tasks), part=f"{number} of {len(rounds)}")
+            found = run_one(tasks, on_step=steps.update)
             kept.add(found)
             with steps.aside():
                 shown.print(course_table(found, course.measured()) if together else results_table(found))

@@ -41,11 +41,9 @@ DEFAULT_BETAS = (0.0, 0.5)
 def run_check(
     kernels: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[KERNEL]...",
-            autocompletion=options.kernel_names,
-            help="Names, rung numbers, NAME:PRESET, or a source file, as in my_gemm.cu or my_gemm.cu:entry; "
-            "missing_barrier is an example with a race in it. All kernels where none is given.",
+        options.kernels_of(
+            "Names, rung numbers, NAME:PRESET, or a source file, as in my_gemm.cu or my_gemm.cu:entry; "
+            "missing_barrier is an example with a race in it. All kernels where none is given."
         ),
     ] = None,
     shape: options.Shapes = None,

@@ -50,10 +50,9 @@ GPU = "H200"
 def run_explain(
     kernel: Annotated[
         str,
-        typer.Argument(
-            metavar="KERNEL",
-            autocompletion=options.kernel_names,
-            help=f"Name, rung number, NAME:PRESET, a source file, as in softmax.cu, or '{BEST}': what matmul takes.",
+        options.kernels_of(
+            f"Name, rung number, NAME:PRESET, a source file, as in softmax.cu, or '{BEST}': what matmul takes.",
+            "KERNEL",
         ),
     ],
     shape: Annotated[

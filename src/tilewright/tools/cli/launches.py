@@ -174,14 +174,13 @@ def answers(function: Callable[..., None], *arguments: Any, count: int, deadline
 def send_answers(connection: Connection, compile_all: Callable[[], object], found: Iterable[Any]) -> None:
     """In another process: send that it begins, once what it runs is compiled, and each answer as it comes; an error in
     the place of one."""
-    refused: TilewrightError | None = None
     try:
         compile_all()
     except TilewrightError as error:
-        refused = error
+        found = [error]
     connection.send("")
     try:
-        for answer in [refused] if refused else found:
+        for answer in found:
             connection.send(answer)
     except TilewrightError as error:
         connection.send(error)
@@ -216,8 +215,11 @@ def show(outcome: LaunchOutcome, shown: Console) -> None:
             shown.print(f"     {one.name}: error {one.error:.1e} against the reference", highlight=False)
         return
     table = FittedTable(*(Column(heading, wraps=" ") for heading in ("fault", "first seen")))
-    for fault, what in _faults(outcome):
-        table.add_row(fault, what)
+    for finding in outcome.findings:
+        table.add_row(finding.kind, in_words(finding))
+    for other in outcome.compared:
+        if not other.right:
+            table.add_row("wrong result", f"the relative error of {other.name} is {other.error:.1e}: {other.worst}")
     shown.print(table)
 
 
@@ -261,14 +263,6 @@ def arguments(launch: SourceLaunch) -> str:
 
 def _extents(of: tuple[int, int, int]) -> str:
     return ",".join(map(str, of[: max((axis + 1 for axis in range(3) if of[axis] > 1), default=1)]))
-
-
-def _faults(outcome: LaunchOutcome) -> Iterator[tuple[str, str]]:
-    for one in outcome.findings:
-        yield one.kind, in_words(one)
-    for other in outcome.compared:
-        if not other.right:
-            yield "wrong result", f"the relative error of {other.name} is {other.error:.1e}: {other.worst}"
 
 
 def facts(outcome: LaunchOutcome) -> dict[str, Any]:

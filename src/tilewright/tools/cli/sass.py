@@ -34,11 +34,7 @@ ARCH = "sm_90a"
 def run_sass(
     kernel: Annotated[
         str,
-        typer.Argument(
-            metavar="KERNEL",
-            autocompletion=options.kernel_names,
-            help="Name, rung number, NAME:PRESET, or a .cu, .ptx or .cubin.",
-        ),
+        options.kernels_of("Name, rung number, NAME:PRESET, or a .cu, .ptx or .cubin.", "KERNEL"),
     ],
     config: options.Overrides = "",
     arch: Annotated[
