@@ -353,14 +353,7 @@ class TorchCalls:
         approximate = "tanh" if name == "gelu_tanh" else "none"
         return partial(functional.gelu, approximate=approximate), partial(in_place.gelu_, approximate=approximate)
 
-    def _compare(
-        self,
-        problem: Problem,
-        one: Tensors,
-        ours: Bind,
-        own: Bind,
-        choice: Choice | None,
-    ) -> None:
+    def _compare(self, problem: Problem, one: Tensors, ours: Bind, own: Bind, choice: Choice | None) -> None:
         """Raise LaunchError unless both compute the same, with and without out=."""
         expected: Any = own(one, None)()
         expected = expected.double()

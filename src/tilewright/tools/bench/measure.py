@@ -53,11 +53,7 @@ class BaselineLibrary(Protocol):
     version: str
 
     def works(
-        self,
-        problem: Problem,
-        sets: Sequence[OperandSet],
-        precision: str | None = None,
-        scalars: Scalars = Scalars(),
+        self, problem: Problem, sets: Sequence[OperandSet], precision: str | None = None, scalars: Scalars = Scalars()
     ) -> Mapping[str, Work]:
         """Ways to compute the product, by name; the fastest is the baseline. Empty where the library has none.
 

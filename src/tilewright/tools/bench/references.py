@@ -70,10 +70,7 @@ class Reference:
                 )
 
     def compare(
-        self,
-        inputs: Mapping[str, NDArray[Any]],
-        outputs: Mapping[str, NDArray[Any]],
-        tolerance: float | None = None,
+        self, inputs: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]], tolerance: float | None = None
     ) -> list[Compared]:
         """Compare what a launch wrote with what the function makes of its inputs.
 

@@ -32,11 +32,7 @@ class NumpyBaseline:
     version = np.__version__
 
     def works(
-        self,
-        problem: Problem,
-        sets: Sequence[OperandSet],
-        precision: str | None = None,
-        scalars: Scalars = Scalars(),
+        self, problem: Problem, sets: Sequence[OperandSet], precision: str | None = None, scalars: Scalars = Scalars()
     ) -> Mapping[str, Work]:
         """One way: numpy.matmul, on random operands of the problem's sizes and layouts, whatever the sets and precision
         are."""
