@@ -110,7 +110,7 @@ def test_cublas_computes_as_the_kernel_next_to_it(engine, baseline, kernel, dtyp
 @pytest.mark.parametrize((), HAS_TF32)
 def test_each_kernel_is_compared_in_its_own_precision(engine, baseline):
     choices = [Choice(find(name), find(name).config()) for name in ("wmma_tf32", "warptiled")]
-    ((rounding, exact),) = bench(engine, choices, [Problem(2048, 2048, 2048)], samples=3, library=baseline)
+    ((rounding, exact),) = bench(engine, [(choices, Problem(2048, 2048, 2048))], samples=3, library=baseline)
     assert rounding.verified and exact.verified
     assert rounding.baseline.name.endswith(" TF32") and not exact.baseline.name.endswith(" TF32")
     assert rounding.baseline.gflops > 2 * exact.baseline.gflops, "tensor cores are faster than that"

@@ -9,7 +9,7 @@ from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import LAYOUTS
 from tilewright.kernels import find
 from tilewright.select.selector import expected_us
-from tilewright.tools.tune.survey import Survey
+from tilewright.tools.tune import survey
 
 
 def test_a_seed_gives_the_same_shapes_everywhere():
@@ -73,7 +73,7 @@ class TimedByTheModel:
 
 
 def test_shapes_are_judged_by_the_picks_the_portfolio_and_pytorch(monkeypatch, tmp_path):
-    monkeypatch.setattr(Survey, "_code", lambda self, job: "")
+    monkeypatch.setattr(survey, "compiled", lambda engine, job: None)
     monkeypatch.setattr(judging, "_others", lambda *_: [lambda problem, sets, launches: {"mm": 2 * 10.0}])
     engine, shapes = TimedByTheModel(), draw(7, shapes=3)
     before = {judging.key(shapes[0], "bfloat16"): ["gemm_wmma", dict(find("gemm_wmma").config())]}

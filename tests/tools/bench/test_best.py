@@ -22,7 +22,7 @@ ENGINE = EmulatorEngine()
 def test_each_problem_gets_its_own_pick_and_its_record_names_it():
     problems = [Problem.parse("8"), Problem.parse("64x128x16")]
     coalesced = Choice(find("coalesced"), find("coalesced").config())
-    runs = list(bench(ENGINE, [BEST, coalesced], problems, samples=1, library=None))
+    runs = list(bench(ENGINE, [([BEST, coalesced], problem) for problem in problems], samples=1, library=None))
     for problem, (best, other) in zip(problems, runs, strict=True):
         kernel, config = select(problem, None)
         assert (best.kernel, best.picked, best.rung, best.config) == (BEST, kernel.name, kernel.rung, dict(config))

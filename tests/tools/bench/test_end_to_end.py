@@ -158,7 +158,7 @@ def test_records_have_the_times_of_what_matmul_was_asked_to_take():
     choice, problem = Choice(find("naive"), find("naive").config()), Problem(8, 9, 10)
     framework = SimpleNamespace(measure=measure)
     options = {"samples": 1, "library": None, "scalars": Scalars(2.0), "framework": framework}
-    (records,) = run.bench(EmulatorEngine(), [choice, run.BEST], [problem], **options)
+    (records,) = run.bench(EmulatorEngine(), [([choice, run.BEST], problem)], **options)
     assert asked == [(problem, Scalars(2.0), choice), (problem, Scalars(2.0), None)]
     assert [(record.end_to_end, record.end_to_end_out) for record in records] == [tuple(times)] * 2
 

@@ -26,7 +26,8 @@ CHOICES = [Choice(find(name), find(name).config()) for name in ("coalesced", "ve
 
 def measured(problems, choices=CHOICES, **options):
     settings = {"samples": 2, "library": NumpyBaseline()} | options
-    return [record for records in bench(ENGINE, choices, problems, **settings) for record in records]
+    tasks = [(choices, problem) for problem in problems]
+    return [record for records in bench(ENGINE, tasks, **settings) for record in records]
 
 
 def test_a_record_a_choice_and_problem_in_order():
@@ -281,7 +282,7 @@ def test_a_kernel_that_leaves_elements_out_is_found_out(tmp_path):
 def test_a_wrong_element_type_is_refused_before_anything_runs():
     half = replace(find("naive"), support=Support(factors=("float16",)))
     with pytest.raises(DtypeError, match="naive takes float16, got float32"):
-        next(bench(ENGINE, [*CHOICES, Choice(half, half.config())], [Problem(8, 8, 8)], samples=1, library=None))
+        next(bench(ENGINE, [([*CHOICES, Choice(half, half.config())], Problem(8, 8, 8))], samples=1, library=None))
 
 
 def test_every_step_is_reported():

@@ -95,27 +95,23 @@ def supported_problem(kernel: Kernel, problem: Problem, dtype: str = "") -> Prob
 
 
 def problem_of(
-    kernel: Kernel,
-    shape: tuple[int, int, int],
-    dtype: str,
-    layout: str,
-    aligned: bool = False,
-    batch: int = 1,
+    kernel: Kernel, shape: tuple[int, int, int], dtype: str, layout: str, aligned: bool = False, batch: int = 1
 ) -> Problem:
     """A problem of these sizes and orders, as a kernel takes it: the element types (of the factors, if any is given),
     scales and groups that it has; aligned: with lines that begin at multiples of 16 bytes."""
     a, b = orders(layout)
     problem = supported_problem(kernel, Problem(*shape, batch=batch, a=a, b=b), dtype)
-    if aligned:
-        a, b = aligned_lines(problem.a, problem.dtype), aligned_lines(problem.b, problem.dtype_b)
-        problem = replace(problem, a=a, b=b, c=None, d=aligned_lines(problem.d, problem.result))
-    return problem
+    return with_aligned_lines(problem) if aligned else problem
 
 
-def aligned_lines(layout: Layout, dtype: str) -> Layout:
-    """A layout with lines that begin at multiples of 16 bytes."""
-    vector = VECTOR_BYTES // ITEM_BYTES[dtype]
-    return layout._replace(ld=round_up(layout.ld, vector), batch_stride=None)
+def with_aligned_lines(problem: Problem) -> Problem:
+    """A problem whose matrices have lines that begin at multiples of 16 bytes, and whose C lies as D does."""
+
+    def aligned(layout: Layout, dtype: str) -> Layout:
+        return layout._replace(ld=round_up(layout.ld, VECTOR_BYTES // ITEM_BYTES[dtype]), batch_stride=None)
+
+    a, b = aligned(problem.a, problem.dtype), aligned(problem.b, problem.dtype_b)
+    return replace(problem, a=a, b=b, c=None, d=aligned(problem.d, problem.result))
 
 
 def shares_tiles(kernel: Kernel, config: Config) -> bool:

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from tilewright.core.errors import ConfigError
 from tilewright.core.problem import Layout, Problem, Scalars
@@ -84,16 +85,13 @@ def stages(
         config: Config = config,
         aligned: bool = False,
         batch: int = 1,
-        multiprocessors: int = MULTIPROCESSORS,
-        unfit: int | None = None,
-        values: str = "",
+        **others: Any,
     ) -> None:
+        """Add cases of these sizes in all orders that the kernel takes. others: the cases' other fields."""
         for layout in usual:
             problem = problem_of(kernel, shape, dtype, layout, aligned, batch)
             if kernel.why_not(problem) is None and _has_grid(kernel, problem, config):
-                found.extend(
-                    CheckCase(problem, of, config, multiprocessors, unfit=unfit, values=values) for of in scalars
-                )
+                found.extend(CheckCase(problem, of, config, **others) for of in scalars)
 
     if kernel.is_user_kernel:
         add(first, divided, scalars)

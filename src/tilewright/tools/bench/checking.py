@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.core.problem import UNSCALED
+from tilewright.core.problem import UNSCALED, Problem, Scalars
 from tilewright.emulator.check import Checked, check, check_rows
 from tilewright.emulator.checker import Finding
 from tilewright.emulator.engine import Executables
-from tilewright.emulator.sampled import check_sample
+from tilewright.emulator.sampled import Sample, check_sample
 from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.case import INFINITE, INFINITY, NAN, TINY, CheckCase
-from tilewright.tools.bench.huge import judge
 from tilewright.tools.bench.verify import Operands, limit
 
 NOTHING: NDArray[Any] = np.empty((0, 0))
@@ -71,7 +70,7 @@ def _outcome(kernel: Kernel, case: CheckCase, rows: bool, executables: Executabl
     problem, scalars = case.problem, case.scalars
     if case.sampled:
         sample = check_sample(kernel, kernel.config(case.config), problem, scalars)
-        error, wrong = judge(kernel, problem, scalars, sample)
+        error, wrong = _judge(kernel, problem, scalars, sample)
         return Outcome(case, Checked(sample.findings, NOTHING, sample.notes), error, not wrong, wrong)
     config, of = kernel.config(case.config), Operands.draw(problem, scalars)
     _make_special(of, case)
@@ -93,6 +92,28 @@ def _outcome(kernel: Kernel, case: CheckCase, rows: bool, executables: Executabl
     return Outcome(
         case, checked, error, error <= allowed, CUT if cut else "" if error == error else _other(of, checked)
     )
+
+
+def _judge(kernel: Kernel, problem: Problem, scalars: Scalars, sample: Sample) -> tuple[float, str]:
+    """The relative Frobenius error of what some blocks have written, against float64; and which element is furthest off
+    where that is more than the arithmetic explains, else ''."""
+    difference = norm = worst = 0.0
+    where = ""
+    for part in sample.parts:
+        exact = scalars.alpha * (part.a @ part.b)
+        if scalars.beta:
+            exact += scalars.beta * part.c
+        off = np.abs(part.result - exact)
+        off[np.isnan(off)] = np.inf
+        norm += float(np.vdot(exact, exact))
+        difference += float(np.vdot(off, off))
+        if off.max() > worst:
+            worst = float(off.max())
+            row, col = np.unravel_index(off.argmax(), off.shape)
+            found, wanted = part.result[row, col], exact[row, col]
+            where = f"C[{part.rows[row]}, {part.cols[col]}] is {found:.6g}, and {wanted:.6g} by float64"
+    error = math.sqrt(difference / norm) if norm else math.sqrt(difference)
+    return error, "" if error <= limit(problem, kernel.support.precision) else where
 
 
 def _other(of: Operands, checked: Checked) -> str:

@@ -228,13 +228,7 @@ class _LtProduct:
     """cuBLASLt's descriptors of one product, and the algorithms that its heuristics offer for it, best guess first."""
 
     def __init__(
-        self,
-        lt: ModuleType,
-        handle: int,
-        workspace: int,
-        problem: Problem,
-        sets: OperandSets,
-        precision: str | None,
+        self, lt: ModuleType, handle: int, workspace: int, problem: Problem, sets: OperandSets, precision: str | None
     ) -> None:
         self._lt, self._handle, self._workspace, self._sets = lt, handle, workspace, sets
         with contextlib.ExitStack() as created:

@@ -4,11 +4,11 @@ import datetime
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tilewright import version
 from tilewright.core.errors import EngineUnavailableError
@@ -16,9 +16,6 @@ from tilewright.emulator.host import cores, cpu_name
 from tilewright.runtime.base import Engine
 from tilewright.runtime.host_compiler import find_compiler
 from tilewright.tools.bench.records import GpuState
-
-if TYPE_CHECKING:
-    from tilewright.runtime.cuda import CudaEngine
 
 T = TypeVar("T")
 
@@ -81,15 +78,13 @@ def _output(*command: str) -> str | None:
     return (done and done.stdout.strip()) or None
 
 
-def gpu_facts(engine: Engine) -> dict[str, Any]:
+def gpu_facts(engine: Any) -> dict[str, Any]:
     """Facts about the GPU of an engine that runs on one, as JSON has them: name, driver, clocks."""
     from cuda.bindings.driver import cuDeviceTotalMem, cuDriverGetVersion  # noqa: PLC0415 only where there is a GPU
 
     from tilewright.runtime import nvrtc  # noqa: PLC0415
-    from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415
     from tilewright.runtime.driver import check  # noqa: PLC0415
 
-    assert isinstance(engine, CudaEngine)
     device, cuda = engine.device, check(cuDriverGetVersion())
     facts = {
         "name": engine.device_name,
@@ -103,26 +98,23 @@ def gpu_facts(engine: Engine) -> dict[str, Any]:
     return facts | _known(_sensed(engine, _SETTINGS) or {})
 
 
-_SETTINGS = {
+_QUESTIONS = {
     "driver": ("nvmlSystemGetDriverVersion",),
     "sm_clock_mhz": ("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"),
     "sm_clock_max_mhz": ("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM"),
     "memory_clock_mhz": ("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"),
     "memory_clock_max_mhz": ("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_MEM"),
     "power_limit_w": ("nvmlDeviceGetPowerManagementLimit",),
-}
-_STATE = {
-    "sm_clock_mhz": ("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"),
-    "memory_clock_mhz": ("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"),
     "power_w": ("nvmlDeviceGetPowerUsage",),
     "temperature_c": ("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
 }
 """Questions to NVIDIA's management library: a function each, which may take a constant besides the GPU."""
+_SETTINGS = "driver", "sm_clock_mhz", "sm_clock_max_mhz", "memory_clock_mhz", "memory_clock_max_mhz", "power_limit_w"
 
 
-def _sensed(engine: "CudaEngine", questions: Mapping[str, tuple[str, ...]]) -> dict[str, Any] | None:
-    """The library's answers of an engine's GPU, None for those that it does not have; watts of what it has in
-    milliwatts. None where the library or its bindings are not there to ask."""
+def _sensed(engine: Any, names: Iterable[str]) -> dict[str, Any] | None:
+    """The library's answers to questions of these names about an engine's GPU, None for those that it does not have;
+    watts of what it has in milliwatts. None where the library or its bindings are not there to ask."""
     try:
         import pynvml  # noqa: PLC0415 an extra
 
@@ -141,7 +133,8 @@ def _sensed(engine: "CudaEngine", questions: Mapping[str, tuple[str, ...]]) -> d
     try:
         gpu = ask("nvmlDeviceGetHandleByUUID", f"GPU-{engine.device.uuid}")
         found: dict[str, Any] = {}
-        for name, (question, *constants) in questions.items():
+        for name in names:
+            question, *constants = _QUESTIONS[name]
             of = [] if question.startswith("nvmlSystem") else [gpu, *(getattr(pynvml, one) for one in constants)]
             answer = None if None in of else ask(question, *of)
             found[name] = answer / 1000 if answer is not None and name.endswith("_w") else answer
@@ -152,10 +145,5 @@ def _sensed(engine: "CudaEngine", questions: Mapping[str, tuple[str, ...]]) -> d
 
 def gpu_state(engine: Engine) -> GpuState | None:
     """Readings of the sensors of an engine's GPU at this moment; None where there is no GPU, or nothing to ask."""
-    if engine.name != "cuda":
-        return None
-    from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415 only where there is a GPU
-
-    assert isinstance(engine, CudaEngine)
-    found = _sensed(engine, _STATE)
+    found = _sensed(engine, GpuState.model_fields) if engine.name == "cuda" else None
     return None if found is None else GpuState(**found)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,10 +31,10 @@ from tilewright.tools.bench.case import (
     TINY,
     VALUES,
     CheckCase,
-    aligned_lines,
     problem_of,
     shared_sizes,
     shares_tiles,
+    with_aligned_lines,
 )
 
 Combination = Mapping[str, Any]
@@ -56,7 +56,9 @@ def feature_cases(
     C in place and separate from D, and elements of `VALUES`. Results that the copy engine stores come with each
     epilogue.
     """
+    stores = [by_engine for by_engine in (False, True) if any(_has_box(kernel, one) == by_engine for one in configs)]
     axes: dict[str, Sequence[Any]] = {
+        "stored": stores,
         "config": _few(configs),
         "factors": _factors(factors),
         "result": kernel.support.results[::-1],
@@ -73,8 +75,6 @@ def feature_cases(
         "activation": (None, *ACTIVATIONS) if kernel.support.epilogue else (None,),
         "bias": (None, "row", "column") if kernel.support.epilogue else (None,),
     }
-    stores = [by_engine for by_engine in (False, True) if any(_has_box(kernel, one) == by_engine for one in configs)]
-    axes = {"stored": stores, **axes}
     of_epilogue = ("result", "separate_c", "scalars", "batch", "activation", "bias")
     pairs = [("lines", axis) for axis in ("result", "separate_c", "scalars", "bias")] + [("result", "bias")]
     pairs += [("multiprocessors", "lines")]
@@ -150,16 +150,11 @@ def _has_box(kernel: Kernel, config: Config) -> bool:
 def _fits(kernel: Kernel, axes: frozenset[str], row: Combination) -> bool:
     """Whether values of some axes can come together."""
     result, (factors, _) = row.get("result"), row.get("factors", (None, None))
-    narrow = result is not None and ITEM_BYTES[result] == _NARROW_BYTES
-    has_box = "config" in row and _has_box(kernel, row["config"])
-    if row.get("stored"):
-        fits = (
-            (has_box or "config" not in row)
-            and (narrow or result is None)
-            and row.get("lines", _WHOLE) in (_WHOLE, _DIVIDED)
-        )
-    else:
-        fits = "stored" not in row or not (has_box and narrow and row.get("lines") in (_WHOLE, _DIVIDED))
+    narrow = ITEM_BYTES[result] == _NARROW_BYTES if result else None
+    has_box = _has_box(kernel, row["config"]) if "config" in row else None
+    whole = row["lines"] in (_WHOLE, _DIVIDED) if "lines" in row else None
+    stores = narrow, has_box, whole  # the copy engine stores where all hold; None: not known yet
+    fits = "stored" not in row or (False not in stores if row["stored"] else not all(stores))
     if row.get("batch") == _BATCHES[-1]:
         fits &= row.get("separate_c", True)
     if row.get("multiprocessors") == MANY:
@@ -206,10 +201,9 @@ def _combined(kernel: Kernel, row: Combination) -> Problem:
         d=Layout(),
         c=None,
     )
-    a, b, c, d = problem.a, problem.b, problem.d, problem.d
     if lines != _ANYWHERE:
-        a, b, c = aligned_lines(a, factors), aligned_lines(b, of_b), aligned_lines(d, result)
-        d = c
+        problem = with_aligned_lines(problem)
+    a, b, c, d = problem.a, problem.b, problem.d, problem.d
     if row["separate_c"]:
         c = d._replace(ld=d.ld + 2 * VECTOR_BYTES + (lines == _ANYWHERE), batch_stride=None)
     a, b, c = (
@@ -243,7 +237,7 @@ def cover(
     for begin in wanted:
         if _key_of(begin) in met or not fits(begin):
             continue
-        row = _completed(begin, axes, fits, met, [_key_of(one) for one in wanted])
+        row = _completed(begin, axes, fits, met, {key for one in wanted if (key := _key_of(one)) not in met})
         if row is not None:
             rows.append(row)
             met.update(_key_of({axis: value}) for axis, value in row.items())
@@ -256,10 +250,9 @@ def _completed(
     axes: Mapping[str, Sequence[Any]],
     fits: Callable[[Combination], bool],
     met: Counter[Any],
-    wanted: Sequence[Any],
+    left: Collection[Any],
 ) -> dict[str, Any] | None:
-    """The row that begins so; None where some axis has no value that fits."""
-    left = {one for one in wanted if one not in met}
+    """The row that begins so; None where some axis has no value that fits. left: what no row has yet."""
     row = dict(begin)
     for axis, values in axes.items():
         if axis in row:

@@ -10,14 +10,12 @@ import numpy as np
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.errors import ConfigError, LaunchError
 from tilewright.core.hardware import ceil_div
-from tilewright.core.problem import Layout, Problem, Scalars
+from tilewright.core.problem import Layout, Problem
 from tilewright.emulator.check import telling_shapes
 from tilewright.emulator.program import GRID_LIMITS
-from tilewright.emulator.sampled import Sample
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import VECTOR_BYTES
-from tilewright.tools.bench.verify import limit
 
 REACH = 2**32 + 2**31
 """Elements of a matrix: an index of 32 bits is wrong for many of them, with a sign or without."""
@@ -94,25 +92,3 @@ def _is_taken_by_gpus(kernel: Kernel, problem: Problem, config: Config) -> bool:
     except (ConfigError, LaunchError):
         return False
     return all(1 <= extent <= most for extent, most in zip(grid, GRID_LIMITS, strict=True))
-
-
-def judge(kernel: Kernel, problem: Problem, scalars: Scalars, sample: Sample) -> tuple[float, str]:
-    """The relative Frobenius error of what some blocks have written, against float64; and which element is furthest off
-    where that is more than the arithmetic explains, else ''."""
-    difference = norm = worst = 0.0
-    where = ""
-    for part in sample.parts:
-        exact = scalars.alpha * (part.a @ part.b)
-        if scalars.beta:
-            exact += scalars.beta * part.c
-        off = np.abs(part.result - exact)
-        off[np.isnan(off)] = np.inf
-        norm += float(np.vdot(exact, exact))
-        difference += float(np.vdot(off, off))
-        if off.max() > worst:
-            worst = float(off.max())
-            row, col = np.unravel_index(off.argmax(), off.shape)
-            found, wanted = part.result[row, col], exact[row, col]
-            where = f"C[{part.rows[row]}, {part.cols[col]}] is {found:.6g}, and {wanted:.6g} by float64"
-    error = math.sqrt(difference / norm) if norm else math.sqrt(difference)
-    return error, "" if error <= limit(problem, kernel.support.precision) else where

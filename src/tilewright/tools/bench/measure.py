@@ -53,11 +53,7 @@ class BaselineLibrary(Protocol):
     version: str
 
     def works(
-        self,
-        problem: Problem,
-        sets: Sequence[OperandSet],
-        precision: str | None = None,
-        scalars: Scalars = Scalars(),
+        self, problem: Problem, sets: Sequence[OperandSet], precision: str | None = None, scalars: Scalars = Scalars()
     ) -> Mapping[str, Work]:
         """Ways to compute the product, by name; the fastest is the baseline. Empty where the library has none.
 
@@ -113,12 +109,12 @@ def measure(
     total = len(choices) + samples * series(engine, len(choices) + len(rivals))
     done = itertools.count(1)
 
-    plans, errors = [], []
-    for number, (kernel, config) in enumerate(choices):
-        plan, error = verify(engine, kernel, config, operands, "B" if number in prepared else None)
+    plans, results = [], []
+    for number, choice in enumerate(choices):
+        plan, error = verify(engine, *choice, operands, "B" if number in prepared else None)
         plans.append(plan)
-        errors.append(error)
-        on_step(f"{problem.shape}: verified {kernel.name}", next(done), total)
+        results.append(result_of(engine, choice, operands, error, number in prepared))
+        on_step(f"{problem.shape}: verified {choice.kernel.name}", next(done), total)
 
     works = [work_on(engine, plan, sets, scalars) for plan in plans]
     times = time_both(
@@ -135,13 +131,8 @@ def measure(
         for precision, named in rivals_by_precision.items()
     }
     return [
-        _record(
-            result_of(engine, choice, operands, error, number in prepared),
-            time,
-            baselines[_rounding(choice.kernel)],
-            state,
-        )
-        for number, (choice, time, error) in enumerate(zip(choices, times[: len(works)], errors, strict=True))
+        _record(result, time, baselines[_rounding(choice.kernel)], state)
+        for choice, result, time in zip(choices, results, times[: len(works)], strict=True)
     ]
 
 

@@ -1,7 +1,7 @@
 """Records of measurements, and the JSON files that hold them."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,11 +118,8 @@ class Timed(Facts):
     @property
     def usual_us(self) -> float:
         """The mean of both medians: what a run takes a caller whose runs follow either as often."""
-        return (
-            self.time_us.median
-            if self.after_other_work_us is None
-            else (self.time_us.median + self.after_other_work_us.median) / 2
-        )
+        after = self.after_other_work_us or self.time_us
+        return (self.time_us.median + after.median) / 2
 
 
 class GpuState(Facts):
@@ -173,12 +170,6 @@ class PerCall(Facts):
 
     ours: float
     baseline: float
-
-    @classmethod
-    def of(cls, times: Iterable[float]) -> "PerCall":
-        """Ours, then the framework's."""
-        ours, baseline = times
-        return cls(ours=ours, baseline=baseline)
 
 
 class EndToEnd(Facts):
@@ -286,13 +277,8 @@ class Record(Result, Timed):
     @property
     def after_other_work_ratio(self) -> float | None:
         """The kernel's speed over the baseline's where runs follow other work; None where that was not measured."""
-        if self.after_other_work_us is None or self.baseline is None or self.baseline.after_other_work_us is None:
-            return None
-        return (
-            self.baseline.after_other_work_us.median / self.after_other_work_us.median
-            if self.after_other_work_us.median > 0
-            else None
-        )
+        ours, theirs = self.after_other_work_us, self.baseline and self.baseline.after_other_work_us
+        return theirs.median / ours.median if ours and theirs and ours.median > 0 else None
 
     @property
     def baseline_arithmetic(self) -> str:
@@ -311,8 +297,3 @@ class Run(RunFile):
     def every_result(self) -> list[Result]:
         """All verified results: first the timed ones, then those that were not timed."""
         return [*self.records, *self.results]
-
-    @property
-    def verified(self) -> bool:
-        """Whether every result was right."""
-        return all(one.verified for one in self.every_result)

@@ -1,11 +1,10 @@
 """Expected results of a launch, by a function in NumPy, and the distance of its results from them."""
 
-import importlib.util
 import inspect
 import math
+import runpy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,12 +51,15 @@ class Reference:
         """
         self._text = launch.words[REFERENCE]
         path, _, name = self._text.rpartition(":")
-        if not path or not name.isidentifier():
+        if not path.endswith(".py") or not name.isidentifier():
             raise ConfigError(f"reference must read path.py:function, got {self._text!r}")
-        module = _module(Path(path), self._text)
-        if not hasattr(module, name):
+        try:
+            contents = runpy.run_path(path)
+        except Exception as error:
+            raise ConfigError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+        if name not in contents:
             raise ConfigError(f"there is no function {name!r} in {path}")
-        self._function: Callable[..., Any] = getattr(module, name)
+        self._function: Callable[..., Any] = contents[name]
         self._names = list(inspect.signature(self._function).parameters)
         said = [one for one in launch.contents.said if not isinstance(one, Map)]
         self._numbers = {one.name: one.value for one in said if isinstance(one, NumberArgument)}
@@ -70,10 +72,7 @@ class Reference:
                 )
 
     def compare(
-        self,
-        inputs: Mapping[str, NDArray[Any]],
-        outputs: Mapping[str, NDArray[Any]],
-        tolerance: float | None = None,
+        self, inputs: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]], tolerance: float | None = None
     ) -> list[Compared]:
         """Compare what a launch wrote with what the function makes of its inputs.
 
@@ -111,18 +110,6 @@ class Reference:
                 f"{self._text} returns {len(several)} arrays: buffers that may be written are {', '.join(names)}"
             )
         return dict(zip(names, several, strict=True))
-
-
-def _module(path: Path, text: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"tilewright_reference_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"reference must read path.py:function, got {text!r}")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ConfigError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
-    return module
 
 
 def _compared(name: str, ours: NDArray[Any], theirs: NDArray[Any], tolerance: float | None) -> Compared:

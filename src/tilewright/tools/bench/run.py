@@ -32,11 +32,7 @@ class NumpyBaseline:
     version = np.__version__
 
     def works(
-        self,
-        problem: Problem,
-        sets: Sequence[OperandSet],
-        precision: str | None = None,
-        scalars: Scalars = Scalars(),
+        self, problem: Problem, sets: Sequence[OperandSet], precision: str | None = None, scalars: Scalars = Scalars()
     ) -> Mapping[str, Work]:
         """One way: numpy.matmul, on random operands of the problem's sizes and layouts, whatever the sets and precision
         are."""
@@ -78,8 +74,7 @@ def baseline_library(engine: Engine) -> BaselineLibrary:
 
 def bench(
     engine: Engine,
-    choices: Sequence[Choice | str],
-    problems: Sequence[Problem],
+    tasks: Sequence[tuple[Sequence[Choice | str], Problem]],
     *,
     samples: int,
     library: BaselineLibrary | None,
@@ -90,15 +85,14 @@ def bench(
     framework: TorchCalls | None = None,
     on_step: OnStep = lambda what, done, total: None,
 ) -> Iterator[list[Record]]:
-    """Measure the choices on one problem after the other; yields the records of each as they come.
+    """Measure choices on one problem after the other; yields the records of each as they come.
 
     A choice may be `BEST`: its records say so for a kernel, and have the rung, the config and in `picked` the name of
     what the selector picked.
 
     Args:
         engine, samples, library, scalars, name_kernels, on_step: see `measure.measure`.
-        choices: what to run on each problem.
-        problems: what to compute; their matrices have no gaps.
+        tasks: what to run on each problem, and the problem; its matrices have no gaps.
         prepared: whether each choice is measured with b prepared too, in the same run; its record is the next.
         batch_invariant: whether what the selector picks of one order of sums is measured too, in the same run, after
             what it picks of all; other choices must have an order.
@@ -108,9 +102,9 @@ def bench(
         DtypeError, ProblemError: a kernel does not take a problem; raised before anything runs.
         CompileError, LaunchError: a kernel cannot be run.
     """
-    asked = [one for choice in choices for one in _asked(choice, prepared, batch_invariant)]
-    picked = [[_pick(engine, one, problem) for one in asked] for problem in problems]
-    for problem, chosen in zip(problems, picked, strict=True):
+    asked_of = [[one for choice in some for one in _asked(choice, prepared, batch_invariant)] for some, _ in tasks]
+    picked = [[_pick(engine, one, task[1]) for one in asked] for asked, task in zip(asked_of, tasks, strict=True)]
+    for (_, problem), asked, chosen in zip(tasks, asked_of, picked, strict=True):
         records = measure.measure(
             engine,
             chosen,

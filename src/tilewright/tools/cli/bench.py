@@ -45,8 +45,8 @@ GPU_SAMPLES = 10
 COURSE, LIBRARY = "course", "library"
 """Stand for the rungs, which are benched where no kernel is named, and for all other kernels."""
 
-Task = tuple[list[Choice | str], list[Problem]]
-"""Kernels to run, and the problems to run them on."""
+Task = tuple[list[Choice | str], Problem]
+"""Kernels to run, and the problem to run them on."""
 
 Rounds = list[list[tuple[Choice | str, Problem]]]
 """Kernels and problems that are verified together and shown in one table."""
@@ -68,11 +68,10 @@ def _completed(incomplete: str) -> list[str]:
 def run_bench(
     kernels: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[KERNEL]...",
-            autocompletion=_completed,
-            help="Names, rung numbers, NAME:PRESET, or a source file; 'best' is what matmul takes, 'library' all "
-            "kernels that are no rungs. The course, all of its rungs, where none is given.",
+        options.kernels_of(
+            "Names, rung numbers, NAME:PRESET, or a source file; 'best' is what matmul takes, 'library' all kernels "
+            "that are no rungs. The course, all of its rungs, where none is given.",
+            names=_completed,
         ),
     ] = None,
     every: Annotated[
@@ -152,7 +151,9 @@ def run_bench(
     dtype = options.factor_type(dtype, promise, scales)
     words = Words(args, grid, block, shared, define=define or ())
     words.check(kernels or [])
-    named, free = named_kernels(kernels or [], every, words, [one for one in KERNELS if is_asked(one, dtype, promise)])
+    able = [one for one in KERNELS if dtype is None or dtype in one.support.factors]
+    able = [one for one in able if not promise or one.meets(promise)]
+    named, free = named_kernels(kernels or [], every, words, able)
     overrides = parse_overrides(config)
     if overrides and BEST in (kernel for kernel, _ in named):
         raise ConfigError(f"--config needs kernels whose parameters it sets, got {config} for {BEST}")
@@ -183,8 +184,8 @@ def run_bench(
             choices.append(one)
         elif emulated or one not in free or one.support.runs_on(capability, dtype or one.support.factors[0]):
             choices.append(Choice(one, one.config({**preset, **overrides}, capability=capability)))
-    tasks = taken(by_arithmetic(choices, problems, dtype, out_dtype), problems, free, batch_invariant)
-    for problem in (one for _, some in tasks for one in some):
+    tasks = tasks_of(choices, problems, dtype, out_dtype, free, batch_invariant)
+    for _, problem in tasks:
         check_memory(problem)
     shown = results(json_path)
     asked_for: dict[str, Any] = {"scalars": scalars, "prepared": prepared, "batch_invariant": batch_invariant}
@@ -195,7 +196,7 @@ def run_bench(
         remark("no baseline kernel", "yellow", "without a GPU the baseline is NumPy, which runs none")
     with Recording(json_path, where) as kept:
         if timed:
-            run_one = partial(
+            run_all = partial(
                 bench,
                 where,
                 samples=samples or GPU_SAMPLES,
@@ -204,7 +205,7 @@ def run_bench(
                 framework=framework,
                 **asked_for,
             )
-            _measure(tasks, run_one, kept, shown)
+            _measure(tasks, run_all, kept, shown)
         else:
             _verify(rounds_of(tasks, choices, bool(free)), partial(verify, where, **asked_for), kept, shown, bool(free))
     if not emulated:
@@ -218,11 +219,6 @@ def run_bench(
     if emulated and not kernels and not every:
         shown.print(_next(), soft_wrap=True)
     raise typer.Exit(1 if wrong else 0)
-
-
-def is_asked(kernel: Kernel, dtype: str | None, promise: str | None) -> bool:
-    """Whether a kernel that is not named takes what is asked for."""
-    return (dtype is None or dtype in kernel.support.factors) and (not promise or kernel.meets(promise))
 
 
 def named_kernels(
@@ -253,52 +249,37 @@ def named_kernels(
     return found, frozenset(free)
 
 
-def by_arithmetic(
-    choices: list[Choice | str],
-    problems: list[Problem],
+def tasks_of(
+    choices: Sequence[Choice | str],
+    problems: Sequence[Problem],
     dtype: str | None,
     out_dtype: str | None,
+    free: frozenset[Kernel],
+    batch_invariant: bool,
 ) -> list[Task]:
-    """Tasks of equal arithmetic each: of the given types, or the first that a kernel supports."""
-    tasks: dict[tuple[Arithmetic, Support], list[Choice | str]] = {}
-    promised = problems[0].arithmetic
-    for choice in choices:
-        support = Support() if isinstance(choice, str) else choice.kernel.support
-        arithmetic = support.arithmetic(dtype or "")
-        typed = replace(promised, factors=arithmetic.factors, result=out_dtype or arithmetic.result)
-        scaled = support if support.block_scales else Support()
-        tasks.setdefault((typed, scaled), []).append(choice)
-    return [
-        (chosen, [scaled.scaled(replace(one, arithmetic=arithmetic)) for one in problems])
-        for (arithmetic, scaled), chosen in tasks.items()
-    ]
-
-
-def taken(tasks: list[Task], problems: list[Problem], free: frozenset[Kernel], batch_invariant: bool) -> list[Task]:
-    """Tasks without free kernels that do not support a problem, or are not batch-invariant where that is asked for.
+    """Kernels to run on each problem, in the given element types, or the first that a kernel supports. Free kernels
+    that do not support a problem, or are not batch-invariant where that is asked for, are left out.
 
     Raises:
         ProblemError: no kernel takes one of the problems.
     """
-    if not free and tasks:
-        return tasks
-    found: list[Task] = []
-    for choices, some in tasks:
-        for problem in some:
-            supporting = [
-                one
-                for one in choices
-                if isinstance(one, str) or one.kernel not in free or _supports(one, problem, batch_invariant)
-            ]
-            if supporting:
-                found.append((supporting, [problem]))
+    found: dict[Problem, list[Choice | str]] = {}
+    for choice, problem in itertools.product(choices, problems):
+        support = Support() if isinstance(choice, str) else choice.kernel.support
+        own = support.arithmetic(dtype or "")
+        typed = replace(problem.arithmetic, factors=own.factors, result=out_dtype or own.result)
+        asked = support.scaled(replace(problem, arithmetic=typed))
+        chosen = found.setdefault(asked, [])
+        if isinstance(choice, str) or choice.kernel not in free or _supports(choice, asked, batch_invariant):
+            chosen.append(choice)
+    tasks = [(chosen, problem) for problem, chosen in found.items() if chosen]
     for problem in problems:
-        if not any(problem.shape == one.shape and problem.layout == one.layout for _, (one,) in found):
+        if not any((problem.shape, problem.layout) == (one.shape, one.layout) for _, one in tasks):
             raise ProblemError(
                 f"none of these kernels takes {problem.shape} {problem.case}; '{LIBRARY}' names those of the library, "
                 f"'{BEST}' what matmul would take"
             )
-    return found
+    return tasks
 
 
 def _supports(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
@@ -306,14 +287,12 @@ def _supports(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
     return kernel.why_not(problem) is None and not (batch_invariant and kernel.sums(config).order is None)
 
 
-def rounds_of(tasks: list[Task], choices: list[Choice | str], together: bool) -> Rounds:
+def rounds_of(tasks: Sequence[Task], choices: Sequence[Choice | str], together: bool) -> Rounds:
     """Runs to verify, a list for each table: on one problem, or together on one shape, in the order of choices."""
-    if not together:
-        return [[(one, problem) for one in chosen] for chosen, problems in tasks for problem in problems]
-    rounds: dict[tuple[str, str], list[tuple[Choice | str, Problem]]] = {}
-    for chosen, problems in tasks:
-        for problem in problems:
-            rounds.setdefault((problem.shape, problem.layout), []).extend((one, problem) for one in chosen)
+    rounds: dict[object, list[tuple[Choice | str, Problem]]] = {}
+    for chosen, problem in tasks:
+        table = (problem.shape, problem.layout) if together else problem
+        rounds.setdefault(table, []).extend((one, problem) for one in chosen)
     return [sorted(some, key=lambda one: choices.index(one[0])) for some in rounds.values()]
 
 
@@ -327,19 +306,14 @@ def _why(engine: Engine, choices: Sequence[Choice | str], record: Result) -> str
 
 
 def _measure(
-    tasks: list[Task], run_one: Callable[..., Iterator[list[Record]]], kept: Recording, shown: Console
+    tasks: Sequence[Task], run_all: Callable[..., Iterator[list[Record]]], kept: Recording, shown: Console
 ) -> None:
     """Run the bench and show how far it is; tables and records come out problem by problem."""
-    count = sum(len(problems) for _, problems in tasks)
     with Steps() as steps:
-
-        def on_step(what: str, done: int, total: int) -> None:
-            steps.update(f"{number} of {count}: {what}", done, total)
-
-        measured_in_turn = itertools.chain.from_iterable([run_one(*one, on_step=on_step) for one in tasks])
-        for number in range(1, count + 1):
-            steps.begin(f"{number} of {count}: compiling")
-            measured = next(measured_in_turn)
+        in_turn = run_all(tasks, on_step=steps.update)
+        for number in range(1, len(tasks) + 1):
+            steps.begin("compiling", part=f"{number} of {len(tasks)}")
+            measured = next(in_turn)
             kept.add(measured)
             with steps.aside():
                 shown.print(bench_table(measured))
@@ -355,12 +329,8 @@ def _verify(
     """Run kernels once each and show how far they are; a table comes out after each round."""
     with Steps() as steps:
         for number, tasks in enumerate(rounds, start=1):
-
-            def on_step(what: str, done: int, total: int, number: int = number) -> None:
-                steps.update(f"{number} of {len(rounds)}: {what}", done, total)
-
-            steps.begin(f"{number} of {len(rounds)}: compiling", total=len(tasks))
-            found = run_one(tasks, on_step=on_step)
+            steps.begin("compiling", total=len(tasks), part=f"{number} of {len(rounds)}")
+            found = run_one(tasks, on_step=steps.update)
             kept.add(found)
             with steps.aside():
                 shown.print(course_table(found, course.measured()) if together else results_table(found))

@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,11 +41,9 @@ DEFAULT_BETAS = (0.0, 0.5)
 def run_check(
     kernels: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[KERNEL]...",
-            autocompletion=options.kernel_names,
-            help="Names, rung numbers, NAME:PRESET, or a source file, as in my_gemm.cu or my_gemm.cu:entry; "
-            "missing_barrier is an example with a race in it. All kernels where none is given.",
+        options.kernels_of(
+            "Names, rung numbers, NAME:PRESET, or a source file, as in my_gemm.cu or my_gemm.cu:entry; "
+            "missing_barrier is an example with a race in it. All kernels where none is given."
         ),
     ] = None,
     shape: options.Shapes = None,
@@ -192,11 +190,9 @@ def _scalars(kernel: Kernel, alpha: float | None, beta: float | None) -> list[Sc
     return found
 
 
-def _one_thread() -> AbstractContextManager[Any]:
-    """Have one thread compute NumPy's products: behind one, OpenBLAS's others look for more work for a while, so that a
-    small reference takes ten times the CPU time."""
-    limited: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
-    return limited
+_one_thread = partial(threadpool_limits, 1, user_api="blas")
+"""Has one thread compute NumPy's products: behind one, OpenBLAS's others look for more work for a while, so that a
+small reference takes ten times the CPU time."""
 
 
 def _run(jobs: list[CheckJob], deadline: float) -> Iterator[tuple[CheckJob, list[Outcome] | NotSampledError]]:

@@ -15,13 +15,13 @@ from tilewright.core.dtypes import DTYPES, default_result
 from tilewright.core.errors import ConfigError, ProblemError
 from tilewright.core.files import Output, check_outputs, json_kind
 from tilewright.core.gpus import GPUS, Gpu, find_gpu, gpu_named
-from tilewright.core.problem import Arithmetic, Problem, orders
+from tilewright.core.problem import Arithmetic
 from tilewright.kernels import BEST
 from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.source.lines import Extents
 from tilewright.select.selector import select
 from tilewright.select.tables.store import device_of
-from tilewright.tools.bench import ncu
+from tilewright.tools.bench import ncu, suites
 from tilewright.tools.bench.profile import of_launch
 from tilewright.tools.cli import launches, options
 from tilewright.tools.cli.streams import notes, remark
@@ -50,10 +50,9 @@ GPU = "H200"
 def run_explain(
     kernel: Annotated[
         str,
-        typer.Argument(
-            metavar="KERNEL",
-            autocompletion=options.kernel_names,
-            help=f"Name, rung number, NAME:PRESET, a source file, as in softmax.cu, or '{BEST}': what matmul takes.",
+        options.kernels_of(
+            f"Name, rung number, NAME:PRESET, a source file, as in softmax.cu, or '{BEST}': what matmul takes.",
+            "KERNEL",
         ),
     ],
     shape: Annotated[
@@ -137,14 +136,14 @@ def run_explain(
         if config:
             raise ConfigError(f"--config needs a kernel whose parameters it sets, got {config} for {BEST}")
         factors, promise = dtype or DTYPES[0], options.promised(precision)
-        problem = _problem_of(shape, layout or "NN", Arithmetic(factors, default_result(factors), promise))
+        arithmetic = Arithmetic(factors, default_result(factors), promise)
+        (problem,) = suites.problems([shape or SHAPE], [], arithmetic, layouts=[layout])
         chosen, values = select(problem, where.capability, device_of(where), adds_c=scalars.beta != 0)
     else:
         if precision:
             raise ProblemError(f"--precision is for '{BEST}': {kernel} keeps its own, got {precision}")
         chosen, preset = words.resolve(kernel)
-        own = launches.own_order(layout, chosen)
-        problem = chosen.support.scaled(_problem_of(shape, own, chosen.support.arithmetic(dtype or "")))
+        problem = launches.problem_for(chosen, shape or SHAPE, layout, dtype)
         chosen.check(problem)
         values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
     if devices is not None:
@@ -228,11 +227,6 @@ def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path
     facts |= {"registers": one.report.registers, "spill_bytes": one.report.spill_bytes}
     facts |= {"shared_memory": one.shared_bytes, "occupancy": asdict(one.occupancy)}
     write_json(json_path, facts, "the explanation")
-
-
-def _problem_of(shape: str, layout: str, arithmetic: Arithmetic) -> Problem:
-    a, b = orders(layout)
-    return Problem.parse(shape or SHAPE, arithmetic=arithmetic, a=a, b=b)
 
 
 def _gpu(name: str | None) -> Gpu:

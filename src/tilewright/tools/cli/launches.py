@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from tilewright.core.errors import ConfigError, LaunchError, TilewrightError
+from tilewright.core.problem import Problem
 from tilewright.emulator.checker import Finding
 from tilewright.emulator.launches import CheckedLaunch, check_launch, compile_for_check
 from tilewright.kernels import resolve
@@ -20,6 +21,7 @@ from tilewright.kernels.source.lines import definitions, is_source, read, split_
 from tilewright.kernels.source.products import from_source
 from tilewright.kernels.source.source_launch import REFERENCE, SourceLaunch, launch_of
 from tilewright.runtime.worker_process import LostError, WorkerProcess, call_in_subprocess
+from tilewright.tools.bench import suites
 from tilewright.tools.bench.references import Compared, Reference
 from tilewright.tools.cli.terminal import say
 from tilewright.tools.report.fitted import Column, FittedTable
@@ -172,14 +174,13 @@ def answers(function: Callable[..., None], *arguments: Any, count: int, deadline
 def send_answers(connection: Connection, compile_all: Callable[[], object], found: Iterable[Any]) -> None:
     """In another process: send that it begins, once what it runs is compiled, and each answer as it comes; an error in
     the place of one."""
-    refused: TilewrightError | None = None
     try:
         compile_all()
     except TilewrightError as error:
-        refused = error
+        found = [error]
     connection.send("")
     try:
-        for answer in [refused] if refused else found:
+        for answer in found:
             connection.send(answer)
     except TilewrightError as error:
         connection.send(error)
@@ -214,8 +215,11 @@ def show(outcome: LaunchOutcome, shown: Console) -> None:
             shown.print(f"     {one.name}: error {one.error:.1e} against the reference", highlight=False)
         return
     table = FittedTable(*(Column(heading, wraps=" ") for heading in ("fault", "first seen")))
-    for fault, what in _faults(outcome):
-        table.add_row(fault, what)
+    for finding in outcome.findings:
+        table.add_row(finding.kind, in_words(finding))
+    for other in outcome.compared:
+        if not other.right:
+            table.add_row("wrong result", f"the relative error of {other.name} is {other.error:.1e}: {other.worst}")
     shown.print(table)
 
 
@@ -261,14 +265,6 @@ def _extents(of: tuple[int, int, int]) -> str:
     return ",".join(map(str, of[: max((axis + 1 for axis in range(3) if of[axis] > 1), default=1)]))
 
 
-def _faults(outcome: LaunchOutcome) -> Iterator[tuple[str, str]]:
-    for one in outcome.findings:
-        yield one.kind, in_words(one)
-    for other in outcome.compared:
-        if not other.right:
-            yield "wrong result", f"the relative error of {other.name} is {other.error:.1e}: {other.worst}"
-
-
 def facts(outcome: LaunchOutcome) -> dict[str, Any]:
     """Entry of a launch in the JSON file: arguments, geometry, faults, notes, errors against the reference."""
     launch = outcome.launch
@@ -305,9 +301,12 @@ def launch_facts(launch: SourceLaunch) -> dict[str, Any]:
     }
 
 
-def own_order(layout: str | None, kernel: Kernel) -> str:
-    """Order of the operands for a command that takes one kernel and one order."""
-    return own_orders([layout] if layout else None, [kernel])[0] or "NN"
+def problem_for(kernel: Kernel, shape: str, layout: str | None, dtype: str | None) -> Problem:
+    """Problem of a command that takes one kernel, one shape and one order, in the kernel's own terms where these are
+    not given."""
+    orders = own_orders([layout] if layout else None, [kernel])
+    (problem,) = suites.problems([shape], [], kernel.support.arithmetic(dtype or ""), layouts=orders)
+    return kernel.support.scaled(problem)
 
 
 def own_orders(layout: Sequence[str] | None, kernels: Iterable[Kernel]) -> Sequence[str | None]:

@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 from tilewright.kernels import KERNELS, resolve
 from tilewright.tools.cli import options
 from tilewright.tools.cli.streams import out
@@ -12,10 +10,7 @@ from tilewright.tools.report.tables import kernel_table, ladder_table
 
 
 def run_list(
-    kernels: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[KERNEL]...", autocompletion=options.kernel_names, help="Names or rung numbers."),
-    ] = None,
+    kernels: Annotated[list[str] | None, options.kernels_of("Names or rung numbers.")] = None,
 ) -> None:
     """Show the ladder, and the library's kernels that are no rung: their ideas, parameters and defaults.
 

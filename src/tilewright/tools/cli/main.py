@@ -27,10 +27,6 @@ COMMANDS = ("list", "info", "bench", "check", "report", "explain", "sass", "tune
 """In the order of the help. `run_NAME` of the module NAME is the command."""
 
 
-_ONE_THREAD = frozenset(("check",))
-"""Commands whose references one thread computes. Others of NumPy's library would wait for work, which takes time."""
-
-
 class _Command(TyperCommand):
     """A command whose options may have their old names."""
 
@@ -57,7 +53,7 @@ class _Commands(TyperGroup):
 
 def _imported(command: str) -> ModuleType:
     """A command's module. Nothing that imports leave is garbage, which would be looked for again and again."""
-    if command in _ONE_THREAD:
+    if command == "check":  # one thread computes its references: others would wait for work, which takes time
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     collects = gc.isenabled()
     gc.disable()

@@ -1,5 +1,6 @@
 """Options that several commands have: their types, and what they ask for."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
@@ -124,6 +125,17 @@ def json_of(what: str) -> Any:
     return typer.Option("--json", metavar="PATH", help=f"Write {what}.")
 
 
+def kernel_names(incomplete: str) -> list[str]:
+    """Names of kernels that a shell may complete a word to."""
+    names = (*(kernel.name for kernel in KERNELS), *examples())
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def kernels_of(help_: str, metavar: str = "[KERNEL]...", names: Callable[[str], list[str]] = kernel_names) -> Any:
+    """Kernels that a command is given; names: completes a word."""
+    return typer.Argument(metavar=metavar, autocompletion=names, help=help_)
+
+
 def promised(precision: str | None) -> str | None:
     """Precision of `--precision`, as `Arithmetic` has it.
 
@@ -138,12 +150,6 @@ def factor_type(dtype: str | None, promise: str | None, scales: str | None) -> s
     if dtype is None and (promise or scales):
         return FLOAT8[0] if scales or promise == FAST else "float32"
     return dtype
-
-
-def kernel_names(incomplete: str) -> list[str]:
-    """Names of kernels that a shell may complete a word to."""
-    names = (*(kernel.name for kernel in KERNELS), *examples())
-    return [name for name in names if name.startswith(incomplete)]
 
 
 def finite_scalars(alpha: float, beta: float) -> Scalars:

@@ -38,13 +38,14 @@ class Steps:
         if self._bar:
             self._bar.stop()
 
-    def begin(self, what: str, done: int = 0, total: int | None = None) -> None:
-        """Start to count anew, where `done` steps need not be done any more."""
-        self._began, self._done_before = time.monotonic(), done
+    def begin(self, what: str, done: int = 0, total: int | None = None, part: str = "") -> None:
+        """Start to count anew, where `done` steps need not be done any more. part: the part of the work that this is,
+        named until the next `begin`, as in '1 of 3'."""
+        self._began, self._done_before, self._part = time.monotonic(), done, part and f"{part}: "
         if self._bar:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
-            self._task = self._bar.add_task(what, completed=done, total=total, left="")
+            self._task = self._bar.add_task(self._part + what, completed=done, total=total, left="")
 
     def update(self, what: str, done: int, total: int, at_most_s: float | None = None) -> None:
         """Show what is going on, how many steps are done and how many there are.
@@ -55,7 +56,7 @@ class Steps:
             total: steps to do.
             at_most_s: seconds from `begin` on after which the rest is not done.
         """
-        now = time.monotonic()
+        now, what = time.monotonic(), self._part + what
         elapsed = now - self._began
         left = left_s(elapsed, done - self._done_before, total - done, at_most_s)
         about = "" if left is None else f"about {_clock(left)} left"

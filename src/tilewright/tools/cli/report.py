@@ -13,15 +13,7 @@ from tilewright.tools.cli.streams import notes
 from tilewright.tools.report.figures import explained
 from tilewright.tools.report.html import page, sources
 
-_OTHERS = (
-    explain.KIND,
-    explain.SCALING_KIND,
-    sass.KIND,
-    check.KIND,
-    explained.KIND,
-    page.KIND,
-    table.KIND,
-)
+_OTHERS = (explain.KIND, explain.SCALING_KIND, sass.KIND, check.KIND, explained.KIND, page.KIND, table.KIND)
 """Kinds of files that this package writes and that no page is made of."""
 
 

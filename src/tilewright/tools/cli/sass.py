@@ -13,7 +13,6 @@ from tilewright.api.engines import present_gpu
 from tilewright.core.errors import ConfigError
 from tilewright.core.files import check_outputs, json_kind
 from tilewright.core.gpus import limits
-from tilewright.core.problem import Problem, orders
 from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Variant
@@ -35,11 +34,7 @@ ARCH = "sm_90a"
 def run_sass(
     kernel: Annotated[
         str,
-        typer.Argument(
-            metavar="KERNEL",
-            autocompletion=options.kernel_names,
-            help="Name, rung number, NAME:PRESET, or a .cu, .ptx or .cubin.",
-        ),
+        options.kernels_of("Name, rung number, NAME:PRESET, or a .cu, .ptx or .cubin.", "KERNEL"),
     ],
     config: options.Overrides = "",
     arch: Annotated[
@@ -99,9 +94,7 @@ def run_sass(
     else:
         chosen, preset = words.resolve(kernel)
         capability = _capability(target)
-        a, b = orders(launches.own_order(layout, chosen))
-        problem = Problem.parse(shape, arithmetic=chosen.support.arithmetic(dtype or ""), a=a, b=b)
-        problem = chosen.support.scaled(problem)
+        problem = launches.problem_for(chosen, shape, layout, dtype)
         chosen.check(problem, capability)
         _check_arch(target, nvrtc.architectures(), chosen)
         values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)

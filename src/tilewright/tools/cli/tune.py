@@ -44,11 +44,9 @@ GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "128x128x128"
 def run_tune(
     kernels: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[KERNEL]...",
-            autocompletion=options.kernel_names,
-            help="Names, rung numbers, NAME:PRESET, which keeps what the preset sets, or a source file. All that take "
-            "the problem where none is given.",
+        options.kernels_of(
+            "Names, rung numbers, NAME:PRESET, which keeps what the preset sets, or a source file. All that take "
+            "the problem where none is given."
         ),
     ] = None,
     shape: options.Shapes = None,
@@ -246,11 +244,11 @@ def _spaces(
 
 def _run(one: Search, steps: Steps, name: str, budget_s: float) -> None:
     """Run a search, and show the best so far."""
-    steps.begin(f"{name}: compiling", one.progress.done, one.progress.total)
+    steps.begin("compiling", one.progress.done, one.progress.total, name)
 
     def update(state: search.SearchProgress, trial: Trial) -> None:
         best = f"best {_sum_up(state.best)}" if state.best else "compiling"
-        steps.update(f"{name}: {best}", state.done, state.total, budget_s)
+        steps.update(best, state.done, state.total, budget_s)
 
     one.run(budget_s, update)
 

@@ -10,7 +10,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewright.core.errors import RecordsError, WriteError
-from tilewright.core.files import FileKind
+from tilewright.core.files import FileKind, parsed
 from tilewright.core.problem import Problem, Scalars, Shaped
 from tilewright.kernels import kernel as kernels
 from tilewright.kernels.config import Config
@@ -92,10 +92,7 @@ class Trial(Shaped, BaseModel):
 def _is_journal(content: bytes) -> bool:
     """Whether there is a trial, of whatever version, or what an interrupted write left of the first."""
     for line in content.splitlines():
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
+        fields = parsed(line)
         if isinstance(fields, dict) and {"kernel", "outcome"} <= fields.keys():
             return True
     return _FIRST.startswith(content) or (content.startswith(_FIRST) and b"\n" not in content.rstrip())

@@ -7,12 +7,10 @@ import re
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
 from tilewright.core.gpus import find_gpu
-from tilewright.core.problem import Problem
 from tilewright.select.tables import store
 from tilewright.tools.tune.fitting import fit
 from tilewright.tools.tune.survey import Memory, Survey, SurveyFile, in_portfolios, problems
@@ -34,17 +32,22 @@ def survey(
     Returns:
         how many problems of each type are measured in all, and the table; None where they are too few for any model.
     """
-    start, interrupt, counts, path = time.monotonic(), None, dict[str, int](), None
+    start, seconds, interrupt, counts, path = time.monotonic(), 60 * minutes, None, dict[str, int](), None
+    choices = partial(in_portfolios, capability=engine.capability)
     for number, dtype in enumerate(TYPES):
-        end = start + 60 * minutes * (number + 1) / len(TYPES)
+        end = start + seconds * (number + 1) / len(TYPES)
         file = SurveyFile(file_of(engine.device_name, dtype))
         try:
             if interrupt is None:
-                _measure(engine, file, dtype, end, partial(_say, report, dtype, start, 60 * minutes))
+                known = {one.problem for one in file.found}
+                asked = (one for one in problems(dtype) if one not in known)
+                for found in Survey(engine, Memory(engine, dtype), choices).run(asked, end - time.monotonic()):
+                    file.add(found)
+                    report(f"{dtype}: {len(file.found)} problems", min((time.monotonic() - start) / seconds, 1.0))
         except KeyboardInterrupt as error:
             interrupt = error
         counts[dtype] = len(file.found)
-        report(f"{dtype}: fitting", (end - start) / (60 * minutes))
+        report(f"{dtype}: fitting", (end - start) / seconds)
         if models := fit(file.found, find_gpu(engine.device_name, engine.capability)):
             path = store.save(engine.device_name, engine.capability, (), {dtype: models})
     if interrupt is not None:
@@ -57,20 +60,3 @@ def file_of(device: str, dtype: str) -> Path:
     folder = store.user_folder() / "surveys"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{re.sub(r'[^a-z0-9]+', '_', device.lower()).strip('_')}_{dtype}.jsonl"
-
-
-def _measure(engine: Any, file: SurveyFile, dtype: str, end: float, say: Callable[[int], None]) -> None:
-    known = {one.problem for one in file.found}
-    memory = Memory(engine, dtype)
-
-    def choices(problem: Problem) -> Any:
-        return in_portfolios(problem, engine.capability)
-
-    asked = filterfalse(known.__contains__, problems(dtype))
-    for found in Survey(engine, memory, choices).run(asked, end - time.monotonic()):
-        file.add(found)
-        say(len(file.found))
-
-
-def _say(report: Report, dtype: str, start: float, seconds: float, problems: int) -> None:
-    report(f"{dtype}: {problems} problems", min((time.monotonic() - start) / seconds, 1.0))

@@ -5,27 +5,34 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.core.errors import TilewrightError
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.problem import Problem, Scalars
+from tilewright.emulator.host import cores
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Choice, Kernel
+from tilewright.kernels.support import Addresses
 from tilewright.runtime.base import Engine
 from tilewright.runtime.executable import CompileReport
+from tilewright.runtime.relayouts import jobs
 from tilewright.runtime.worker_process import LostError
 from tilewright.select.tables.cases import timed_case
 from tilewright.tools.bench.records import Record
 from tilewright.tools.explain.cost.prediction import predict
 from tilewright.tools.tune import space
-from tilewright.tools.tune.compiling import CompilePool
+from tilewright.tools.tune.compiling import compiled, compilers
 from tilewright.tools.tune.journal import Journal, Outcome, Trial, source_digest
 from tilewright.tools.tune.worker import Answer, Final, TuneJob, Worker
 
 _RANKED_AS = find_gpu("NVIDIA H200", (9, 0))
 """Whose costs order the configs on the emulator, which is no GPU in particular."""
+
+_AHEAD = 4
+"""Configs in flight or waiting to be measured, for each core."""
 
 _FINALISTS = 4
 """The fastest configs are measured again, next to the baseline: this many of all, and the fastest of every kernel."""
@@ -114,22 +121,25 @@ class Search:
             RecordsError: the journal cannot be written.
         """
         self._start = time.monotonic()
+        compiling: dict[Future[CompileReport | str], Choice] = {}
         ready: list[tuple[Choice, CompileReport, float]] = []
-        with CompilePool(self._engine, self._problem) as pool:
+        with compilers() as threads:
             while time.monotonic() - self._start < budget_s:
-                while len(pool) + len(ready) < pool.ahead and (choice := self._next_to_compile()):
-                    pool.submit(choice)
-                for choice, report in pool.finished(0.0 if ready else 0.2):
-                    refusal = self._refusal(choice, report)
-                    if refusal or isinstance(report, str):
-                        self._note(on_trial, self._trial(choice, *(refusal or ("refused", str(report)))))
+                while len(compiling) + len(ready) < _AHEAD * cores() and (choice := self._next_to_compile()):
+                    compiling[threads.submit(self._compiled, choice)] = choice
+                for future in wait(compiling, 0.0 if ready else 0.2, FIRST_COMPLETED).done:
+                    choice, report = compiling.pop(future), future.result()
+                    if isinstance(report, str):
+                        self._note(on_trial, self._trial(choice, "refused", report))
+                    elif reason := self._unfit(choice, report):
+                        self._note(on_trial, self._trial(choice, "unfit", reason))
                     else:
                         ready.append((choice, report, self._predict(choice, report)))
                 if ready:
                     chosen = min(ready, key=lambda one: self._expected(one[0].kernel.name, one[2]))
                     ready.remove(chosen)
                     self._note(on_trial, self._measure(*chosen))
-                elif not len(pool):
+                elif not compiling:
                     break
         return self.progress.best
 
@@ -208,14 +218,12 @@ class Search:
         name = min(heads, key=lambda head: self._expected(*head))[0]
         return self._waiting[name].pop()[0]
 
-    def _refusal(self, choice: Choice, report: CompileReport | str) -> tuple[Outcome, str] | None:
-        """Why a config is not to be measured."""
-        if isinstance(report, str):
-            return "refused", report
-        if self._engine.capability is None:
-            return None
-        reason = space.unfit(choice.kernel, choice.config, self._gpu, self._problem.layout, report)
-        return ("unfit", reason) if reason else None
+    def _compiled(self, choice: Choice) -> CompileReport | str:
+        return compiled(self._engine, jobs(*choice, self._problem, Addresses()).jobs[-1])
+
+    def _unfit(self, choice: Choice, report: CompileReport) -> str | None:
+        """Why the GPU cannot run a config; None where it can, or where there is no GPU."""
+        return space.unfit(*choice, self._gpu, self._problem.layout, report) if self._engine.capability else None
 
     def _measure(self, choice: Choice, report: CompileReport, predicted_us: float) -> Trial:
         settings, best, start = self._settings, self.progress.best, time.monotonic()

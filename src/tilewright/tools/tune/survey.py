@@ -16,27 +16,27 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.core import gpus
 from tilewright.core.dtypes import ITEM_BYTES, default_result
 from tilewright.core.errors import TilewrightError
 from tilewright.core.hardware import round_up
 from tilewright.core.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
-from tilewright.emulator.host import cores
 from tilewright.kernels import KERNELS, find, recorded
 from tilewright.kernels.cost_family import Streaming
 from tilewright.kernels.kernel import Choice
 from tilewright.kernels.support import Addresses
 from tilewright.runtime.base import Work
+from tilewright.runtime.executable import CompileReport
 from tilewright.runtime.plan import Plan, Pointers
 from tilewright.runtime.relayouts import jobs
 from tilewright.select.tables.cases import problem_of, timed_case
+from tilewright.tools.tune.compiling import compiled, compilers
 
 SAMPLES = 5
 """Timed replays of each config on a problem."""
@@ -130,20 +130,23 @@ class SurveyFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.found: list[Surveyed] = []
-        self._numbers: dict[Choice, int] = {}
+        self._choices: list[Choice | None] = []
+        """Configs by their numbers; None where there is no such kernel or config any more."""
         if path.exists():
             self._read()
         self._lines = path.open("a")
 
     def add(self, one: Surveyed) -> None:
         """Write what was measured on a problem."""
+        numbers = {choice: number for number, choice in enumerate(self._choices)}
         for choice in one.alone:
-            if choice not in self._numbers:
-                self._numbers[choice] = len(self._numbers)
+            if choice not in numbers:
+                numbers[choice] = len(self._choices)
+                self._choices.append(choice)
                 self._write({"kernel": choice.kernel.name, "config": dict(choice.config)})
 
         def numbered(times: Mapping[Choice, float]) -> dict[int, float]:
-            return {self._numbers[choice]: _rounded(us) for choice, us in times.items()}
+            return {numbers[choice]: _rounded(us) for choice, us in times.items()}
 
         p = one.problem
         line = {"case": timed_case(p), "sizes": [p.m, p.n, p.k, p.batch]}
@@ -156,26 +159,18 @@ class SurveyFile:
         self._lines.flush()
 
     def _read(self) -> None:
-        choices: list[Choice | None] = []
         for text in self.path.read_text().splitlines():
             line = json.loads(text)
             if "kernel" in line:
-                choices.append(_choice(line["kernel"], line["config"]))
-                if (last := choices[-1]) is not None:
-                    self._numbers[last] = len(choices) - 1
+                config = recorded(line["kernel"], line["config"])
+                self._choices.append(None if config is None else Choice(find(line["kernel"]), config))
             elif "case" in line:
                 m, n, k, batch = line["sizes"]
                 us, alone = (
-                    {one: t for number, t in line[name].items() if (one := choices[int(number)]) is not None}
+                    {one: t for number, t in line[name].items() if (one := self._choices[int(number)]) is not None}
                     for name in ("us", "alone")
                 )
                 self.found.append(Surveyed(problem_of(m, n, k, line["case"], batch), us, alone, line["others"]))
-
-
-def _choice(kernel: str, values: Mapping[str, int]) -> Choice | None:
-    """The choice that a file names; None where there is no such kernel or config any more."""
-    config = recorded(kernel, values)
-    return None if config is None else Choice(find(kernel), config)
 
 
 def _rounded(us: float) -> float:
@@ -201,12 +196,7 @@ class Memory:
         wide = max(min(RESULT_BYTES // d, most), 1)
         factors, results, scratch = (one.pointer for one in (self._factors, self._results, self._scratch))
         return [
-            Pointers(
-                factors + i * (a + b),
-                factors + i * (a + b) + a,
-                results + i % wide * d,
-                scratch=scratch,
-            )
+            Pointers(factors + i * (a + b), factors + i * (a + b) + a, results + i % wide * d, scratch=scratch)
             for i in range(sets)
         ]
 
@@ -229,6 +219,10 @@ Others = Callable[[Problem, Sequence[Pointers], int], Mapping[str, Any]]
 """What else is timed on a problem, with these operands and this many runs in a replay: replays by name."""
 
 
+Code = dict[Choice, list[Future[CompileReport | str]]]
+"""Results of compiling the launches of each choice on a problem."""
+
+
 class Survey:
     """Measures problems one after the other, and compiles ahead of that."""
 
@@ -245,8 +239,7 @@ class Survey:
         """
         self._timed = timed
         self._engine, self._memory, self._choices = engine, memory, choices
-        self._threads = ThreadPoolExecutor(cores(), thread_name_prefix="tilewright-compile")
-        self._compiled: dict[object, Future[str]] = {}
+        self._compiled: dict[object, Future[CompileReport | str]] = {}
         self.refused: dict[Choice, str] = {}
 
     def run(
@@ -258,12 +251,13 @@ class Survey:
     ) -> Iterator[Surveyed]:
         """What is found on problems, until all are measured or time is up."""
         end = time.monotonic() + seconds
-        waiting: list[tuple[Problem, dict[Choice, list[Future[str]]]]] = []
+        waiting: list[tuple[Problem, Code]] = []
         left = iter(asked)
-        try:
+        with compilers() as threads:
             while True:
                 for problem in islice(left, AHEAD - len(waiting)):
-                    waiting.append((problem, {one: self._compile(one, problem) for one in self._choices(problem)}))
+                    code = {one: self._compile(threads, one, problem) for one in self._choices(problem)}
+                    waiting.append((problem, code))
                 if not waiting:
                     return
                 ready = self._first_ready(waiting, end)
@@ -272,19 +266,15 @@ class Survey:
                 problem, code = waiting.pop(ready)
                 usable = []
                 for choice, futures in code.items():
-                    refusals = [words for one in futures if (words := one.result())]
+                    refusals = [words for one in futures if isinstance(words := one.result(), str)]
                     if refusals:
                         self.refused[choice] = refusals[0]
                     else:
                         usable.append(choice)
                 if usable and (one := self._measure(problem, usable, others, samples)):
                     yield one
-        finally:
-            self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _first_ready(
-        self, waiting: Sequence[tuple[Problem, Mapping[Choice, list[Future[str]]]]], end: float
-    ) -> int | None:
+    def _first_ready(self, waiting: Sequence[tuple[Problem, Code]], end: float) -> int | None:
         """The first problem whose code is compiled; None where time is up before there is one."""
         while time.monotonic() < end:
             for number, (_, code) in enumerate(waiting):
@@ -294,66 +284,47 @@ class Survey:
             wait(first, min(1.0, max(end - time.monotonic(), 0)), FIRST_COMPLETED)
         return None
 
-    def _compile(self, choice: Choice, problem: Problem) -> list[Future[str]]:
-        """What compiles the code of a choice on a problem; each says why not, or nothing."""
+    def _compile(self, threads: Executor, choice: Choice, problem: Problem) -> list[Future[CompileReport | str]]:
+        """Results of compiling the code of a choice on a problem."""
         found = []
         for job in jobs(*choice, problem, Addresses()).jobs:
             key = job.kernel.name, job.config, job.variant
             if key not in self._compiled:
-                self._compiled[key] = self._threads.submit(self._code, job)
+                self._compiled[key] = threads.submit(compiled, self._engine, job)
             found.append(self._compiled[key])
         return found
 
-    def _code(self, job: Any) -> str:
-        from tilewright.runtime import nvrtc  # noqa: PLC0415 its imports take the CUDA libraries
-
-        try:
-            nvrtc.compile(job.kernel, job.config, job.variant, gpus.limits(self._engine.capability).arch)
-        except TilewrightError as error:
-            return str(error)
-        return ""
-
     def _measure(self, problem: Problem, choices: Sequence[Choice], others: Others, samples: int) -> Surveyed | None:
         engine, sets = self._engine, self._memory.sets(problem, MOST_LAUNCHES * (len(choices) + 2))
-        works: dict[Choice, Work] = {}
+        plans: dict[Choice, Plan] = {}
         alone: dict[Choice, float] = {}
+
+        def runs(plan: Plan, first: int = 0) -> Work:
+            """Runs of a plan, each on the next operands."""
+            return lambda index, stream: engine.start(plan, sets[(first + index) % len(sets)], Scalars(), stream)
+
         for choice in choices:
             try:
                 plan = engine.plan(*choice, problem, Addresses())
                 if plan.needs.scratch_bytes > SCRATCH_BYTES:
                     continue
-                work = _work(engine, plan, sets)
-                engine.run_us(work)  # loads its code
-                alone[choice] = min(engine.run_us(work) for _ in range(2))
-                works[choice] = work
+                engine.run_us(runs(plan))  # loads its code
+                alone[choice] = min(engine.run_us(runs(plan)) for _ in range(2))
+                plans[choice] = plan
             except TilewrightError as error:
                 self.refused[choice] = str(error)
-        if not works:
+        if not plans:
             return None
         least = min(alone.values())
         always = choices[: self._timed]
         fast = [one for one, us in alone.items() if us <= max(SLOW * least, least + SLOW_US) or one in always]
         for choice in fast:
-            alone[choice] = min(engine.run_us(works[choice]), alone[choice])
+            alone[choice] = min(engine.run_us(runs(plans[choice])), alone[choice])
         least = min(alone.values())
         launches = min(max(math.ceil(REPLAY_US / least), FEWEST_LAUNCHES), MOST_LAUNCHES)
-        replays = []
-        for number, choice in enumerate(fast):
-            first = number * launches % len(sets)
-            replays.append((engine.record(_shifted(works[choice], first), launches), launches))
+        replays = [engine.record(runs(plans[one], number * launches), launches) for number, one in enumerate(fast)]
         more = others(problem, sets, launches)
-        times = engine.time_replays([*replays, *((one, launches) for one in more.values())], samples)
+        times = engine.time_replays([(one, launches) for one in (*replays, *more.values())], samples)
         medians = [statistics.median(one) for one in times]
         us = dict(zip(fast, medians, strict=False))
         return Surveyed(problem, us, alone, dict(zip(more, medians[len(fast) :], strict=True)))
-
-
-def _work(engine: Any, plan: Plan, sets: Sequence[Pointers]) -> Work:
-    def work(index: int, stream: object) -> None:
-        engine.start(plan, sets[index % len(sets)], Scalars(), stream)
-
-    return work
-
-
-def _shifted(work: Work, first: int) -> Work:
-    return lambda index, stream: work(first + index, stream)
