@@ -82,7 +82,6 @@ def footprint(asked: Asked, family: Copying) -> Footprint:
     exposed = 1 + _EXPOSED_BYTE * spill_bytes
     gathering = (slices - 1) * rows * cols * warps / slices * _SLICE_SUM
     return Footprint(
-        tile=tile,
         occupancy=room,
         busy=steps * warps * fed + copying,
         alone=join((steps * lone + copying) * exposed, _COPY_LATENCY / max(family.stages(config) - 1, 1)),

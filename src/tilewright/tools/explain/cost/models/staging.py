@@ -95,7 +95,6 @@ def footprint(asked: Asked, family: Staging) -> Footprint:
         lone = demand.reads * queue(of_partition, service, _SHARED_LATENCY + queued)
     slowdown = 1 + _SPILLED_BYTE * spill_bytes
     return Footprint(
-        tile=kernel.tile(config),
         occupancy=room,
         busy=busy * slowdown,
         alone=(lone + demand.waits) * slowdown,

@@ -48,7 +48,6 @@ def footprint(asked: Asked, family: Streaming) -> Footprint:
     small = _ROWS_LATENCY * math.ceil(few / 2) if family.threads_wide(config) > 1 else 0.0
     latency = _STREAM_LATENCY / (1 + family.ahead(config)) + small
     return Footprint(
-        tile=kernel.tile(config),
         occupancy=room,
         busy=depth * warps * fed,
         alone=join(depth * spread(warps, sm.partitions) * fed, latency),
