@@ -356,11 +356,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         },
         "issue": asdict(one.issue) if one.issue else None,
         "predicted": predicted and {**predicted._asdict(), "gflops": problem.gflops(predicted.us)},
-        "measured": (
-            {"us": measured.time_us(problem), "gflops": measured.gflops, "source": measured.source}
-            if measured
-            else None
-        ),
+        "measured": measured and {"us": measured.time_us(problem), **named(measured, "gflops source")},
         **lines_json(one.traffic),
         "exact": one.traffic.exact,
         "binds": one.binds,

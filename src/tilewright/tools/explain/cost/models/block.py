@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.core.gpus import Multiprocessor
-from tilewright.core.hardware import round_up
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Fragment, Warpgroups, Warps
 from tilewright.kernels.kernel import Kernel
@@ -117,11 +116,6 @@ def spilling(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor, st
     """Estimate for a kernel that spills the registers which its threads want and do not get."""
     registers = granted(wanted, kernel, config, sm)
     return Usage(registers, _SPILL_TRAFFIC * (wanted - registers), static_shared_bytes)
-
-
-def spread(warps: int, partitions: int) -> int:
-    """Warps, counted as if every partition were as full as the fullest."""
-    return round_up(warps, partitions)
 
 
 def join(one: float, other: float) -> float:

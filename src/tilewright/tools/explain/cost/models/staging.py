@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
-from tilewright.core.hardware import WARP, ceil_div
+from tilewright.core.hardware import WARP, ceil_div, round_up
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Staging
 from tilewright.kernels.kernel import Kernel
@@ -29,7 +29,6 @@ from tilewright.tools.explain.cost.models.block import (
     fragment,
     queue,
     spilling,
-    spread,
 )
 
 WARP_PRODUCTS = 1024
@@ -87,7 +86,7 @@ def footprint(asked: Asked, family: Staging) -> Footprint:
     kernel, config, sm, variant, room, spill_bytes, *_ = asked
     demand = asked.demand or estimate(kernel, family, config, sm, variant)
     partitions, warps = sm.partitions, room.warps_per_block
-    busy, lone = demand.busy, demand.busy * spread(warps, partitions) / warps
+    busy, lone = demand.busy, demand.busy * round_up(warps, partitions) / warps
     if demand.reads:
         of_partition = ceil_div(warps, partitions)
         queued = _AT_ONCE * demand.banks / demand.reads if demand.at_once else 0.0
