@@ -5,6 +5,7 @@ Multiplication on the GPU", Osama et al., 2023, in its simplest form: ranges of 
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 from tilewright.core.dtypes import FLOAT8, RESULTS
 from tilewright.core.hardware import WARP
@@ -36,6 +37,7 @@ def _threads(config: Config) -> int:
     return config.GROUPS * _group(config)
 
 
+@lru_cache(maxsize=1024)
 def _tile(config: Config) -> Tile:
     depth = _threads(config) // _threads_wide(config) * config.DEPTH
     return Tile(m=config.THREADS_M * config.TM, n=config.THREADS_N * config.TN, k=depth)

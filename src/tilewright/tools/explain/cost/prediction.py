@@ -8,9 +8,9 @@ with a tile of their own still run; where operands are copied into another layou
 
 The model ranks configs for a search, and says in an explanation what a launch takes: there with what was counted of it
 (`demand`). Kernels are not picked by it, but by `select.model`. On an H200's squares its mean error is 8%
-(`report.nearness`); on the problems of the tuned table, with the configs that are fast there, 4 to 7% for rungs 12, 15,
-16 and 18, 23% for rung 17, 7% for gemm_sm90 (`models.warpgroups`), 15 to 23% for products of parts. What it does not
-know of a kernel is for a calibration by measured times.
+(`studies/counters/nearness.py`); on the problems of the tuned table, with the configs that are fast there, 4 to 7% for
+rungs 12, 15, 16 and 18, 23% for rung 17, 7% for gemm_sm90 (`models.warpgroups`), 15 to 23% for products of parts. What
+it does not know of a kernel is for a calibration by measured times.
 """
 
 import math

@@ -5,9 +5,9 @@ and the banks of shared memory, which the L1 cache lies in, deliver words. A blo
 loads of global memory and at barriers, and where partitions have few warps for shared memory. Other blocks use that
 time.
 
-What a step asks for (`Demand`) is counted where a launch is explained (`analysis.demand`), and estimated from the tiles
-where thousands of configs are ranked. The constants were fitted to what was counted of rungs 1 to 11, 13 and 14, in 138
-measurements on an H200: the mean error is 7%.
+What a step asks for (`Demand`) is counted where a launch is explained (`tools/explain/demand.py`), and estimated from
+the tiles where thousands of configs are ranked. The constants were fitted to what was counted of rungs 1 to 11, 13 and
+14, in 138 measurements on an H200: the mean error is 7%.
 """
 
 import math
