@@ -14,7 +14,7 @@ from studies.worklog.rungs import is_measured
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem
 from tilewright.kernels import LADDER, find
-from tilewright.tools.explain.cost.prediction import CostModel, Dims
+from tilewright.tools.explain.cost.prediction import predict
 from tilewright.tools.explain.explanation import explain
 
 H200 = gpu_named("H200")
@@ -61,8 +61,8 @@ def test_with_the_registers_of_the_records_compiler_it_is_near_what_other_code_t
     (row,) = (row for row in RECORDS if (row.way, row.what["shape"]) in OTHER_CODE)
     kernel, problem = find(row.way), Problem.parse(row.what["shape"])
     one = explain(kernel, kernel.config(row.facts["config"]), problem, H200)
-    model = CostModel(kernel, one.config, H200, replace(one.report, registers=128), one.demand)
-    assert 1 / 1.3 < model.predict(Dims.of(problem)).us / row.facts["measured_us"] < 1.3
+    as_then = predict(kernel, one.config, problem, H200, replace(one.report, registers=128), one.demand)
+    assert 1 / 1.3 < as_then.us / row.facts["measured_us"] < 1.3
 
 
 @pytest.mark.first(1)

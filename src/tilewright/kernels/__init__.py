@@ -3,7 +3,7 @@
 import copyreg
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tilewright.kernels.ladder import RUNGS
 from tilewright.kernels.library import KERNELS as LIBRARY
 from tilewright.kernels.source.lines import SUFFIX, is_source
 from tilewright.kernels.source.products import from_source
-from tilewright.kernels.source.source_kernel import Origin, SourceKernel
+from tilewright.kernels.source.source_kernel import SourceKernel
 
 _UNGROUPED = [one for one in LIBRARY if not one.support.grouped]
 
@@ -42,11 +42,6 @@ def examples() -> Mapping[str, Path]:
 @lru_cache
 def _example(name: str) -> Kernel:
     return replace(from_source(examples()[name]), name=name)
-
-
-def found_name(name: str) -> str:
-    """The name of now of a kernel that a file names."""
-    return today(name, _BY_NAME)
 
 
 def find(name: str) -> Kernel:
@@ -103,13 +98,10 @@ def recorded(kernel: str, config: Mapping[str, int]) -> Config | None:
 
 def _by_name(kernel: Kernel) -> tuple[Any, ...]:
     if isinstance(kernel, SourceKernel) and kernel.name not in examples():
-        return _again, (kernel.origin,)
+        origin = kernel.origin
+        again = partial(from_source, origin.source_name, origin.entry, dict(origin.defines), **dict(origin.words))
+        return again, ()
     return find, (kernel.name,)
-
-
-def _again(origin: Origin) -> Kernel:
-    """The kernel that was made from this."""
-    return from_source(origin.source_name, origin.entry, dict(origin.defines), **dict(origin.words))
 
 
 # Processes tell one another a kernel by its name or origin, since its functions cannot be sent.

@@ -8,5 +8,3 @@ TF32 = ("wgmma 8", "mma 8", *FLOAT32)
 
 NARROW = ("wgmma 16", "mma 16", "wmma 16, 32 at a time")
 """Orders of products of 16-bit factors."""
-
-ALL = tuple(dict.fromkeys((*NARROW, *TF32, *FLOAT32)))

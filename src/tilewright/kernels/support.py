@@ -1,5 +1,6 @@
 """Support: the problems and GPUs of a kernel, asked by engines, selector, tuner, bench and command line."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -202,9 +203,7 @@ EVERYTHING = Support(
 
 def _gaps(problem: Problem) -> str:
     """The matrix whose rows (or columns) lie further apart than they are long, for messages; '' where none do."""
-    m, n, k = problem.m, problem.n, problem.k
-    for name, layout, rows, cols in (("A", problem.a, m, k), ("B", problem.b, k, n), ("C", problem.d, m, n)):
-        count, length = layout.lines(rows, cols)
+    for name, layout, (count, length) in _lines(problem):
         if count > 1 and layout.ld != length:
             return f"{name} with {layout.ld} elements from one line to the next, of {length}"
     return ""
@@ -212,13 +211,17 @@ def _gaps(problem: Problem) -> str:
 
 def _uneven(problem: Problem, panels: tuple[int, int, int]) -> str:
     """The matrix whose lines these panels do not divide, for messages; '' where they divide all."""
-    m, n, k = problem.m, problem.n, problem.k
-    sides = ("A", problem.a, m, k), ("B", problem.b, k, n), ("C", problem.d, m, n)
-    for panel, (name, layout, rows, cols) in zip(panels, sides, strict=True):
-        _, length = layout.lines(rows, cols)
+    for panel, (name, _, (_, length)) in zip(panels, _lines(problem), strict=True):
         if length % panel:
             return f"lines of {name} that are multiples of {panel} elements, got {length}"
     return ""
+
+
+def _lines(problem: Problem) -> Iterator[tuple[str, Layout, tuple[int, int]]]:
+    """The matrices of a problem by name, and how many lines of how many elements they have."""
+    m, n, k = problem.m, problem.n, problem.k
+    for name, layout, rows, cols in (("A", problem.a, m, k), ("B", problem.b, k, n), ("C", problem.d, m, n)):
+        yield name, layout, layout.lines(rows, cols)
 
 
 def lines_aligned(layout: Layout, rows: int, cols: int, dtype: str, address: int) -> bool:

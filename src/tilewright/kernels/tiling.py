@@ -67,11 +67,7 @@ def sums_of_slices(config: Config) -> Sums:
     return Sums(None if config.WORKERS else f"fma {config.BK}/{config.K_SLICES}")
 
 
-def _fragment(config: Config) -> Fragment:
-    return Fragment(config.TM, config.TN, lanes_n=min(config.BN // config.TN, WARP))
-
-
-STAGING = Staging(fragment=_fragment)
+STAGING = Staging(fragment=lambda c: Fragment(c.TM, c.TN, lanes_n=min(c.BN // c.TN, WARP)))
 """How kernels with the five sizes are predicted that stage through registers."""
 
 

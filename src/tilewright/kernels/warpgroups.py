@@ -74,8 +74,7 @@ def block_width(side: int, item_bytes: int) -> int:
 
 def in_blocks(side: int, item_bytes: int) -> int:
     """Rows or columns that are loaded of a tile across k: its last block is loaded whole."""
-    width = block_width(side, item_bytes)
-    return round_up(side, width)
+    return round_up(side, block_width(side, item_bytes))
 
 
 def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:

@@ -12,8 +12,7 @@ from tilewright.kernels.support import Variant
 from tilewright.runtime.executable import CompileReport
 from tilewright.select.tables import store
 from tilewright.tools.bench.records import Run
-from tilewright.tools.explain.cost.footprint import footprint
-from tilewright.tools.explain.cost.prediction import predict
+from tilewright.tools.explain.cost.prediction import footprint, predict
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 WARPTILED = find("warptiled")

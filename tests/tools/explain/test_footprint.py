@@ -8,9 +8,9 @@ from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.support import Variant
-from tilewright.tools.explain.cost.footprint import footprint
 from tilewright.tools.explain.cost.models.block import fragment
 from tilewright.tools.explain.cost.models.staging import wide
+from tilewright.tools.explain.cost.prediction import footprint
 from tilewright.tools.explain.traffic import count
 
 H200 = find_gpu("NVIDIA H200", (9, 0))

@@ -33,6 +33,7 @@ that alone). An operand with fewer lines along k than its tile has is loaded in 
 stages wait for these bytes; where blocks load for each other, boxes are whole.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import attrgetter
@@ -62,56 +63,6 @@ _PLAIN, _PRECISIONS = Path(__file__).with_suffix(".cu"), Path(__file__).with_nam
 _INSTRUCTION_BYTES = 32
 """Bytes of a line along k that one instruction multiplies."""
 _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WgmmaForm(forms.KernelForm):
-    """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split."""
-
-    bn: int = 256
-    """BN by default."""
-    stages: int = 4
-    """STAGES by default."""
-    across_k: Literal["A", "B"] | None = None
-    """The factor, of TF32 or float8, that lies across k and is multiplied from registers. With 'B' the kernel computes
-    D^T = B^T A^T, and parameters are those of this product."""
-
-    @cached_property
-    def in_registers(self) -> bool:
-        """Whether threads hand the tensor cores their first factor in registers."""
-        return self.across_k is not None
-
-    @cached_property
-    def swap_ab(self) -> bool:
-        """Whether it computes D^T."""
-        return self.across_k == "B"
-
-    @cached_property
-    def line(self) -> int:
-        """Elements of a line of 128 bytes: a tile's k."""
-        return warpgroups.LINE_BYTES // self.item_bytes
-
-    @cached_property
-    def along_k(self) -> bool:
-        """Whether wgmma multiplies such elements along k alone."""
-        return self.item_bytes != warpgroups.ITEM_BYTES
-
-    @cached_property
-    def orders(self) -> tuple[Order | None, Order | None]:
-        """The orders in which it reads A and B."""
-        if not self.along_k:
-            return None, None
-        return "column" if self.across_k == "A" else "row", "row" if self.swap_ab else "column"
-
-    @cached_property
-    def in_stages(self) -> str | None:
-        """The orders of tiles in shared memory; None: those of memory."""
-        return "TT" if self.in_registers else "NT" if self.along_k else None
-
-    @cached_property
-    def stores(self) -> bool:
-        """Whether the copy engine stores results, where a config says so."""
-        return self.factors != ("float32",) and not self.swap_ab
 
 
 _OF_TERMS = partial(forms.idea_of_terms, where="Hopper's tensor cores")
@@ -167,6 +118,58 @@ _OF_THREE_PARTS = listed_configs(
 _OF_TWO_PARTS = tuple(one | {"STAGES": one["STAGES"] + 1} for one in _OF_THREE_PARTS if one["BN"] not in (80, 112))
 """Two parts leave memory for more stages."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class WgmmaForm(forms.KernelForm):
+    """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split."""
+
+    bn: int = 256
+    """BN by default."""
+    stages: int = 4
+    """STAGES by default."""
+    portfolio: Sequence[Mapping[str, int]] = _OF_OTHER_TYPES
+    across_k: Literal["A", "B"] | None = None
+    """The factor, of TF32 or float8, that lies across k and is multiplied from registers. With 'B' the kernel computes
+    D^T = B^T A^T, and parameters are those of this product."""
+
+    @cached_property
+    def in_registers(self) -> bool:
+        """Whether threads hand the tensor cores their first factor in registers."""
+        return self.across_k is not None
+
+    @cached_property
+    def swap_ab(self) -> bool:
+        """Whether it computes D^T."""
+        return self.across_k == "B"
+
+    @cached_property
+    def line(self) -> int:
+        """Elements of a line of 128 bytes: a tile's k."""
+        return warpgroups.LINE_BYTES // self.item_bytes
+
+    @cached_property
+    def along_k(self) -> bool:
+        """Whether wgmma multiplies such elements along k alone."""
+        return self.item_bytes != warpgroups.ITEM_BYTES
+
+    @cached_property
+    def orders(self) -> tuple[Order | None, Order | None]:
+        """The orders in which it reads A and B."""
+        if not self.along_k:
+            return None, None
+        return "column" if self.across_k == "A" else "row", "row" if self.swap_ab else "column"
+
+    @cached_property
+    def in_stages(self) -> str | None:
+        """The orders of tiles in shared memory; None: those of memory."""
+        return "TT" if self.in_registers else "NT" if self.along_k else None
+
+    @cached_property
+    def stores(self) -> bool:
+        """Whether the copy engine stores results, where a config says so."""
+        return self.factors != ("float32",) and not self.swap_ab
+
+
 FORMS = (
     WgmmaForm(
         name="gemm_sm90",
@@ -185,14 +188,12 @@ FORMS = (
     ),
     WgmmaForm(
         name="gemm_tf32",
-        portfolio=_OF_OTHER_TYPES,
         idea="float32 factors rounded to TF32 on Hopper's tensor cores by warpgroups",
         precision="tf32",
         presets={"narrow": {"BN": 64, "STAGES": 6}},
     ),
     WgmmaForm(
         name="gemm_tf32_nn",
-        portfolio=_OF_OTHER_TYPES,
         idea="row-major float32 factors rounded to TF32, of which threads hand the tensor cores B in registers",
         precision="tf32",
         across_k="B",
@@ -205,7 +206,6 @@ FORMS = (
     ),
     WgmmaForm(
         name="gemm_tf32_tt",
-        portfolio=_OF_OTHER_TYPES,
         idea="column-major float32 factors rounded to TF32, of which threads hand the tensor cores A in registers",
         precision="tf32",
         across_k="A",
@@ -213,7 +213,6 @@ FORMS = (
     ),
     WgmmaForm(
         name="gemm_fp8",
-        portfolio=_OF_OTHER_TYPES,
         idea="float8 factors on Hopper's tensor cores by warpgroups, sums promoted to float32",
         factors=FLOAT8,
         bn=128,
@@ -226,7 +225,6 @@ FORMS = (
     ),
     WgmmaForm(
         name="gemm_fp8_nn",
-        portfolio=_OF_OTHER_TYPES,
         idea="row-major float8 factors, of which threads hand the tensor cores B in registers, "
         "sums promoted to float32",
         factors=FLOAT8,
@@ -241,14 +239,12 @@ FORMS = (
     ),
     WgmmaForm(
         name="gemm_fp8_fast",
-        portfolio=_OF_OTHER_TYPES,
         idea="float8 factors on Hopper's tensor cores by warpgroups, sums of 13 bits",
         factors=FLOAT8,
         precision=FAST,
     ),
     WgmmaForm(
         name="gemm_fp8_blocks",
-        portfolio=_OF_OTHER_TYPES,
         idea="float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on Hopper's tensor cores",
         factors=FLOAT8,
         block_scales=True,
@@ -261,8 +257,7 @@ FORMS = (
 
 def _in_parts(lines: int, blocks: int) -> int:
     """Lines that are loaded of this many, so that blocks load equal parts of whole patterns: `StageTiles::LOADED`."""
-    part = blocks * _REPEATS
-    return round_up(lines, part)
+    return round_up(lines, blocks * _REPEATS)
 
 
 def _boxes(form: WgmmaForm, config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:

@@ -9,7 +9,7 @@ not in `KERNELS`, as they compute no product of `matmul`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tilewright.core.gpus import clusters
@@ -30,50 +30,6 @@ _SINGLE = {form.name: (form, of) for form, of in zip(gemm_sm90.FORMS, gemm_sm90.
 """Forms and kernels of products that are not grouped, by name."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Grouped:
-    """A kernel for groups of the factors that another multiplies, whose sums are made in the same way."""
-
-    name: str
-    idea: str
-    like: str
-    """The other kernel."""
-    relayouts: tuple[Order | None, Order | None]
-    """The orders that it reads A and B in: see `Kernel.relayouts`."""
-    presets: Mapping[str, Mapping[str, int]]
-
-
-FORMS = (
-    Grouped(
-        name="grouped_sm90",
-        idea="rows of each group against a matrix of its own on Hopper's tensor cores; only the GPU knows the groups",
-        like="gemm_sm90",
-        relayouts=("row", None),  # across k a load starts at multiples of 16 bytes, a group's rows anywhere
-        presets={
-            "alternating": {"BM": 128, "BN": 192, "STAGES": 5, "PINGPONG": 1},
-            "alternating_across": {"BM": 128, "BN": 192, "STAGES": 5, "PINGPONG": 1, "CLUSTER_N": 2},
-            "narrow": {"BM": 128, "BN": 128, "STAGES": 7, "PINGPONG": 1},
-            "narrow_across": {"BM": 128, "BN": 128, "STAGES": 7, "PINGPONG": 1, "CLUSTER_N": 2},
-            "wide_across": {"BM": 128, "BN": 256, "STAGES": 4, "CLUSTER_N": 2},
-            "few_rows": {"BM": 64, "BN": 256, "STAGES": 5, "PINGPONG": 1},
-            "few_rows_narrow": {"BM": 64, "BN": 128, "STAGES": 8, "PINGPONG": 1},
-        },
-    ),
-    Grouped(
-        name="grouped_fp8",
-        idea="rows of each group, of float8, against a matrix of its own, with scales; sums promoted to float32",
-        like="gemm_fp8",
-        relayouts=("row", "column"),
-        presets={
-            "alternating": {"PINGPONG": 1},
-            "alternating_across": {"PINGPONG": 1, "CLUSTER_N": 2},
-            "large": {"BM": 256, "STAGES": 4},
-            "few_rows": {"BM": 64, "STAGES": 8, "PINGPONG": 1},
-        },
-    ),
-)
-
-
 def most_tiles(problem: Problem, config: Config) -> int:
     """Tiles that D has at most, by clusters of blocks: each group may end within a row of them."""
     down, across = config.BM * config.CLUSTER_M, config.BN * config.CLUSTER_N
@@ -86,36 +42,73 @@ def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedul
     return Schedule(min(most_tiles(problem, config), clusters(multiprocessors, sharing)) * sharing)
 
 
-def _kernel(grouped: Grouped) -> Kernel:
-    form, like = _SINGLE[grouped.like]
-    constants = {**like.constants(like.config()), "PARTIAL_BUFFERS": 1, "CONSUMERS": _CONSUMERS}
-    assert isinstance(like.cost, Warpgroups)
+def _kernel(
+    like: str,
+    *,
+    name: str,
+    idea: str,
+    relayouts: tuple[Order | None, Order | None],
+    presets: Mapping[str, Mapping[str, int]],
+) -> Kernel:
+    """A kernel for groups of the factors that another multiplies, whose sums are made in the same way."""
+    form, single = _SINGLE[like]
+    constants = {**single.constants(single.config()), "PARTIAL_BUFFERS": 1, "CONSUMERS": _CONSUMERS}
+    assert isinstance(single.cost, Warpgroups)
     return replace(
-        like,
-        name=grouped.name,
-        idea=grouped.idea,
+        single,
+        name=name,
+        idea=idea,
         source=_SOURCE,
-        parameters=tuple(one for one in like.parameters if one.name not in _OTHERS),
+        parameters=tuple(one for one in single.parameters if one.name not in _OTHERS),
         constraints={
             **gemm_sm90.TILES,
             **gemm_sm90.sums_fit(form),
-            **warpgroups.shared_memory_fits(lambda c: like.shared_bytes(c, "NN")),
+            **warpgroups.shared_memory_fits(lambda c: single.shared_bytes(c, "NN")),
         },
         constants=lambda config: constants,
-        presets=grouped.presets,
+        presets=presets,
         portfolio=(),
-        support=replace(like.support, epilogue=False, separate_c=False, grouped=True),
+        support=replace(single.support, epilogue=False, separate_c=False, grouped=True),
         cluster=lambda config: config.CLUSTER_M * config.CLUSTER_N,
         schedule=_schedule,
         arguments=("sizes", "A_map", "B_map", "output", "scales", "offsets"),
-        relayouts=lambda config: grouped.relayouts,
+        relayouts=lambda config: relayouts,
         stored_box=None,
-        cost=replace(like.cost, splits=lambda config: 1),
+        cost=replace(single.cost, splits=lambda config: 1),
         sums=lambda config: Sums(),
     )
 
 
-KERNELS = KERNEL, FP8 = tuple(map(_kernel, FORMS))
+KERNEL = _kernel(
+    name="grouped_sm90",
+    idea="rows of each group against a matrix of its own on Hopper's tensor cores; only the GPU knows the groups",
+    like="gemm_sm90",
+    relayouts=("row", None),  # across k a load starts at multiples of 16 bytes, a group's rows anywhere
+    presets={
+        "alternating": {"BM": 128, "BN": 192, "STAGES": 5, "PINGPONG": 1},
+        "alternating_across": {"BM": 128, "BN": 192, "STAGES": 5, "PINGPONG": 1, "CLUSTER_N": 2},
+        "narrow": {"BM": 128, "BN": 128, "STAGES": 7, "PINGPONG": 1},
+        "narrow_across": {"BM": 128, "BN": 128, "STAGES": 7, "PINGPONG": 1, "CLUSTER_N": 2},
+        "wide_across": {"BM": 128, "BN": 256, "STAGES": 4, "CLUSTER_N": 2},
+        "few_rows": {"BM": 64, "BN": 256, "STAGES": 5, "PINGPONG": 1},
+        "few_rows_narrow": {"BM": 64, "BN": 128, "STAGES": 8, "PINGPONG": 1},
+    },
+)
+
+FP8 = _kernel(
+    name="grouped_fp8",
+    idea="rows of each group, of float8, against a matrix of its own, with scales; sums promoted to float32",
+    like="gemm_fp8",
+    relayouts=("row", "column"),
+    presets={
+        "alternating": {"PINGPONG": 1},
+        "alternating_across": {"PINGPONG": 1, "CLUSTER_N": 2},
+        "large": {"BM": 256, "STAGES": 4},
+        "few_rows": {"BM": 64, "STAGES": 8, "PINGPONG": 1},
+    },
+)
+
+KERNELS = KERNEL, FP8
 
 
 def kernel_for(dtype: str) -> Kernel:

@@ -4,8 +4,6 @@ Source: "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix M
 al., 2023.
 """
 
-from functools import lru_cache
-
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
@@ -22,11 +20,7 @@ def parameter(default: int, values: tuple[int, ...]) -> Parameter:
 def divide(problem: Problem, config: Config, multiprocessors: int) -> Division:
     """Full waves of tiles get a block each; the steps of the tiles left over are cut into equal ranges."""
     tiles = problem.batch * ceil_div(problem.m, config.BM) * ceil_div(problem.n, config.BN)
-    return _divided(tiles, max(ceil_div(problem.k, config.BK), 1), config.WORKERS * multiprocessors)
-
-
-@lru_cache(maxsize=1024)
-def _divided(tiles: int, steps: int, most: int) -> Division:
+    steps, most = max(ceil_div(problem.k, config.BK), 1), config.WORKERS * multiprocessors
     left = tiles % most if most else 0
     if not left:
         return Division(tiles, 0, 0, 0)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tilewright.core.dtypes import FLOAT8, RESULTS
-from tilewright.core.hardware import WARP, ceil_div
+from tilewright.core.hardware import WARP
 from tilewright.core.problem import Problem
 from tilewright.kernels import tiling
 from tilewright.kernels.config import Config, listed_configs, named_configs
@@ -43,15 +43,9 @@ def _tile(config: Config) -> Tile:
     return Tile(m=config.THREADS_M * config.TM, n=config.THREADS_N * config.TN, k=depth)
 
 
-def _tiles(problem: Problem, config: Config) -> int:
-    """Tiles of D, of all matrices of a batch."""
-    tile = _tile(config)
-    return problem.batch * ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n)
-
-
 def _schedule(problem: Problem, config: Config, multiprocessors: int) -> Schedule:
     """For each tile all blocks that run at a time; where several share one, each with memory for its sums."""
-    tiles = _tiles(problem, config)
+    tiles = KERNEL.tiles(problem, config)
     blocks = tiles * max(multiprocessors * config.MIN_BLOCKS // max(tiles, 1), 1)
     return Schedule(blocks, blocks * _sums(config) * tiling.FLOAT_BYTES if blocks > tiles else 0)
 
@@ -92,7 +86,7 @@ _PRESETS = named_configs(
 )
 
 _MORE = listed_configs(
-    "TM TN THREADS_N THREADS_M GROUPS DEPTH AHEAD MIN_BLOCKS",
+    _NAMES,
     (
         (16, 2, 1, 1, 16, 4, 0, 1),
         (1, 4, 8, 1, 16, 8, 0, 1),
@@ -101,7 +95,7 @@ _MORE = listed_configs(
     ),
 )
 
-KERNEL = Kernel(
+KERNEL: Kernel = Kernel(
     rung=17,
     name="skinny",
     idea="few rows: nothing staged, many loads in flight, k divided among all threads",

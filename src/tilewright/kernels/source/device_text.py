@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tilewright.kernels.constants import constants
 from tilewright.kernels.source.host_code import without_host_code
 from tilewright.kernels.source.map_words import MAPS, TYPE
-from tilewright.kernels.source.signature import argument, heads, split, without_comments
+from tilewright.kernels.source.signature import argument, edited, heads, split, without_comments
 
 _ARRAY = "template <typename Map, int COUNT> struct tilewright_maps { Map of[COUNT]; };\n"
 """A line ahead of sources with several maps behind a pointer."""
@@ -32,8 +32,7 @@ def device_text(text: str, macros: Mapping[str, int | str]) -> DeviceText:
     arrays = frozenset(name.removeprefix(MAPS) for name in macros if name.startswith(MAPS))
     text = _on_gpu(text, arrays)
     own = [one for one in constants(without_comments(text)) if one.name in macros] if macros else []
-    for one in reversed(own):
-        text = f"{text[: one.begin]}{'' if one.value else ' '}{macros[one.name]}{text[one.end :]}"
+    text = edited(text, ((one.begin, one.end, f"{'' if one.value else ' '}{macros[one.name]}") for one in own))
     variables = {one.name for one in own if not one.macro}
     defined = {name: value for name, value in sorted(macros.items()) if name not in variables}
     ahead = "".join(f"#define {name} {value}\n" for name, value in defined.items())
@@ -83,6 +82,4 @@ def with_maps_by_value(text: str, arrays: Collection[str] = ()) -> str:
             at += len(part)
         if head.body and pointers:
             changes.append((head.body, head.body, pointers))
-    for begin, end, new in reversed(changes):
-        text = text[:begin] + new + text[end:]
-    return text
+    return edited(text, changes)

@@ -63,10 +63,6 @@ class BlockCounts:
         self.fragments = False
         self._counter = BlockCounter(kernel, config, variant, multiprocessors)
 
-    def whole(self) -> Counts:
-        """Counts of all blocks."""
-        return self.run(self.problem, None)
-
     def kinds(self) -> tuple[Counts, int, bool]:
         """Counts of all blocks, from one of each kind at three depths; the number run, and whether the depths agree."""
         run, tried = 0, []
@@ -79,8 +75,8 @@ class BlockCounts:
                 break
         small, of_kind = tried[-1 if exact else 0]
         total: Counts = Counter()
-        for kind in (one for one in small.kinds if (one.row, one.col) in of_kind):
-            add(total, of_kind[kind.row, kind.col].at(small.steps(self.problem.k)), kind.count)
+        for place, counts in of_kind.items():
+            add(total, counts.at(small.steps(self.problem.k)), small.kinds[place])
         return total, run, exact
 
     def of_kinds(self, small: SamplingPlan) -> tuple[dict[tuple[int, int], "KindCounts"], int, bool]:
@@ -89,8 +85,8 @@ class BlockCounts:
         first = self._by_tile(small.at(small.depths[0]))
         exact, run = True, sum(len(blocks) for blocks, _ in first.values())
         found = {}
-        for kind in (one for one in small.kinds if (one.row, one.col) in first):
-            blocks, at_first = first[kind.row, kind.col]
+        for place in (one for one in small.kinds if one in first):
+            blocks, at_first = first[place]
             counts = [at_first, *(self.run(small.at(depth), blocks) for depth in small.depths[1:])]
             run += (len(counts) - 1) * len(blocks)
             steps = [
@@ -98,7 +94,7 @@ class BlockCounts:
                 for before, after in pairwise(counts)
             ]
             exact = exact and len({_comparable(step) for step in steps}) <= 1
-            found[kind.row, kind.col] = KindCounts(at_first, steps[0] if steps else Counter())
+            found[place] = KindCounts(at_first, steps[0] if steps else Counter())
         return found, run, exact
 
     def _by_tile(self, problem: Problem) -> dict[tuple[int, int], tuple[list[int], Counts]]:

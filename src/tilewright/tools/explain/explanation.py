@@ -17,7 +17,7 @@ from tilewright.tools.explain import traffic as counting
 from tilewright.tools.explain.accuracy import predicted_error
 from tilewright.tools.explain.cost.models.block import Demand
 from tilewright.tools.explain.cost.occupancy import Held, held
-from tilewright.tools.explain.cost.prediction import Cost, CostModel, Dims
+from tilewright.tools.explain.cost.prediction import Cost, predict
 from tilewright.tools.explain.demand import Issue, counted, issue
 from tilewright.tools.explain.instruction_mix import Widths, shared_widths
 from tilewright.tools.explain.machine_code import MachineCode, machine_code
@@ -105,8 +105,6 @@ class Explanation(Launched):
     """None where it is not known: without a disassembler, and in kernels that compute in tensor cores."""
     predicted: Cost | None
     """None where the GPU cannot hold a block."""
-    working: float
-    """Share of a step in which a multiprocessor works for one of its blocks; in the rest all wait."""
     measured: MeasuredSpeed | None
 
     @property
@@ -135,7 +133,9 @@ class Explanation(Launched):
     @property
     def binds(self) -> str:
         """Name of the slowest part: arithmetic, a level of memory, or waits for either."""
-        return WAITS if self.working < _WORKING else max(self.times_us, key=self.times_us.__getitem__)
+        if self.predicted is None or self.predicted.working < _WORKING:
+            return WAITS
+        return max(self.times_us, key=self.times_us.__getitem__)
 
 
 def explain(
@@ -187,8 +187,7 @@ def explain(
     blocks = 0 if problem.is_empty else kernel.grid(problem, config, gpu.multiprocessors)
     moves = moved(least_bytes(problem, scalars), traffic)
     demand = counted(kernel, config, problem, blocks, traffic, code, gpu) if code else None
-    model, sizes = CostModel(kernel, config, gpu, report, demand), Dims.of(problem)
-    predicted = model.predict(sizes)
+    predicted = predict(kernel, config, problem, gpu, report, demand)
     through_l2 = Through(predicted.l2_bytes, predicted.l2_us) if predicted else Through(0, 0.0)
     line = roofline(problem.flops, moves, through_l2, gpu, kernel.support.precision or problem.dtype)
     if predicted and kernel.is_user_kernel:  # the model knows less of it than was counted
@@ -208,7 +207,6 @@ def explain(
         demand=demand,
         issue=issue(code, traffic.operations, gpu) if code else None,
         predicted=predicted,
-        working=model.working(sizes),
         measured=measured,
         notes=tuple(notes),
     )
@@ -258,8 +256,8 @@ def verdict(explanation: Explanation) -> str:
         sentences.append(_arithmetic_binds(one))
     elif binds == WAITS:
         sentences.append(
-            f"Waits bind: in {100 * (1 - one.working):.0f}% of a step all warps of a multiprocessor wait for memory, "
-            "or for each other."
+            f"Waits bind: in {100 * (1 - one.predicted.working):.0f}% of a step all warps of a multiprocessor wait "
+            "for memory, or for each other."
         )
     elif binds in (SHARED, L1):
         sentences.append(f"{banks_words(binds, one.traffic)} take {took}, {compared}.")
@@ -357,13 +355,8 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
             "levels": {level.name: named(level, "bytes time_us flops_per_byte") for level in line.levels},
         },
         "issue": asdict(one.issue) if one.issue else None,
-        "predicted": predicted
-        and {**predicted._asdict(), "gflops": problem.gflops(predicted.us), "working": one.working},
-        "measured": (
-            {"us": measured.time_us(problem), "gflops": measured.gflops, "source": measured.source}
-            if measured
-            else None
-        ),
+        "predicted": predicted and {**predicted._asdict(), "gflops": problem.gflops(predicted.us)},
+        "measured": measured and {"us": measured.time_us(problem), **named(measured, "gflops source")},
         **lines_json(one.traffic),
         "exact": one.traffic.exact,
         "binds": one.binds,

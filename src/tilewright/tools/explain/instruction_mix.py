@@ -128,11 +128,9 @@ def shared_widths(code: Iterable[Instruction]) -> Mapping[SourceLine | None, Wid
     a vector's boundary it makes one load of 8 or 16 bytes of them.
     """
     code = tuple(code)
+    shared, by_line = {"shared_load", "shared_store"}, access_widths_by_line(code)
     widths: dict[SourceLine | None, Widths] = {None: access_widths(code)}
-    for line, found in access_widths_by_line(code).items():
-        if found.keys() & {"shared_load", "shared_store"}:
-            widths[line] = found
-    return widths
+    return widths | {line: found for line, found in by_line.items() if found.keys() & shared}
 
 
 def _width(instruction: Instruction) -> int:

@@ -7,7 +7,7 @@ gives the counts of a large one: two depths give the step, the third shows that 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,23 +20,13 @@ from tilewright.kernels.kernel import Kernel, Tile
 
 
 @dataclass(frozen=True)
-class BlockKind:
-    """Blocks that count alike."""
-
-    row: int
-    """Row of tiles, in the small problem, of a tile of this kind."""
-    col: int
-    count: int
-    """How many such blocks the whole launch has."""
-
-
-@dataclass(frozen=True)
 class SamplingPlan:
     """Blocks and depths to run instead of a whole launch whose blocks have a tile of C each."""
 
     small: Problem
     """The whole problem's leading dimensions, but fewer rows and columns; its k is that of the whole problem."""
-    kinds: tuple[BlockKind, ...]
+    kinds: Mapping[tuple[int, int], int]
+    """By the row and column of a tile in the small problem, how many blocks of the whole launch count like its."""
     depths: tuple[int, ...]
     """Values of k: the whole problem's, or three in equal steps from which it follows."""
     rows: "Axis"
@@ -71,9 +61,7 @@ def plan(kernel: Kernel, config: Config, problem: Problem, tiles_k: int = 1) -> 
     rows = Axis(problem.m, tile.m, (a_along_m, problem.d.ld * result_item))
     cols = Axis(problem.n, tile.n, (b_along_n, result_item))
     small = replace(problem, m=rows.fewest, n=cols.fewest)
-    kinds = tuple(
-        BlockKind(row, col, row_count * col_count) for row, row_count in rows.kinds() for col, col_count in cols.kinds()
-    )
+    kinds = {(row, col): row_count * col_count for row, row_count in rows.kinds() for col, col_count in cols.kinds()}
     step = tiles_k * tile.k
     depths = _depths(problem.k, step, (a_along_k, b_along_k), (config.get("STAGES", 1) + 1) * step)
     return SamplingPlan(small, kinds, depths, rows, cols)

@@ -119,17 +119,18 @@ class Traffic:
         return sum(group.wavefronts for group in self.groups.values())
 
 
-PIPES = (
-    "global_load",
-    "global_store",
-    "shared_load",
-    "shared_store",
-    "async_copy",
-    "product",
-    "global_atomic",
-    "shared_atomic",
-)
-"""Kinds of accesses. In a product a warpgroup's tensor cores read A and B from shared memory, by one request."""
+PIPES = {
+    "global_load": "global loads",
+    "global_store": "global stores",
+    "async_copy": "by async copies",
+    "global_atomic": "global atomics",
+    "shared_load": "shared loads",
+    "shared_store": "shared stores",
+    "product": "by tensor cores",
+    "shared_atomic": "shared atomics",
+}
+"""Kinds of accesses, and what tables call them. In a product a warpgroup's tensor cores read A and B from shared
+memory, by one request."""
 
 
 def count(
@@ -165,7 +166,7 @@ def count(
     if not blocks:
         total, run, exact = Counts(), 0, True
     elif whole:
-        total, run, exact = counting.whole(), blocks, True
+        total, run, exact = counting.run(problem, None), blocks, True
     elif "WORKERS" in config:
         total, run, exact = _with_workers(counting)
     elif isinstance(kernel.cost, Streaming):
@@ -179,13 +180,8 @@ def count(
 
 def _with_workers(counting: BlockCounts) -> tuple[Counts, int, bool]:
     """Counts of a launch whose last tiles workers share; how many blocks were run, and whether the counts are exact."""
-    kernel, config, problem, multiprocessors = (
-        counting.kernel,
-        counting.config,
-        counting.problem,
-        counting.multiprocessors,
-    )
-    division = schedule.divide(problem, config, multiprocessors)
+    kernel, config, problem = counting.kernel, counting.config, counting.problem
+    division = schedule.divide(problem, config, counting.multiprocessors)
     small = plan(kernel, config, problem)
     steps_of_k = small.steps(problem.k)
 
@@ -193,7 +189,7 @@ def _with_workers(counting: BlockCounts) -> tuple[Counts, int, bool]:
         chosen = Config({**config, "WORKERS": workers, **({"BUNDLE": 1} if "BUNDLE" in config else {})})
         return BlockCounts(kernel, chosen, problem, counting.widths, counting.scalars, blocks)
 
-    of_kind, run, exact = sharing(0, multiprocessors).of_kinds(small)
+    of_kind, run, exact = sharing(0, counting.multiprocessors).of_kinds(small)
     total: Counts = Counter()
     for (place, workers), tiles in _tiles(small, division, problem, config).items():
         kind = of_kind[place]

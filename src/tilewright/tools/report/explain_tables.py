@@ -11,19 +11,9 @@ from tilewright.tools.explain.explanation import Explanation, Launched
 from tilewright.tools.explain.launch_explanation import LaunchExplanation
 from tilewright.tools.explain.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
 from tilewright.tools.explain.scaling import Share
-from tilewright.tools.explain.traffic import Group
+from tilewright.tools.explain.traffic import PIPES, Group
 from tilewright.tools.report.fitted import Column, FittedTable
 
-_NAMES = {
-    "global_load": "global loads",
-    "global_store": "global stores",
-    "async_copy": "by async copies",
-    "global_atomic": "global atomics",
-    "shared_load": "shared loads",
-    "shared_store": "shared stores",
-    "product": "by tensor cores",
-    "shared_atomic": "shared atomics",
-}
 _STALLS = 6
 """Reasons why warps wait that a table shows."""
 _LINES = 8
@@ -52,7 +42,7 @@ def traffic_table(explanation: Launched) -> FittedTable:
     """One row a kind of accesses: requests, and what they cost."""
     heads = ("", "requests", "sectors", "wavefronts", "a request", "conflicts")
     table = _table("What the threads ask of memory", heads)
-    for kind, name in _NAMES.items():
+    for kind, name in PIPES.items():
         if (group := explanation.traffic.profiled[kind]).requests:
             table.add_row(name, *_cells(group))
     return table
@@ -66,7 +56,7 @@ def lines_table(explanation: Launched) -> FittedTable:
         if line.group.requests:
             place = f"{line.source.file}:{line.source.line}" if line.source else "?"
             requests, sectors, wavefronts, _, conflicts = _cells(line.group)
-            table.add_row(place, _NAMES[line.pipe], requests, sectors, wavefronts, conflicts)
+            table.add_row(place, PIPES[line.pipe], requests, sectors, wavefronts, conflicts)
     return table
 
 

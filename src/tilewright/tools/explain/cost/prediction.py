@@ -8,28 +8,33 @@ with a tile of their own still run; where operands are copied into another layou
 
 The model ranks configs for a search, and says in an explanation what a launch takes: there with what was counted of it
 (`demand`). Kernels are not picked by it, but by `select.model`. On an H200's squares its mean error is 8%
-(`report.nearness`); on the problems of the tuned table, with the configs that are fast there, 4 to 7% for rungs 12, 15,
-16 and 18, 23% for rung 17, 7% for gemm_sm90 (`models.warpgroups`), 15 to 23% for products of parts. What it does not
-know of a kernel is for a calibration by measured times.
+(`studies/counters/nearness.py`); on the problems of the tuned table, with the configs that are fast there, 4 to 7% for
+rungs 12, 15, 16 and 18, 23% for rung 17, 7% for gemm_sm90 (`models.warpgroups`), 15 to 23% for products of parts. What
+it does not know of a kernel is for a calibration by measured times.
 """
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Gpu, clusters
+from tilewright.core.hardware import ceil_div, round_up
 from tilewright.core.problem import Layout, Problem
 from tilewright.kernels.config import Config
-from tilewright.kernels.cost_family import Copying, Staging, Streaming, Warpgroups, Warps
+from tilewright.kernels.cost_family import Copying, SmallM, Staging, Streaming, Warpgroups, Warps
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.library import schedule
-from tilewright.kernels.support import VECTOR_BYTES, Addresses, Variant, all_aligned
+from tilewright.kernels.support import VECTOR_BYTES, Variant, all_aligned
 from tilewright.runtime.executable import CompileReport
-from tilewright.tools.explain.cost.footprint import footprint
-from tilewright.tools.explain.cost.models import warpgroups
-from tilewright.tools.explain.cost.models.block import Demand, Footprint, join
+from tilewright.tools.explain.cost.models import copying, small_m, staging, streaming, warpgroups, warps
+from tilewright.tools.explain.cost.models.block import Asked, Demand, Footprint, Usage, join
+from tilewright.tools.explain.cost.occupancy import occupancy
+
+_MODELS: Mapping[type, Any] = {
+    Staging: staging, Copying: copying, Streaming: streaming, SmallM: small_m, Warpgroups: warpgroups, Warps: warps,
+}  # fmt: skip
+"""By family, the module with its `needs` and its `footprint`."""
 
 LAUNCH_US = 1.27
 _L2_SHARE = 0.7
@@ -83,336 +88,56 @@ class Cost(NamedTuple):
     """Bytes that the L2 cache serves: tiles of A and B that blocks load and the L1 cache lacks, and D."""
     dram_bytes: float
     """Bytes of `l2_bytes` that the L2 cache lacks, and of D."""
+    working: float
+    """Share of a step in which a multiprocessor with as many blocks as it gets works for one of them; in the rest all
+    wait."""
 
 
-@dataclass(frozen=True, eq=False)
-class Form:
-    """Properties of a problem that decide, with a config, whether tiles are guarded and which code and copies it
-    uses."""
+def footprint(
+    kernel: Kernel,
+    config: Config,
+    gpu: Gpu,
+    variant: Variant,
+    report: CompileReport | None = None,
+    starts: tuple[int, int] = warpgroups.WHOLE_LINES,
+    demand: Demand | None = None,
+) -> Footprint:
+    """Room of a kernel's block on a multiprocessor and cycles for one step along k, whatever the problem.
 
-    layout: str
-    item_bytes: int
-    result_item_bytes: int
-    aligned: bool
-    """Whether every line of A, B, C and D starts at a multiple of 16 bytes."""
-    a_gaps: bool
-    """Whether distances between lines of A, or between its matrices, are no multiples of 16 bytes."""
-    b_gaps: bool
-    starts: tuple[int, int]
-    """The bytes at multiples of which lines of A and of B start, at most a line's, after a relayout of those that do
-    not start at multiples of 16 bytes. It matters to warpgroups alone, and float32 factors count as whole."""
-
-
-_form = lru_cache(maxsize=None)(Form)  # one for all alike, so that it is found by its address
-
-
-class Dims(NamedTuple):
-    """Numbers of a problem that the model needs, found once for all configs that are compared on it."""
-
-    problem: Problem
-    m: int
-    n: int
-    k: int
-    batch: int
-    result_bytes: int
-    """Bytes of D, all matrices of the batch."""
-    a_bytes: int
-    """Bytes of A, each matrix once."""
-    b_bytes: int
-    copied_bytes: tuple[int, int]
-    """Bytes of A and of B that a call may have to copy: 0 for an operand whose copy is cached."""
-    form: Form
-
-    @property
-    def aligned(self) -> bool:
-        """Whether every line of A, B, C and D starts at a multiple of 16 bytes."""
-        return self.form.aligned
-
-    @classmethod
-    def of(cls, problem: Problem, addresses: Addresses = Addresses(), cached: str | None = None) -> "Dims":
-        """The sizes of a problem with operands at these addresses, and a copy of A or of B cached: see
-        `Engine.plan`."""
-        m, n, k, batch, a, b = problem.m, problem.n, problem.k, problem.batch, problem.a, problem.b
-        item, result = ITEM_BYTES[problem.arithmetic.factors], ITEM_BYTES[problem.arithmetic.result]
-        # One matrix may serve the whole batch.
-        a_bytes = item * k * m * (batch if a.batch_stride else min(batch, 1))
-        b_bytes = item * k * n * (batch if b.batch_stride else min(batch, 1))
-        copied = 0 if cached == "A" else a_bytes, 0 if cached == "B" else b_bytes
-        form = _form(
-            problem.layout,
-            item,
-            result,
-            all_aligned(problem, addresses),
-            not a.aligned(item, VECTOR_BYTES),
-            not b.aligned(item, VECTOR_BYTES),
-            (_starts(a, m, k), _starts(b, k, n)) if item == _NARROW_BYTES else warpgroups.WHOLE_LINES,
-        )
-        return cls(problem, m, n, k, batch, result * batch * m * n, a_bytes, b_bytes, copied, form)
+    Args:
+        kernel, config: what is run.
+        gpu: where.
+        variant: facts about the operands.
+        report: the compiler's; without one, registers and shared memory are estimated from the tiles.
+        starts: the bytes at multiples of which rows (or columns) of A and of B start, at most a line's.
+        demand: demand counted for a kernel of the family `Staging`; without, it is estimated.
+    """
+    sm, family, bundle = gpu.multiprocessor, kernel.cost, kernel.bundle(config)
+    model = _MODELS[type(family)]
+    if report is not None and report.registers is not None:
+        needs = Usage(report.registers, report.spill_bytes or 0, report.shared_bytes or 0)
+    else:
+        needs = model.needs(kernel, family, config, sm, variant.layout)
+    shared_bytes = bundle * kernel.shared_bytes(config, variant.layout) + needs.static_shared_bytes
+    room = occupancy(sm, kernel.threads(config), needs.registers, shared_bytes, bundle)
+    asked = Asked(kernel, config, sm, variant, room, needs.spill_bytes, starts, demand)
+    found: Footprint = model.footprint(asked, family)
+    return found
 
 
-_Terms = tuple[float, float, float, float, float, float, float, float, float]
-"""The fields of a `Cost`, plain for the reason given at `_Work`."""
+class _Work(NamedTuple):
+    """How a problem's tiles are assigned to blocks."""
 
-_Work = tuple[int, int, int, float, float]
-"""How a problem's tiles are assigned to blocks: blocks with a tile of their own; workers, blocks that share tiles;
-blocks that find none to share; a worker's steps along k, or what takes as long; workers of a tile, 1 where there are
-none. It is plain, and not named, because the selector asks for several of them in every call of a new shape."""
-
-
-class _Occupied(NamedTuple):
-    """A kernel's blocks on a GPU, and the data that they read: one object for all problems that one code serves."""
-
-    held: int
-    """Blocks on a multiprocessor."""
-    together: int
-    """Blocks on all of them."""
-    waves: tuple[tuple[float, float], ...]
-    """By blocks on a multiprocessor, up to those that it holds: its cycles for a step along k of each, and besides."""
-    busy: float
-    """This and the next six as in `Footprint`."""
-    alone: float
-    ends: float
-    store: float
-    tensor: float
-    once: float
-    aside: float
-    side_bytes: int
-    """Bytes that a block loads through the L2 cache for one k."""
-    queued: bool
-    """As in `Footprint`."""
-    copies_a: float
-    """Bytes that a copy of A, or of its terms, moves first for each byte of it; 0 where it is read as it is."""
-    copies_b: float
-
-    @classmethod
-    def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int, copies: tuple[float, float]) -> "_Occupied":
-        held, busy, alone, ends, store = needs.occupancy.blocks, needs.busy, needs.alone, needs.ends, needs.store
-        waves = tuple((needs.step(count), ends + count * store) for count in range(held + 1))
-        of_block = busy, alone, ends, store, needs.tensor, needs.once, needs.aside
-        return cls(held, held * multiprocessors, waves, *of_block, side_bytes, needs.queued, *copies)
-
-
-class CostModel:
-    """A kernel with a config on a GPU: predicts runs of it, and finds once what does not depend on their sizes."""
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        config: Config,
-        gpu: Gpu,
-        report: CompileReport | None = None,
-        demand: Demand | None = None,
-    ) -> None:
-        """Set up a model.
-
-        Args:
-            kernel, config: what to run.
-            gpu: where.
-            report: the compiler's; without one, registers and shared memory are estimated from the tiles.
-            demand: what was counted of the problem that is predicted; see `footprint`.
-        """
-        family = kernel.cost
-        self._kernel, self._config, self._gpu, self._report, self._demand = kernel, config, gpu, report, demand
-        self._tile, self._bundle = kernel.tile(config), kernel.bundle(config)
-        self._workers = family.workers(config) * gpu.multiprocessors if isinstance(family, Copying) else 0
-        self._splits = isinstance(family, Streaming)
-        self._rooms: tuple[dict[Form, _Occupied], dict[Form, _Occupied]] = ({}, {})  # without edges, and with
-        l2_rate = _L2_RATE_OF_COPIES if isinstance(family, Staging) and family.copies else _L2_RATE
-        l2_bytes_per_clock, dram_share = l2_rate * gpu.l2_bytes_per_clock, 1.0
-        # Blocks of a cluster: rows and columns of tiles, and those that divide a tile's k.
-        self._rows, self._cols, self._splits_k = 1, 1, 1
-        if isinstance(family, Warpgroups):
-            l2_bytes_per_clock, dram_share = warpgroups.L2_BYTES * gpu.multiprocessors, warpgroups.DRAM_SHARE
-            self._rows, self._splits_k = family.cluster(config), family.splits(config)
-            self._cols = family.across(config)
-        # Rows of tiles that are computed column by column.
-        self._group_m = self._rows * family.group_m(config) if isinstance(family, Warpgroups | Warps) else 1
-        self._l2_bytes_per_us = l2_bytes_per_clock * gpu.clock_mhz
-        self._l2_bytes = _L2_SHARE * gpu.l2_bytes
-        self._cluster = self._rows * self._cols * self._splits_k
-        self._dram_bytes_per_us = dram_share * 1e3 * gpu.dram_gbs
-        split = kernel.split
-        self._copied_bytes_per_us = self._dram_bytes_per_us if split else 1e3 * gpu.dram_gbs
-        if split and split.scaled:
-            self._copied_bytes_per_us /= _SCALING
-        self._copying_us = _SPLITTING_US if kernel.splits else _RELAYOUT_US
-        self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
-        self._relays = kernel.relayouts(config) is not None
-        self._shares = self._workers > 0 or self._splits or self._bundle > 1
-        self._split, self._item_bytes = split, ITEM_BYTES[split.dtype] if split else 0
-        # Bytes that blocks read for each byte of the factors.
-        self._read = kernel.parts * self._item_bytes / ITEM_BYTES["float32"] if split else 1.0
-        self._level_us = _LEVEL_US + _LEVEL_US_PER_RESULT * self._tile.m * self._tile.n
-
-    def predict(self, sizes: Dims) -> Cost | None:
-        """Predict one run; None where the GPU cannot hold even one block."""
-        found = self.terms(sizes)
-        return None if found is None else Cost(*found)
-
-    def terms(self, sizes: Dims) -> _Terms | None:
-        """The prediction of `predict`, as a plain tuple."""
-        _, m, n, k, batch, result_bytes, a_bytes, b_bytes, copies, form = sizes
-        tile_m, tile_n, tile_k = self._tile
-        # Written out here and below: with a call for each division, a prediction would take a third more calls.
-        down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
-        edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
-        room = self._rooms[edges].get(form) or self._room(sizes, edges)
-        held, together, waves, _, _, _, _, tensor, once, aside, side_bytes, _, copies_a, copies_b = room
-        if not held:
-            return None
-        multiprocessors, clock_mhz = self._multiprocessors, self._clock_mhz
-        tiles, copied = batch * down * across, copies_a * copies[0] + copies_b * copies[1]
-        if self._cluster > 1:
-            tiles = batch * -(-down // self._rows) * self._rows * -(-across // self._cols) * self._cols
-            steps = -(-steps // self._splits_k)
-        whole, workers, parts, idle = tiles * self._splits_k, 0, 1.0, 0.0
-        if self._shares and ((work := self._divide(sizes, tiles, steps))[1] or self._bundle > 1):
-            whole, workers, _, _, parts = work
-            cycles, idle = self._cycles(room, work, steps, copied > 0)
-        else:
-            full = whole // together
-            of_step, besides = waves[held]
-            cycles = full * (steps * of_step + besides)
-            if rest := whole - full * together:
-                of_step, besides = waves[-(-rest // multiprocessors)]
-                cycles += steps * of_step + besides
-        blocks_us = cycles / clock_mhz
-        if tensor and tiles:
-            if aside:  # all but the last tile's
-                cycles = join(cycles, (cycles + (-(-whole // together) - 1) * aside) / 2)
-            cycles += once
-            busy = whole * steps * tensor / multiprocessors
-            blocks_us = cycles / (clock_mhz * warpgroups.clock_share(busy / cycles))
-        through_l2 = side_bytes * tiles * k + result_bytes
-        from_dram = self._read * (a_bytes + b_bytes)
-        if from_dram > self._l2_bytes:
-            from_dram = self._from_dram(sizes, held, tiles, across, parts * self._splits_k, through_l2)
-        dram_bytes = from_dram + result_bytes
-        l2_us, dram_us = through_l2 / self._l2_bytes_per_us, dram_bytes / self._dram_bytes_per_us
-        traffic_us = l2_us if l2_us >= dram_us else dram_us
-        us = LAUNCH_US + join(blocks_us, traffic_us)
-        if parts > 1:
-            if self._workers:  # as a tree
-                levels = math.ceil(math.log2(parts) + (_STRADDLE if parts % 1 else 0.0))
-                us += max(levels * self._level_us - idle / clock_mhz, 0.0)
-            else:
-                us += _GATHER_US
-        if copied:
-            us += self._copying_us + copied / self._copied_bytes_per_us
-        blocks = (whole + workers) / multiprocessors
-        return us, blocks_us, traffic_us, blocks / held, blocks, parts, l2_us, through_l2, dram_bytes
-
-    def working(self, sizes: Dims) -> float:
-        """Share of a step in which a multiprocessor with as many blocks as it gets works for one of them; in the rest
-        all wait. 0 where it holds none.
-        """
-        cost = self.predict(sizes)
-        if cost is None:
-            return 0.0
-        room = next(found for rooms in self._rooms if (found := rooms.get(sizes.form)))
-        blocks = min(math.ceil(cost.blocks), room.held)
-        return min(blocks * room.busy / room.waves[blocks][0], 1.0) if blocks else 0.0
-
-    def _room(self, sizes: Dims, edges: bool) -> _Occupied:
-        """Find the blocks on a GPU, and what they read, for all problems that one code serves."""
-        problem, form = sizes.problem, sizes.form
-        read = self._kernel.layout_read(self._config, form.layout)
-        variant = Variant(edges, form.aligned, problem.dtype, problem.result, read, problem.epilogue)
-        needs = footprint(self._kernel, self._config, self._gpu, variant, self._report, form.starts, self._demand)
-        used = clusters(self._multiprocessors, self._cluster) * self._cluster
-        found = _Occupied.of(
-            needs, used, self._side_bytes(read, form.item_bytes, form.starts), self._copies(read, form)
-        )
-        self._rooms[edges][form] = found
-        return found
-
-    def _copies(self, read: str, form: Form) -> tuple[float, float]:
-        """Bytes that copies of A and of B move for each byte of them: each is read, and written."""
-        if self._split:
-            return 1 + self._read, 1 + self._read
-        if not self._relays:
-            return 0.0, 0.0
-        # A thread moves one element or four at a time, so that narrow ones take as long.
-        moved = 4.0 if form.item_bytes == _NARROW_BYTES else 2.0
-        given = form.layout
-        return moved * (given[0] != read[0] or form.a_gaps), moved * (given[1] != read[1] or form.b_gaps)
-
-    def _divide(self, sizes: Dims, tiles: int, steps: int) -> _Work:
-        most = self._workers
-        left = tiles % most if most else 0
-        if left and steps:
-            workers = schedule.sharing(left, steps, most)
-            # Tiles that begin within a worker's range, before whose first step it waits anew.
-            begun = left / workers if workers % left else 0.0
-            return tiles - left, workers, most - workers, -(-left * steps // workers) + begun, workers / left
-        if self._splits and tiles and steps > 1:
-            blocks = self._kernel.grid(sizes.problem, self._config, self._multiprocessors)
-            parts = min(blocks // tiles, steps)
-            if parts > 1:
-                return 0, tiles * parts, 0, -(-steps // parts), parts
-        return tiles, 0, 0, 0.0, 1.0
-
-    def _cycles(self, room: _Occupied, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
-        """Cycles of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of
-        their own have work left."""
-        held, together, waves, busy, alone, ends, store, *_ = room
-        whole, sharing, without, share, _ = work
-        multiprocessors, bundle = self._multiprocessors, self._bundle
-        full, rest = divmod(whole, together)
-        of_step, besides = waves[held]
-        cycles = full * (steps * of_step + besides)
-        if not (rest or sharing):
-            return cycles, 0.0
-        # Blocks with a tile of their own, and workers, that a multiprocessor gets at most.
-        if bundle == 1:
-            own, workers = -(-rest // multiprocessors), -(-sharing // multiprocessors)
-        else:
-            bundles = -(-(rest + sharing + without) // bundle)
-            each, own = -(-bundles // multiprocessors), -(-rest // bundles)
-            own, workers = each * own, each * min(bundle - own, -(-sharing // bundles))
-        if not full and own and workers and own + workers <= held and bundle == 1:
-            # Blocks go to one multiprocessor after another, but some get one with a tile of its own too many. Where
-            # they begin as the launch before ends, neighbours in the grid gather: blocks of one kind.
-            more = workers if after_relayout else 1
-            own, workers = own + more, workers - more
-        blocks = own + workers
-        rounds = -(-blocks // held)
-        longest = steps + (rounds - 1) * share if own else rounds * share
-        last = join((own * steps + workers * share) * busy, longest * alone) + ends + blocks * store
-        idle, until = 0.0, share + 1  # workers wait about a step where they begin
-        if sharing and own and rounds == 1 and until < steps:
-            of_step, besides = waves[blocks]
-            idle = last - (until * of_step + besides)
-        # Most workers end twice: what they have of one tile, and of the next.
-        return cycles + last + (ends if workers else 0.0), idle
-
-    def _side_bytes(self, layout: str, item_bytes: int, starts: tuple[int, int]) -> int:
-        """Bytes of A and of B that a block loads through the L2 cache for one k; of a line's bytes all or none."""
-        if self._split:
-            item_bytes, starts = self._item_bytes, warpgroups.WHOLE_LINES
-        family, tile, line = self._kernel.cost, self._tile, _LINE_BYTES // item_bytes
-        if isinstance(family, Warpgroups):
-            side_bytes = warpgroups.side_bytes(self._kernel, family, self._config, layout, item_bytes, starts)
-            return self._kernel.parts * side_bytes
-        rows = tile.m if layout[0] == "N" else max(tile.m, line)
-        cols = tile.n if layout[1] == "T" else max(tile.n, line)
-        return self._kernel.parts * item_bytes * (rows + cols)
-
-    def _from_dram(self, sizes: Dims, held: int, tiles: int, across: int, parts: float, through_l2: int) -> float:
-        """Bytes of A and B that come from DRAM where they do not fit into the L2 cache.
-
-        A wave shares what it reads; the next one reads it again.
-        """
-        tile = self._tile
-        running = max(min(int(held * self._multiprocessors / parts), tiles), 1)
-        high, wide = -(-running // max(across, 1)), min(running, across)
-        if self._group_m > 1:
-            high = min(self._group_m, -(-sizes.m // tile.m), running)
-            wide = -(-running // high)
-        a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.form.item_bytes
-        return max(
-            self._read * (sizes.a_bytes + sizes.b_bytes), min(self._read * a_wave * (tiles / running), through_l2)
-        )
+    whole: int
+    """Blocks with a tile of their own."""
+    workers: int = 0
+    """Blocks that share tiles."""
+    without: int = 0
+    """Blocks that find no tile to share."""
+    share: float = 0.0
+    """Steps of a worker along k, or what takes as long."""
+    parts: float = 1.0
+    """Workers of a tile."""
 
 
 def predict(
@@ -423,14 +148,193 @@ def predict(
     report: CompileReport | None = None,
     demand: Demand | None = None,
 ) -> Cost | None:
-    """Predict one run of a kernel, base addresses aligned; None where the GPU cannot hold even one of its blocks."""
-    return CostModel(kernel, config, gpu, report, demand).predict(Dims.of(problem))
+    """Predict one run of a kernel, base addresses aligned; None where the GPU cannot hold even one of its blocks.
+
+    report, demand: see `footprint`.
+    """
+    m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
+    tile, family, split = kernel.tile(config), kernel.cost, kernel.split
+    down, across, steps = ceil_div(m, tile.m), ceil_div(n, tile.n), ceil_div(k, tile.k)
+    edges = bool(m % tile.m or n % tile.n or k % tile.k)
+    read, starts = kernel.layout_read(config, problem.layout), line_starts(problem)
+    variant = Variant(edges, all_aligned(problem), problem.dtype, problem.result, read, problem.epilogue)
+    needs = footprint(kernel, config, gpu, variant, report, starts, demand)
+    held = needs.occupancy.blocks
+    if not held:
+        return None
+
+    # Blocks of a cluster: rows and columns of tiles, and those that divide a tile's k.
+    rows, cols, splits = 1, 1, 1
+    if isinstance(family, Warpgroups):
+        rows, cols, splits = family.cluster(config), family.across(config), family.splits(config)
+    cluster = rows * cols * splits
+    tiles, steps = batch * round_up(down, rows) * round_up(across, cols), ceil_div(steps, splits)
+    together = held * clusters(gpu.multiprocessors, cluster) * cluster
+    work = _divided(kernel, config, problem, gpu, tiles, steps)
+    work = work._replace(whole=work.whole * splits)
+    copied = _copied_bytes(kernel, config, problem, read)
+    cycles, idle = _cycles(needs, work, steps, together, kernel.bundle(config), gpu.multiprocessors, copied > 0)
+    blocks_us = cycles / gpu.clock_mhz
+    if needs.tensor and tiles:
+        if needs.aside:  # all but the last tile's
+            cycles = join(cycles, (cycles + (ceil_div(work.whole, together) - 1) * needs.aside) / 2)
+        cycles += needs.once
+        busy = work.whole * steps * needs.tensor / gpu.multiprocessors
+        blocks_us = cycles / (gpu.clock_mhz * warpgroups.clock_share(busy / cycles))
+
+    l2_rate, dram_share = _rates(kernel, gpu)
+    dram_rate = dram_share * 1e3 * gpu.dram_gbs
+    item = ITEM_BYTES[problem.dtype]
+    result_bytes = ITEM_BYTES[problem.result] * batch * m * n
+    through_l2 = _side_bytes(kernel, config, read, item, starts) * tiles * k + result_bytes
+    from_dram = _read_over_given(kernel) * sum(_factor_bytes(problem))
+    if from_dram > _L2_SHARE * gpu.l2_bytes:
+        # Blocks that run at a time share what they read; the next ones read it again.
+        running = max(min(int(held * gpu.multiprocessors / (work.parts * splits)), tiles), 1)
+        high, wide = ceil_div(running, max(across, 1)), min(running, across)
+        # Rows of tiles that are computed column by column.
+        group_m = rows * family.group_m(config) if isinstance(family, Warpgroups | Warps) else 1
+        if group_m > 1:
+            high = min(group_m, down, running)
+            wide = ceil_div(running, high)
+        of_wave = (high * tile.m + wide * tile.n) * k * item
+        from_dram = max(from_dram, min(_read_over_given(kernel) * of_wave * (tiles / running), through_l2))
+    l2_us, dram_us = through_l2 / l2_rate, (from_dram + result_bytes) / dram_rate
+    traffic_us = max(l2_us, dram_us)
+
+    us = LAUNCH_US + join(blocks_us, traffic_us)
+    if work.parts > 1 and isinstance(family, Copying):  # sums are added as a tree
+        levels = math.ceil(math.log2(work.parts) + (_STRADDLE if work.parts % 1 else 0.0))
+        level_us = _LEVEL_US + _LEVEL_US_PER_RESULT * tile.m * tile.n
+        us += max(levels * level_us - idle / gpu.clock_mhz, 0.0)
+    elif work.parts > 1:
+        us += _GATHER_US
+    if copied:
+        copied_rate = (dram_rate if split else 1e3 * gpu.dram_gbs) / (_SCALING if split and split.scaled else 1)
+        us += (_SPLITTING_US if kernel.splits else _RELAYOUT_US) + copied / copied_rate
+    blocks = (work.whole + work.workers) / gpu.multiprocessors
+    resident = min(math.ceil(blocks), held)
+    working = min(resident * needs.busy / needs.step(resident), 1.0) if resident else 0.0
+    dram_bytes = from_dram + result_bytes
+    return Cost(us, blocks_us, traffic_us, blocks / held, blocks, work.parts, l2_us, through_l2, dram_bytes, working)
+
+
+def line_starts(problem: Problem) -> tuple[int, int]:
+    """The bytes at multiples of which lines of A and of B start, at most a line's, after a relayout of those that do
+    not start at multiples of 16 bytes. It matters to warpgroups alone, and float32 factors count as whole."""
+    if ITEM_BYTES[problem.dtype] != _NARROW_BYTES:
+        return warpgroups.WHOLE_LINES
+    return _starts(problem.a, problem.m, problem.k), _starts(problem.b, problem.k, problem.n)
 
 
 def _starts(factor: Layout, rows: int, cols: int) -> int:
-    """The bytes at multiples of which rows (or columns) of a factor of 16-bit elements start, at most a line's."""
     pitch = factor.ld * _NARROW_BYTES
     if pitch % VECTOR_BYTES:  # relaid out, with the least padding
-        length = cols if factor.order == "row" else rows
-        pitch = -(-length * _NARROW_BYTES // VECTOR_BYTES) * VECTOR_BYTES
+        pitch = round_up((cols if factor.order == "row" else rows) * _NARROW_BYTES, VECTOR_BYTES)
     return math.gcd(pitch, _LINE_BYTES)
+
+
+def _factor_bytes(problem: Problem) -> tuple[int, int]:
+    """Bytes of A and of B, each matrix once: one may serve the whole batch."""
+    item, batch = ITEM_BYTES[problem.dtype], problem.batch
+    a, b = (batch if factor.batch_stride else min(batch, 1) for factor in (problem.a, problem.b))
+    return item * problem.k * problem.m * a, item * problem.k * problem.n * b
+
+
+def _rates(kernel: Kernel, gpu: Gpu) -> tuple[float, float]:
+    """Bytes a microsecond of the L2 cache, and the share of DRAM's peak rate that a kernel reaches."""
+    family = kernel.cost
+    if isinstance(family, Warpgroups):
+        return warpgroups.L2_BYTES * gpu.multiprocessors * gpu.clock_mhz, warpgroups.DRAM_SHARE
+    rate = _L2_RATE_OF_COPIES if isinstance(family, Staging) and family.copies else _L2_RATE
+    return rate * gpu.l2_bytes_per_clock * gpu.clock_mhz, 1.0
+
+
+def _read_over_given(kernel: Kernel) -> float:
+    """Bytes that blocks read for each byte of the factors."""
+    return kernel.parts * ITEM_BYTES[kernel.split.dtype] / ITEM_BYTES["float32"] if kernel.split else 1.0
+
+
+def _copied_bytes(kernel: Kernel, config: Config, problem: Problem, read: str) -> float:
+    """Bytes that copies of A and B, in the orders that are read, or of their parts, move first: read and written."""
+    a_bytes, b_bytes = _factor_bytes(problem)
+    if kernel.split:
+        each = 1 + _read_over_given(kernel)
+        return each * a_bytes + each * b_bytes
+    if kernel.relayouts(config) is None:
+        return 0.0
+    # A thread moves one element or four at a time, so that narrow ones take as long.
+    item = ITEM_BYTES[problem.dtype]
+    moved, given = 4.0 if item == _NARROW_BYTES else 2.0, problem.layout
+    of_a = moved * (given[0] != read[0] or not problem.a.aligned(item, VECTOR_BYTES))
+    of_b = moved * (given[1] != read[1] or not problem.b.aligned(item, VECTOR_BYTES))
+    return of_a * a_bytes + of_b * b_bytes
+
+
+def _divided(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, tiles: int, steps: int) -> _Work:
+    """How tiles of this many steps are assigned to blocks."""
+    family = kernel.cost
+    if isinstance(family, Copying):
+        most = family.workers(config) * gpu.multiprocessors
+        left = tiles % most if most else 0
+        if left and steps:
+            workers = schedule.sharing(left, steps, most)
+            # Tiles that begin within a worker's range, before whose first step it waits anew.
+            begun = left / workers if workers % left else 0.0
+            share = ceil_div(left * steps, workers) + begun
+            return _Work(tiles - left, workers, most - workers, share, workers / left)
+    elif isinstance(family, Streaming) and tiles and steps > 1:
+        parts = min(kernel.grid(problem, config, gpu.multiprocessors) // tiles, steps)
+        if parts > 1:
+            return _Work(0, tiles * parts, 0, ceil_div(steps, parts), parts)
+    return _Work(tiles)
+
+
+def _cycles(
+    needs: Footprint, work: _Work, steps: int, together: int, bundle: int, multiprocessors: int, after_relayout: bool
+) -> tuple[float, float]:
+    """Cycles of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of
+    their own have work left.
+
+    together: blocks that run at a time.
+    """
+    whole, sharing, without, share, _ = work
+    held = needs.occupancy.blocks
+    full, rest = divmod(whole, together)
+    cycles = full * needs.wave(held, steps)
+    if not sharing and (bundle == 1 or not rest):
+        return cycles + (needs.wave(ceil_div(rest, multiprocessors), steps) if rest else 0.0), 0.0
+    # Blocks with a tile of their own, and workers, that a multiprocessor gets at most.
+    if bundle == 1:
+        own, workers = ceil_div(rest, multiprocessors), ceil_div(sharing, multiprocessors)
+    else:
+        bundles = ceil_div(rest + sharing + without, bundle)
+        each, own = ceil_div(bundles, multiprocessors), ceil_div(rest, bundles)
+        own, workers = each * own, each * min(bundle - own, ceil_div(sharing, bundles))
+    if not full and own and workers and own + workers <= held and bundle == 1:
+        # Blocks go to one multiprocessor after another, but some get one with a tile of its own too many. Where
+        # they begin as the launch before ends, neighbours in the grid gather: blocks of one kind.
+        more = workers if after_relayout else 1
+        own, workers = own + more, workers - more
+    blocks = own + workers
+    rounds = ceil_div(blocks, held)
+    longest = steps + (rounds - 1) * share if own else rounds * share
+    working = (own * steps + workers * share) * needs.busy
+    last = join(working, longest * needs.alone) + needs.ends + blocks * needs.store
+    idle, until = 0.0, share + 1  # workers wait about a step where they begin
+    if sharing and own and rounds == 1 and until < steps:
+        idle = last - needs.wave(blocks, until)
+    # Most workers end twice: what they have of one tile, and of the next.
+    return cycles + last + (needs.ends if workers else 0.0), idle
+
+
+def _side_bytes(kernel: Kernel, config: Config, layout: str, item_bytes: int, starts: tuple[int, int]) -> int:
+    """Bytes of A and of B that a block loads through the L2 cache for one k; of a line's bytes all or none."""
+    if kernel.split:
+        item_bytes, starts = ITEM_BYTES[kernel.split.dtype], warpgroups.WHOLE_LINES
+    family, tile, line = kernel.cost, kernel.tile(config), _LINE_BYTES // item_bytes
+    if isinstance(family, Warpgroups):
+        return kernel.parts * warpgroups.side_bytes(kernel, family, config, layout, item_bytes, starts)
+    rows = tile.m if layout[0] == "N" else max(tile.m, line)
+    cols = tile.n if layout[1] == "T" else max(tile.n, line)
+    return kernel.parts * item_bytes * (rows + cols)

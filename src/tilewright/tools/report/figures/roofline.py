@@ -87,8 +87,9 @@ def roofline_panel(points: Sequence[Dot], gpu: Gpu, least: float, marked: str = 
     at_levels = [intensity for point in points for intensity in point.levels.values()]
     xs = [least, peak / max(roofs.values()) / 2, *(point.intensity for point in points), *at_levels]
     ys = [peak * 1.5, peak / 20, *(point.gflops for point in points)]
-    ends = (decade_below(min(xs)), decade_above(max(xs)), decade_below(min(ys)), max(ys))
-    scale = LogScale(*ends, _LEFT, _TOP, _WIDTH, _HEIGHT)
+    low_x, low_y = (10.0 ** math.floor(math.log10(min(values))) for values in (xs, ys))
+    high_x = 10.0 ** math.ceil(math.log10(max(xs)))
+    scale = LogScale(low_x, high_x, low_y, max(ys), _LEFT, _TOP, _WIDTH, _HEIGHT)
     drawing = Drawing()
     _draw_axes(drawing, scale)
     for number, (name, gbs) in enumerate(roofs.items()):
@@ -227,13 +228,3 @@ def _draw_axes(drawing: Drawing, scale: LogScale) -> None:
 def decades(low: float, high: float) -> list[float]:
     """The powers of ten from low to high."""
     return [10.0**power for power in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)]
-
-
-def decade_below(value: float) -> float:
-    """The largest power of ten that is not above a value."""
-    return 10.0 ** math.floor(math.log10(value))
-
-
-def decade_above(value: float) -> float:
-    """The least power of ten that is not below a value."""
-    return 10.0 ** math.ceil(math.log10(value))

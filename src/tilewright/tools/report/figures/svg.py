@@ -52,12 +52,12 @@ class Drawing:
         title: str | None = None,
     ) -> None:
         """A rectangle; a title shows when the pointer rests on it."""
-        shape = f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{fill}"'
+        shape = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{fill}"'
         if radius:
             shape += f' rx="{_n(radius)}"'
         if stroke:
             shape += f' stroke="{stroke}" stroke-width="{_n(stroke_width)}"'
-        self._add(f"{shape}><title>{escape(title)}</title></rect>" if title else f"{shape}/>", x + width, y + height)
+        self._add_titled("rect", shape, title, x + width, y + height)
 
     def line(
         self, x1: float, y1: float, x2: float, y2: float, stroke: str = SOFT, width: float = 1.0, dash: str = ""
@@ -74,15 +74,13 @@ class Drawing:
     def polygon(self, points: Sequence[tuple[float, float]], fill: str, title: str = "") -> None:
         """A filled polygon; a title shows when the pointer rests on it."""
         places = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
-        shape = f'<polygon points="{places}" fill="{fill}" stroke="{PAPER}" stroke-width="0.6"'
-        closed = f"{shape}><title>{escape(title)}</title></polygon>" if title else f"{shape}/>"
-        self._add(closed, max(x for x, _ in points), max(y for _, y in points))
+        shape = f'points="{places}" fill="{fill}" stroke="{PAPER}" stroke-width="0.6"'
+        self._add_titled("polygon", shape, title, max(x for x, _ in points), max(y for _, y in points))
 
     def circle(self, x: float, y: float, radius: float, fill: str, title: str | None = None) -> None:
         """A filled circle around (x, y)."""
-        shape = f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}" fill="{fill}" stroke="{PAPER}"'
-        closed = f"{shape}><title>{escape(title)}</title></circle>" if title else f"{shape}/>"
-        self._add(closed, x + radius, y + radius)
+        shape = f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}" fill="{fill}" stroke="{PAPER}"'
+        self._add_titled("circle", shape, title, x + radius, y + radius)
 
     def text(
         self,
@@ -141,6 +139,10 @@ class Drawing:
             )
         )
 
+    def _add_titled(self, kind: str, attributes: str, title: str | None, right: float, bottom: float) -> None:
+        shape = f"<{kind} {attributes}"
+        self._add(f"{shape}><title>{escape(title)}</title></{kind}>" if title else f"{shape}/>", right, bottom)
+
     def _add(self, element: str, right: float, bottom: float) -> None:
         self.elements.append(element)
         self.width, self.height = max(self.width, right), max(self.height, bottom)
@@ -173,20 +175,13 @@ def stack(drawings: Sequence[Drawing], gap: float) -> Drawing:
 
 def flow(drawings: Sequence[Drawing], width: float, gap: float, line_gap: float | None = None) -> Drawing:
     """Drawings side by side, in lines of at most this width; line_gap: between lines, `gap` if left out."""
-    lines: list[list[Drawing]] = [[]]
+    rows, x = [Drawing()], 0.0
     for drawing in drawings:
-        taken = sum(one.width + gap for one in lines[-1])
-        if lines[-1] and taken + drawing.width > width:
-            lines.append([])
-        lines[-1].append(drawing)
-    rows = []
-    for line in lines:
-        row = Drawing()
-        x = 0.0
-        for drawing in line:
-            row.put(drawing, x, 0)
-            x += drawing.width + gap
-        rows.append(row)
+        if x and x + drawing.width > width:
+            rows.append(Drawing())
+            x = 0.0
+        rows[-1].put(drawing, x, 0)
+        x += drawing.width + gap
     return stack(rows, gap if line_gap is None else line_gap)
 
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.core.gpus import Multiprocessor
-from tilewright.core.hardware import round_up
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Fragment, Warpgroups, Warps
-from tilewright.kernels.kernel import Kernel, Tile
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.support import Variant
 from tilewright.tools.explain.cost.occupancy import Occupancy
 
@@ -22,7 +21,6 @@ _SPILL_TRAFFIC = 8
 class Footprint:
     """Room and time that a block needs on a multiprocessor. Times are cycles."""
 
-    tile: Tile
     occupancy: Occupancy
     busy: float
     """Cycles in which the multiprocessor works on one step of the block: arithmetic, issue, shared memory, staging."""
@@ -47,6 +45,10 @@ class Footprint:
         if self.queued:
             return queue(blocks, self.busy, self.alone - self.busy)
         return join(blocks * self.busy, self.alone)
+
+    def wave(self, blocks: int, steps: float) -> float:
+        """Cycles of this many blocks on a multiprocessor, each with this many steps."""
+        return steps * self.step(blocks) + (self.ends + blocks * self.store)
 
 
 class Demand(NamedTuple):
@@ -114,11 +116,6 @@ def spilling(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor, st
     """Estimate for a kernel that spills the registers which its threads want and do not get."""
     registers = granted(wanted, kernel, config, sm)
     return Usage(registers, _SPILL_TRAFFIC * (wanted - registers), static_shared_bytes)
-
-
-def spread(warps: int, partitions: int) -> int:
-    """Warps, counted as if every partition were as full as the fullest."""
-    return round_up(warps, partitions)
 
 
 def join(one: float, other: float) -> float:

@@ -1,20 +1,11 @@
 """Kernels whose copies into shared memory run while they multiply: their latency is hidden, their issue is not."""
 
 from tilewright.core.gpus import Multiprocessor
-from tilewright.core.hardware import WARP
+from tilewright.core.hardware import WARP, round_up
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Copying
 from tilewright.kernels.kernel import Kernel
-from tilewright.tools.explain.cost.models.block import (
-    FRAGMENT_WIDTH,
-    Asked,
-    Footprint,
-    Usage,
-    fragment,
-    granted,
-    join,
-    spread,
-)
+from tilewright.tools.explain.cost.models.block import FRAGMENT_WIDTH, Asked, Footprint, Usage, fragment, granted, join
 
 _WIDE_LOAD = 2.1
 """Cycles of shared memory for a warp's 128-bit load of fragments, of which neighbours share pieces."""
@@ -69,10 +60,11 @@ def footprint(asked: Asked, family: Copying) -> Footprint:
     tile, (rows, cols, *_) = kernel.tile(config), fragment(kernel, config)
     warps, slices = room.warps_per_block, family.k_slices(config)
     loads = (rows + cols) / FRAGMENT_WIDTH
-    # Cycles of a multiprocessor for one k of one warp, and for one k of a block that is alone.
+    # Cycles of a multiprocessor for one k of one warp, and for one k of a block that is alone, as if every partition
+    # were as full as the fullest.
     lanes = rows * cols * WARP / sm.lanes
     fed = join(max(lanes, (rows * cols + loads) / sm.partitions), loads * _WIDE_LOAD)
-    lone = join(spread(warps, sm.partitions) * fed, loads * _WIDE_LATENCY)
+    lone = join(round_up(warps, sm.partitions) * fed, loads * _WIDE_LATENCY)
     along_k = (variant.layout[0] == "N", variant.layout[1] == "T")
     copying = sum(
         length * tile.k / WARP * _copy(family, transposed, variant.aligned)
@@ -82,7 +74,6 @@ def footprint(asked: Asked, family: Copying) -> Footprint:
     exposed = 1 + _EXPOSED_BYTE * spill_bytes
     gathering = (slices - 1) * rows * cols * warps / slices * _SLICE_SUM
     return Footprint(
-        tile=tile,
         occupancy=room,
         busy=steps * warps * fed + copying,
         alone=join((steps * lone + copying) * exposed, _COPY_LATENCY / max(family.stages(config) - 1, 1)),

@@ -56,7 +56,6 @@ def footprint(asked: Asked, family: SmallM) -> Footprint:
     if family.splits(config) > 1:
         store = store / family.splits(config) + elements * _SWAPPED
     return Footprint(
-        tile=tile,
         occupancy=room,
         busy=_WAITS * join(tensor, issue),
         alone=max(in_turns, _COPY_LATENCY / max(family.stages(config) - 1, 1)),

@@ -5,9 +5,9 @@ and the banks of shared memory, which the L1 cache lies in, deliver words. A blo
 loads of global memory and at barriers, and where partitions have few warps for shared memory. Other blocks use that
 time.
 
-What a step asks for (`Demand`) is counted where a launch is explained (`analysis.demand`), and estimated from the tiles
-where thousands of configs are ranked. The constants were fitted to what was counted of rungs 1 to 11, 13 and 14, in 138
-measurements on an H200: the mean error is 7%.
+What a step asks for (`Demand`) is counted where a launch is explained (`tools/explain/demand.py`), and estimated from
+the tiles where thousands of configs are ranked. The constants were fitted to what was counted of rungs 1 to 11, 13 and
+14, in 138 measurements on an H200: the mean error is 7%.
 """
 
 import math
@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Multiprocessor
-from tilewright.core.hardware import WARP, ceil_div
+from tilewright.core.hardware import WARP, ceil_div, round_up
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Staging
 from tilewright.kernels.kernel import Kernel
@@ -29,7 +29,6 @@ from tilewright.tools.explain.cost.models.block import (
     fragment,
     queue,
     spilling,
-    spread,
 )
 
 WARP_PRODUCTS = 1024
@@ -87,7 +86,7 @@ def footprint(asked: Asked, family: Staging) -> Footprint:
     kernel, config, sm, variant, room, spill_bytes, *_ = asked
     demand = asked.demand or estimate(kernel, family, config, sm, variant)
     partitions, warps = sm.partitions, room.warps_per_block
-    busy, lone = demand.busy, demand.busy * spread(warps, partitions) / warps
+    busy, lone = demand.busy, demand.busy * round_up(warps, partitions) / warps
     if demand.reads:
         of_partition = ceil_div(warps, partitions)
         queued = _AT_ONCE * demand.banks / demand.reads if demand.at_once else 0.0
@@ -95,7 +94,6 @@ def footprint(asked: Asked, family: Staging) -> Footprint:
         lone = demand.reads * queue(of_partition, service, _SHARED_LATENCY + queued)
     slowdown = 1 + _SPILLED_BYTE * spill_bytes
     return Footprint(
-        tile=kernel.tile(config),
         occupancy=room,
         busy=busy * slowdown,
         alone=(lone + demand.waits) * slowdown,

@@ -3,20 +3,11 @@
 import math
 
 from tilewright.core.gpus import Multiprocessor
-from tilewright.core.hardware import WARP
+from tilewright.core.hardware import WARP, round_up
 from tilewright.kernels.config import Config
 from tilewright.kernels.cost_family import Streaming
 from tilewright.kernels.kernel import Kernel
-from tilewright.tools.explain.cost.models.block import (
-    FRAGMENT_WIDTH,
-    Asked,
-    Footprint,
-    Usage,
-    fragment,
-    join,
-    spilling,
-    spread,
-)
+from tilewright.tools.explain.cost.models.block import FRAGMENT_WIDTH, Asked, Footprint, Usage, fragment, join, spilling
 
 _STREAM_LATENCY = 800.0
 """Cycles from the load of the large operand's elements to their use."""
@@ -48,10 +39,9 @@ def footprint(asked: Asked, family: Streaming) -> Footprint:
     small = _ROWS_LATENCY * math.ceil(few / 2) if family.threads_wide(config) > 1 else 0.0
     latency = _STREAM_LATENCY / (1 + family.ahead(config)) + small
     return Footprint(
-        tile=kernel.tile(config),
         occupancy=room,
         busy=depth * warps * fed,
-        alone=join(depth * spread(warps, sm.partitions) * fed, latency),
+        alone=join(depth * round_up(warps, sm.partitions) * fed, latency),
         ends=0.0,
         store=_STREAM_SUMS,
     )

@@ -136,7 +136,6 @@ def footprint(asked: Asked, family: Warpgroups) -> Footprint:
     persistent = family.persistent and splits == 1
     aside = _STORED_ASIDE * store if family.alternates(config) else 0.0
     return Footprint(
-        tile=tile,
         occupancy=room,
         busy=busy,
         alone=alone,

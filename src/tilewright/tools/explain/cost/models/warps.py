@@ -55,7 +55,6 @@ def footprint(asked: Asked, family: Warps) -> Footprint:
         promotions = 1.0 if parts == 1 else 1 + tile.k / config.PROMOTE
     added = promotions * elements / sm.lanes
     return Footprint(
-        tile=tile,
         occupancy=room,
         busy=_WAITS * join(tensor, reads) + added,
         alone=_COPY_LATENCY / (family.stages(config) - 1),
