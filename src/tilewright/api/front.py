@@ -378,12 +378,7 @@ def multiply(
     return _multiply(call, arrays, key, launches=request.engine is None, other_sizes=True)
 
 
-def _beyond(
-    call: Call,
-    arrays: dict[str, Any],
-    devices: str | Sequence[int] | None,
-    memory_limit: int | None,
-) -> Any:
+def _beyond(call: Call, arrays: dict[str, Any], devices: str | Sequence[int] | None, memory_limit: int | None) -> Any:
     """The product of a call that was read, on several GPUs or with limited memory."""
     if memory_limit is not None and (type(memory_limit) is not int or memory_limit <= 0):
         raise ProblemError(f"memory_limit must be a number of bytes, got {memory_limit!r}")
@@ -431,12 +426,7 @@ def scaled_groups_recorded() -> ArrayError:
 
 
 def _read_unrecorded(
-    request: Request,
-    arrays: Mapping[str, Any],
-    alpha: Any,
-    beta: Any,
-    prepared: Prepared | None,
-    what: str = "a plan",
+    request: Request, arrays: Mapping[str, Any], alpha: Any, beta: Any, prepared: Prepared | None, what: str = "a plan"
 ) -> Call:
     library, arrays, records = read_library(arrays)
     if records:

@@ -42,12 +42,7 @@ from tilewright.frameworks.torch.library import (
 
 
 def matmul(
-    arrays: Mapping[str, Any],
-    request: Request,
-    alpha: Any,
-    beta: Any,
-    devices: Any = None,
-    memory_limit: Any = None,
+    arrays: Mapping[str, Any], request: Request, alpha: Any, beta: Any, devices: Any = None, memory_limit: Any = None
 ) -> Any:
     """`tilewright.matmul` through the operator.
 

@@ -14,14 +14,7 @@ from tilewright.api.request import Request
 
 
 def _recorded(
-    a: Any,
-    b: Any,
-    *,
-    alpha: Any = 1.0,
-    beta: Any = 0.0,
-    devices: Any = None,
-    memory_limit: Any = None,
-    **others: Any,
+    a: Any, b: Any, *, alpha: Any = 1.0, beta: Any = 0.0, devices: Any = None, memory_limit: Any = None, **others: Any
 ) -> Any:
     """matmul, as torch.compile traces it."""
     if type(a) is Prepared or type(b) is Prepared:
