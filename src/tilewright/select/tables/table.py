@@ -51,6 +51,9 @@ def config_of(choice: Choice) -> Config:
     return Config(dict(zip(names, values, strict=True)))
 
 
+FittedByType = Mapping[str, Sequence[Fitted]]
+"""Models, by the element type of A and B."""
+
 _Problems = list[list[Any]]
 """Of a case: sizes of each problem, and behind them its measurements."""
 
@@ -71,23 +74,16 @@ class Table:
 
     @classmethod
     def of(
-        cls,
-        gpu: str,
-        capability: tuple[int, int],
-        entries: Iterable[Entry] = (),
-        models: Mapping[str, Sequence[Fitted]] | None = None,
+        cls, gpu: str, capability: tuple[int, int], entries: Iterable[Entry] = (), models: FittedByType | None = None
     ) -> "Table":
         """A table of entries: by case, work and problem, the best first."""
         kept = sorted(entries, key=lambda entry: (entry.case, entry.work, entry.problem, -entry.gflops))
-        fitted = (one for several in (models or {}).values() for one in several)
-        named = ((entry.kernel, entry.config) for entry in kept), ((one.kernel.name, one.config) for one in fitted)
-        configs = sorted({_choice(kernel, config) for some in named for kernel, config in some})
+        fitted = [(dtype, one) for dtype, several in (models or {}).items() for one in several]
+        measured = {_choice(entry.kernel, entry.config) for entry in kept}
+        configs = sorted(measured | {_choice(one.kernel.name, one.config) for _, one in fitted})
         choices = {config: number for number, config in enumerate(configs)}
         listed = [(kernel, list(names), list(values)) for kernel, names, values in configs]
-        runs = {
-            run: number
-            for number, run in enumerate(dict.fromkeys((one.revision, one.after_other_work) for one in kept))
-        }
+        runs: dict[tuple[str | None, bool], int] = {}
         cases: dict[str, _Problems] = {}
         for entry in kept:
             problems = cases.setdefault(entry.case, [])
@@ -95,16 +91,11 @@ class Table:
             if not problems or problems[-1][:4] != sizes:
                 problems.append(sizes)
             numbers = map(_rounded, (entry.gflops, entry.baseline_gflops, entry.error_ratio))
-            problems[-1].append(
-                [choices[_choice(entry.kernel, entry.config)], *numbers, runs[entry.revision, entry.after_other_work]]
-            )
-        numbered = {
-            dtype: [
-                [choices[_choice(kernel.name, config)], together, list(of)]
-                for kernel, config, (together, of) in several
-            ]
-            for dtype, several in (models or {}).items()
-        }
+            run = runs.setdefault((entry.revision, entry.after_other_work), len(runs))
+            problems[-1].append([choices[_choice(entry.kernel, entry.config)], *numbers, run])
+        numbered: dict[str, list[Any]] = {dtype: [] for dtype in models or ()}
+        for dtype, (kernel, config, (together, coefficients)) in fitted:
+            numbered[dtype].append([choices[_choice(kernel.name, config)], together, list(coefficients)])
         return cls(gpu, capability, numbered, list(runs), listed, cases)
 
     @classmethod
@@ -163,7 +154,7 @@ class Table:
         now = [recorded(choice[0], config_of(choice)) for choice in self.choices]
         return Table.of(self.gpu, self.capability, self._entries_with(now), self._fitted)
 
-    def merged(self, entries: Iterable[Entry], models: Mapping[str, Sequence[Fitted]] | None = None) -> "Table":
+    def merged(self, entries: Iterable[Entry], models: FittedByType | None = None) -> "Table":
         """This table with newer entries, in the parameters of now: see `best_of_kernels`; and with newer models."""
         kept = best_of_kernels((*self.of_today().entries, *entries))
         return Table.of(self.gpu, self.capability, kept, {**self._fitted, **(models or {})})
