@@ -14,21 +14,11 @@ from tilewright.api.arrays.operand import HOST, Operand
 from tilewright.api.engines import cuda_unavailable, resolve_engine
 from tilewright.api.formulate import check_shapes, result_shape, size
 from tilewright.api.prepared import Prepared
-from tilewright.api.request import PLAIN, Request, scalars_of
+from tilewright.api.request import PLAIN, Request, check_activation, scalars_of
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import ArrayError, DtypeError, EngineUnavailableError
 from tilewright.core.hardware import ceil_div
-from tilewright.core.problem import (
-    SCALED_BLOCK,
-    UNSCALED,
-    Arithmetic,
-    Epilogue,
-    Scalars,
-    Scale,
-    ScaleKind,
-    Scaling,
-    Side,
-)
+from tilewright.core.problem import SCALED_BLOCK, UNSCALED, Arithmetic, Scalars, Scale, ScaleKind, Scaling, Side
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
 from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import Engine
@@ -209,7 +199,7 @@ class Call(NamedTuple):
             check_types(a.dtype, b.dtype)
         result = self.arithmetic.result
         if self.request.activation is not None:
-            Epilogue(activation=self.request.activation)  # refuses one that is unknown
+            check_activation(self.request.activation)
         for operand in more:
             if operand.dtype != result:
                 raise DtypeError(

@@ -437,19 +437,12 @@ def _read_unrecorded(
     return Call.read(request, library, arrays, alpha, beta, prepared)
 
 
-def _multiply(
-    call: Call,
-    arrays: Mapping[str, Any],
-    key: Hashable | None,
-    launches: bool,
-    other_sizes: bool = False,
-    planned: PlannedCall | None = None,
-) -> Any:
+def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool, **how: Any) -> Any:
     """The product of a call that was read; see `gpu.multiply`."""
     if call.a.device == HOST:
         call.check()
         return on_host.multiply(call)
-    return on_gpu.multiply(call, arrays, key, launches, other_sizes, planned)
+    return on_gpu.multiply(call, arrays, key, launches, **how)
 
 
 class ProductPlan:
