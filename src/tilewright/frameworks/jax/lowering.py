@@ -191,11 +191,9 @@ def _name(planned: PlannedCall) -> str:
 def _keep(handler: XlaHandler, name: str, gpu: int, planned: PlannedCall) -> int:
     """Have the handler keep a plan for a GPU; returns the bytes of scratch memory that its calls need."""
     engine: Any = gpu_engine(None, gpu)
-    plan = (
-        planned.plan
-        if engine is planned.engine
-        else engine.plan(planned.plan.kernel, planned.plan.config, planned.plan.problem)
-    )
+    plan = planned.plan
+    if engine is not planned.engine:
+        plan = engine.plan(plan.kernel, plan.config, plan.problem)
     return handler.keep(name, gpu, engine.context, plan.steps, plan.needs, planned.form.swapped)
 
 
