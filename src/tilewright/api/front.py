@@ -375,7 +375,7 @@ def multiply(
         key: what the compiled launcher is to know calls like this one by, besides the arrays.
     """
     call = Call.read(request, library, arrays, alpha, beta, prepared)
-    return _multiply(call, arrays, key, launches=request.engine is None, other_sizes=True)
+    return _multiply(call, arrays, key, request.engine is None, True)
 
 
 def _beyond(call: Call, arrays: dict[str, Any], devices: str | Sequence[int] | None, memory_limit: int | None) -> Any:
@@ -437,12 +437,12 @@ def _read_unrecorded(
     return Call.read(request, library, arrays, alpha, beta, prepared)
 
 
-def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool, **how: Any) -> Any:
-    """The product of a call that was read; see `gpu.multiply`."""
+def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool, *how: Any) -> Any:
+    """The product of a call that was read; how: `other_sizes` and `planned`, as `gpu.multiply` has them."""
     if call.a.device == HOST:
         call.check()
         return on_host.multiply(call)
-    return on_gpu.multiply(call, arrays, key, launches, **how)
+    return on_gpu.multiply(call, arrays, key, launches, *how)
 
 
 class ProductPlan:
@@ -490,7 +490,7 @@ class ProductPlan:
         call.check()
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
-        return _multiply(call, arrays, key, launches, planned=self._planned)
+        return _multiply(call, arrays, key, launches, False, self._planned)
 
     @property
     def problem(self) -> Problem | None:

@@ -8,7 +8,7 @@ from tilewright.core.errors import KernelNotFoundError
 from tilewright.core.problem import Shaped
 from tilewright.kernels import find, recorded
 from tilewright.kernels.kernel import Kernel
-from tilewright.select.tables.cases import Case
+from tilewright.select.tables.cases import types_of
 
 ACCURATE_WITHIN = 1.5
 """How many times cuBLAS's error a kernel may err, to be preferred. Where cuBLAS splits k, its sums are shorter ones."""
@@ -51,7 +51,7 @@ class Entry(Shaped):
     @property
     def dtype(self) -> str:
         """Element type of the factors."""
-        return Case.parse(self.case).factors
+        return types_of(self.case)[0]
 
     @property
     def work(self) -> int:
