@@ -200,11 +200,9 @@ class Call(NamedTuple):
         result = self.arithmetic.result
         if self.request.activation is not None:
             check_activation(self.request.activation)
-        for operand in more:
-            if operand.dtype != result:
-                raise DtypeError(
-                    f"{operand.argument} must have the result's element type {result}: got {operand.dtype}"
-                )
+        for one in more:
+            if one.dtype != result:
+                raise DtypeError(f"{one.argument} must have the result's element type {result}: got {one.dtype}")
         if self.offsets is None:
             check_shapes(a.shape, b.shape, **{operand.argument: operand.shape for operand in more})
         if self.scalars.beta and c is None:
@@ -225,11 +223,9 @@ class Call(NamedTuple):
             raise ArrayError(
                 f"out must have memory for every element, got strides of {out.strides} bytes for shape {out.shape}"
             )
-        for operand in (a, *inputs):
-            if operand is not out and out.overlaps(operand) and not (operand is c and out.is_same(operand)):
-                raise ArrayError(
-                    f"out must not overlap {operand.argument} in memory" + ", unless it is c" * (operand is c)
-                )
+        for one in (a, *inputs):
+            if one is not out and out.overlaps(one) and not (one is c and out.is_same(one)):
+                raise ArrayError(f"out must not overlap {one.argument} in memory" + ", unless it is c" * (one is c))
 
 
 def _kind(operand: Operand) -> tuple[Shape, Shape, str, int, int]:

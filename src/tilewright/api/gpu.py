@@ -197,11 +197,8 @@ def pointers_of(
     scale_a, scale_b = call.scale_a, call.scale_b
     if planned.form.swapped:
         a, b, scale_a, scale_b = b, a, scale_b, scale_a
-    biases, of_a, of_b = (
-        bias.pointer if bias else 0,
-        scale_a.pointer if scale_a else 0,
-        scale_b.pointer if scale_b else 0,
-    )
+    of_a, of_b = scale_a.pointer if scale_a else 0, scale_b.pointer if scale_b else 0
+    biases = bias.pointer if bias else 0
     cached = planned.cached(call) if call.prepared else 0
     offsets = call.offsets.pointer if call.offsets else 0
     return Pointers(a.pointer, b.pointer, d.pointer, c.pointer, biases, cached, of_a, of_b, 0, offsets)
