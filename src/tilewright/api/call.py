@@ -14,21 +14,11 @@ from tilewright.api.arrays.operand import HOST, Operand
 from tilewright.api.engines import cuda_unavailable, resolve_engine
 from tilewright.api.formulate import check_shapes, result_shape, size
 from tilewright.api.prepared import Prepared
-from tilewright.api.request import PLAIN, Request, scalars_of
+from tilewright.api.request import PLAIN, Request, check_activation, scalars_of
 from tilewright.core.dtypes import FLOAT8
 from tilewright.core.errors import ArrayError, DtypeError, EngineUnavailableError
 from tilewright.core.hardware import ceil_div
-from tilewright.core.problem import (
-    SCALED_BLOCK,
-    UNSCALED,
-    Arithmetic,
-    Epilogue,
-    Scalars,
-    Scale,
-    ScaleKind,
-    Scaling,
-    Side,
-)
+from tilewright.core.problem import SCALED_BLOCK, UNSCALED, Arithmetic, Scalars, Scale, ScaleKind, Scaling, Side
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
 from tilewright.kernels.support import VECTOR_BYTES
 from tilewright.runtime.base import Engine
@@ -209,12 +199,10 @@ class Call(NamedTuple):
             check_types(a.dtype, b.dtype)
         result = self.arithmetic.result
         if self.request.activation is not None:
-            Epilogue(activation=self.request.activation)  # refuses one that is unknown
-        for operand in more:
-            if operand.dtype != result:
-                raise DtypeError(
-                    f"{operand.argument} must have the result's element type {result}: got {operand.dtype}"
-                )
+            check_activation(self.request.activation)
+        for one in more:
+            if one.dtype != result:
+                raise DtypeError(f"{one.argument} must have the result's element type {result}: got {one.dtype}")
         if self.offsets is None:
             check_shapes(a.shape, b.shape, **{operand.argument: operand.shape for operand in more})
         if self.scalars.beta and c is None:
@@ -235,11 +223,9 @@ class Call(NamedTuple):
             raise ArrayError(
                 f"out must have memory for every element, got strides of {out.strides} bytes for shape {out.shape}"
             )
-        for operand in (a, *inputs):
-            if operand is not out and out.overlaps(operand) and not (operand is c and out.is_same(operand)):
-                raise ArrayError(
-                    f"out must not overlap {operand.argument} in memory" + ", unless it is c" * (operand is c)
-                )
+        for one in (a, *inputs):
+            if one is not out and out.overlaps(one) and not (one is c and out.is_same(one)):
+                raise ArrayError(f"out must not overlap {one.argument} in memory" + ", unless it is c" * (one is c))
 
 
 def _kind(operand: Operand) -> tuple[Shape, Shape, str, int, int]:

@@ -283,11 +283,8 @@ def _batch_stride(view: View, batch: tuple[int, ...]) -> int | None:
     assert view.strides is not None
     sizes = _fill(view.shape[:-2], len(batch))
     strides = (0,) * (len(batch) - len(view.shape) + 2) + view.strides[:-2]
-    known = [
-        (whole, 0 if size == 1 else stride)
-        for whole, size, stride in zip(batch, sizes, strides, strict=True)
-        if whole != 1
-    ]
+    axes = zip(batch, sizes, strides, strict=True)
+    known = [(whole, 0 if size == 1 else stride) for whole, size, stride in axes if whole != 1]
     if not known:
         return 0
     for (_, far), (whole, near) in itertools.pairwise(known):

@@ -375,15 +375,10 @@ def multiply(
         key: what the compiled launcher is to know calls like this one by, besides the arrays.
     """
     call = Call.read(request, library, arrays, alpha, beta, prepared)
-    return _multiply(call, arrays, key, launches=request.engine is None, other_sizes=True)
+    return _multiply(call, arrays, key, request.engine is None, True)
 
 
-def _beyond(
-    call: Call,
-    arrays: dict[str, Any],
-    devices: str | Sequence[int] | None,
-    memory_limit: int | None,
-) -> Any:
+def _beyond(call: Call, arrays: dict[str, Any], devices: str | Sequence[int] | None, memory_limit: int | None) -> Any:
     """The product of a call that was read, on several GPUs or with limited memory."""
     if memory_limit is not None and (type(memory_limit) is not int or memory_limit <= 0):
         raise ProblemError(f"memory_limit must be a number of bytes, got {memory_limit!r}")
@@ -431,12 +426,7 @@ def scaled_groups_recorded() -> ArrayError:
 
 
 def _read_unrecorded(
-    request: Request,
-    arrays: Mapping[str, Any],
-    alpha: Any,
-    beta: Any,
-    prepared: Prepared | None,
-    what: str = "a plan",
+    request: Request, arrays: Mapping[str, Any], alpha: Any, beta: Any, prepared: Prepared | None, what: str = "a plan"
 ) -> Call:
     library, arrays, records = read_library(arrays)
     if records:
@@ -447,19 +437,12 @@ def _read_unrecorded(
     return Call.read(request, library, arrays, alpha, beta, prepared)
 
 
-def _multiply(
-    call: Call,
-    arrays: Mapping[str, Any],
-    key: Hashable | None,
-    launches: bool,
-    other_sizes: bool = False,
-    planned: PlannedCall | None = None,
-) -> Any:
-    """The product of a call that was read; see `gpu.multiply`."""
+def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool, *how: Any) -> Any:
+    """The product of a call that was read; how: `other_sizes` and `planned`, as `gpu.multiply` has them."""
     if call.a.device == HOST:
         call.check()
         return on_host.multiply(call)
-    return on_gpu.multiply(call, arrays, key, launches, other_sizes, planned)
+    return on_gpu.multiply(call, arrays, key, launches, *how)
 
 
 class ProductPlan:
@@ -507,7 +490,7 @@ class ProductPlan:
         call.check()
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
-        return _multiply(call, arrays, key, launches, planned=self._planned)
+        return _multiply(call, arrays, key, launches, False, self._planned)
 
     @property
     def problem(self) -> Problem | None:

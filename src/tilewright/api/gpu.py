@@ -110,26 +110,16 @@ def _remember(
     others = _of_other_sizes(planner(call, planned), maker) if other_sizes and _has_others(call, planned) else None
     last = arrays["bias"] if call.offsets is None else arrays["offsets"]  # which the launcher takes for a bias
     operands = arrays["a"], arrays["b"], arrays["c"], arrays["out"], last
-    scales = [arrays[name] for name in ("scale_a", "scale_b")] if call.scale_a or call.scale_b else []
-    how = dict(zip(("scale_a", "scale_b"), scales, strict=False))
-    made = planned.plan
-    how |= {
-        "steps": made.steps,
-        "needs": made.needs,
-        "lent": planned.lends,
-        "plan": others,
-        "cached": planned.cached(call),
-    }
-    how |= {
-        "new": maker and maker(planned.form.shape),
-        "swapped": planned.form.swapped,
-        "scaled": call.scalars.beta != 0,
-    }
+    scales = {name: arrays[name] for name in ("scale_a", "scale_b")} if call.scale_a or call.scale_b else {}
+    made, form = planned.plan, planned.form
+    how = {"steps": made.steps, "needs": made.needs, "lent": planned.lends, "plan": others, **scales}
+    how |= {"new": maker and maker(form.shape), "swapped": form.swapped, "scaled": call.scalars.beta != 0}
+    how["cached"] = planned.cached(call)
     try:
         known.remember(*operands, options, context=engine.context, memory=engine.workspace, **how)
     except TypeError:
         return None  # the options are no key
-    result = known.call(*operands, call.scalars.alpha, call.scalars.beta, options, *scales)
+    result = known.call(*operands, call.scalars.alpha, call.scalars.beta, options, *scales.values())
     return None if result is miss else result
 
 
@@ -151,11 +141,7 @@ def _launches(plan: Plan) -> bool:
 def _has_others(call: Call, planned: PlannedCall) -> bool:
     """Whether a plan for other sizes can be made without the arrays."""
     return (
-        call.prepared is None
-        and call.scalars.alpha != 0
-        and not planned.form.batch
-        and not call.scale_a
-        and not call.scale_b
+        call.prepared is None and call.scalars.alpha != 0 and not (planned.form.batch or call.scale_a or call.scale_b)
     )
 
 
@@ -183,25 +169,13 @@ def _multiply(call: Call, planned: PlannedCall) -> Any:
         library.copy(target, c)
         c = target
     bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias
-    scales = {}
-    if call.scale_a or call.scale_b:
-        scales = planned.scales(call.scale_a, call.scale_b)
-    first, second = (b, a) if form.swapped else (a, b)
+    pointers = pointers_of(call, planned, a, b, target, c or target, bias)
     # Where the engine's own memory will do, nothing is lent; nor in a capture, of which the library may know nothing:
     # what a graph uses must not be lent again.
     lends_it = planned.lends and not planned.engine.capturing(call.stream)
     lent = library.scratch(call.a, planned.plan.needs.scratch_bytes) if lends_it else None
-    pointers = Pointers(
-        first.pointer,
-        second.pointer,
-        target.pointer,
-        c.pointer if c else target.pointer,
-        bias.pointer if bias else 0,
-        planned.cached(call) if call.prepared else 0,
-        **scales,
-        scratch=lent[0] if lent else 0,
-        offsets=call.offsets.pointer if call.offsets else 0,
-    )
+    if lent:
+        pointers = pointers._replace(scratch=lent[0])
     planned.engine.start(planned.plan, pointers, call.scalars, call.stream)
     if out is not None:
         if target is out:
@@ -211,6 +185,23 @@ def _multiply(call: Call, planned: PlannedCall) -> Any:
     if call.waits:
         planned.engine.synchronize()
     return target.array if out is None else out.array
+
+
+def pointers_of(
+    call: Call, planned: PlannedCall, a: Operand, b: Operand, d: Operand, c: Operand, bias: Operand | None
+) -> Pointers:
+    """Addresses for the launch of a call, whose scales, offsets and prepared b are used as they are.
+
+    a, b, d, c, bias: these operands as they lie, themselves or their copies; c: the same as d where none is added.
+    """
+    scale_a, scale_b = call.scale_a, call.scale_b
+    if planned.form.swapped:
+        a, b, scale_a, scale_b = b, a, scale_b, scale_a
+    of_a, of_b = scale_a.pointer if scale_a else 0, scale_b.pointer if scale_b else 0
+    biases = bias.pointer if bias else 0
+    cached = planned.cached(call) if call.prepared else 0
+    offsets = call.offsets.pointer if call.offsets else 0
+    return Pointers(a.pointer, b.pointer, d.pointer, c.pointer, biases, cached, of_a, of_b, 0, offsets)
 
 
 def _in_place(call: Call, form: Formulation, operand: Operand | None) -> Operand | None:

@@ -37,11 +37,6 @@ class PlannedCall(NamedTuple):
     lends: bool
     """See `lends`."""
 
-    def scales(self, a: Operand | None, b: Operand | None) -> dict[str, int]:
-        """Addresses of the scales of the problem's A and B, by their names in `Pointers`, given those of a and b."""
-        first, second = (b, a) if self.form.swapped else (a, b)
-        return {"scale_a": first.pointer if first else 0, "scale_b": second.pointer if second else 0}
-
     def cached(self, call: Call) -> int:
         """Address of the copy of b that a call of this kind reads, made if it is the first; 0 where it reads none."""
         if call.prepared is None or self.plan.cached is None:
@@ -126,17 +121,9 @@ def bind(call: Call, without_parts: bool) -> PlannedCall:
     if call.offsets is not None:
         form = formulate_groups(a.view, b.view, out and out.view, call.arithmetic, scaling)
     else:
-        form = formulate(
-            a.view,
-            b.view,
-            out and out.view,
-            c and c.view,
-            call.side,
-            call.arithmetic,
-            call.request.activation,
-            row_major=rung is not None and rung[0].support.layouts == ("NN",),
-            scaling=scaling,
-        )
+        views, of = (a.view, b.view, out and out.view, c and c.view), (call.arithmetic, call.request.activation)
+        row_major = rung is not None and rung[0].support.layouts == ("NN",)
+        form = formulate(*views, call.side, *of, row_major=row_major, scaling=scaling)
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(form, a, b, out, c)
     cached = None

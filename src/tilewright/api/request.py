@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tilewright.api.arrays.libraries import number_of
 from tilewright.core.dtypes import DTYPES
 from tilewright.core.errors import ConfigError, DtypeError, KernelNotFoundError, ProblemError, nearest
-from tilewright.core.problem import FAST, Scalars, precision_of
+from tilewright.core.problem import FAST, Epilogue, Scalars, precision_of
 from tilewright.kernels import resolve
 from tilewright.kernels.config import parse_overrides
 from tilewright.kernels.kernel import Kernel
@@ -102,6 +102,11 @@ def check_batch_invariant(given: Any) -> None:
     """Raise ProblemError unless it is a bool."""
     if not isinstance(given, bool):
         raise ProblemError(f"batch_invariant must be True or False, got {given!r}")
+
+
+def check_activation(given: str | None) -> None:
+    """Raise ProblemError unless it is an activation of an epilogue, or None."""
+    Epilogue(activation=given)
 
 
 def dtype_name(dtype: Any) -> str | None:

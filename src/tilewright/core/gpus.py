@@ -252,9 +252,8 @@ def gpu_named(name: str) -> Gpu:
     if len(found) == 1:
         return found[0]
     if found:
-        raise GpuNotFoundError(
-            f"{name!r} is part of {len(found)} GPUs' names: give one of {', '.join(gpu.name for gpu in found)}"
-        )
+        names = ", ".join(gpu.name for gpu in found)
+        raise GpuNotFoundError(f"{name!r} is part of {len(found)} GPUs' names: give one of {names}")
     raise GpuNotFoundError(f"no GPU is called {name!r}{nearest(name, [gpu.name for gpu in GPUS])}")
 
 

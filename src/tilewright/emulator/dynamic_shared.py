@@ -10,13 +10,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright.kernels.source.signature import (
-    FUNCTION_HEAD,
-    NAMESPACE_HEAD,
-    edited,
-    without_comments,
-    without_directives,
-)
+from tilewright.kernels.source import signature
+from tilewright.kernels.source.signature import edited, without_comments, without_directives
 
 _ALIGNMENT = r"(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _DECLARATION = re.compile(
@@ -111,9 +106,8 @@ def _declaration(match: re.Match[str]) -> _Declaration:
     element = " ".join(re.sub(_ALIGNMENT, " ", written).split())
     extents = "".join(match["extents"].split())
     pointer = f" [[maybe_unused]] {element} (*const {match['name']}){extents} = "
-    return _Declaration(
-        match.start(), match.end(), match["name"], f"{pointer}simt::dynamic_shared<{element}{extents}>();"
-    )
+    pointer += f"simt::dynamic_shared<{element}{extents}>();"
+    return _Declaration(match.start(), match.end(), match["name"], pointer)
 
 
 def functions(code: str) -> Iterator[Function]:
@@ -125,10 +119,10 @@ def functions(code: str) -> Iterator[Function]:
     for match in re.finditer(r"[{};]", code):
         if match[0] == "{":
             head = code[last : match.start()]
-            function = FUNCTION_HEAD.search(head) is not None
+            function = signature.FUNCTION_HEAD.search(head) is not None
             if function and current is None and all(outside):
                 current, depth = Function(head, match.end()), len(outside)
-            outside.append(not function and (NAMESPACE_HEAD.search(head) or _CLASS.search(head)) is not None)
+            outside.append(not function and (signature.NAMESPACE_HEAD.search(head) or _CLASS.search(head)) is not None)
         elif match[0] == "}" and outside:
             outside.pop()
             if current is not None and len(outside) == depth:

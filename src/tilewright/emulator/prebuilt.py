@@ -31,29 +31,22 @@ OPTIONS = (
 RUNTIME_OPTIONS = ("-O2", "-pthread")
 """Further options of the runtime."""
 
-INSTRUCTIONS = (
-    {
-        "abm": "-mlzcnt",
-        "avx2": "-mavx2",
-        "bmi1": "-mbmi",
-        "bmi2": "-mbmi2",
-        "f16c": "-mf16c",
-        "fma": "-mfma",
-        "movbe": "-mmovbe",
-    }
-    if platform.machine() in ("x86_64", "AMD64")
-    else {}
-)
+_OF_X86 = {
+    "abm": "lzcnt",
+    "avx2": "avx2",
+    "bmi1": "bmi",
+    "bmi2": "bmi2",
+    "f16c": "f16c",
+    "fma": "fma",
+    "movbe": "movbe",
+}
+
+INSTRUCTIONS = {name: f"-m{of}" for name, of in _OF_X86.items()} if platform.machine() in ("x86_64", "AMD64") else {}
 """Instruction sets that the prebuilt runtime uses, as Linux names them, and their compiler options: x86-64-v3 on
 x86-64, which processors have since 2013 to 2015, and the baseline elsewhere."""
 
-PREBUILT_OPTIONS = (
-    *OPTIONS,
-    *RUNTIME_OPTIONS,
-    *INSTRUCTIONS.values(),
-    "-fno-lto",  # Python's own options may ask for it, and it takes assembly apart from what calls that
-    "-Wno-psabi",
-)
+# Python's own options may ask for LTO, which takes assembly apart from what calls that.
+PREBUILT_OPTIONS = (*OPTIONS, *RUNTIME_OPTIONS, *INSTRUCTIONS.values(), "-fno-lto", "-Wno-psabi")
 """Options of the prebuilt runtime, for GCC and Clang."""
 
 

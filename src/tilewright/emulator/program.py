@@ -258,26 +258,21 @@ class Program(NamedTuple):
         if self.cooperative and cluster > 1:
             yield "on the emulator a kernel of clusters cannot synchronise its grid"
         if self.cooperative and threads * math.prod(grid) > TOGETHER_LIMIT:
-            yield (
-                f"on the emulator a grid that synchronises has at most {TOGETHER_LIMIT} threads, got "
-                f"{threads * math.prod(grid)}"
-            )
+            got = threads * math.prod(grid)
+            yield f"on the emulator a grid that synchronises has at most {TOGETHER_LIMIT} threads, got {got}"
         if threads > _THREADS_LIMIT:
             yield f"a block has at most {_THREADS_LIMIT} threads, got {threads}"
         of_block, _, of_cluster = self.launch_bounds
         for what, most, got in ("threads of a block", of_block, threads), ("blocks of a cluster", of_cluster, cluster):
             if 0 < most < got:
                 yield f"{what} are {most} at most by its __launch_bounds__, got {got}"
-        if self.static_shared_bytes > STATIC_SHARED_LIMIT:
-            yield (
-                f"a block has at most {STATIC_SHARED_LIMIT} bytes of static shared memory, "
-                f"the kernel declares {self.static_shared_bytes}"
-            )
-        if shared_bytes < 0 or self.static_shared_bytes + shared_bytes > _SHARED_LIMIT:
-            yield (
-                f"a block has at most {_SHARED_LIMIT} bytes of shared memory, got "
-                f"{self.static_shared_bytes} static and {shared_bytes} dynamic"
-            )
+        static = self.static_shared_bytes
+        if static > STATIC_SHARED_LIMIT:
+            limit = f"{STATIC_SHARED_LIMIT} bytes of static shared memory"
+            yield f"a block has at most {limit}, the kernel declares {static}"
+        if shared_bytes < 0 or static + shared_bytes > _SHARED_LIMIT:
+            said = f"{static} static and {shared_bytes} dynamic"
+            yield f"a block has at most {_SHARED_LIMIT} bytes of shared memory, got {said}"
         given = tuple(ctypes.sizeof(argument) for argument in arguments)
         if given != self.parameter_bytes:
             yield f"takes parameters of {self.parameter_bytes} bytes, got {given}"

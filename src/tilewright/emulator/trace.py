@@ -265,8 +265,7 @@ def _request(
         if 0 <= offset < ((matrix.rows - 1) * matrix.ld + matrix.cols) * size:
             offsets = [one.address - matrix.pointer for one in events]
             places = [divmod(at // size, matrix.ld) for at in offsets]
-            accesses = [
-                Access(one.lane, at, one.bytes, *place) for one, at, place in zip(events, offsets, places, strict=True)
-            ]
+            each = zip(events, offsets, places, strict=True)
+            accesses = [Access(one.lane, at, one.bytes, *place) for one, at, place in each]
             return WarpRequest(name, False, first.kind, tuple(accesses), line)
     return None

@@ -220,15 +220,9 @@ def shape_of(arguments: tuple[str, ...]) -> ParameterLayout:
         sizes.append(end - start)
     known = [member for member in members if member.type not in ("p", "f")]
     slots = tuple(Slot(offset, _KINDS[kind], what) for offset, kind, what in members if kind in _KINDS)
-    return ParameterLayout(
-        tuple(offsets),
-        tuple(sizes),
-        tuple(members),
-        end,
-        _with_gaps(known, end),
-        tuple(_VALUES[part] for name in arguments for part in _parts(name) if part in _VALUES),
-        slots,
-    )
+    values = tuple(_VALUES[part] for name in arguments for part in _parts(name) if part in _VALUES)
+    lies = tuple(offsets), tuple(sizes), tuple(members), end
+    return ParameterLayout(*lies, _with_gaps(known, end), values, slots)
 
 
 def _parts(name: str) -> list[str]:

@@ -197,11 +197,8 @@ def _is_own(file: os.DirEntry[str], state: os.stat_result, root: OwnFolder) -> b
     why = writable_by_others(state) if stat.S_ISREG(state.st_mode) else "it is a link, or no file"
     if why and not _planted:
         _planted.append(file.name)
-        warnings.warn(
-            f"the cache {root.root} had {file.name}, which is not loaded but compiled anew: {why}",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        said = f"the cache {root.root} had {file.name}, which is not loaded but compiled anew: {why}"
+        warnings.warn(said, RuntimeWarning, stacklevel=2)
     return not why
 
 
@@ -294,12 +291,9 @@ def _spare(root: Path, error: OSError | None = None) -> OwnFolder:
             _spares[root] = open_own(Path(inherited))
             return _spares[root]
     if error:
-        warnings.warn(
-            f"cannot use the cache folder {root} ({error.strerror}); compiled kernels will not outlive this process. "
-            f"Set {FOLDER_VARIABLE} to a folder that is yours alone and can be written.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        advice = f"Set {FOLDER_VARIABLE} to a folder that is yours alone and can be written."
+        said = f"cannot use the cache folder {root} ({error.strerror}); compiled kernels will not outlive this process."
+        warnings.warn(f"{said} {advice}", RuntimeWarning, stacklevel=2)
     spare = Path(tempfile.mkdtemp(prefix=_SCRATCH))
     atexit.register(shutil.rmtree, spare, ignore_errors=True)
     _spares[root] = open_own(spare)

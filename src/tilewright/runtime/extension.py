@@ -14,6 +14,9 @@ from tilewright.core.errors import CompileError, EngineUnavailableError, MemoryF
 from tilewright.runtime import cache, digests
 from tilewright.runtime.host_compiler import SUFFIX, find_compiler, scratch
 
+NOT_BUILT = (CompileError, EngineUnavailableError, ImportError, MemoryFullError, OSError)
+"""Errors of a module that cannot be built or loaded here."""
+
 _OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 
 
@@ -32,7 +35,7 @@ def loaded(module: str, source: Path, options: Sequence[str] = ()) -> Any:
             return installed
     try:
         return built(module, source, [f'-DSOURCE_DIGEST="{own}"', *options])
-    except (CompileError, EngineUnavailableError, ImportError, MemoryFullError, OSError):
+    except NOT_BUILT:
         return None
 
 

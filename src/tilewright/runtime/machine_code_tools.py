@@ -71,10 +71,8 @@ def assemble(text: str, arch: str) -> tuple[bytes, str]:
         CompileError: it refuses the text; its words are in the message.
         EngineUnavailableError: it is not installed.
     """
-    program = _first(
-        _installed("ptxas"),
-        "ptxas, NVIDIA's assembler, is not installed: put that of a CUDA toolkit on the PATH, or give a .cubin",
-    )
+    missing = "ptxas, NVIDIA's assembler, is not installed: put that of a CUDA toolkit on the PATH, or give a .cubin"
+    program = _first(_installed("ptxas"), missing)
     with cache.scratch() as folder:
         source, output = folder / "kernel.ptx", folder / "kernel.cubin"
         source.write_text(text, encoding="utf-8")

@@ -153,11 +153,9 @@ def _made(target: str, source: str, options: ProgramOptions, entry: str, *others
     Not by cuda.core, which asks the driver whether it could load the PTX, and fails where there is none.
     """
     version()  # raises where there is no NVRTC
-    size, get = (
-        (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
-        if target == "ptx"
-        else (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
-    )
+    size, get = nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN
+    if target == "ptx":
+        size, get = nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX
     flags = [*options.as_bytes("nvrtc", target), *others]
     program = _value(nvrtc.nvrtcCreateProgram(source.encode(), options.name.encode(), 0, None, None))
     try:

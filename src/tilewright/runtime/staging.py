@@ -117,9 +117,8 @@ def is_pinned(array: NDArray[Any]) -> bool:
 def _is_pinned(address: int) -> bool:
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
     status, kind = driver.cuPointerGetAttribute(attribute, address)
-    return bool(
-        status == driver.CUresult.CUDA_SUCCESS and int(kind or 0) == int(driver.CUmemorytype.CU_MEMORYTYPE_HOST)
-    )
+    host = int(driver.CUmemorytype.CU_MEMORYTYPE_HOST)
+    return bool(status == driver.CUresult.CUDA_SUCCESS and int(kind or 0) == host)
 
 
 def _copy_lines(pointer: int, array: NDArray[Any], to_host: bool, stream: Stream) -> None:

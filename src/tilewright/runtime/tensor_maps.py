@@ -94,20 +94,20 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
     """
     found: dict[str, TensorLayout] = {}
     if kernel.tensor_maps is not None and problem.k:
-        m, n = problem.m, problem.n
+        m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
         sides = m if m < BOX_SIDE else BOX_SIDE, n if n < BOX_SIDE else BOX_SIDE
         box_a, box_b = _boxes(kernel, config, problem.layout, sides, ITEM_BYTES[problem.dtype])
         dtype, parts, rounds = problem.dtype, kernel.parts, kernel.maps_round
         if box_a is not None:
-            found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, parts, rounds)
+            found["A"] = _layout(batch, dtype, problem.a, m, k, box_a, parts, rounds)
         if box_b is not None:
-            found["B"] = _layout(problem, problem.dtype_b, problem.b, problem.k, problem.n, box_b, parts, rounds)
+            found["B"] = _layout(batch, problem.dtype_b, problem.b, k, n, box_b, parts, rounds)
     if kernel.stored_box is not None and aligned:
         item_bytes = ITEM_BYTES[problem.result]
         box = kernel.stored_box(config, item_bytes)
         if box is not None:
             box.check(item_bytes)
-            found["D"] = _layout(problem, problem.result, problem.d, problem.m, problem.n, box)
+            found["D"] = _layout(problem.batch, problem.result, problem.d, problem.m, problem.n, box)
     return found
 
 
@@ -125,14 +125,7 @@ def _boxes(
 
 
 def _layout(
-    problem: Problem,
-    dtype: str,
-    layout: Layout,
-    rows: int,
-    cols: int,
-    box: TensorBox,
-    parts: int = 1,
-    rounds: bool = False,
+    batch: int, dtype: str, layout: Layout, rows: int, cols: int, box: TensorBox, parts: int = 1, rounds: bool = False
 ) -> TensorLayout:
     item = ITEM_BYTES[dtype]
     count, length = layout.lines(rows, cols)
@@ -141,7 +134,7 @@ def _layout(
         stride = round_up(stride, VECTOR_BYTES)
     if box.panel or box.outer != (1,):
         return of_array(_ADDRESS, (count, length), stride, dtype, box)._replace(rounds=rounds)
-    matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, stride)
+    matrices, matrix_stride = (batch, layout.batch_stride * item) if layout.batch_stride else (1, stride)
     if parts > 1:  # the lines of parts are right behind each other, those of all matrices
         matrices, matrix_stride = parts * matrices, count * stride
     if matrices == 1:  # of no use either

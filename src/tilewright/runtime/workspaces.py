@@ -97,9 +97,8 @@ class Workspaces:
             counters = grown.counters
             if counters is not parts.counters:
                 self._stream = self._stream or self._device.create_stream()
-                check(
-                    driver.cuMemsetD32Async(counters.pointer, 0, counters.bytes // _COUNTER_BYTES, self._stream.handle)
-                )
+                count = counters.bytes // _COUNTER_BYTES
+                check(driver.cuMemsetD32Async(counters.pointer, 0, count, self._stream.handle))
                 self._stream.sync()
         return grown
 
@@ -190,9 +189,8 @@ def _give(graph: Any, released: _Released) -> None:
     no_wait = driver.CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
     holder = check(driver.cuUserObjectCreate(released.address, driver.CUhostFn(_Released.callback()), 1, no_wait))
     try:
-        check(
-            driver.cuGraphRetainUserObject(graph, holder, 1, driver.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE)
-        )
+        moved = driver.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE
+        check(driver.cuGraphRetainUserObject(graph, holder, 1, moved))
     except LaunchError:
         check(driver.cuUserObjectRelease(holder, 1))
         raise

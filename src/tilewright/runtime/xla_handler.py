@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from tilewright.core.errors import CompileError, EngineUnavailableError, MemoryFullError
+from tilewright.core.errors import EngineUnavailableError
 from tilewright.runtime import extension
 from tilewright.runtime.launcher import DRIVER
 from tilewright.runtime.plan import Needs, Step
@@ -72,7 +72,7 @@ def load() -> XlaHandler:
         built = extension.built("tilewright.runtime._xla_handler", _SOURCE, options, [jaxlib.__version__])
         handler = cast(XlaHandler, built)
         handler.open(DRIVER)
-    except (CompileError, EngineUnavailableError, ImportError, MemoryFullError, OSError) as error:
+    except extension.NOT_BUILT as error:
         raise EngineUnavailableError(f"the XLA handler cannot be built or loaded: {error}") from error
     jax.ffi.register_ffi_target(TARGET, handler.HANDLER, platform="CUDA")
     return handler

@@ -217,17 +217,12 @@ def lent(kernel: Kernel, config: Config, fitted: Sequence[Fitted], measured_on: 
     own = _likeness(kernel, config)
 
     def differs(one: Fitted) -> tuple[bool, bool, bool, bool, float]:
-        other = _likeness(one.kernel, one.config)
+        of, other = one.kernel, _likeness(one.kernel, one.config)
         apart = sum(map(abs, map(float.__sub__, own.sides, other.sides)))
-        if one.kernel is kernel:
+        if of is kernel:
             apart += sum(config[name] != value for name, value in one.config.items()) / 16
-        return (
-            one.kernel is not kernel,
-            own.tensor_cores != other.tensor_cores,
-            type(one.kernel.cost) is not type(kernel.cost),
-            (one.kernel.split is None) != (kernel.split is None),
-            apart,
-        )
+        first = of is not kernel, own.tensor_cores != other.tensor_cores, type(of.cost) is not type(kernel.cost)
+        return *first, (of.split is None) != (kernel.split is None), apart
 
     nearest = next((one for one in fitted if one.kernel is kernel and one.config == config), None)
     nearest = nearest or min(fitted, key=differs)

@@ -169,17 +169,13 @@ class _Asked(NamedTuple):
         """Microseconds in which the operand is read whose copy is cached."""
         sizes = ProblemSizes.of(self.problem)
         size: float = sizes.a_bytes if self.cached == "A" else sizes.b_bytes
-        return size / self._bytes_us
-
-    @property
-    def _bytes_us(self) -> float:
-        return 1e3 * self.gpu.dram_gbs
+        return size / (1e3 * self.gpu.dram_gbs)
 
     def _copied_us(self, wanted: Order | None, given: Order, name: str, size: int) -> float:
         """Microseconds that a copy of an operand takes in the order that kernels want."""
         if wanted is None or wanted == given or self.cached == name:
             return 0.0
-        return _COPY_US + _MOVED * size / self._bytes_us
+        return _COPY_US + _MOVED * size / (1e3 * self.gpu.dram_gbs)
 
 
 def _split(kernel: Kernel) -> float:

@@ -13,7 +13,7 @@ from tilewright.kernels.support import VECTOR_BYTES, Addresses
 from tilewright.select.model import Floats, ProblemSizes
 from tilewright.select.orders import order_of
 from tilewright.select.tables import store
-from tilewright.select.tables.cases import timed_case
+from tilewright.select.tables.cases import timed_case, types_of
 from tilewright.select.tables.entry import Entry, found_kernel, rank
 from tilewright.select.tables.entry import order_of as order_of_entry
 
@@ -113,10 +113,8 @@ def _place(sizes: Floats) -> Floats:
 
 def _dense_aligned(case: str, sizes: Floats) -> Floats:
     """Whether all lines of problems' matrices without gaps start at multiples of 16 bytes."""
-    (layout, types), (m, n, k, _) = case.split(" ")[:2], sizes.T
-    factors, _, result = types.partition("->")
-    items = VECTOR_BYTES // ITEM_BYTES[factors.partition("*")[0]], VECTOR_BYTES // ITEM_BYTES[result or "float32"]
-    lines = np.array([k if layout[0] == "N" else m, n if layout[1] == "N" else k])
+    items, (m, n, k, _) = [VECTOR_BYTES // ITEM_BYTES[one] for one in types_of(case)], sizes.T
+    lines = np.array([k if case[0] == "N" else m, n if case[1] == "N" else k])
     aligned: Floats = (lines % items[0] == 0).all(axis=0) & (n % items[1] == 0)
     return aligned
 

@@ -17,7 +17,7 @@ FAULTS = (
     ),
     Fault(
         "beta 0 reads c",
-        "    if scalars.beta and c is not None:\n        result = result +",
+        "    if beta and c is not None:\n        result = result +",
         "    if c is not None:\n        result = result +",
         "NaN in c comes through beta = 0",
     ),

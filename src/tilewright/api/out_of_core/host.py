@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilewright.api.arrays.operand import HOST, Operand, engine_operand
 from tilewright.api.call import Call
 from tilewright.api.formulate import result_shape
-from tilewright.api.gpu import planned_call_of
+from tilewright.api.gpu import planned_call_of, pointers_of
 from tilewright.api.out_of_core import streamed
 from tilewright.api.out_of_core.streamed import Matrices, Progress, operand_of
 from tilewright.api.out_of_core.tiles import SMALL_BYTES
@@ -20,7 +20,6 @@ from tilewright.core.dtypes import FLOAT8, ITEM_BYTES
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import SCALED_BLOCK, Scalars
 from tilewright.runtime.base import Engine
-from tilewright.runtime.plan import Pointers
 
 _FREE = 0.9
 """Share of the free memory that a product takes at most."""
@@ -148,10 +147,9 @@ def _tall(array: NDArray[Any]) -> NDArray[Any] | None:
 def _by_numpy(call: Call, target: Operand) -> None:
     """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target."""
     a, b, c, bias = (None if one is None else one.host for one in (call.a, call.b, call.c, call.bias))
-    activation, scalars = call.request.activation, call.scalars
     assert a is not None and b is not None and target.host is not None
-    out = target.host
-    plain = out.dtype == np.float32 and scalars == Scalars() and bias is None and activation is None
+    out, scalars = target.host, call.scalars
+    plain = out.dtype == np.float32 and scalars == Scalars() and bias is None and call.request.activation is None
     if plain and a.dtype == np.float32:
         np.matmul(a, b, out=out)
         return
@@ -165,7 +163,7 @@ def _by_numpy(call: Call, target: Operand) -> None:
         sums = np.zeros(out.shape, np.float32)
     if bias is not None:
         bias = bias.reshape((-1, 1) if call.side == "column" and a.ndim > 1 and b.ndim > 1 else -1)
-    streamed.finish(sums, c, bias, activation, scalars, out)
+    streamed.finish(call, sums, c, bias, out)
 
 
 def _groups_by_numpy(call: Call, target: Operand) -> None:
@@ -180,7 +178,7 @@ def _groups_by_numpy(call: Call, target: Operand) -> None:
             product *= of_rows.reshape(-1, 1)[begin:end] if of_rows.size > 1 else of_rows.reshape(())
         if of_columns is not None:
             product *= of_columns[number] if of_columns.size > 1 else of_columns.reshape(())
-        streamed.finish(product, None, None, None, Scalars(), out[begin:end])
+        streamed.finish(call, product, None, None, out[begin:end])
         begin = end
 
 
@@ -215,18 +213,8 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
     there = call._replace(a=a, b=b, bias=bias, c=c, out=out, scale_a=scale_a, scale_b=scale_b)
     ends = None if call.offsets is None else engine.upload(call.ends.reshape(1, -1))
     planned = planned_call_of(there)
-    first, second = (b, a) if planned.form.swapped else (a, b)
-    pointers = Pointers(
-        first.pointer,
-        second.pointer,
-        out.pointer,
-        out.pointer,
-        bias.pointer if bias else 0,
-        planned.cached(there),
-        **planned.scales(scale_a, scale_b),
-        offsets=ends.pointer if ends else 0,
-    )
-    engine.start(planned.plan, pointers, call.scalars)
+    pointers = pointers_of(there, planned, a, b, out, out, bias)
+    engine.start(planned.plan, pointers._replace(offsets=ends.pointer if ends else 0), call.scalars)
     result = np.empty((1, math.prod(target.shape)), target.dtype)
     engine.store(result, out.pointer, engine.mark())()
     np.copyto(target.host[rows], result.reshape(target.shape)[rows])

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from tilewright.api import activations
 from tilewright.api.arrays.operand import HOST, Operand, engine_operand
 from tilewright.api.call import Call
-from tilewright.api.gpu import planned_call_of
+from tilewright.api.gpu import planned_call_of, pointers_of
 from tilewright.api.out_of_core.tiles import Load, Sizes, TileStep, Tiling, tiling
 from tilewright.core.dtypes import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8
 from tilewright.core.hardware import ceil_div
 from tilewright.core.problem import Scalars
 from tilewright.runtime.base import Engine, Matrix
-from tilewright.runtime.plan import Pointers
 
 SHOWN_S = 2.0
 """A product that takes longer says in a terminal how far it is."""
@@ -265,23 +264,11 @@ class _StreamedProduct:
         if self._finishes:
             request = request._replace(out_dtype="float32")
             alpha = 1.0
-        there = call._replace(
-            request=request,
-            engine=engine,
-            a=a,
-            b=b,
-            c=out if added else None,
-            out=out,
-            bias=self._part_of_bias(rows, cols) if epilogue else None,
-            scalars=Scalars(alpha, added),
-            prepared=None,
-        )
+        bias, scalars = self._part_of_bias(rows, cols) if epilogue else None, Scalars(alpha, added)
+        there = call._replace(request=request, engine=engine, a=a, b=b, out=out, bias=bias, scalars=scalars)
+        there = there._replace(c=out if added else None, prepared=None)
         planned = planned_call_of(there)
-        first, second = (b, a) if planned.form.swapped else (a, b)
-        bias = there.bias.pointer if there.bias else 0
-        engine.start(
-            planned.plan, Pointers(first.pointer, second.pointer, out.pointer, out.pointer, bias), there.scalars
-        )
+        engine.start(planned.plan, pointers_of(there, planned, a, b, out, out, bias), scalars)
 
     def _part_of_bias(self, rows: slice, cols: slice) -> Operand | None:
         if self._bias is None:
@@ -318,33 +305,30 @@ class _StreamedProduct:
                     column = call.side == "column"
                     bias = bias.reshape(-1)[tile.rows if column else tile.cols]
                     bias = bias.reshape(-1, 1) if column else bias
-                finish(tile.into, c, bias, call.request.activation, call.scalars, target)
+                finish(call, tile.into, c, bias, target)
             else:
                 np.copyto(target, tile.into)
         self._progress.tile(self._first_row + tile.rows.start, self._first_row + tile.rows.stop)
 
 
 def finish(
-    sums: NDArray[Any],
-    c: NDArray[Any] | None,
-    bias: NDArray[Any] | None,
-    activation: str | None,
-    scalars: Scalars,
-    out: NDArray[Any],
+    call: Call, sums: NDArray[Any], c: NDArray[Any] | None, bias: NDArray[Any] | None, out: NDArray[Any]
 ) -> None:
     """activation(alpha * sums + beta * c + bias), rounded to the type of `out`.
 
     Args:
+        call: whose activation and scalars hold.
         sums: float32, of out's shape, or what broadcasts to it.
         c, bias: None where there is none; the bias broadcasts to the result.
-        activation, scalars, out: as in `matmul`.
+        out: where the result goes.
     """
-    result = sums if scalars.alpha == 1 else np.multiply(sums, np.float32(scalars.alpha))
-    if scalars.beta and c is not None:
-        result = result + np.float32(scalars.beta) * c.astype(np.float32, copy=False)
+    alpha, beta = call.scalars
+    result = sums if alpha == 1 else np.multiply(sums, np.float32(alpha))
+    if beta and c is not None:
+        result = result + np.float32(beta) * c.astype(np.float32, copy=False)
     if bias is not None:
         result = result + bias.astype(np.float32)
-    result = activations.apply(activation, result)
+    result = activations.apply(call.request.activation, result)
     if out.dtype.name in FLOAT8:
         result = np.clip(result, -LARGEST_FLOAT8, LARGEST_FLOAT8)
     np.copyto(out, result, casting="same_kind")

@@ -1,6 +1,6 @@
 """Barriers, operations of a warp, and what else has no result."""
 
-from tilewright.emulator.ptx.parse import Name, Pair
+from tilewright.emulator.ptx.parse import Pair
 from tilewright.emulator.ptx.writer import TYPES, Writer, call, instruction
 
 call("nanosleep", 1, "__nanosleep({0});", *TYPES)
@@ -47,11 +47,8 @@ def shuffle(w: Writer) -> str:
     result, value, source, clamp, mask = w.operands
     if isinstance(result, Pair) or not way:
         raise w.unknown("with a predicate")
-    width = f"32 - ({w.value(clamp)} >> 8 & 31)"
-    shuffled = (
-        f"{_SHUFFLES[way]}({w.value(mask)}, {w.value(value, kind)}, {w.value(source)}, {width}, __FILE__, __LINE__)"
-    )
-    return w.put(result, shuffled)
+    values = f"{w.value(mask)}, {w.value(value, kind)}, {w.value(source)}, 32 - ({w.value(clamp)} >> 8 & 31)"
+    return w.put(result, f"{_SHUFFLES[way]}({values}, __FILE__, __LINE__)")
 
 
 @instruction("vote.sync")
@@ -93,11 +90,7 @@ def elect(w: Writer) -> str:
     if not isinstance(result, Pair):
         raise w.unknown()
     holds = f"simt::ptx::elected({w.call('shuffle')}, {w.value(mask)})"
-    lane = (
-        ""
-        if isinstance(result.first, Name) and result.first.name == "_"
-        else w.put(result.first, f"unsigned(__builtin_ctz({w.value(mask)}))")
-    )
+    lane = w.put(result.first, f"unsigned(__builtin_ctz({w.value(mask)}))")
     return f"{lane} {w.put(result.second, holds)}"
 
 

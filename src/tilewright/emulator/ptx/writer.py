@@ -193,11 +193,8 @@ class Writer:
     def is_pointer(self, operand: Operand) -> bool:
         """Whether an address is known as a pointer to shared memory."""
         address = self.address(operand)
-        return (
-            isinstance(address.base, Numbered)
-            and self.held[address.base.number] == POINTER
-            and not (address.offset or address.added)
-        )
+        numbered = isinstance(address.base, Numbered) and self.held[address.base.number] == POINTER
+        return numbered and not (address.offset or address.added)
 
     def shared_number(self, operand: Operand) -> str:
         """An address in shared memory, of 32 bits."""

@@ -158,17 +158,13 @@ def _planned(
     gpu: int, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], axes: Sequence[_Axes], kind: Kind
 ) -> PlannedCall:
     """The plan of arrays that lie in memory as their axes say."""
-    a, b = (
-        _operand(name, shape, dtype, order, gpu)
-        for name, shape, dtype, order in zip("ab", shapes, dtypes, axes, strict=False)
-    )
+    a, b = (_operand(*one, gpu) for one in zip("ab", shapes, dtypes, axes, strict=False))
     bias = None
     if kind.side is not None:
         shape = shapes[2] if kind.side == "row" else (*shapes[2], 1)
         bias = _operand("bias", shape, dtypes[2], tuple(range(len(shape))), gpu)
-    return planned_call_of(
-        Call(kind.request, JAX, gpu_engine(None, gpu), 0, a, b, None, None, bias, Scalars(kind.alpha))
-    )
+    call = Call(kind.request, JAX, gpu_engine(None, gpu), 0, a, b, None, None, bias, Scalars(kind.alpha))
+    return planned_call_of(call)
 
 
 def _operand(name: str, shape: tuple[int, ...], dtype: str, axes: _Axes, gpu: int) -> Operand:
@@ -191,11 +187,9 @@ def _name(planned: PlannedCall) -> str:
 def _keep(handler: XlaHandler, name: str, gpu: int, planned: PlannedCall) -> int:
     """Have the handler keep a plan for a GPU; returns the bytes of scratch memory that its calls need."""
     engine: Any = gpu_engine(None, gpu)
-    plan = (
-        planned.plan
-        if engine is planned.engine
-        else engine.plan(planned.plan.kernel, planned.plan.config, planned.plan.problem)
-    )
+    plan = planned.plan
+    if engine is not planned.engine:
+        plan = engine.plan(plan.kernel, plan.config, plan.problem)
     return handler.keep(name, gpu, engine.context, plan.steps, plan.needs, planned.form.swapped)
 
 

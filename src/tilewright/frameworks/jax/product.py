@@ -122,11 +122,8 @@ def _jvp(primals: Any, tangents: Any, *, kind: Kind) -> Any:
     for factors, tangent in (((tangents[0], b), tangents[0]), ((a, tangents[1]), tangents[1])):
         if type(tangent) is not ad.Zero:
             terms.append(product_p.bind(*factors, kind=linear))
-    terms += [
-        jnp.broadcast_to(_along(tangent, kind.side), result.shape)
-        for tangent in tangents[2:]
-        if type(tangent) is not ad.Zero
-    ]
+    biases = [tangent for tangent in tangents[2:] if type(tangent) is not ad.Zero]
+    terms += [jnp.broadcast_to(_along(tangent, kind.side), result.shape) for tangent in biases]
     return result, reduce(jnp.add, terms)
 
 

@@ -21,7 +21,7 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
-from tilewright.core.problem import Epilogue
+from tilewright.api.request import check_activation
 from tilewright.frameworks.torch.library import ACTIVATIONS, Arguments, launched, matmul_op, next_to_result
 
 _Modes = tuple[bool, bool]
@@ -50,18 +50,14 @@ _BELOW = torch._C._after_autograd_keyset
 
 
 def _wants_gradient(a: Any, b: Any, bias: Any = None, c: Any = None, *_: Any) -> bool:
-    return bool(
-        a.requires_grad
-        or b.requires_grad
-        or (bias is not None and bias.requires_grad)
-        or (c is not None and c.requires_grad)
-    )
+    factors = a.requires_grad or b.requires_grad
+    return bool(factors or (bias is not None and bias.requires_grad) or (c is not None and c.requires_grad))
 
 
 def _recorded(call: Arguments, modes: _Modes | None) -> Any:
     if call.activation in (None, "relu"):
         return _MatmulFunction.apply(*call, modes)
-    Epilogue(activation=call.activation)  # refuses one that is unknown
+    check_activation(call.activation)
     return ACTIVATIONS[call.activation](_MatmulFunction.apply(*call._replace(activation=None), modes))
 
 

@@ -154,16 +154,10 @@ def _elsewhere(part: _SplitOperands, cuts: Cuts, settings: dict[str, Any], home:
     """Start a part of the product on another GPU; the event of its end."""
     loading, multiplying, returning = _streams(other)
     with torch.cuda.device(other), torch.cuda.stream(multiplying):
-        there = _SplitOperands(
-            _like(part.a, other),
-            _like(part.b, other),
-            None if part.c is None else _like(part.out, other),
-            _like(part.out, other),
-            None if part.bias is None else part.bias.new_empty(part.bias.shape, device=other),
-            part.side,
-        )
-    if there.c is not None:
-        there = there._replace(c=there.out)  # a part of c becomes one of the result
+        a, b, out = (_like(one, other) for one in (part.a, part.b, part.out))
+        bias = None if part.bias is None else part.bias.new_empty(part.bias.shape, device=other)
+        c = None if part.c is None else out  # a part of c becomes one of the result
+        there = _SplitOperands(a, b, c, out, bias, part.side)
     loading.wait_stream(multiplying)
     loading.wait_event(start)
     if part.bias is not None:

@@ -21,33 +21,17 @@ from tilewright.api import front
 from tilewright.api.arrays.libraries import library_of
 from tilewright.api.call import missing_c
 from tilewright.api.formulate import check_shapes
-from tilewright.api.request import Request, check_batch_invariant, dtype_name, scalars_of
+from tilewright.api.request import Request, check_activation, check_batch_invariant, dtype_name, scalars_of
 from tilewright.core.dtypes import RESULTS
 from tilewright.core.errors import ArrayError, DtypeError
-from tilewright.core.problem import Arithmetic, Epilogue, precision_of
-from tilewright.frameworks.torch import gradients, sharding
+from tilewright.core.problem import Arithmetic, precision_of
+from tilewright.frameworks.torch import gradients, library, sharding
 from tilewright.frameworks.torch.arrays import numpy_name
-from tilewright.frameworks.torch.library import (
-    ACTIVATIONS,
-    LIBRARY,
-    NAME,
-    Arguments,
-    call_operator,
-    check_devices,
-    check_tensors,
-    launched,
-    matmul_op,
-    register,
-)
+from tilewright.frameworks.torch.library import LIBRARY, NAME, Arguments, launched, matmul_op
 
 
 def matmul(
-    arrays: Mapping[str, Any],
-    request: Request,
-    alpha: Any,
-    beta: Any,
-    devices: Any = None,
-    memory_limit: Any = None,
+    arrays: Mapping[str, Any], request: Request, alpha: Any, beta: Any, devices: Any = None, memory_limit: Any = None
 ) -> Any:
     """`tilewright.matmul` through the operator.
 
@@ -62,7 +46,7 @@ def matmul(
         DtypeError, ProblemError: as `tilewright.matmul`.
     """
     a, b, bias, c, out = (arrays[name] for name in ("a", "b", "bias", "c", "out"))
-    check_tensors(a, b=b, bias=bias, c=c, out=out)
+    library.check_tensors(a, b=b, bias=bias, c=c, out=out)
     if not (request.kernel is request.config is request.engine is devices is memory_limit is None):
         raise ArrayError(
             "kernel, config, engine, devices and memory_limit cannot be named where PyTorch records a gradient or "
@@ -77,11 +61,11 @@ def matmul(
     if wants and out is not None:
         raise ArrayError("out cannot be given where a gradient is recorded: leave it out, or use torch.no_grad()")
     settings = (*scalars, request.activation, typed, promise, request.batch_invariant)
-    result = call_operator(matmul_op, {"a": a, "b": b, "bias": bias, "c": c}, a, b, bias, c, *settings)
+    result = library.call_operator(matmul_op, {"a": a, "b": b, "bias": bias, "c": c}, a, b, bias, c, *settings)
     if out is None:
         return result
     _check_out(out, result)
-    return call_operator(out.copy_, {"out": out}, result)
+    return library.call_operator(out.copy_, {"out": out}, result)
 
 
 def _check_out(out: Any, result: Any) -> None:
@@ -104,7 +88,7 @@ def _shape_of(*arguments: Any) -> Any:
     """A new tensor as the result is, whose elements nobody knows."""
     call = Arguments(*arguments)
     a, b, bias, c, *_ = call
-    check_devices(a, b=b, bias=bias, c=c)
+    library.check_devices(a, b=b, bias=bias, c=c)
     result = a.dtype if call.out_dtype is None else call.out_dtype
     for name, array, dtype in (("a", a, a.dtype), ("b", b, a.dtype), ("bias", bias, result), ("c", c, result)):
         if array is not None and (array.dtype != dtype or numpy_name(dtype) not in RESULTS):
@@ -112,8 +96,8 @@ def _shape_of(*arguments: Any) -> Any:
                 f"{name} must have element type {numpy_name(dtype)}, one of {', '.join(RESULTS)}: "
                 f"got {numpy_name(array.dtype)}"
             )
-    Arithmetic(numpy_name(a.dtype), numpy_name(result), call.precision)  # these refuse what is unknown
-    Epilogue(activation=call.activation)
+    Arithmetic(numpy_name(a.dtype), numpy_name(result), call.precision)  # refuses what is unknown
+    check_activation(call.activation)
     if call.beta != 0 and c is None:
         raise missing_c(call.beta)
     shape = check_shapes(a.shape, b.shape, None if bias is None else bias.shape, c=None if c is None else c.shape)
@@ -169,12 +153,12 @@ def _batched(info: Any, in_dims: Sequence[int | None], *arguments: Any) -> tuple
         if call.bias is not None:
             result = result + lifted(call.bias, of_bias, call.bias.dim() - (of_bias is not None) == 1, False)
         if call.activation is not None:
-            result = ACTIVATIONS[call.activation](result)
+            result = library.ACTIVATIONS[call.activation](result)
     result = result.squeeze(-2) if of_rows else result
     return (result.squeeze(-1) if of_cols else result), 0
 
 
-register("matmul", _multiply, _cast)
+library.register("matmul", _multiply, _cast)
 LIBRARY.impl("matmul", gradients.matmul, "Autograd", with_keyset=True)
 torch.library.register_fake(NAME, _shape_of, lib=LIBRARY)
 torch.library.register_vmap(NAME, _batched, lib=LIBRARY)

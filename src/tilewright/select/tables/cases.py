@@ -8,7 +8,7 @@ takes.
 import re
 from dataclasses import replace
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tilewright.core.errors import ProblemError
 from tilewright.core.problem import BATCH_INVARIANT, Arithmetic, Epilogue, Problem, orders
@@ -16,24 +16,10 @@ from tilewright.core.problem import BATCH_INVARIANT, Arithmetic, Epilogue, Probl
 _BIASES: dict[str, Literal["row", "column"]] = {"bias": "row", "column_bias": "column"}
 
 
-class Case(NamedTuple):
-    """Orders and element types, without the epilogue: problems of one `Case` differ in their sizes alone."""
-
-    layout: str
-    factors: str
-    result: str
-
-    @classmethod
-    def of(cls, problem: Problem) -> "Case":
-        """The case of a problem."""
-        return cls(problem.layout, problem.arithmetic.factors, problem.arithmetic.result)
-
-    @classmethod
-    def parse(cls, text: str) -> "Case":
-        """The case that a case's text names, its epilogue and what its problems promise left out."""
-        layout, typed, *_ = text.split(" ")
-        factors, arrow, result = typed.partition("->")
-        return cls(layout, factors.partition(":")[0].partition("*")[0], result if arrow else "float32")
+def types_of(case: str) -> tuple[str, str]:
+    """The element types of A and of the result in a case's text."""
+    factors, arrow, result = case.split(" ")[1].partition("->")
+    return factors.partition(":")[0].partition("*")[0], result if arrow else "float32"
 
 
 @lru_cache

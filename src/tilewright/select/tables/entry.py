@@ -8,8 +8,7 @@ from tilewright.core.errors import KernelNotFoundError
 from tilewright.core.problem import Shaped
 from tilewright.kernels import find, recorded
 from tilewright.kernels.kernel import Kernel
-from tilewright.kernels.support import PROMISES
-from tilewright.select.tables.cases import Case
+from tilewright.select.tables.cases import types_of
 
 ACCURATE_WITHIN = 1.5
 """How many times cuBLAS's error a kernel may err, to be preferred. Where cuBLAS splits k, its sums are shorter ones."""
@@ -52,7 +51,7 @@ class Entry(Shaped):
     @property
     def dtype(self) -> str:
         """Element type of the factors."""
-        return Case.parse(self.case).factors
+        return types_of(self.case)[0]
 
     @property
     def work(self) -> int:
@@ -69,7 +68,8 @@ class Entry(Shaped):
 
     def meets(self, promise: str | None) -> bool:
         """Whether its kernel keeps what a problem promises: `Kernel.meets`. One that no longer exists does."""
-        return promise in met_by(self.kernel)
+        kernel = found_kernel(self.kernel)
+        return kernel is None or kernel.meets(promise)
 
     @property
     def time_us(self) -> float:
@@ -98,13 +98,6 @@ def best_by_problem(entries: Iterable[Entry]) -> dict[Shape, Entry]:
     for entry in sorted(entries, key=rank):
         best.setdefault(entry.problem, entry)
     return best
-
-
-@lru_cache
-def met_by(kernel: str) -> tuple[str | None, ...]:
-    """The promises that a kernel keeps; all of them where there is no such kernel any more."""
-    found = found_kernel(kernel)
-    return tuple(promise for promise in PROMISES if found is None or found.meets(promise))
 
 
 @lru_cache(maxsize=4096)

@@ -2,8 +2,7 @@
 
 import os
 import warnings
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel, valid_configs
 from tilewright.select.model import Fitted
 from tilewright.select.tables.entry import Entry
-from tilewright.select.tables.table import Table, config_of, file_name
+from tilewright.select.tables.table import FittedByType, Table, config_of, file_name
 
 FOLDER_VARIABLE = "TILEWRIGHT_TABLES"
 """Environment variable that names another folder for the user's tables."""
@@ -83,12 +82,7 @@ def forget() -> None:
     fitted.cache_clear()
 
 
-def save(
-    gpu: str,
-    capability: tuple[int, int],
-    entries: Sequence[Entry],
-    models: Mapping[str, Sequence[Fitted]] | None = None,
-) -> Path:
+def save(gpu: str, capability: tuple[int, int], entries: Sequence[Entry], models: FittedByType | None = None) -> Path:
     """Add entries to the user's table of a GPU, and models, and return its file. A damaged table is set aside, with a
     warning.
 
@@ -112,16 +106,6 @@ def save(
 def shipped_configs(kernel: Kernel) -> list[Config]:
     """Configs of a kernel that ship, each once: its default, its presets, what was tuned for GPUs, its portfolio, and
     those of shipped tables. Of a kernel from a source file the default and presets."""
-    own = list(valid_configs(kernel, ({}, *kernel.presets.values(), *kernel.portfolio)))
-    tabled = () if kernel.is_user_kernel else _tabled().get(kernel.name, ())
-    return list(dict.fromkeys((*own, *tabled)))
-
-
-@lru_cache
-def _tabled() -> Mapping[str, Sequence[Config]]:
-    """Configs that shipped tables name, by the kernel's name."""
-    found = defaultdict(list)
-    for table in shipped():
-        for choice in table.choices:
-            found[choice[0]].append(config_of(choice))
-    return found
+    own = valid_configs(kernel, ({}, *kernel.presets.values(), *kernel.portfolio))
+    choices = [] if kernel.is_user_kernel else [choice for table in shipped() for choice in table.choices]
+    return list(dict.fromkeys((*own, *(config_of(choice) for choice in choices if choice[0] == kernel.name))))

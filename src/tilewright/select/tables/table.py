@@ -51,6 +51,9 @@ def config_of(choice: Choice) -> Config:
     return Config(dict(zip(names, values, strict=True)))
 
 
+FittedByType = Mapping[str, Sequence[Fitted]]
+"""Models, by the element type of A and B."""
+
 _Problems = list[list[Any]]
 """Of a case: sizes of each problem, and behind them its measurements."""
 
@@ -71,23 +74,15 @@ class Table:
 
     @classmethod
     def of(
-        cls,
-        gpu: str,
-        capability: tuple[int, int],
-        entries: Iterable[Entry] = (),
-        models: Mapping[str, Sequence[Fitted]] | None = None,
+        cls, gpu: str, capability: tuple[int, int], entries: Iterable[Entry] = (), models: FittedByType | None = None
     ) -> "Table":
         """A table of entries: by case, work and problem, the best first."""
         kept = sorted(entries, key=lambda entry: (entry.case, entry.work, entry.problem, -entry.gflops))
-        fitted = (one for several in (models or {}).values() for one in several)
-        named = ((entry.kernel, entry.config) for entry in kept), ((one.kernel.name, one.config) for one in fitted)
-        configs = sorted({_choice(kernel, config) for some in named for kernel, config in some})
+        fitted = [(dtype, one) for dtype, several in (models or {}).items() for one in several]
+        measured = {_choice(entry.kernel, entry.config) for entry in kept}
+        configs = sorted(measured | {_choice(one.kernel.name, one.config) for _, one in fitted})
         choices = {config: number for number, config in enumerate(configs)}
-        listed = [(kernel, list(names), list(values)) for kernel, names, values in configs]
-        runs = {
-            run: number
-            for number, run in enumerate(dict.fromkeys((one.revision, one.after_other_work) for one in kept))
-        }
+        runs: dict[tuple[str | None, bool], int] = {}
         cases: dict[str, _Problems] = {}
         for entry in kept:
             problems = cases.setdefault(entry.case, [])
@@ -95,17 +90,12 @@ class Table:
             if not problems or problems[-1][:4] != sizes:
                 problems.append(sizes)
             numbers = map(_rounded, (entry.gflops, entry.baseline_gflops, entry.error_ratio))
-            problems[-1].append(
-                [choices[_choice(entry.kernel, entry.config)], *numbers, runs[entry.revision, entry.after_other_work]]
-            )
-        numbered = {
-            dtype: [
-                [choices[_choice(kernel.name, config)], together, list(of)]
-                for kernel, config, (together, of) in several
-            ]
-            for dtype, several in (models or {}).items()
-        }
-        return cls(gpu, capability, numbered, list(runs), listed, cases)
+            run = runs.setdefault((entry.revision, entry.after_other_work), len(runs))
+            problems[-1].append([choices[_choice(entry.kernel, entry.config)], *numbers, run])
+        numbered: dict[str, list[Any]] = {dtype: [] for dtype in models or ()}
+        for dtype, (kernel, config, (together, coefficients)) in fitted:
+            numbered[dtype].append([choices[_choice(kernel.name, config)], together, list(coefficients)])
+        return cls(gpu, capability, numbered, list(runs), configs, cases)
 
     @classmethod
     def load(cls, path: Path) -> "Table":
@@ -163,7 +153,7 @@ class Table:
         now = [recorded(choice[0], config_of(choice)) for choice in self.choices]
         return Table.of(self.gpu, self.capability, self._entries_with(now), self._fitted)
 
-    def merged(self, entries: Iterable[Entry], models: Mapping[str, Sequence[Fitted]] | None = None) -> "Table":
+    def merged(self, entries: Iterable[Entry], models: FittedByType | None = None) -> "Table":
         """This table with newer entries, in the parameters of now: see `best_of_kernels`; and with newer models."""
         kept = best_of_kernels((*self.of_today().entries, *entries))
         return Table.of(self.gpu, self.capability, kept, {**self._fitted, **(models or {})})
@@ -173,9 +163,10 @@ class Table:
         and gaps between lines that do not change their alignment, do not matter."""
         sizes = problem.m, problem.n, problem.k, problem.batch
         for case in same_speed_cases(timed_case(problem)):
-            if sizes in self._rows.get(case, ()):
-                if _alike(problem, addresses, problem_of(*sizes[:3], case, problem.batch)):
-                    for text, row in self._rows[case][sizes]:
+            if rows := self._rows.get(case, {}).get(sizes):
+                dense = problem_of(*sizes[:3], case, problem.batch)
+                if ProblemSizes.of(problem, addresses).unaligned == ProblemSizes.of(dense).unaligned:
+                    for text, row in rows:
                         yield from self._entries_of(text, row)
                 return
 
@@ -223,7 +214,7 @@ def _read(facts: Any) -> Table:
     """The table that a file's JSON holds.
 
     Raises:
-        ValueError, TypeError, KeyError, IndexError, AttributeError: it holds none.
+        ValueError, TypeError, KeyError, IndexError, AttributeError: it holds none, or numbers that are out of range.
     """
     if not isinstance(facts, dict):
         raise ValueError("it is no JSON object")
@@ -232,25 +223,15 @@ def _read(facts: Any) -> Table:
         raise ValueError(f"gpu, capability: must be a name and two integers, got {gpu!r}, {facts['capability']!r}")
     if facts["format"] != FORMAT:
         raise ValueError(f"format: got {facts['format']!r}")
-    choices = [(kernel, names, values) for kernel, names, *configs in facts["kernels"] for values in configs]
+    choices = [(kernel, tuple(names), tuple(one)) for kernel, names, *configs in facts["kernels"] for one in configs]
     runs = [(revision, after_other_work) for revision, after_other_work in facts["runs"]]
     table = Table(gpu, (major, minor), facts.get("models", {}), runs, choices, facts["cases"])
-    _check(table)
-    return table
-
-
-def _check(table: Table) -> None:
-    """Refuse measurements that no table of today's format has.
-
-    Raises:
-        ValueError, TypeError: some are of the wrong type or out of range.
-    """
-    for kernel, names, values in table.choices:
+    for kernel, names, values in choices:
         if not (isinstance(kernel, str) and len(names) == len(values)):
             raise ValueError(f"kernels must have a name, and values for all parameters, got {kernel!r}")
     for number, together, coefficients in (one for several in table.models.values() for one in several):
         low, high = min(together, *coefficients), max(together, *coefficients)
-        if not (len(coefficients) == len(TERMS) and 0 <= low <= high < math.inf and 0 <= number < len(table.choices)):
+        if not (len(coefficients) == len(TERMS) and 0 <= low <= high < math.inf and 0 <= number < len(choices)):
             raise ValueError(f"models must be of a choice and have {len(TERMS)} coefficients, at least 0")
     for case in table.cases:
         if not _CASE.fullmatch(case):
@@ -262,15 +243,10 @@ def _check(table: Table) -> None:
     speeds = np.concatenate((gflops, baseline[~np.isnan(baseline)]))
     if not (np.isfinite(speeds) & (speeds > 0)).all() or (error < 0).any() or (sizes < 0).any():
         raise ValueError("sizes must be at least 0, and speeds above it")
-    for name, numbers, count in (("choice", choice, len(table.choices)), ("run", run, len(table.runs))):
+    for name, numbers, count in (("choice", choice, len(choices)), ("run", run, len(runs))):
         if not ((numbers >= 0) & (numbers < count)).all():
             raise ValueError(f"a {name} must be one of {count}")
-
-
-def _alike(problem: Problem, addresses: Addresses, dense: Problem) -> bool:
-    """Whether the same lines of two problems' matrices start at multiples of 16 bytes."""
-    one, other = ProblemSizes.of(problem, addresses), ProblemSizes.of(dense)
-    return one.unaligned == other.unaligned
+    return table
 
 
 def _choice(kernel: str, config: Mapping[str, int]) -> tuple[str, tuple[str, ...], tuple[int, ...]]:

@@ -220,9 +220,8 @@ class Exchange:
         if begins[self.rank] != memory.data_ptr():
             raise RuntimeError("symmetric memory does not begin where it was allocated")
         self._memory, self._half, self._signals = memory, half, 0
-        self._bases = [
-            (0, *begins, *(begin + _COUNTERS_BYTES + number * half for begin in begins)) for number in range(2)
-        ]
+        halves = _COUNTERS_BYTES, _COUNTERS_BYTES + half
+        self._bases = [(0, *begins, *(begin + at for begin in begins)) for at in halves]
 
     def prepare(
         self, key: Hashable, of: RankCall, arrays: Mapping[str, Any], precision: str | None, without_parts: bool

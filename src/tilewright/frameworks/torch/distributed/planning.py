@@ -67,9 +67,8 @@ def planned(sequence: RankCall, kind: CallKind, check: PlanLaunch, counters_of: 
     def started() -> Iterator[Started]:
         for step in sequence.steps:
             if isinstance(step, Multiply):
-                yield _launch(
-                    step, products[step], Location("scratch", begins[step.stream]), counters.get(step.stream, 0)
-                )
+                scratch = Location("scratch", begins[step.stream])
+                yield _launch(step, products[step], scratch, counters.get(step.stream, 0))
             elif isinstance(step, Check):
                 yield check._replace(stream=step.stream)
             else:

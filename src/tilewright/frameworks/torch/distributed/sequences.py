@@ -122,12 +122,10 @@ class _StepWriter:
             self.steps += [RecordEvent(first, self.events), Await(then, self.events)]
             self.events += 1
 
-    def send(
-        self, stream: int, rank: int, offset: int, source: Location, size: int, number: int, lane: int = 0
-    ) -> None:
+    def send(self, stream: int, rank: int, at: int, source: Location, size: int, number: int, lane: int = 0) -> None:
         """Copy to another rank's memory, and tell it so."""
         if size:
-            self.steps.append(DeviceCopy(stream, Location(f"memory{rank}", offset), source, size))
+            self.steps.append(DeviceCopy(stream, Location(f"memory{rank}", at), source, size))
         self.steps.append(Signal(stream, counter(rank, self._rank, lane), number))
 
     def wait(self, stream: int, rank: int, number: int, lane: int = 0) -> None:
@@ -217,9 +215,8 @@ def reduce_scatter(rank: int, size: int, A: MatrixView, B: MatrixView, item: int
             of_a = block(A, slice(first + part.start, first + part.stop), slice(0, A.cols))
             of_b = block(B, slice(0, B.rows), cols)
             moved = tight("scratch", step * slot + begin, m, n)
-            to_do.steps.append(
-                Multiply(stream, of_a, of_b, block(result, part, cols) if step == last else moved, c, alpha)
-            )
+            out = block(result, part, cols) if step == last else moved
+            to_do.steps.append(Multiply(stream, of_a, of_b, out, c, alpha))
             if step < last:
                 to_do.order(stream, side)
                 to_do.send(

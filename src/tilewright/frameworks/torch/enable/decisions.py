@@ -2,7 +2,6 @@
 account of what ran where."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -113,12 +112,8 @@ class Decision:
 
         What is batch-invariant runs here in any case."""
         self.missed += 1
-        if (
-            not self.batch_invariant
-            and self.missed >= _MISSES
-            and 2 * self.missed > self.calls
-            and (not self.speedup or self.speedup.saved_us < _PYTHON_US)
-        ):
+        stays = self.batch_invariant or (self.speedup and self.speedup.saved_us >= _PYTHON_US)
+        if not stays and self.missed >= _MISSES and 2 * self.missed > self.calls:
             self.refuse("the compiled launcher does not know it")
 
     @property
@@ -288,10 +283,10 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
     if form.copied:
         return Decision("an operand that would be copied first", problem)
     # While PyTorch does not round, products in TF32 are at least as fast as the next promise.
-    bound = _promising(problem, _STRICTER) if problem.arithmetic.precision == TF32 else problem
+    bound = problem.promising(_STRICTER) if problem.arithmetic.precision == TF32 else problem
     found = {False: (problem, expected(bound, a.device))}
     if asks and options.by[TF32]:
-        rounded = _promising(problem, TF32)
+        rounded = problem.promising(TF32)
         found[True] = rounded, expected(rounded, a.device)
     wins = {rounds for rounds, (_, speedup) in found.items() if speedup is not None and speedup.ratio >= 1}
     # Reported is what PyTorch says now, or the other where that alone runs here.
@@ -301,10 +296,6 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
         return Decision("nothing like it was measured", problem)
     why = "" if wins else "cuBLAS is expected to be faster"
     return Decision(why, problem, speedup, role, options.asked(False in wins, True in wins) if asks else lambda: None)
-
-
-def _promising(problem: Problem, precision: str) -> Problem:
-    return replace(problem, arithmetic=replace(problem.arithmetic, precision=precision))
 
 
 def _expands(addend: Any, shape: Sequence[int]) -> bool:

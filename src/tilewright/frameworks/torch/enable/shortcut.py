@@ -9,7 +9,6 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from tilewright.core.errors import CompileError, EngineUnavailableError, MemoryFullError
 from tilewright.runtime import extension
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
@@ -71,17 +70,11 @@ class ShortcutModule(Protocol):
 def load() -> ShortcutModule | None:
     """The module; None where it cannot be built: no C++ compiler, or no headers of Python or PyTorch."""
     folder = Path(torch.__file__).parent
-    options = (
-        "-std=c++20",
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-        f"-isystem{folder / 'include'}",
-        f"-L{folder / 'lib'}",
-        "-Wl,--no-as-needed",
-        "-lc10",
-        "-ltorch_cpu",
-    )
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+    libraries = f"-L{folder / 'lib'}", "-Wl,--no-as-needed", "-lc10", "-ltorch_cpu"
+    options = ("-std=c++20", abi, f"-isystem{folder / 'include'}", *libraries)
     try:
         built = extension.built("tilewright.frameworks.torch.enable._shortcut", _SOURCE, options, [torch.__version__])
         return cast(ShortcutModule, built)
-    except (CompileError, EngineUnavailableError, ImportError, MemoryFullError, OSError):
+    except extension.NOT_BUILT:
         return None
