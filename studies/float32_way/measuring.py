@@ -23,7 +23,7 @@ from tilewright.tools.bench.verify import Operands
 SIZES = (1024, 2048, 4095, 4096, 8192)
 LAYOUTS = ("NN", "NT")
 SAMPLES = 7
-IEEE, SPLIT_PARTS = "ieee", "parts"
+IEEE, SPLIT_PARTS = "ieee", "terms"
 
 Change = Callable[[NDArray[np.float32], NDArray[np.float32]], None]
 """Function that changes a and b, in place."""
