@@ -1,4 +1,7 @@
-"""Sections of pages, made by templates of what was measured."""
+"""Sections of pages, made by templates of what was measured, and the pages of docs/ that they are filled into.
+
+A section is the text between `<!-- NAME -->` and `<!-- end NAME -->`.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from studies.record import Measurements
 from studies.results import paths
+from tilewright.core.files import write_whole
 from tilewright.core.gpus import capability_of
 from tilewright.kernels import recorded
 from tilewright.select.selector import select
@@ -103,3 +107,23 @@ def block(template: str, name: str, **given: Any) -> str:
     """
     loaded = _ENVIRONMENT.get_template(template)
     return "".join(loaded.blocks[name](loaded.new_context(given))).strip()
+
+
+def redraw(page: Path, sections: dict[str, str]) -> None:
+    """Fill a page's sections in, and replace its file as a whole.
+
+    Raises:
+        OSError: the page cannot be read or written; it is left as it was.
+    """
+    write_whole(page, fill(page.read_text(encoding="utf-8"), sections).encode())
+
+
+def fill(page: str, sections: dict[str, str]) -> str:
+    """The page with the text between its markers replaced by the sections of their names."""
+    for name, text in sections.items():
+        before, found, rest = page.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- end {name} -->")
+        if found and end:
+            body = f"\n{text}\n\n" if text else "\n"
+            page = f"{before}{found}{body}{end}{after}"
+    return page

@@ -6,7 +6,6 @@ Tests hold the model to these, and docs/counters.md has them in a table.
 
 import math
 import statistics
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
@@ -162,4 +161,4 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run("counters.nearness", __doc__, write=write))
+    raise SystemExit(run("counters.nearness", __doc__, write=write))

@@ -4,7 +4,6 @@
 shape, and explains each. `... write` explains anew what the committed file has, on any machine.
 """
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -153,4 +152,4 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run("counters.validation", __doc__, measurements, write, options))
+    raise SystemExit(run("counters.validation", __doc__, measurements, write, options))

@@ -16,14 +16,13 @@ from rich.console import Console, RenderableType
 
 from studies import published
 from studies.counters import nearness, validation
-from studies.pages import redraw
 from studies.performance import changes, part_products, picks
 from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.precisions import tables as precisions
 from studies.profiles import tables as profiles
 from studies.record import Measurements
 from studies.results import H200, every_run, path, paths, runs
-from studies.templates import block, is_stale, section
+from studies.templates import block, is_stale, redraw, section
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.kernels import KERNELS, recorded

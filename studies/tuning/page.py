@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from studies.charts import Curve, Map, Panel, curves, maps, style
-from studies.pages import redraw
 from studies.results import paths
-from studies.templates import block
+from studies.templates import block, redraw
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.select.tables.entry import Entry, best_by_problem

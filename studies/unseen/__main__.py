@@ -5,7 +5,6 @@
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,4 +59,4 @@ def _judge(shapes: Sequence[Drawn], given: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -5,7 +5,6 @@ python -m studies.unseen.surveying bfloat16 survey_bf16.jsonl --minutes 3.5
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -72,4 +71,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -48,4 +48,4 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run("worklog", __doc__, write=write))
+    raise SystemExit(run("worklog", __doc__, write=write))

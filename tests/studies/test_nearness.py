@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from studies.counters import nearness
-from studies.pages import fill
 from studies.record import Measurements
 from studies.results import path
+from studies.templates import fill
 from studies.worklog.rungs import is_measured
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from studies.pages import fill
 from studies.performance import changes, picks
 from studies.performance import page as performance
 from studies.performance.plots import float32_ladder, tensor_core_ladder
-from studies.templates import block
+from studies.templates import block, fill
 from tilewright.core.errors import RecordsError
 from tilewright.tools.bench.records import Baseline, Run, Times
 
