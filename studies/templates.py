@@ -63,7 +63,7 @@ def next_to_cublas(record: Record) -> str:
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
 )
-_ENVIRONMENT.filters |= {"shown": shown, "speed": speed, "stale_in": is_stale}
+_ENVIRONMENT.filters |= {"shown": shown, "speed": speed, "stale_in": is_stale, "ratio": ratio}
 _ENVIRONMENT.globals |= {
     "baseline_speed": baseline_speed,
     "STALE": STALE,
