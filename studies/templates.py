@@ -78,16 +78,6 @@ _ENVIRONMENT.globals |= {
 }
 
 
-def render(template: str, **given: Any) -> str:
-    """Text that a template makes, without lines at its ends that hold nothing.
-
-    Args:
-        template: its path in the folder of studies.
-        given: what its names stand for.
-    """
-    return _ENVIRONMENT.get_template(template).render(**given).strip()
-
-
 def section(study: str) -> str:
     """The section of a study, of each of its runs one after the other; empty where nothing was measured.
 
@@ -95,15 +85,16 @@ def section(study: str) -> str:
         RecordsError: a file is none of measurements.
     """
     runs = [Measurements.load(path) for path in paths(study) if path.exists()]
-    return "\n\n".join(render(f"{study}/table.md.j2", run=run) for run in runs)
+    return "\n\n".join(block(f"{study}/table.md.j2", "table", run=run) for run in runs)
 
 
 def block(template: str, name: str, **given: Any) -> str:
-    """Text that one block of a template makes.
+    """Text that one block of a template makes, without lines at its ends that hold nothing.
 
     Args:
-        template, given: see `render`.
+        template: its path in the folder of studies.
         name: the block's.
+        given: what the template's names stand for.
     """
     loaded = _ENVIRONMENT.get_template(template)
     return "".join(loaded.blocks[name](loaded.new_context(given))).strip()

@@ -71,9 +71,7 @@ def measure(case: Product, engine: str, samples: int = SAMPLES) -> list[Measurem
     a, b = host(m, k, 0), host(k, n, 1)
     out = torch.empty(m, n, dtype=dtype, pin_memory=pinned)
     out = out if case.pinned else out.numpy()
-    works: dict[str, Callable[[], Any]] = {
-        OURS: lambda: matmul(a, b, out=out, memory_limit=case.limit, engine=engine),
-    }
+    works: dict[str, Callable[[], Any]] = {OURS: lambda: matmul(a, b, out=out, memory_limit=case.limit, engine=engine)}
     works[OURS]()
     difference = _difference(torch, case, a, b, out)
     if engine == "cuda":

@@ -46,12 +46,8 @@ def write() -> None:
     """
     tabled = Table.load(TABLE)
     exhaustive, ranked = (of_one_problem(read(path)) for path in paths("searches"))
-    sections = {
-        "kernels": kernels(tabled.entries),
-        "winners": winners(tabled.entries),
-        **_plots(exhaustive, ranked),
-    }
-    redraw(PAGE, sections)
+    tables = {"kernels": kernels(tabled.entries), "winners": winners(tabled.entries)}
+    redraw(PAGE, tables | _plots(exhaustive, ranked))
 
 
 def kernels(entries: Sequence[Entry]) -> str:

@@ -1,6 +1,5 @@
 """Rungs that have records and a page of the worklog, and the file of their speeds that the package comes with.
 
-
 A rung that was added without a GPU has neither.
 """
 
