@@ -92,12 +92,7 @@ def baseline_style(number: int) -> dict[str, Any]:
 
 
 def curves(
-    panels: Sequence[Panel],
-    across: str,
-    up: str,
-    form: str = "{x:,.0f}",
-    base: int | None = 2,
-    **plotted: Any,
+    panels: Sequence[Panel], across: str, up: str, form: str = "{x:,.0f}", base: int | None = 2, **plotted: Any
 ) -> str:
     """Panels below each other, and below them what each line is, in the order of the first panel's ends.
 

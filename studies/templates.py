@@ -1,4 +1,7 @@
-"""Sections of pages, made by templates of what was measured."""
+"""Sections of pages, made by templates of what was measured, and the pages of docs/ that they are filled into.
+
+A section is the text between `<!-- NAME -->` and `<!-- end NAME -->`.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from studies.record import Measurements
 from studies.results import paths
+from tilewright.core.files import write_whole
 from tilewright.core.gpus import capability_of
 from tilewright.kernels import recorded
 from tilewright.select.selector import select
@@ -59,7 +63,7 @@ def next_to_cublas(record: Record) -> str:
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
 )
-_ENVIRONMENT.filters |= {"shown": shown, "speed": speed, "stale_in": is_stale}
+_ENVIRONMENT.filters |= {"shown": shown, "speed": speed, "stale_in": is_stale, "ratio": ratio}
 _ENVIRONMENT.globals |= {
     "baseline_speed": baseline_speed,
     "STALE": STALE,
@@ -74,16 +78,6 @@ _ENVIRONMENT.globals |= {
 }
 
 
-def render(template: str, **given: Any) -> str:
-    """Text that a template makes, without lines at its ends that hold nothing.
-
-    Args:
-        template: its path in the folder of studies.
-        given: what its names stand for.
-    """
-    return _ENVIRONMENT.get_template(template).render(**given).strip()
-
-
 def section(study: str) -> str:
     """The section of a study, of each of its runs one after the other; empty where nothing was measured.
 
@@ -91,15 +85,36 @@ def section(study: str) -> str:
         RecordsError: a file is none of measurements.
     """
     runs = [Measurements.load(path) for path in paths(study) if path.exists()]
-    return "\n\n".join(render(f"{study}/table.md.j2", run=run) for run in runs)
+    return "\n\n".join(block(f"{study}/table.md.j2", "table", run=run) for run in runs)
 
 
 def block(template: str, name: str, **given: Any) -> str:
-    """Text that one block of a template makes.
+    """Text that one block of a template makes, without lines at its ends that hold nothing.
 
     Args:
-        template, given: see `render`.
+        template: its path in the folder of studies.
         name: the block's.
+        given: what the template's names stand for.
     """
     loaded = _ENVIRONMENT.get_template(template)
     return "".join(loaded.blocks[name](loaded.new_context(given))).strip()
+
+
+def redraw(page: Path, sections: dict[str, str]) -> None:
+    """Fill a page's sections in, and replace its file as a whole.
+
+    Raises:
+        OSError: the page cannot be read or written; it is left as it was.
+    """
+    write_whole(page, fill(page.read_text(encoding="utf-8"), sections).encode())
+
+
+def fill(page: str, sections: dict[str, str]) -> str:
+    """The page with the text between its markers replaced by the sections of their names."""
+    for name, text in sections.items():
+        before, found, rest = page.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- end {name} -->")
+        if found and end:
+            body = f"\n{text}\n\n" if text else "\n"
+            page = f"{before}{found}{body}{end}{after}"
+    return page

@@ -6,7 +6,6 @@ Tests hold the model to these, and docs/counters.md has them in a table.
 
 import math
 import statistics
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
@@ -49,17 +48,12 @@ class Launch(NamedTuple):
     problem: Problem
     us: float
 
-    def measured(self) -> Measurement:
-        """The measurement, without a prediction."""
+    def measurement(self, us: float | None = None) -> Measurement:
+        """The measurement, with a predicted time."""
         what: dict[str, str | int] = {"source": self.source, "gpu": self.gpu.name}
         what |= {"shape": self.problem.shape, "dtype": self.problem.dtype}
         facts = {"rung": self.kernel.rung, "config": dict(self.config), "measured_us": self.us}
-        return Measurement(what=what, way=self.kernel.name, facts=facts)
-
-    def predicted(self) -> Measurement:
-        """The measurement, with the time that `explain` predicts."""
-        us = predicted_us(self.kernel, self.config, self.problem, self.gpu)
-        return self.measured().model_copy(update={"us": us})
+        return Measurement(what=what, way=self.kernel.name, us=us, facts=facts)
 
 
 @cache  # a launch is in several files
@@ -157,9 +151,9 @@ def write() -> None:
     Raises:
         RecordsError: the file cannot be written.
     """
-    rows = [one.predicted() for one in measured()]
+    rows = [one.measurement(predicted_us(one.kernel, one.config, one.problem, one.gpu)) for one in measured()]
     Measurements(environment={}, measurements=rows).save(path("predicted"))
 
 
 if __name__ == "__main__":
-    sys.exit(run("counters.nearness", __doc__, write=write))
+    raise SystemExit(run("counters.nearness", __doc__, write=write))

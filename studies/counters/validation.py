@@ -4,9 +4,8 @@
 shape, and explains each. `... write` explains anew what the committed file has, on any machine.
 """
 
-import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from studies.record import Measurement, Measurements
@@ -47,9 +46,7 @@ def launches(capability: tuple[int, int], shapes: Sequence[str] = SHAPES) -> lis
     """Launches that are compared: the ladder's configs for GPUs of a compute capability."""
     return [
         ncu.ProfiledLaunch.of(
-            kernel,
-            kernel.config(capability=capability),
-            Problem.parse(shape, arithmetic=kernel.support.arithmetic()),
+            kernel, kernel.config(capability=capability), Problem.parse(shape, arithmetic=kernel.support.arithmetic())
         )
         for kernel in LADDER
         if kernel.rung <= LAST_RUNG
@@ -61,7 +58,7 @@ def compared(launch: ncu.ProfiledLaunch, counted: Mapping[str, float], gpu: Gpu)
     """A launch as the profiler counted it, explained. Its error is how many counters differ by more than they may."""
     facts = {"launch": launch.model_dump(), "ncu": counted, "explained": explained(launch, gpu)}
     one = Measurement(what={"shape": launch.shape}, way=launch.kernel, limit=0, facts=facts)
-    differ = [f"{name} {difference(*counts)}" for name, *counts in _both(_rows(one)) if counts[0] != counts[1]]
+    differ = [f"{name} {difference(*counts)}" for name, *counts in _both(_named(one)) if counts[0] != counts[1]]
     more = {"differ": ", ".join(differ) or "none"}
     return one.model_copy(update={"error": float(len(list(failures(one)))), "facts": facts | more})
 
@@ -73,15 +70,15 @@ def explained(launch: ncu.ProfiledLaunch, gpu: Gpu) -> dict[str, Any]:
     return {name: facts[name] for name in (*dict.fromkeys(metric.path[0] for metric in ncu.METRICS), "notes")}
 
 
-def _rows(one: Measurement) -> list[ncu.CounterRow]:
-    return ncu.compare(one.facts["explained"], one.facts["ncu"])
+def _named(one: Measurement) -> dict[str, ncu.CounterRow]:
+    return {row.name: row for row in ncu.compare(one.facts["explained"], one.facts["ncu"])}
 
 
-def _both(rows: Iterable[ncu.CounterRow]) -> Iterator[tuple[str, int, int]]:
+def _both(rows: Mapping[str, ncu.CounterRow]) -> Iterator[tuple[str, int, int]]:
     """Names, and counts explained and profiled, of counters that both have."""
-    for row in rows:
+    for name, row in rows.items():
         if row.ours is not None and row.theirs is not None:
-            yield row.name, row.ours, row.theirs
+            yield name, row.ours, row.theirs
 
 
 def markdown(run: Measurements) -> str:
@@ -94,15 +91,14 @@ def markdown(run: Measurements) -> str:
 
 def failures(one: Measurement, within: float = 0.05) -> Iterator[str]:
     """Where the two differ by more than they may: global memory and multiply-adds at all, shared memory by 5%."""
-    judged = [row._replace(name=name) for name, row in _judged(one).items()]
-    for name, ours, theirs in _both(judged):
+    for name, ours, theirs in _both(_judged(one)):
         if abs(ours - theirs) > (within * theirs if name in _SHARED else 0):
             yield f"{one.way} {one.what['shape']}: {name} {ours:,}, not {theirs:,}"
 
 
 def _judged(one: Measurement) -> dict[str, ncu.CounterRow]:
     """The counters that must agree."""
-    named = {row.name: row for row in _rows(one)}
+    named = _named(one)
     found = {name: named[name] for name in _EXACT if name in named}
     for name in _SHARED:
         if name in named:
@@ -153,4 +149,4 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run("counters.validation", __doc__, measurements, write, options))
+    raise SystemExit(run("counters.validation", __doc__, measurements, write, options))

@@ -15,7 +15,7 @@ from studies.record import Measurement
 from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Layout, Problem, Scalars
 from tilewright.runtime.base import Engine
-from tilewright.tools.bench.end_to_end import Call, Tensors, TorchCalls, exact
+from tilewright.tools.bench.end_to_end import Call, Stopwatch, Tensors, TorchCalls, exact
 from tilewright.tools.bench.ncu import problem_of
 
 STEP, SMALLEST, LARGEST = 8, 256, 4096
@@ -57,7 +57,7 @@ def measure(
     Raises:
         LaunchError: nearly all calls loaded code, however many came before.
     """
-    drawn = random.Random(f"{dtype} {layout}")
+    drawn, stopwatch = random.Random(f"{dtype} {layout}"), Stopwatch(calls.wait, now)
     seen: set[tuple[int, ...]] = set()
 
     def pair() -> tuple[Call, Call]:
@@ -74,10 +74,7 @@ def measure(
         """Microseconds of each, the second first where they are swapped."""
         taken = [0.0, 0.0]
         for number in (1, 0) if swapped else (0, 1):
-            calls.wait()
-            start = now()
-            both[number]()
-            taken[number] = 1e6 * (now() - start)
+            taken[number] = 1e6 * stopwatch.seconds(both[number], 1, ended=False)
         return taken
 
     first: list[list[float]] = []

@@ -4,7 +4,6 @@ Each framework runs in a process of its own, since they do not share a GPU's mem
 """
 
 import importlib
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
@@ -45,4 +44,4 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run("frameworks", __doc__, measurements, write, options))
+    raise SystemExit(run("frameworks", __doc__, measurements, write, options))

@@ -101,7 +101,10 @@ def trainings_in_bf16(scale: Scale = H200) -> Iterator[Measurement]:
     stopwatch = _stopwatch(scale)
     for name in scale.in_bf16:
         for compiled in (False, True):
-            yield from _training_in_bf16(scale, stopwatch, name, compiled)
+            step, difference = _checked_step(scale, name, compiled, torch.bfloat16, 3e-2)
+            us = _routed_and_alone(stopwatch, step)
+            kind = kinds.BF16_COMPILED if compiled else kinds.BF16
+            yield from compared(NAME, kind, name, us, {"loss_difference": difference})
 
 
 def _stopwatch(scale: Scale) -> Stopwatch:
@@ -146,20 +149,12 @@ def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Measurem
 def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> Iterator[Measurement]:
     step, difference = _checked_step(scale, name, compiled, torch.float32, 1e-4)
     ours, alone = ({}, {}) if compiled else _memories(scale, name)
-    us = _routed_and_alone(stopwatch, step)
-    yield from compared(
-        NAME, kinds.COMPILED if compiled else kinds.EAGER, name, us, ours | {"loss_difference": difference}, alone
-    )
+    us, kind = _routed_and_alone(stopwatch, step), kinds.COMPILED if compiled else kinds.EAGER
+    yield from compared(NAME, kind, name, us, ours | {"loss_difference": difference}, alone)
     step = _step(scale, name, compiled, scale.sizes._replace(batch=1, length=scale.short))
     step()  # compiles
     us = _routed_and_alone(stopwatch, step, HOST_BOUND_SAMPLES)
     yield from compared(NAME, kinds.SHORT_COMPILED if compiled else kinds.SHORT, name, us)
-
-
-def _training_in_bf16(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> list[Measurement]:
-    step, difference = _checked_step(scale, name, compiled, torch.bfloat16, 3e-2)
-    us = _routed_and_alone(stopwatch, step)
-    return compared(NAME, kinds.BF16_COMPILED if compiled else kinds.BF16, name, us, {"loss_difference": difference})
 
 
 def _checked_step(

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from studies.frameworks import comparisons as kinds
-from studies.pages import redraw
 from studies.record import Measurement, Measurements
 from studies.results import paths
-from studies.templates import block
+from studies.templates import block, redraw
 
 PAGE = Path("docs/frameworks.md")
 

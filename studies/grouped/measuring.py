@@ -87,14 +87,7 @@ def ways_of(torch: Any, a: Any, b: Any, sizes: Sequence[int], presets: bool) -> 
 
 
 def measure(
-    torch: Any,
-    layer: Layer,
-    a: Any,
-    b: Any,
-    spread: str,
-    timer: Timer,
-    host_us: Timer,
-    presets: bool,
+    torch: Any, layer: Layer, a: Any, b: Any, spread: str, timer: Timer, host_us: Timer, presets: bool
 ) -> list[Measurement]:
     """Verify and time the ways to make one product.
 
@@ -108,7 +101,7 @@ def measure(
     """
     sizes = sizes_of(spread, a.shape[0], layer.groups)
     calls = ways_of(torch, a, b, sizes, presets)
-    errors = _errors(torch, a, b, sizes, calls)
+    errors = _errors(a, b, sizes, calls)
     times = dict(zip(calls, timer(list(calls.values())), strict=True))
     hosts = dict(zip((OURS, THEIRS), host_us([calls[OURS], calls[THEIRS]]), strict=True))
     dtype = str(a.dtype).removeprefix("torch.")
@@ -128,7 +121,7 @@ def measure(
     ]
 
 
-def _errors(torch: Any, a: Any, b: Any, sizes: Sequence[int], calls: dict[str, Call]) -> dict[str, float | None]:
+def _errors(a: Any, b: Any, sizes: Sequence[int], calls: dict[str, Call]) -> dict[str, float | None]:
     """Relative Frobenius error of each way's result; None where it holds NaN or infinity."""
     results: dict[str, Any] = {name: call() for name, call in calls.items()}
     squares, whole = dict.fromkeys(calls, 0.0), 0.0

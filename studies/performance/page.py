@@ -7,7 +7,7 @@ Run as `python -m studies.performance write` from the root of a checkout (`make 
 import io
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,13 @@ from rich.console import Console, RenderableType
 
 from studies import published
 from studies.counters import nearness, validation
-from studies.pages import redraw
-from studies.performance import changes, part_products, picks
+from studies.performance import part_products, picks
 from studies.performance.plots import float32_ladder, tensor_core_ladder
 from studies.precisions import tables as precisions
 from studies.profiles import tables as profiles
 from studies.record import Measurements
-from studies.results import H200, every_run, path, paths, runs
-from studies.templates import block, is_stale, section
+from studies.results import H200, change, every_run, path, paths, runs
+from studies.templates import block, is_stale, redraw, section
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.kernels import KERNELS, recorded
@@ -31,7 +30,7 @@ from tilewright.tools.bench.records import Record, Result, Run
 from tilewright.tools.bench.suites import shapes
 from tilewright.tools.report import course
 from tilewright.tools.report.calls import CAPTION, FORMS, HEADS, CallRow, rows
-from tilewright.tools.report.ratios import baseline_speed, quotient
+from tilewright.tools.report.ratios import baseline_speed, quotient, ratio
 from tilewright.tools.report.tables import bench_table
 from tilewright.tools.report.verified import count, course_table
 
@@ -48,6 +47,26 @@ _TEMPLATE = "performance/page.md.j2"
 
 FEWEST_RUNS = 3
 """Runs of a problem from which on the spread of cuBLAS's speed is listed."""
+
+CHANGES = (
+    ("maps of 128 bytes", "h200_maps_of_256_bytes", "h200_maps_of_128_bytes"),
+    ("loads by an elected thread", "h100_loads_by_one_thread", "h100_loads_by_an_elected_thread"),
+    ("steps in a loop", "h200_steps_unrolled", "h200_steps_in_a_loop"),
+    ("biases ahead", "h200_biases_at_the_store", "h200_biases_ahead"),
+    ("first tile ahead", "h100_first_tile_after_barriers", "h100_first_tile_ahead"),
+    ("clusters without fences", "h100_clusters_with_fences", "h100_clusters_without_fences"),
+    ("rows of whole pieces", "h100_pieces_with_checks", "h100_whole_pieces"),
+    ("clusters of eight", "h100_clusters_of_four", "h100_clusters_of_eight"),
+    ("activations in turns", "h100_gelu_together", "h100_gelu_in_turns"),
+    ("blocks of 32 columns", "h100_blocks_of_64_columns", "h100_blocks_of_32_columns"),
+    ("parts in eights", "h100_whole_parts", "h100_parts_in_eights"),
+    ("shorter activations", "h100_longer_activations", "h100_shorter_activations"),
+    ("stores by the copy engine", "h100_stored_by_threads", "h100_stored_by_the_copy_engine"),
+)
+"""Names of changes, and the runs of the same problems without each and with it."""
+
+_SPEEDUPS = 2
+"""Problems of each change that gained most and are shown."""
 
 Speeds = Mapping[tuple[str, str], Sequence[float]]
 """Speeds of cuBLAS in GFLOP/s, one a run: by sizes and arithmetic."""
@@ -94,7 +113,7 @@ def write() -> None:
         "requests": profiles.of_library(Measurements.load(path("profiles of the library"))),
         "guards": guards(records),
         "reading": part_products.reading(products),
-        "changes": changes.section(),
+        "changes": changes(),
         "prepared": prepared(runs("prepared")),
         **{study: section(study) for study in ("clients", "first_calls", "float32_way", "grouped", "sustained")},
         **part_products.sections(products),
@@ -274,3 +293,30 @@ def spread(runs: Sequence[Run]) -> str:
     having = [run for run in runs if speeds([run])]
     listed = [one for one in found if len(one[1]) >= FEWEST_RUNS]
     return block(_TEMPLATE, "spread", spread=listed, runs=having)
+
+
+def changes() -> str:
+    """Speedups by changes of kernels: runs before and after each, every cell next to cuBLAS in its own run.
+
+    Raises:
+        RecordsError: a file is none of records, or a ratio is of another run.
+    """
+    found = [row for name, *files in CHANGES for row in _changed(name, *(Run.load(change(file)) for file in files))]
+    return block(_TEMPLATE, "changes", changes=found)
+
+
+def _changed(name: str, before: Run, after: Run) -> Iterator[tuple[str, str, Record, Record]]:
+    """Problems of both runs that gained most, and the one that lost most, each by the fastest config of its run."""
+    earlier, later = _fastest(before.records), _fastest(after.records)
+    pairs = [(earlier[problem], later[problem]) for problem in earlier if problem in later]
+    pairs.sort(key=lambda pair: (ratio(pair[1]) or 0.0) - (ratio(pair[0]) or 0.0), reverse=True)
+    facts = after.environment
+    measured = f"{facts['gpu']['name'].removeprefix('NVIDIA ')}, {facts['date'][:10]}, {facts['revision']}"
+    for pair in (*pairs[:_SPEEDUPS], *pairs[max(_SPEEDUPS, len(pairs) - 1) :]):
+        yield name, measured, *pair
+
+
+def _fastest(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
+    """By problem, the fastest record that has a baseline."""
+    having = [record for record in records if ratio(record)]
+    return {(one.shape, one.case): one for one in sorted(having, key=lambda one: one.gflops)}

@@ -87,8 +87,7 @@ def claim(found: Found) -> str:
     was at least `CLAIMED` times as fast as cuBLAS; what shorter k gave, or that none was measured, is said by itself.
     """
     ours, fast = (_by_depth(found.records.get(name, {}).values()) for name in ("float32", "fp16x3"))
-    given = {"depths": _depths, "speedup": _speedup, "error": _error, "least": LARGE}
-    return block("performance/page.md.j2", "claim", gpu=found.gpu, ours=ours, fast=fast, **given)
+    return block("performance/page.md.j2", "claim", gpu=found.gpu, ours=ours, fast=fast, least=LARGE, span=_span)
 
 
 def reading(found: Found, shape: str = "128x4096x14336") -> str:
@@ -111,36 +110,14 @@ def _by_depth(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
     return {"claimed": claimed, "shorter": shorter} if claimed else {"claimed": large, "shorter": []}
 
 
-def _depths(records: Iterable[Record]) -> str:
-    depths = [one.k for one in records]
-    return f"k of {_span(str(min(depths)), str(max(depths)))}"
-
-
-def _speedup(records: Iterable[Record]) -> str:
-    return _range(map(ratio, records))
-
-
-def _error(records: Iterable[Record]) -> str:
-    return _range(one.error_ratio for one in records)
-
-
-def _range(values: Iterable[float | None]) -> str:
-    """The least and the largest of what is known, as in '2.12 to 2.51 times'."""
+def _span(values: Iterable[float | None], form: str) -> str:
+    """The least and the largest of what is known, as in '2.12 to 2.51'; one number where they are written alike."""
     known = [value for value in values if value is not None]
-    return f"{_span(f'{min(known):.2f}', f'{max(known):.2f}')} times"
-
-
-def _span(least: str, most: str) -> str:
+    least, most = format(min(known), form), format(max(known), form)
     return least if least == most else f"{least} to {most}"
 
 
 def _table(found: Found, rows: Sequence[str], precisions: list[str]) -> str:
     stale = [one for one in found.stale if one[0] in precisions and one[1] in rows]
-    given = {
-        "measured": found.records,
-        "stale": stale,
-        "measured_on": found.where,
-        "rows": rows,
-        "precisions": precisions,
-    }
-    return block("performance/page.md.j2", "precisions", **given)
+    given = {"measured": found.records, "measured_on": found.where, "rows": rows, "precisions": precisions}
+    return block("performance/page.md.j2", "precisions", stale=stale, **given)

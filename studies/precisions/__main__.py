@@ -1,9 +1,7 @@
 """Compares what float32 products may be computed in: `python -m studies.precisions measure --out FILE`."""
 
-import sys
-
 from studies.precisions import measuring
 from studies.runner import run
 
 if __name__ == "__main__":
-    sys.exit(run("precisions", measuring.__doc__, measuring.measurements, options=measuring.options))
+    raise SystemExit(run("precisions", measuring.__doc__, measuring.measurements, options=measuring.options))

@@ -102,16 +102,6 @@ ORDINARY = {
 """Inputs whose products float32 holds to some 2^-24 of |A| @ |B|."""
 
 
-def _square(make: Callable[[np.random.Generator, int], NDArray[np.float64]]) -> Pair:
-    """A matrix times one with a single element in each row and column, k x k."""
-
-    def pair(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
-        a = _normal(random, (m, k)).astype(np.float32)
-        return a, make(random, k).astype(np.float32)
-
-    return pair
-
-
 def _integers(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
     """Sums stay below 2^24."""
     largest = int((2**24 / max(k, 1)) ** 0.5)
@@ -120,9 +110,9 @@ def _integers(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matr
 
 
 EXACT = {
-    "identity": _square(lambda random, k: np.eye(k)),
-    "permutation": _square(lambda random, k: np.eye(k)[random.permutation(k)]),
-    "powers of two": _square(lambda random, k: np.diag(np.exp2(random.integers(-30, 30, k).astype(np.float64)))),
+    "identity": _pair(_normal, lambda random, shape: np.eye(shape[0])),
+    "permutation": _pair(_normal, lambda random, shape: np.eye(shape[0])[random.permutation(shape[0])]),
+    "powers of two": _pair(_normal, lambda random, shape: np.diag(np.exp2(random.integers(-30, 30, shape[0])))),
     "integers": _integers,
 }
 """Inputs whose products are exact in float32, whatever the order of additions. Some make k x k of B, whatever n is."""

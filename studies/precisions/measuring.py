@@ -73,10 +73,10 @@ def choices(scale: Scale, ways: Sequence[Way], shape: SuiteSize) -> list[Measure
     errors: dict[Way, float] = {}
     for way in ways:
         try:
-            rounds[way] = way.bind(pairs)
-            errors[way] = float((way.read(rounds[way]()[0]).double() - exact).norm() / exact.norm())
+            bound = way.bind(pairs)
+            errors[way] = float((way.read(bound()[0]).double() - exact).norm() / exact.norm())
+            rounds[way] = bound
         except Exception as error:  # of any library: the others are still worth comparing
-            rounds.pop(way, None)
             words = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             print(f"{way.name} at {shape}: {words}", flush=True)
 

@@ -24,14 +24,9 @@ def sections(run: Measurements) -> dict[str, str]:
     libraries = dict.fromkeys(one.facts["library"] for one in run.measurements if "library" in one.facts)
     speeds = {"speeds": _speeds(run), "libraries": libraries, "tflops": tflops, "baseline": BASELINE}
     ways = list(dict.fromkeys(one.way for one in on_adversarial if one.way != BASELINE))
-    errors = {
-        "adversarial": _adversarial(run),
-        "ways": ways,
-        "own": OWN,
-        "worst": _worst,
-        "rows": on_adversarial[0].what["m"],
-    }
-    errors["depths"] = dict.fromkeys(one.what["k"] for one in on_adversarial)
+    rows, depths = on_adversarial[0].what["m"], dict.fromkeys(one.what["k"] for one in on_adversarial)
+    by_inputs = {row.what["inputs"]: row.of for row in run.rows("m", "n", "k") if row.what}
+    errors = {"adversarial": by_inputs, "ways": ways, "own": OWN, "worst": _worst, "rows": rows, "depths": depths}
     made = {"precisions": speeds, "adversarial": errors}
     return {name: block("precisions/tables.md.j2", name, run=run, **given) for name, given in made.items()}
 
@@ -66,24 +61,14 @@ def _speeds(run: Measurements) -> dict[str, Mapping[Any, Measurement]]:
     return {"x".join(map(str, row.what.values())): row.of for row in rows}
 
 
-def _adversarial(run: Measurements) -> dict[str, dict[tuple[object, str], Measurement]]:
-    """Measurements on adversarial inputs, by their class; by their sizes and the way."""
-    found: dict[str, dict[tuple[object, str], Measurement]] = {}
-    for one in run.measurements:
-        if "inputs" in one.what:
-            sizes = one.what["m"], one.what["n"], one.what["k"]
-            found.setdefault(str(one.what["inputs"]), {})[sizes, one.way] = one
-    return found
-
-
 def _charted(run: Measurements) -> list[tuple[Measurement, float]]:
     """Ways and errors that a logarithmic axis has a place for."""
     return [(one, one.error) for one in _speeds(run).get(CHARTED, {}).values() if one.error]
 
 
-def _worst(of: Mapping[tuple[object, str], Measurement], way: str) -> str:
+def _worst(of: Mapping[Any, Measurement], way: str) -> str:
     """The two errors of a way, the worst over k and next to the baseline's, as in '0.53, 0.22'; empty without any."""
-    pairs = [(one, of[sizes, BASELINE]) for (sizes, name), one in of.items() if name == way]
+    pairs = [(one, of[m, n, k, BASELINE]) for (m, n, k, name), one in of.items() if name == way]
     elements = [(one.facts["element"], theirs.facts["element"]) for one, theirs in pairs]
     return ", ".join(map(_over, (elements, [(one.error, theirs.error) for one, theirs in pairs]))) if pairs else ""
 

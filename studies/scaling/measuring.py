@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -113,7 +113,7 @@ def _all_gather(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[M
     if scale.device == "cuda":
         fused = torch.ops.symm_mem.fused_all_gather_matmul
         works["PyTorch fused"] = lambda: fused(shard, [B], 0, group, return_A=False)[1][0]
-    return _compared(scale, ALL_GATHER, shape, dtype, works, _NCCL)
+    return _compared(scale, ALL_GATHER, shape, dtype, works, _NCCL, size)
 
 
 def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> list[Measurement]:
@@ -136,7 +136,7 @@ def _reduce_scatter(scale: Scale, shape: tuple[int, int, int], dtype: str) -> li
     if scale.device == "cuda":
         fused = torch.ops.symm_mem.fused_matmul_reduce_scatter
         works["PyTorch fused"] = lambda: fused(A, B, "sum", 0, group)
-    return _compared(scale, REDUCE_SCATTER, shape, dtype, works, _NCCL)
+    return _compared(scale, REDUCE_SCATTER, shape, dtype, works, _NCCL, size)
 
 
 def _split(scale: Scale, shape: tuple[int, int, int], dtype: str, size: int) -> list[Measurement]:
@@ -175,9 +175,7 @@ def _block(scale: Scale, dtype: str) -> list[Measurement]:
     return measurements(BLOCK, dist.get_world_size(), work, dtype, found, difference, torch=torch.__version__)
 
 
-def times(
-    scale: Scale, works: dict[str, Work], within: dict[str, Callable[[], Context]] | None = None
-) -> dict[str, Times]:
+def times(scale: Scale, works: dict[str, Work], within: Mapping[str, Callable[[], Context]] = {}) -> dict[str, Times]:
     """Samples of several ways, which take turns: microseconds a run on the slowest rank.
 
     Args:
@@ -185,10 +183,9 @@ def times(
         works: the ways, by name.
         within: makes contexts in which some of them run.
     """
-    contexts = within or {}
     counts = {}
     for name, work in works.items():
-        with contexts.get(name, nullcontext)():
+        with within.get(name, nullcontext)():
             began = time.perf_counter()
             once_s = _slowest(scale, _seconds(scale, work, 1))
             while _slowest(scale, time.perf_counter() - began) < scale.warm_up_s:
@@ -197,8 +194,8 @@ def times(
     samples: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(scale.samples):
         for name, work in works.items():
-            with contexts.get(name, nullcontext)():
-                if name in contexts:
+            with within.get(name, nullcontext)():
+                if name in within:
                     work()
                 samples[name].append(1e6 * _slowest(scale, _seconds(scale, work, counts[name])))
     return {name: Times.of(taken) for name, taken in samples.items()}
@@ -269,16 +266,9 @@ def _difference(what: str, dtype: str, found: Any, expected: Any, times_allowed:
 
 
 def _compared(
-    scale: Scale,
-    scheme: str,
-    shape: Sequence[int],
-    dtype: str,
-    works: dict[str, Work],
-    other: str,
-    size: int | None = None,
+    scale: Scale, scheme: str, shape: Sequence[int], dtype: str, works: dict[str, Work], other: str, size: int
 ) -> list[Measurement]:
     """Times of all ways, and how far the result of ours is from another's."""
     work = "x".join(map(str, shape))
     difference = _difference(f"{scheme} {work} {dtype}", dtype, works[OURS](), works[other]())
-    devices = dist.get_world_size() if size is None else size
-    return measurements(scheme, devices, work, dtype, times(scale, works), difference, torch=torch.__version__)
+    return measurements(scheme, size, work, dtype, times(scale, works), difference, torch=torch.__version__)

@@ -6,7 +6,6 @@ and copying out, as a caller of PyTorch or CuPy does.
 
 import importlib
 import importlib.util
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from studies.scaling.records import OURS, OUT_OF_CORE, PRODUCT
 from tilewright.api.front import matmul
 from tilewright.api.out_of_core.tiles import Sizes, tiling
 from tilewright.core.errors import LaunchError
+from tilewright.tools.bench.end_to_end import Stopwatch
 from tilewright.tools.bench.records import Times
 
 SAMPLES = 3
@@ -71,21 +71,16 @@ def measure(case: Product, engine: str, samples: int = SAMPLES) -> list[Measurem
     a, b = host(m, k, 0), host(k, n, 1)
     out = torch.empty(m, n, dtype=dtype, pin_memory=pinned)
     out = out if case.pinned else out.numpy()
-    works: dict[str, Callable[[], Any]] = {
-        OURS: lambda: matmul(a, b, out=out, memory_limit=case.limit, engine=engine),
-    }
+    works: dict[str, Callable[[], Any]] = {OURS: lambda: matmul(a, b, out=out, memory_limit=case.limit, engine=engine)}
     works[OURS]()
     difference = _difference(torch, case, a, b, out)
     if engine == "cuda":
         works |= _others(torch, case, a, b, out)
+    stopwatch = Stopwatch(torch.cuda.synchronize if engine == "cuda" else lambda: None)
     taken: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(samples):
         for name, work in works.items():
-            start = time.perf_counter()
-            work()
-            if engine == "cuda":
-                torch.cuda.synchronize()
-            taken[name].append(1e6 * (time.perf_counter() - start))
+            taken[name].append(1e6 * stopwatch.seconds(work, 1))
     found = {name: Times.of(one) for name, one in taken.items()}
     item = a.itemsize
     limit = case.limit or 2**40

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from studies.pages import redraw
 from studies.record import Measurement, Measurements, Row
 from studies.results import paths
 from studies.scaling.records import OURS, PRODUCT, is_peer
-from studies.templates import block, where
+from studies.templates import block, redraw, where
 from tilewright.core.dtypes import ITEM_BYTES
 from tilewright.core.gpus import Gpu, gpu_named
 from tilewright.core.problem import Arithmetic, Problem

@@ -50,12 +50,7 @@ def measurements(
             way=way,
             us=time.median,
             error=difference if way == OURS else None,
-            facts={
-                "min_us": time.min,
-                "samples": time.samples,
-                "spread": time.spread,
-                **(facts if way == OURS else {}),
-            },
+            facts={"min_us": time.min, "samples": time.samples, "spread": time.spread} | (facts if way == OURS else {}),
         )
         for way, time in times.items()
     ]

@@ -1,9 +1,7 @@
 """Sustained speeds of a GPU: `python -m studies.sustained measure --out FILE`."""
 
-import sys
-
 from studies.runner import run
 from studies.sustained import measuring
 
 if __name__ == "__main__":
-    sys.exit(run("sustained", measuring.__doc__, measuring.measurements))
+    raise SystemExit(run("sustained", measuring.__doc__, measuring.measurements))

@@ -12,7 +12,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -124,13 +124,12 @@ def of_products(
 
 def of_bare(engine: Engine, seconds: float = SECONDS, forms: Sequence[Bare] = BARE) -> Iterator[Measurement]:
     """The tensor cores' instructions by themselves, on every multiprocessor; nothing where it is not Hopper's GPU."""
-    from tilewright.runtime.cuda import CudaEngine  # noqa: PLC0415 only where there is a GPU
-
-    if not isinstance(engine, CudaEngine) or engine.capability != (9, 0):
+    if engine.name != "cuda" or engine.capability != (9, 0):
         return
-    blocks = engine.device.properties.multiprocessor_count
+    gpu: Any = engine
+    blocks = gpu.device.properties.multiprocessor_count
     for bare in forms:
-        work = bare.work(engine, blocks)
+        work = bare.work(gpu, blocks)
         yield _mean(BARELY, str(bare), bare.flops(blocks), [sustain(engine, work, seconds)])
 
 

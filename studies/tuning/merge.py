@@ -5,7 +5,6 @@ tuning. A table that is there already is added to: entries of the same problem, 
 """
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,4 +97,4 @@ def _gpu(run: Run) -> tuple[str, tuple[int, int]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from studies.charts import Curve, Map, Panel, curves, maps, style
-from studies.pages import redraw
 from studies.results import paths
-from studies.templates import block
+from studies.templates import block, redraw
 from tilewright.core.errors import RecordsError
 from tilewright.core.files import write_whole
 from tilewright.select.tables.entry import Entry, best_by_problem
@@ -47,12 +46,8 @@ def write() -> None:
     """
     tabled = Table.load(TABLE)
     exhaustive, ranked = (of_one_problem(read(path)) for path in paths("searches"))
-    sections = {
-        "kernels": kernels(tabled.entries),
-        "winners": winners(tabled.entries),
-        **_plots(exhaustive, ranked),
-    }
-    redraw(PAGE, sections)
+    tables = {"kernels": kernels(tabled.entries), "winners": winners(tabled.entries)}
+    redraw(PAGE, tables | _plots(exhaustive, ranked))
 
 
 def kernels(entries: Sequence[Entry]) -> str:

@@ -5,15 +5,13 @@
 
 import argparse
 import json
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from studies.unseen.drawing import SHAPES, draw
-
-ROWS = ("bfloat16", "float16", "float32", "float32:fp16x3")
-"""Element types, and precisions."""
+from studies.unseen.drawing import SHAPES, Drawn, draw
+from studies.unseen.picks import ROWS, picks
 
 SURVEYED = Path(__file__).with_name("surveyed.json")
 """m, n and k of the single products that models were fitted to: no shape is drawn near one."""
@@ -36,30 +34,13 @@ def main() -> int:
     given = parser.parse_args()
     shapes = draw(given.seed, map(tuple, json.loads(SURVEYED.read_text())), given.shapes)
     if given.picks:
-        given.picks.write_text(json.dumps(_picks(shapes, given.rows, given.device)))
-        return 0
-    _judge(shapes, given)
+        given.picks.write_text(json.dumps(picks(shapes, given.rows, H100[0], given.device)))
+    else:
+        _judge(shapes, given)
     return 0
 
 
-def _picks(shapes: Any, rows: Any, device: str) -> dict[str, Any]:
-    """What is picked by this revision, or an older one: nothing here is newer than the choosing."""
-    from tilewright.core.dtypes import default_result  # noqa: PLC0415
-    from tilewright.core.problem import Arithmetic, Problem, orders  # noqa: PLC0415
-    from tilewright.select.selector import select  # noqa: PLC0415
-
-    found: dict[str, Any] = {}
-    for row in rows:
-        dtype, _, precision = row.partition(":")
-        for one in shapes:
-            a, b = orders(one.layout)
-            arithmetic = Arithmetic(dtype, default_result(dtype), precision or None)
-            kernel, config = select(Problem(one.m, one.n, one.k, arithmetic, a=a, b=b), H100[0], device)
-            found[f"{one.m}x{one.n}x{one.k} {one.layout} {row}"] = [kernel.name, dict(config)]
-    return found
-
-
-def _judge(shapes: Any, given: argparse.Namespace) -> None:
+def _judge(shapes: Sequence[Drawn], given: argparse.Namespace) -> None:
     from studies.unseen import judging  # noqa: PLC0415 not of an older revision
     from tilewright.api.engines import resolve_engine  # noqa: PLC0415
 
@@ -67,30 +48,15 @@ def _judge(shapes: Any, given: argparse.Namespace) -> None:
     engine: Any = resolve_engine("cuda")
     before = json.loads(given.before.read_text()) if given.before else {}
     print(f"{engine.device_name}, seed {given.seed}, {len(shapes)} shapes", flush=True)
-    judged: dict[str, Any] = {}
+    judged: dict[str, list[judging.Judged]] = {}
     for number, row in enumerate(given.rows):
-        dtype, _, precision = row.partition(":")
         seconds = (60 * given.minutes - (time.monotonic() - start)) / (len(given.rows) - number)
-        judged[row] = judging.judge(
-            engine,
-            shapes,
-            dtype,
-            precision or None,
-            before,
-            not given.no_portfolios,
-            seconds,
-            lambda text: print(text, flush=True),
-        )
-        for kind, some in {**judging.by_kind(judged[row]), "all": judged[row]}.items():
-            for line in judging.summary(some, f"{row}, {kind},"):
-                print(line)
-        worst = sorted(judged[row], key=lambda one: (one.torch or 0) / (one.of(one.pick) or 1))[:12]
-        for one in worst:
-            print("  ", json.dumps(one.facts()))
+        judged[row] = judging.judge(engine, shapes, row, before, not given.no_portfolios, seconds)
+        judging.report(judged[row], row)
         print(f"{len(judged[row])} of {len(shapes)} shapes, {time.monotonic() - start:.0f} s", flush=True)
         if given.out:
             judging.write(given.out, judged)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

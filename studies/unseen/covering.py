@@ -3,11 +3,11 @@
 Each next config is the one that makes the fastest of all chosen as fast as possible on the surveyed problems.
 """
 
-import argparse
 import math
 from pathlib import Path
 
 import numpy as np
+import typer
 
 from tilewright.kernels.kernel import Choice
 from tilewright.select.model import Floats
@@ -34,21 +34,17 @@ def cover(longer: Floats, count: int) -> list[tuple[int, float]]:
     return found
 
 
-def main() -> None:
-    """Print a survey's configs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("survey", type=Path)
-    parser.add_argument("--count", type=int, default=60)
-    given = parser.parse_args()
-    surveyed = SurveyFile(given.survey).found
+def main(survey: Path, count: int = 60) -> None:
+    """Print a survey's configs, those first that help most."""
+    surveyed = SurveyFile(survey).found
     choices: list[Choice] = list(dict.fromkeys(choice for one in surveyed for choice in one.us))
     us = np.array([[one.us.get(choice, math.nan) for choice in choices] for one in surveyed])
     enough = np.flatnonzero((~np.isnan(us)).sum(axis=0) >= FEWEST)
     longer = np.log(us / np.nanmin(us, axis=1, keepdims=True))[:, enough]
-    for number, mean in cover(np.fmin(np.where(np.isnan(longer), SLOW, longer), SLOW), given.count):
+    for number, mean in cover(np.fmin(np.where(np.isnan(longer), SLOW, longer), SLOW), count):
         kernel, config = choices[enough[number]]
         print(f"{mean:.4f} {kernel.name} {config}")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -5,15 +5,13 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from studies.unseen.drawing import Drawn
-from studies.unseen.torch_products import LtProducts, TorchProducts
-from tilewright.core.dtypes import default_result
-from tilewright.core.errors import TilewrightError
-from tilewright.core.problem import Arithmetic, Problem, orders
+from studies.unseen.drawing import EVEN, UNEVEN, Drawn
+from studies.unseen.other_products import others
+from studies.unseen.picks import Picks, key, problem_of
+from tilewright.core.problem import Problem
 from tilewright.kernels import find, recorded
 from tilewright.kernels.kernel import Choice
 from tilewright.select.selector import select
@@ -35,7 +33,6 @@ class Judged:
     """A shape, and microseconds by who multiplied."""
 
     drawn: Drawn
-    problem: Problem
     pick: Choice
     before: Choice | None
     us: dict[Choice, list[float]] = field(default_factory=dict)
@@ -87,99 +84,56 @@ def _words(choice: Choice | None) -> str | None:
     return f"{choice.kernel.name} {choice.config}" if choice else None
 
 
-def problem_of(drawn: Drawn, dtype: str, precision: str | None = None) -> Problem:
-    """The problem of a drawn shape."""
-    a, b = orders(drawn.layout)
-    return Problem(drawn.m, drawn.n, drawn.k, Arithmetic(dtype, default_result(dtype), precision), a=a, b=b)
-
-
 def judge(
-    engine: Any,
-    shapes: Iterable[Drawn],
-    dtype: str,
-    precision: str | None,
-    before: Mapping[str, Any],
-    portfolios: bool,
-    seconds: float,
-    say: Callable[[str], None] = print,
+    engine: Any, shapes: Sequence[Drawn], row: str, before: Picks, portfolios: bool, seconds: float
 ) -> list[Judged]:
     """Measure shapes.
 
     Args:
         engine: a GPU.
-        shapes, dtype, precision: what is multiplied.
-        before: kernel and config that another revision picks, by `key`.
+        shapes, row: what is multiplied.
+        before: what another revision picks.
         portfolios: whether all portfolios are measured, to tell the regret.
         seconds: after which no other shape is begun.
-        say: prints a line.
     """
-    end = time.monotonic() + seconds
-    asked = [_asked(engine, one, dtype, precision, before) for one in shapes]
-    judged = {one.problem: one for one in asked}
+    end, dtype = time.monotonic() + seconds, row.partition(":")[0]
+    judged = {problem_of(one, row): _asked(engine, one, row, before) for one in shapes}
     memory = Memory(engine, dtype)
-    others = list(_others(engine, memory, dtype, say))
+    libraries = others(engine, memory, dtype)
 
-    def more(problem: Problem, sets: Any, launches: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for one in others:
-            try:
-                found |= one(problem, sets, launches)
-            except Exception as error:
-                say(f"{problem.shape}: {error}")
-        return found
-
-    def measure(problems: Sequence[Problem], choices: Callable[[Problem], list[Choice]], timed: int) -> None:
-        one = Survey(engine, memory, choices, timed)
-        for found in one.run(problems, end - time.monotonic(), more, SAMPLES):
+    def measure(problems: Sequence[Problem], choices: Callable[[Problem], Iterable[Choice]], timed: int) -> None:
+        one = Survey(engine, memory, lambda problem: list(dict.fromkeys(choices(problem))), timed)
+        for found in one.run(problems, end - time.monotonic(), libraries, SAMPLES):
             judged[found.problem].add(found)
         for choice, words in list(one.refused.items())[:5]:
-            say(f"refused {_words(choice)}: {words[:150]}")
+            print(f"refused {_words(choice)}: {words[:150]}", flush=True)
 
-    def picked(problem: Problem) -> list[Choice]:
-        one = judged[problem]
-        return list(dict.fromkeys(filter(None, (one.pick, one.before))))
+    def picked(problem: Problem) -> Iterable[Choice]:
+        return filter(None, (judged[problem].pick, judged[problem].before))
 
-    def all_of(problem: Problem) -> list[Choice]:
-        known = in_portfolios(problem, engine.capability) if portfolios else []
-        return list(dict.fromkeys((*picked(problem), *known)))
+    def all_of(problem: Problem) -> Iterable[Choice]:
+        return (*picked(problem), *(in_portfolios(problem, engine.capability) if portfolios else ()))
 
     measure(list(judged), all_of, 2)
     for _ in range(AGAIN if portfolios else 0):
-        timed = [one.problem for one in judged.values() if one.us]
-        measure(timed, lambda problem: list(dict.fromkeys((*picked(problem), *judged[problem].fastest[:FASTEST]))), 5)
+        timed = [problem for problem, one in judged.items() if one.us]
+        measure(timed, lambda problem: (*picked(problem), *judged[problem].fastest[:FASTEST]), 5)
     slow = [problem for problem, one in judged.items() if _is_slow(one, dtype)]
-    say(f"{len(slow)} shapes are measured again")
+    print(f"{len(slow)} shapes are measured again", flush=True)
     for _ in range(3):
         measure(slow, picked, 2)
     return [one for one in judged.values() if one.us]
 
 
-def key(drawn: Drawn, dtype: str) -> str:
-    """What names a drawn shape in a file of picks."""
-    return f"{drawn.m}x{drawn.n}x{drawn.k} {drawn.layout} {dtype}"
-
-
-def _asked(engine: Any, drawn: Drawn, dtype: str, precision: str | None, before: Mapping[str, Any]) -> Judged:
-    problem = problem_of(drawn, dtype, precision)
-    was = before.get(key(drawn, f"{dtype}:{precision}" if precision else dtype))
-    config = recorded(*was) if was else None
-    picked = Choice(*select(problem, engine.capability, engine.device_name))
-    return Judged(drawn, problem, picked, Choice(find(was[0]), config) if was and config else None)
-
-
-def _others(engine: Any, memory: Memory, dtype: str, say: Callable[[str], None]) -> Iterable[Any]:
-    try:
-        yield TorchProducts(engine, memory, dtype)
-    except (ImportError, RuntimeError, AssertionError, TypeError) as error:
-        say(f"no torch.mm: {error!r}")
-    try:
-        yield LtProducts(engine)
-    except TilewrightError as error:
-        say(f"no cuBLASLt: {error}")
+def _asked(engine: Any, drawn: Drawn, row: str, before: Picks) -> Judged:
+    pick = Choice(*select(problem_of(drawn, row), engine.capability, engine.device_name))
+    name, values = before.get(key(drawn, row), ("", {}))
+    config = recorded(name, values) if name else None
+    return Judged(drawn, pick, Choice(find(name), config) if config else None)
 
 
 def _is_slow(one: Judged, dtype: str) -> bool:
-    least = LEAST[dtype][one.drawn.kind != "multiples of 8"]
+    least = LEAST[dtype][one.drawn.kind != EVEN]
     ours, torch = one.of(one.pick), one.torch
     return ours is not None and torch is not None and torch < least * ours
 
@@ -210,15 +164,17 @@ def summary(judged: Sequence[Judged], title: str) -> Iterable[str]:
             yield f"{title} {name}: mean {statistics.geometric_mean(known):.3f}, 95th percentile {high:.3f}"
 
 
+def report(judged: Sequence[Judged], row: str) -> None:
+    """Print how good the picks are, of each kind of shapes and of all, and the slowest next to torch.mm."""
+    kinds = {kind: [one for one in judged if one.drawn.kind == kind] for kind in (EVEN, UNEVEN)}
+    for kind, some in {**kinds, "all": judged}.items():
+        for line in summary(some, f"{row}, {kind},"):
+            print(line)
+    for one in sorted(judged, key=lambda one: (one.torch or 0) / (one.of(one.pick) or 1))[:12]:
+        print("  ", json.dumps(one.facts()))
+
+
 def write(path: Path, judged: Mapping[str, Sequence[Judged]]) -> None:
     """Write what was measured, a line a shape."""
     lines = ({"row": row, **one.facts()} for row, some in judged.items() for one in some)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
-def by_kind(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
-    """Shapes by their kind."""
-    found: dict[str, list[Judged]] = {}
-    for one in chain(judged):
-        found.setdefault(one.drawn.kind, []).append(one)
-    return found

@@ -4,10 +4,11 @@ The table has the models that were fitted, and of each surveyed problem the fast
 PyTorch's. What the table had before of other problems stays, of each kernel the best.
 """
 
-import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from tilewright.core.gpus import find_gpu
 from tilewright.kernels import KERNELS, find
@@ -62,27 +63,25 @@ def thinned(entries: Sequence[Entry]) -> list[Entry]:
     return found
 
 
-def main() -> int:
-    """Write a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("surveys", type=Path, nargs="*")
-    parser.add_argument("--gpu", required=True, help="what its driver calls it")
-    parser.add_argument("--revision")
-    parser.add_argument("-o", "--out", type=Path, required=True)
-    given = parser.parse_args()
-    table = Table.load(given.out) if given.out.exists() else Table(given.gpu, (9, 0))
+def main(
+    surveys: Annotated[list[Path], typer.Argument(default_factory=list)],
+    gpu: Annotated[str, typer.Option(help="what its driver calls it")],
+    out: Annotated[Path, typer.Option("-o", "--out")],
+    revision: str | None = None,
+) -> None:
+    """Write the table of a GPU from surveys: models, and the fastest configs of each problem."""
+    table = Table.load(out) if out.exists() else Table(gpu, (9, 0))
     models, entries = {dtype: table.fitted(dtype) for dtype in table.models}, list(table.entries)
-    for path in given.surveys:
+    for path in surveys:
         surveyed = SurveyFile(path).found
         listed = {Choice(kernel, config) for kernel in KERNELS for config in kernel.candidates(table.capability)}
         of_portfolios = [
             one._replace(us={choice: us for choice, us in one.us.items() if choice in listed}) for one in surveyed
         ]
         models[surveyed[0].problem.dtype] = fit(of_portfolios, find_gpu(table.gpu, table.capability))
-        entries += entries_of(of_portfolios, given.revision)
-    Table.of(table.gpu, table.capability, thinned(entries), models).save(given.out)
-    return 0
+        entries += entries_of(of_portfolios, revision)
+    Table.of(table.gpu, table.capability, thinned(entries), models).save(out)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    typer.run(main)

@@ -5,23 +5,21 @@ python -m studies.unseen.surveying bfloat16 survey_bf16.jsonl --minutes 3.5
 
 import argparse
 import json
-import sys
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from studies.unseen.torch_products import TorchProducts
+from studies.runner import reporting
+from studies.unseen.other_products import others
 from tilewright.api.engines import resolve_engine
-from tilewright.core.errors import TilewrightError
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.kernel import Choice
-from tilewright.runtime.plan import Pointers
 from tilewright.select.selector import select
 from tilewright.tools.tune import survey
 
 
+@reporting
 def main() -> int:
     """Survey one element type."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -39,34 +37,24 @@ def main() -> int:
     ]
 
     def choices(problem: Problem) -> list[Choice]:
-        found = [Choice(*select(problem, capability, device))]
-        for one in candidates:
-            if one.kernel.name == "skinny" and min(problem.m, problem.n) > survey.NARROW:
-                continue
-            if one.kernel.meets(None) and one.kernel.why_not(problem) is None:
-                found.append(one)
-        return list(dict.fromkeys(found))
+        narrow = min(problem.m, problem.n) <= survey.NARROW
+        usable = (
+            one
+            for one in candidates
+            if (narrow or one.kernel.name != "skinny")
+            and one.kernel.meets(None)
+            and one.kernel.why_not(problem) is None
+        )
+        return list(dict.fromkeys((Choice(*select(problem, capability, device)), *usable)))
 
     memory = survey.Memory(engine, given.dtype)
     file = survey.SurveyFile(given.out)
     done = {one.problem for one in file.found}
     asked = (one for one in survey.problems(given.dtype) if one not in done)
-    products: TorchProducts | None = None
-    try:
-        products = TorchProducts(engine, memory, given.dtype)
-    except (ImportError, RuntimeError, AssertionError, TypeError) as error:
-        print("no torch:", repr(error), flush=True)
-
-    def others(problem: Problem, sets: Sequence[Pointers], launches: int) -> Mapping[str, Any]:
-        try:
-            return products(problem, sets, launches) if products else {}
-        except RuntimeError as error:
-            print("torch:", error, flush=True)
-            return {}
-
+    libraries = others(engine, memory, given.dtype, ["torch.mm"])
     print(f"{device}, {len(candidates)} candidates, set up in {time.monotonic() - start:.1f} s", flush=True)
     one = survey.Survey(engine, memory, choices)
-    for number, found in enumerate(one.run(asked, 60 * given.minutes - (time.monotonic() - start), others)):
+    for number, found in enumerate(one.run(asked, 60 * given.minutes - (time.monotonic() - start), libraries)):
         file.add(found)
         if number % 10 == 0:
             best = min(found.us, key=found.us.__getitem__)
@@ -83,8 +71,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except TilewrightError as error:
-        print("error:", error)
-        sys.exit(1)
+    raise SystemExit(main())

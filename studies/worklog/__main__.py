@@ -15,7 +15,6 @@ from studies.worklog import errors, rungs, sources
 from studies.worklog.counted import Counts, counted
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.pages import Worklog
-from studies.worklog.speeds import speeds
 from tilewright.core.files import save_json, write_whole
 from tilewright.tools.report import course
 
@@ -31,7 +30,7 @@ def write() -> None:
     """
     runs = Facts.load_runs()
     facts = Facts(runs, {})
-    save_json(COURSE, speeds(facts).model_dump(), f"the speeds of rungs to {COURSE}")
+    save_json(COURSE, rungs.speeds(facts).model_dump(), f"the speeds of rungs to {COURSE}")
     course.measured.cache_clear()  # a rung may be measured now that was not before
     for sentence in rungs.left_out():
         print(sentence, file=sys.stderr)
@@ -48,4 +47,4 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run("worklog", __doc__, write=write))
+    raise SystemExit(run("worklog", __doc__, write=write))

@@ -1,18 +1,36 @@
-"""Facts about each rung that need no GPU: counts of the emulator, and the compiler's own report."""
+"""Facts about each rung that need no GPU: counts of the emulator, and the compiler's own report.
 
+And how often kernels access memory for each result, as their sources make the accesses.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from studies.templates import block
 from tilewright.core.gpus import Gpu, find_gpu
 from tilewright.core.hardware import WARP
-from tilewright.core.problem import Problem
+from tilewright.core.problem import Problem, Scalars
+from tilewright.kernels import find
 from tilewright.kernels.config import Config
 from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Facts, RunFile
-from tilewright.tools.explain import instruction_mix
+from tilewright.tools.explain import instruction_mix, traffic
 from tilewright.tools.explain.explanation import explain
 from tilewright.tools.explain.machine_code import machine_code
 from tilewright.tools.explain.roofline import ARITHMETIC
 
 GPU: Gpu = find_gpu("NVIDIA H200", (9, 0))
 """Whose records the worklog shows, and for which it compiles."""
+_RUNGS_AT = "512x256x384"
+"""Which the tiles of RUNGS divide."""
+RUNGS = ("shared_tiled", "thread_tiled_1d", "thread_tiled_2d")
+_TOYS_AT = "4x4x7"
+TOYS: Mapping[str, tuple[str, Mapping[str, int]]] = {
+    "one result": ("naive", {"BLOCK_X": 4, "BLOCK_Y": 4}),
+    "four in a column": ("thread_tiled_1d", {"BM": 4, "BN": 4, "BK": 7, "TM": 4, "TN": 1}),
+    "four in a 2 x 2 square": ("thread_tiled_2d", {"BM": 4, "BN": 4, "BK": 7, "TM": 2, "TN": 2}),
+}
+"""Results that a thread computes, by name, and the kernel and config that do so."""
 
 
 class Group(Facts):
@@ -102,3 +120,57 @@ class Counts(RunFile):
     """Counts of rungs."""
 
     counts: list[Counted]
+
+
+class Accesses(Facts):
+    """Accesses by single threads for each element of the result."""
+
+    kernel: str
+    shape: str
+    global_loads: float
+    shared_loads: float
+    stores: float
+
+
+def accesses(name: str, shape: str, config: Mapping[str, int], beta: float = 0.0) -> Accesses:
+    """Count one kernel's accesses on the emulator.
+
+    Raises:
+        EngineUnavailableError: there is no C++ compiler.
+    """
+    kernel, problem = find(name), Problem.parse(shape)
+    groups = traffic.count(kernel, kernel.config(config), problem, scalars=Scalars(beta=beta)).groups
+    loads, shared, stores = (
+        groups[kind].accesses / (problem.m * problem.n) for kind in ("global_load", "shared_load", "global_store")
+    )
+    return Accesses(kernel=name, shape=shape, global_loads=loads, shared_loads=shared, stores=stores)
+
+
+def all_accesses() -> list[Accesses]:
+    """Count the accesses that pages show.
+
+    Raises:
+        EngineUnavailableError: there is no C++ compiler.
+    """
+    toys = [accesses(name, _TOYS_AT, config, beta=1.0) for name, config in TOYS.values()]
+    return [*(accesses(name, _RUNGS_AT, {}) for name in RUNGS), *toys]
+
+
+def accesses_of_rungs(found: Sequence[Accesses]) -> str:
+    """A table of RUNGS: accesses a result, in multiples of k."""
+    of = {one.kernel: one for one in found if one.shape == _RUNGS_AT}
+    rungs = [(find(name), of[name]) for name in RUNGS]
+    return block("worklog/tables.md.j2", "accesses", rungs=rungs, k=Problem.parse(_RUNGS_AT).k, of_k=_of_k)
+
+
+def accesses_of_toys(found: Sequence[Accesses]) -> str:
+    """A table of TOYS: what a thread loads and stores for each of its results."""
+    of = {one.kernel: one for one in found if one.shape == _TOYS_AT}
+    return block("worklog/tables.md.j2", "toys", toys=[(what, of[name]) for what, (name, _) in TOYS.items()])
+
+
+def _of_k(accesses: float, k: int) -> str:
+    """As in 'K/16', '2K' and '9K/8'."""
+    share = Fraction(accesses / k).limit_denominator(1000)
+    above = "K" if share.numerator == 1 else f"{share.numerator}K"
+    return above if share.denominator == 1 else f"{above}/{share.denominator}"

@@ -12,8 +12,8 @@ from pathlib import Path
 from studies import published
 from studies.results import runs
 from studies.templates import block
-from studies.worklog import accesses, sources, variations
-from studies.worklog.counted import GPU
+from studies.worklog import sources, variations
+from studies.worklog.counted import GPU, accesses_of_rungs, accesses_of_toys
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import Facts, problem_of, shape_of
 from studies.worklog.quantisation import quantisation
@@ -154,8 +154,8 @@ class Worklog:
             "signs": self.errors.signs,
             "predicted": partial(self.errors.predicted, kernel.name),
             "times_error": self.errors.times,
-            "accesses": partial(accesses.of_rungs, self.of_sources.accesses),
-            "toys": partial(accesses.of_toys, self.of_sources.accesses),
+            "accesses": partial(accesses_of_rungs, self.of_sources.accesses),
+            "toys": partial(accesses_of_toys, self.of_sources.accesses),
             "fast_cu": partial(sources.fast_cu, facts, kernel.rung),
             "mark": partial(_mark, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),

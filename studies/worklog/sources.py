@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from studies import published
 from studies.profiles.measuring import SHAPE
 from studies.templates import block
-from studies.worklog.accesses import Accesses
-from studies.worklog.accesses import all_counted as all_accesses
-from studies.worklog.counted import Counted, counted
+from studies.worklog.counted import Accesses, Counted, all_accesses, counted
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.metrics import METRICS, cell
 from studies.worklog.varying import swept

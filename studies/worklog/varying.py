@@ -5,7 +5,6 @@ problem take turns, and every record names the kernels that cuBLAS launched.
 """
 
 import itertools
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -106,4 +105,4 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Record]:
 
 
 if __name__ == "__main__":
-    sys.exit(run("worklog.varying", __doc__, measurements, options=options, kind=Run))
+    raise SystemExit(run("worklog.varying", __doc__, measurements, options=options, kind=Run))

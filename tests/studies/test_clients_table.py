@@ -1,7 +1,7 @@
 """The table of programs."""
 
 from studies.record import Measurement, Measurements
-from studies.templates import render
+from studies.templates import block
 
 
 def test_each_way_is_compared_with_the_first_of_its_program():
@@ -14,7 +14,7 @@ def test_each_way_is_compared_with_the_first_of_its_program():
         environment={"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc1234"},
         measurements=outcomes,
     )
-    assert render("clients/table.md.j2", run=run).splitlines()[4:] == [
+    assert block("clients/table.md.j2", "table", run=run).splitlines()[4:] == [
         "| a solver | 3 | theirs | 0.5000 | 1.00 |  | 1.2e-07 |",
         "| a solver | 3 | ours | 0.2500 | 2.00 |  | 1.2e-07 |",
         "| a solver | 4 | theirs | 12.00 | 1.00 | 7 | 1.2e-07 |",

@@ -24,7 +24,7 @@ def test_every_command_is_a_module_that_takes_it(request):
         main = f"studies.{name}.__main__" if spec.submodule_search_locations else f"studies.{name}"
         text = importlib.util.find_spec(main).loader.get_source(main)
         assert '__name__ == "__main__"' in text
-        assert bool(verb) == ("run(" in text.partition('__name__ == "__main__"')[2]), f"{name} {verb}"
+        assert bool(verb) == ("(run(" in text.partition('__name__ == "__main__"')[2]), f"{name} {verb}"
 
 
 @pytest.mark.parametrize("name", ["worklog", "performance", "tuning", "frameworks", "scaling"])

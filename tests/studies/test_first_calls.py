@@ -5,7 +5,7 @@ import pytest
 from studies.first_calls import measuring as first_calls
 from studies.first_calls.measuring import measure
 from studies.record import Measurements
-from studies.templates import render
+from studies.templates import block
 from tilewright.core.errors import LaunchError
 from tilewright.tools.bench.end_to_end import TorchCalls
 
@@ -100,7 +100,7 @@ def test_a_run_is_shown(torch):
     calls = Timed(torch)
     environment = {"gpu": {"name": "NVIDIA X"}, "date": "2026-11-24T09:47:14+00:00", "revision": "abc1234"}
     whole = Measurements(environment=environment, measurements=[*run(calls, 2, 0), *run(calls, 2, 0, "NT")])
-    text = render("first_calls/table.md.j2", run=whole)
+    text = block("first_calls/table.md.j2", "table", run=whole)
     assert f"in the median of 2 products with sizes drawn from 256 to 4096, next to {calls.name} (NVIDIA X, " in text
     assert "(NVIDIA X, 2026-11-24, revision abc1234)." in text
     assert text.splitlines()[-2:] == [

@@ -4,7 +4,7 @@ import pytest
 
 from studies.float32_way.measuring import CASES, IEEE, PARTS, measure
 from studies.record import Measurement, Measurements
-from studies.templates import render
+from studies.templates import block
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.kernel import Choice
@@ -36,7 +36,7 @@ def test_the_table_divides_what_it_prints():
     us = dict.fromkeys(CASES, 1382.34) | {next(iter(CASES)): 375.57, IEEE: 329.75, PARTS: 167.67}
     product = [Measurement(what={"size": 2048, "layout": "NT"}, way=way, us=of) for way, of in us.items()]
     run = Measurements(environment=environment, measurements=product)
-    lines = render("float32_way/table.md.j2", run=run).splitlines()
+    lines = block("float32_way/table.md.j2", "table", run=run).splitlines()
     others = " 1,382.3 / 329.8 = 4.19 |" * (len(CASES) - 1)
     assert lines[0] == "On an NVIDIA H200, 2026-11-25, revision abc1234:"
     assert lines[-1] == f"| 2048 | NT float32 | 167.7 | 375.6 / 329.8 = 1.14 |{others}"

@@ -5,9 +5,9 @@ from pathlib import Path
 from studies.frameworks import comparisons as kinds
 from studies.frameworks import page as frameworks
 from studies.frameworks.comparisons import compared
-from studies.pages import fill
 from studies.record import Measurements
 from studies.results import paths
+from studies.templates import fill
 
 
 def comparison(kind, of, ours, alone, facts=None, control=None):

@@ -5,7 +5,7 @@ import pytest
 from studies.grouped import measuring as grouped
 from studies.grouped.measuring import LAYERS, LOOP, OURS, THEIRS, Layer, measure, sizes_of
 from studies.record import Measurements
-from studies.templates import render
+from studies.templates import block
 from tilewright.core.errors import EngineUnavailableError
 
 torch = pytest.importorskip("torch")
@@ -66,7 +66,7 @@ def test_without_a_gpu_it_says_so(monkeypatch):
 def test_a_page_shows_what_was_measured(monkeypatch):
     facts = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
     measured = Measurements(environment=facts, measurements=run(monkeypatch))
-    shown = render("grouped/table.md.j2", run=measured)
+    shown = block("grouped/table.md.j2", "table", run=measured)
     assert "(NVIDIA H200, 2026-11-25, revision abc1234)" in shown
     assert (
         shown.splitlines()[-1] == "| small, 24 x 32 | 5 | 40 | skewed | 20.00 / 10.00 = 2.00 | 30.00 / 10.00 = 3.00 |"

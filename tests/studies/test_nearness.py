@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from studies.counters import nearness
-from studies.pages import fill
 from studies.record import Measurements
 from studies.results import path
+from studies.templates import fill
 from studies.worklog.rungs import is_measured
 from tilewright.core.gpus import gpu_named
 from tilewright.core.problem import Problem
@@ -110,7 +110,7 @@ def test_what_is_called_a_least_time_is_no_longer_than_what_was_measured(explain
 @pytest.mark.further
 def test_the_committed_predictions_and_page_are_those_of_today(explained):
     """But for what another version of the compiler does to registers."""
-    assert [row.model_copy(update={"us": None}) for row in ROWS] == [one.measured() for one in nearness.measured()]
+    assert [row.model_copy(update={"us": None}) for row in ROWS] == [one.measurement() for one in nearness.measured()]
     apart = [abs(one.predicted.us / row.us - 1) for row, one in explained]
     assert sum(one > 0.01 for one in apart) <= 1
     page = Path("docs/counters.md").read_text()

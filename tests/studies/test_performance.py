@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from studies.pages import fill
-from studies.performance import changes, picks
 from studies.performance import page as performance
+from studies.performance import picks
 from studies.performance.plots import float32_ladder, tensor_core_ladder
-from studies.templates import block
+from studies.templates import block, fill
 from tilewright.core.errors import RecordsError
 from tilewright.tools.bench.records import Baseline, Run, Times
 
@@ -204,9 +203,9 @@ def test_changes_have_cublas_of_both_runs(make_record, tmp_path, monkeypatch):
     write("before.json", *((size, 64, 1000.0) for size in (16, 32, 48, 64)), (80, 64, 1.0))
     write("after.json", (16, 64, 900.0), (32, 64, 1200.0), (32, 32, 1300.0), (48, 64, 1000.0), (64, 64, 1100.0),
                   baseline=2500.0)  # fmt: skip
-    monkeypatch.setattr(changes, "CHANGES", (("a change", "before.json", "after.json"),))
-    monkeypatch.setattr(changes, "change", tmp_path.joinpath)
-    rows = [line.split(" | ") for line in changes.section().splitlines()[2:]]
+    monkeypatch.setattr(performance, "CHANGES", (("a change", "before.json", "after.json"),))
+    monkeypatch.setattr(performance, "change", tmp_path.joinpath)
+    rows = [line.split(" | ") for line in performance.changes().splitlines()[2:]]
     assert [row[2] for row in rows] == ["32x64x64", "64x64x64", "16x64x64"]
     assert rows[0][1:2] + rows[0][4:] == ["H200, 2026-11-21, abc1234", "1,000 / 2,469 = 0.41", "1,300 / 2,500 = 0.52 |"]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from studies.pages import fill
 from studies.scaling import page
+from studies.templates import fill
 
 
 @pytest.mark.further

@@ -6,7 +6,7 @@ from studies.record import Measurement, Measurements
 from studies.sustained import measuring as sustained
 from studies.sustained.bare_products import REPEATS, Bare
 from studies.sustained.measuring import BARE, OURS, State, _mean, of_bare, of_products, sustain
-from studies.templates import render
+from studies.templates import block
 from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.kernel import Choice
@@ -83,7 +83,7 @@ def test_the_table_has_clocks_and_power_where_they_are_known():
     run = Measurements(
         environment={"gpu": gpu, "date": "2026-11-25T01:00:00", "revision": "abc1234"}, measurements=works
     )
-    lines = render("sustained/table.md.j2", run=run).splitlines()
+    lines = block("sustained/table.md.j2", "table", run=run).splitlines()
     assert lines[0] == "On one NVIDIA H200, 2026-11-25, revision abc1234; its power limit is 700 W:"
     assert lines[-2:] == [
         "| 1x2x3 NN bfloat16 | tilewright | 801 | 1,455 | 699 |",

@@ -3,7 +3,7 @@
 import math
 from types import SimpleNamespace
 
-from studies.unseen import judging
+from studies.unseen import judging, picks
 from studies.unseen.drawing import EVEN, UNEVEN, Drawn, draw
 from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import LAYOUTS
@@ -74,10 +74,10 @@ class TimedByTheModel:
 
 def test_shapes_are_judged_by_the_picks_the_portfolio_and_pytorch(monkeypatch, tmp_path):
     monkeypatch.setattr(survey, "compiled", lambda engine, job: None)
-    monkeypatch.setattr(judging, "_others", lambda *_: [lambda problem, sets, launches: {"mm": 2 * 10.0}])
+    monkeypatch.setattr(judging, "others", lambda *_: lambda problem, sets, launches: {"mm": 2 * 10.0})
     engine, shapes = TimedByTheModel(), draw(7, shapes=3)
-    before = {judging.key(shapes[0], "bfloat16"): ["gemm_wmma", dict(find("gemm_wmma").config())]}
-    judged = judging.judge(engine, shapes, "bfloat16", None, before, True, 60.0, lambda text: None)
+    before = {picks.key(shapes[0], "bfloat16"): ["gemm_wmma", dict(find("gemm_wmma").config())]}
+    judged = judging.judge(engine, shapes, "bfloat16", before, True, 60.0)
     assert {one.drawn for one in judged} == set(shapes)
     for one in judged:
         assert one.of(one.pick) == one.of(one.fastest[0]), "what the model expects is what runs take"

@@ -12,13 +12,12 @@ from studies.record import Measurement, Measurements
 from studies.results import FOLDER, runs
 from studies.results import path as file_of
 from studies.worklog import __main__ as command
-from studies.worklog import accesses, counted, errors, pages, quantisation, rungs, sources, template
+from studies.worklog import counted, errors, pages, quantisation, rungs, sources, template
 from studies.worklog import varying as variations
 from studies.worklog.counted import Counted, Counts, Group
 from studies.worklog.facts import Facts, problem_of
 from studies.worklog.metrics import METRICS
 from studies.worklog.sources import SourceCounts
-from studies.worklog.speeds import speeds
 from tilewright.core.errors import RecordsError
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.tools.bench.ncu import CUBLAS
@@ -337,7 +336,7 @@ def test_committed_figures_are_what_the_kernels_do(checkout, worklog, name, kind
 
 def test_the_speeds_in_the_package_are_those_of_the_records(request, monkeypatch):
     monkeypatch.chdir(request.config.rootpath)
-    made = speeds(Facts(Facts.load_runs(), {}))
+    made = rungs.speeds(Facts(Facts.load_runs(), {}))
     assert made == course.measured(), f"{command.COURSE} is out of date: run make docs"
     assert [one.kernel for one in made.rungs] == [kernel.name for kernel in LADDER if rungs.is_measured(kernel)]
 
@@ -356,13 +355,13 @@ def test_speeds_of_rungs_need_a_record_of_each_next_to_cublas(make_record, monke
     environment = {"gpu": facts, "date": "2026-11-21T09:47:14+00:00", "revision": "abc1234"}
     measured = make_record(m=4096, n=4096, k=4096)
     with pytest.raises(RecordsError, match="the worklog needs a record of coalesced"):
-        speeds(Facts([Run(environment=environment, records=[measured])], {}))
+        rungs.speeds(Facts([Run(environment=environment, records=[measured])], {}))
     alone = measured.model_copy(update={"baseline": None})
     with pytest.raises(RecordsError, match="the record of naive has no baseline"):
-        speeds(Facts([Run(environment=environment, records=[alone])], {}))
+        rungs.speeds(Facts([Run(environment=environment, records=[alone])], {}))
     never = course.measured().model_copy(update={"rungs": []})
     monkeypatch.setattr(course, "measured", lambda: never)
-    made = speeds(Facts([Run(environment=environment, records=[measured])], {}))
+    made = rungs.speeds(Facts([Run(environment=environment, records=[measured])], {}))
     assert [one.kernel for one in made.rungs] == ["naive"], "rungs that were never measured are left out"
 
 
@@ -394,7 +393,7 @@ def test_the_committed_counts_are_those_of_the_kernels(request, monkeypatch, nam
 @pytest.mark.further
 def test_the_committed_counts_of_sources_are_those_of_the_kernels(request):
     committed = SourceCounts.load(request.config.rootpath / file_of("sources"))
-    assert accesses.all_counted() == committed.accesses, "results/emulator/sources.json is out of date: run make docs"
+    assert counted.all_accesses() == committed.accesses, "results/emulator/sources.json is out of date: run make docs"
     assert [(one.kernel, one.config) for one in committed.sweep] == [
         (kernel.name, config) for kernel, config in variations.swept()
     ]
