@@ -34,12 +34,12 @@ import multiprocessing, threading, time, planted
 from tilewright.core.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.kernels.kernel import Choice
 from tilewright.tools.tune.worker import Worker
-from tilewright.tools.tune.worker import Job
+from tilewright.tools.tune.worker import TuneJob
 
 if __name__ == "__main__":
     with Worker("emulator", deadline_s=600.0) as worker:
         choice = Choice(planted.KERNEL, planted.KERNEL.config({"FAULT": planted.HANGS}))
-        job = Job(Problem(16, 16, 16), Scalars(), choice, incumbent=None, samples=1, slack=9.0)
+        job = TuneJob(Problem(16, 16, 16), Scalars(), choice, incumbent=None, samples=1, slack=9.0)
         threading.Thread(target=worker.ask, args=(job,), daemon=True).start()
         while not multiprocessing.active_children():
             time.sleep(0.01)

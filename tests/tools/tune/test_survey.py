@@ -1,10 +1,12 @@
-"""The file of a survey."""
+"""The file of a survey, and models of what it measured."""
 
 import json
 
+from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Problem
 from tilewright.kernels import find
 from tilewright.kernels.kernel import Choice
+from tilewright.tools.tune.fitting import fit
 from tilewright.tools.tune.survey import Surveyed, SurveyFile
 
 
@@ -20,3 +22,7 @@ def test_a_file_with_configs_that_are_gone_is_gone_on_with(tmp_path):
     again.add(found)
     assert SurveyFile(path).found == [found, found]
     assert sum("kernel" in json.loads(line) for line in path.read_text().splitlines()) == 3, "each config is named once"
+
+
+def test_of_a_survey_that_measured_nothing_there_are_no_models():
+    assert fit([], find_gpu("NVIDIA H100 80GB HBM3", (9, 0))) == []

@@ -25,6 +25,8 @@ _DIGITS = 5
 
 def fit(surveyed: Sequence[Surveyed], gpu: Gpu) -> list[Fitted]:
     """The models of all configs that a survey measured often enough."""
+    if not surveyed:
+        return []
     sizes = ProblemSizes.joined([ProblemSizes.of(one.problem) for one in surveyed])
     choices = dict.fromkeys(choice for one in surveyed for choice in one.us)
     found = []
