@@ -163,7 +163,7 @@ def test_instructions_issue_no_faster_than_lanes_multiply():
 def test_where_all_warps_wait_waits_bind():
     one = explained("warptiled", "64")
     assert one.binds == "waits"
-    assert 0 < one.working < 0.5
+    assert 0 < one.predicted.working < 0.5
     assert "Waits bind" in verdict(one)
 
 
