@@ -7,6 +7,7 @@ matrices of all groups.
 """
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
@@ -103,8 +104,6 @@ def select(
     if problem.grouped:
         kernel = kernel_for(problem.dtype)
         return kernel, _for_groups(kernel, problem, capability, device)
-    if capability is None and problem.arithmetic.batch_invariant:
-        return _invariant_for_emulator(problem, addresses)
     if capability is None:
         return _for_emulator(problem, addresses)
     asked = _Asked(problem, capability, addresses, find_gpu(device, capability), cached)
@@ -155,17 +154,13 @@ class _Asked(NamedTuple):
             found[numbers] += self._copied_us(order_a, self.problem.a.order, "A", sizes.a_bytes)
             found[numbers] += self._copied_us(order_b, self.problem.b.order, "B", sizes.b_bytes)
         if self.cached:
-            found -= compared.split * self._cached_us
+            found -= compared.split * self.cached_us
         if self.problem.epilogue.activation is not None:
             found += [unhidden_us(one.kernel, one.config, self.problem, self.gpu) for one in compared.models.fitted]
         return found
 
-    def saved_us(self, kernel: Kernel) -> float:
-        """Microseconds less that a kernel takes because the copy of an operand is kept."""
-        return _split(kernel) * self._cached_us if self.cached else 0.0
-
     @property
-    def _cached_us(self) -> float:
+    def cached_us(self) -> float:
         """Microseconds in which the operand is read whose copy is cached."""
         sizes = ProblemSizes.of(self.problem)
         size: float = sizes.a_bytes if self.cached == "A" else sizes.b_bytes
@@ -252,7 +247,8 @@ def _measured(asked: _Asked, device: str, order: str | None, adds_c: bool) -> _M
                 first = baselines.setdefault(kernel.support.precision == "tf32", entry.baseline_gflops)
                 of_run = entry.baseline_gflops / first if entry.baseline_gflops and first else 1.0
                 us = entry.time_us * of_run + unhidden_us(kernel, config, asked.problem, asked.gpu)
-                us -= asked.saved_us(kernel)
+                if asked.cached:  # what was measured made the copy
+                    us -= _split(kernel) * asked.cached_us
                 rank = adds_c and not kernel.support.separate_c, not entry.accurate, us
                 found.append((rank, _Measured(us, kernel, config)))
         if found:
@@ -330,37 +326,29 @@ def expected_of_groups(problem: Problem, height: int) -> ProblemSizes:
 
 
 def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
-    def takes(kernel: Kernel) -> bool:
-        return kernel.meets(problem.arithmetic.precision) and kernel.why_not(problem, addresses=addresses) is None
-
-    for name in _EMULATED:
-        kernel, overrides = resolve(name)
-        config = kernel.config(overrides)
-        tile = kernel.tile(config)
-        if takes(kernel) and problem.m >= tile.m and problem.n >= tile.n:
+    for kernel, config in _emulated(problem):
+        if kernel.meets(problem.arithmetic.precision) and kernel.why_not(problem, addresses=addresses) is None:
             return kernel, config
-    for kernel, overrides in (*map(resolve, _SMALLEST), *((kernel, {}) for kernel in reversed(KERNELS))):
-        if takes(kernel):
-            return kernel, kernel.config(overrides)
     raise DtypeError(f"no kernel takes {problem.case} operands like these")
 
 
-def _invariant_for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
-    """Kernel and config with the one order of sums of batch invariance, whose tiles reach least beyond D."""
-    order = orders.order_of(problem.arithmetic, None)
-    assert order is not None
+def _emulated(problem: Problem) -> Iterator[tuple[Kernel, Config]]:
+    """Kernels and configs for the emulator, in the order in which they are preferred: of a batch-invariant problem
+    those with the one order of sums, whose tiles reach least beyond D first."""
+    if order := orders.order_of(problem.arithmetic, None):
 
-    def covered(choice: tuple[Kernel, Config]) -> int:
-        kernel, config = choice
+        def covered(choice: tuple[Kernel, Config]) -> int:
+            kernel, config = choice
+            tile = kernel.tile(config)
+            return kernel.tiles(problem, config) * tile.m * tile.n
+
+        keeping = orders.keeping(order).items()
+        yield from sorted(((kernel, config) for kernel, configs in keeping for config in configs), key=covered)
+        return
+    for kernel, overrides in map(resolve, _EMULATED):
+        config = kernel.config(overrides)
         tile = kernel.tile(config)
-        return kernel.tiles(problem, config) * tile.m * tile.n
-
-    candidates = [
-        (kernel, config)
-        for kernel, configs in orders.keeping(order).items()
-        if kernel.why_not(problem, addresses=addresses) is None
-        for config in configs
-    ]
-    if not candidates:
-        raise DtypeError(f"no kernel takes {problem.case} operands like these")
-    return min(candidates, key=covered)
+        if problem.m >= tile.m and problem.n >= tile.n:
+            yield kernel, config
+    for kernel, overrides in (*map(resolve, _SMALLEST), *((kernel, {}) for kernel in reversed(KERNELS))):
+        yield kernel, kernel.config(overrides)

@@ -47,12 +47,9 @@ def problem_of(m: int, n: int, k: int, case: str, batch: int = 1) -> Problem:
     factors, _, of_b = factors.partition("*")
     batch_invariant = asked[-1:] == [BATCH_INVARIANT]
     precision = ":".join(asked[: len(asked) - batch_invariant])
-    bias, activation = None, None
-    for part in others[1].split("+") if len(others) > 1 else ():
-        if part in _BIASES:
-            bias = _BIASES[part]
-        else:
-            activation = part
+    parts = others[1].split("+") if len(others) > 1 else []
+    bias = next((_BIASES[part] for part in parts if part in _BIASES), None)
+    activation = next((part for part in parts if part not in _BIASES), None)
     arithmetic = Arithmetic(factors, result if arrow else "float32", precision or None, batch_invariant, of_b or None)
     a, b = orders(layout)
     return Problem(m, n, k, arithmetic, batch, a, b, epilogue=Epilogue(bias, activation))
