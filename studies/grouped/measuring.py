@@ -8,7 +8,7 @@ cache.
 """
 
 import math
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -167,11 +167,11 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument("--presets", action="store_true", help="time every preset of our kernel too")
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine, samples: int, presets: bool) -> Iterator[Measurement]:
     """Every way to make every product."""
     torch = torch_on_gpu("the comparison")
     stopwatch = Stopwatch(torch.cuda.synchronize)
-    timer = partial(gpu_us, torch, stopwatch, given.samples)
+    timer = partial(gpu_us, torch, stopwatch, samples)
     for layer, a, b in cases(torch, "cuda", LAYERS):
         for spread in SPREADS:
-            yield from measure(torch, layer, a, b, spread, timer, stopwatch.host_us, given.presets)
+            yield from measure(torch, layer, a, b, spread, timer, stopwatch.host_us, presets)

@@ -7,7 +7,7 @@ import gc
 import importlib
 import math
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -135,10 +135,10 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument("--part", choices=PARTS, action="append", help="default: both")
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine, part: Sequence[str] | None) -> Iterator[Measurement]:
     """Speeds and errors on normal inputs, and errors on adversarial ones."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take three quarters of the memory
-    parts = given.part or PARTS
+    parts = part or PARTS
     if "speeds" in parts:
         ways = all_ways()
         for shape in H200.shapes:
