@@ -108,17 +108,11 @@ def measure(
     problem = Problem(a.shape[0], layer.n, layer.k, Arithmetic(dtype, dtype), layer.groups, grouped=True)
     what = {"layer": layer.name, "groups": layer.groups, "rows": a.shape[0], "n": layer.n, "k": layer.k}
     what |= {"spread": spread, "layout": "NT" if b.stride(1) == 1 else "NN", "dtype": dtype}
-    return [
-        Measurement(
-            what=what,
-            way=name,
-            us=us,
-            error=errors[name],
-            limit=limit(problem),
-            facts={"tflops": problem.gflops(us) / 1e3, "host_us": hosts.get(name)},
-        )
-        for name, us in times.items()
-    ]
+    found = []
+    for name, us in times.items():
+        facts = {"tflops": problem.gflops(us) / 1e3, "host_us": hosts.get(name)}
+        found.append(Measurement(what=what, way=name, us=us, error=errors[name], limit=limit(problem), facts=facts))
+    return found
 
 
 def _errors(a: Any, b: Any, sizes: Sequence[int], calls: dict[str, Call]) -> dict[str, float | None]:
