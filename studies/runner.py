@@ -8,18 +8,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from studies.record import Measurement, Measurements
 from tilewright.api.engines import CHOICES, resolve_engine
 from tilewright.core.errors import LaunchError, TilewrightError
 from tilewright.core.files import Output, check_outputs
-from tilewright.runtime.base import Engine
 from tilewright.tools.bench.environment import environment
 from tilewright.tools.bench.records import Record, Run
 
-Measure = Callable[[Engine, argparse.Namespace], Iterable[Measurement | Record]]
-"""Measures everything, on an engine and with the options of the command."""
+Measure = Callable[..., Iterable[Measurement | Record]]
+"""Measures everything, on an engine and with the options of the command by their names."""
 
 
 Arguments = ParamSpec("Arguments")
@@ -71,23 +70,23 @@ def run(
         options(measuring)
     if write:
         verbs.add_parser("write", help="redraw the page from the committed records")
-    given = parser.parse_args(arguments)
-    if given.verb == "measure" and measure:
-        return _measured(measure, given, kind)
+    given = vars(parser.parse_args(arguments))
+    if given.pop("verb") == "measure" and measure:
+        return _measured(measure, kind, **given)
     if write:
         write()
     return 0
 
 
-def _measured(measure: Measure, given: argparse.Namespace, kind: type[Measurements] | type[Run]) -> int:
-    check_outputs([Output("--out", given.out, kind.kind())])
-    engine = resolve_engine(given.engine)
+def _measured(measure: Measure, kind: type[Measurements] | type[Run], out: Path, engine: str, **options: Any) -> int:
+    check_outputs([Output("--out", out, kind.kind())])
+    ready = resolve_engine(engine)
     found: list[Measurement | Record] = []
-    for one in measure(engine, given):
+    for one in measure(ready, **options):
         found.append(one)
         print(one if isinstance(one, Measurement) else _line(one), flush=True)
         name = "measurements" if kind is Measurements else "records"
-        kind.model_validate({"environment": environment(engine), name: found}).save(given.out)
+        kind.model_validate({"environment": environment(ready), name: found}).save(out)
     return 0 if all(one.right if isinstance(one, Measurement) else one.verified for one in found) else 1
 
 

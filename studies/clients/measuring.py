@@ -8,7 +8,6 @@ that of the same step in float64, over that.
 import runpy
 import statistics
 import time
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -168,6 +167,6 @@ def _timed(scale: Scale, work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine) -> Iterator[Measurement]:
     """Every program with every way."""
     return outcomes(Scale())

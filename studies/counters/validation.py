@@ -4,7 +4,7 @@
 shape, and explains each. `... write` explains anew what the committed file has, on any machine.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -112,7 +112,7 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument("--shape", action="append", help=f"MxNxK; {' and '.join(SHAPES)} if left out")
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine, shape: Sequence[str] | None) -> Iterator[Measurement]:
     """Every rung on every shape, profiled and explained.
 
     Raises:
@@ -120,7 +120,7 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
     """
     ncu.check_available()
     assert engine.capability is not None
-    listed, gpu = launches(engine.capability, given.shape or SHAPES), find_gpu(engine.device_name, engine.capability)
+    listed, gpu = launches(engine.capability, shape or SHAPES), find_gpu(engine.device_name, engine.capability)
     for launch, counted in zip(listed, ncu.profile(listed), strict=True):
         yield compared(launch, counted, gpu)
 

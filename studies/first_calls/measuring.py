@@ -7,7 +7,6 @@ call that loads code after all does not count. No call waits for the GPU, nor fo
 import random
 import statistics
 import time
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -116,7 +115,7 @@ def _zeros(calls: TorchCalls, problem: Problem) -> Tensors:
     return Tensors(a, b, None, None, None)
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine) -> Iterator[Measurement]:
     """First and second calls of every kind of product."""
     gpu: Any = engine
     calls = TorchCalls.on_gpu()

@@ -5,7 +5,6 @@ parts lose bits of them, and computes in float32 what is left, in the same launc
 precision="ieee", and with itself on factors that parts represent.
 """
 
-from argparse import Namespace
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -118,7 +117,7 @@ def _problem(size: int, layout: str, precision: str | None) -> Problem:
     return Problem(size, size, size, Arithmetic(precision=precision), a=a, b=b)
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine) -> Iterator[Measurement]:
     """Every case of every product."""
     for size in SIZES:
         for layout in LAYOUTS:

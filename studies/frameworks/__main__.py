@@ -4,8 +4,8 @@ Each framework runs in a process of its own, since they do not share a GPU's mem
 """
 
 import importlib
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
 
 from studies.record import Measurement
 from studies.runner import in_a_process, run
@@ -25,9 +25,9 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument("--framework", choices=RUNS, action="append", help="default: all")
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine, framework: Sequence[str] | None) -> Iterator[Measurement]:
     """The comparisons of a framework; of several, each from a process of its own."""
-    names = given.framework or list(RUNS)
+    names = framework or list(RUNS)
     if len(names) == 1:
         module, function = RUNS[names[0]]
         yield from getattr(importlib.import_module(f"studies.frameworks.{module}"), function)()

@@ -8,7 +8,7 @@ cache.
 """
 
 import math
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -108,17 +108,11 @@ def measure(
     problem = Problem(a.shape[0], layer.n, layer.k, Arithmetic(dtype, dtype), layer.groups, grouped=True)
     what = {"layer": layer.name, "groups": layer.groups, "rows": a.shape[0], "n": layer.n, "k": layer.k}
     what |= {"spread": spread, "layout": "NT" if b.stride(1) == 1 else "NN", "dtype": dtype}
-    return [
-        Measurement(
-            what=what,
-            way=name,
-            us=us,
-            error=errors[name],
-            limit=limit(problem),
-            facts={"tflops": problem.gflops(us) / 1e3, "host_us": hosts.get(name)},
-        )
-        for name, us in times.items()
-    ]
+    found = []
+    for name, us in times.items():
+        facts = {"tflops": problem.gflops(us) / 1e3, "host_us": hosts.get(name)}
+        found.append(Measurement(what=what, way=name, us=us, error=errors[name], limit=limit(problem), facts=facts))
+    return found
 
 
 def _errors(a: Any, b: Any, sizes: Sequence[int], calls: dict[str, Call]) -> dict[str, float | None]:
@@ -167,11 +161,11 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument("--presets", action="store_true", help="time every preset of our kernel too")
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine, samples: int, presets: bool) -> Iterator[Measurement]:
     """Every way to make every product."""
     torch = torch_on_gpu("the comparison")
     stopwatch = Stopwatch(torch.cuda.synchronize)
-    timer = partial(gpu_us, torch, stopwatch, given.samples)
+    timer = partial(gpu_us, torch, stopwatch, samples)
     for layer, a, b in cases(torch, "cuda", LAYERS):
         for spread in SPREADS:
-            yield from measure(torch, layer, a, b, spread, timer, stopwatch.host_us, given.presets)
+            yield from measure(torch, layer, a, b, spread, timer, stopwatch.host_us, presets)

@@ -56,12 +56,8 @@ def load() -> Found:
     found = dict(zip(PRECISIONS, runs("precisions of matmul"), strict=True))
     (gpu,) = {run.gpu for run in found.values()}
     stale = ((name, one.shape) for name, run in found.items() for one in run.records if is_stale(one, run))
-    return Found(
-        {name: {one.shape: one for one in run.records} for name, run in found.items()},
-        gpu,
-        frozenset(stale),
-        places(found.values()),
-    )
+    records = {name: {one.shape: one for one in run.records} for name, run in found.items()}
+    return Found(records, gpu, frozenset(stale), places(found.values()))
 
 
 def sections(found: Found) -> dict[str, str]:

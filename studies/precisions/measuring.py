@@ -7,8 +7,9 @@ import gc
 import importlib
 import math
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,10 +100,8 @@ def _pairs(scale: Scale, shape: SuiteSize) -> list[tuple[Any, Any]]:
     cache = torch.cuda.get_device_properties(0).L2_cache_size if scale.device == "cuda" else 0
     size = 4 * (m * k + k * n + m * n)
     torch.manual_seed(m + n + k)
-    return [
-        (torch.randn(m, k, device=scale.device), torch.randn(k, n, device=scale.device))
-        for _ in range(1 + 2 * cache // size)
-    ]
+    normal = partial(torch.randn, device=scale.device)
+    return [(normal(m, k), normal(k, n)) for _ in range(1 + 2 * cache // size)]
 
 
 def adversarial_cases(scale: Scale, k: int) -> Iterator[Measurement]:
@@ -135,10 +134,10 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument("--part", choices=PARTS, action="append", help="default: both")
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine, part: Sequence[str] | None) -> Iterator[Measurement]:
     """Speeds and errors on normal inputs, and errors on adversarial ones."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take three quarters of the memory
-    parts = given.part or PARTS
+    parts = part or PARTS
     if "speeds" in parts:
         ways = all_ways()
         for shape in H200.shapes:

@@ -4,7 +4,7 @@ With --library it is of what `matmul` picks for some products of bfloat16, and o
 the profiler.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 
 from studies.record import Measurement
@@ -102,10 +102,10 @@ def options(parser: ArgumentParser) -> None:
     what.add_argument("--library", action="store_true", help="what matmul picks for bfloat16, in place of the ladder")
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine, shape: str, library: bool) -> Iterator[Measurement]:
     """Profiles of everything."""
     ncu.check_available()
     assert engine.capability is not None
-    if given.library:
+    if library:
         return map(measured, of_library(engine.capability, engine.device_name))
-    return map(measured, of_ladder(engine.capability, given.shape))
+    return map(measured, of_ladder(engine.capability, shape))

@@ -12,16 +12,14 @@ _STALLS_SHOWN = 3
 
 def section(run: Measurements) -> str:
     """The part of the page."""
-    return block(
-        _TEMPLATE, "ladder", run=run, profiles=list(map(profile_of, run.measurements)), stalls=_stalls, cublas=CUBLAS
-    )
+    profiles = list(map(profile_of, run.measurements))
+    return block(_TEMPLATE, "ladder", run=run, profiles=profiles, stalls=_stalls, cublas=CUBLAS)
 
 
 def of_library(run: Measurements) -> str:
     """The counts of what `matmul` picks, each above cuBLAS's."""
-    return block(
-        _TEMPLATE, "library", run=run, profiles=list(map(profile_of, run.measurements)), requests=_cycles_of_a_request
-    )
+    profiles = list(map(profile_of, run.measurements))
+    return block(_TEMPLATE, "library", run=run, profiles=profiles, requests=_cycles_of_a_request)
 
 
 def _cycles_of_a_request(one: Profile, multiprocessors: int) -> float | None:

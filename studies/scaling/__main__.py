@@ -7,8 +7,8 @@ of them, with a time that it may take; with `--engine emulator` on the CPU, smal
 import datetime
 import os
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from studies.record import Measurement, Measurements
@@ -37,7 +37,9 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="S", help="of a case")
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(
+    engine: Engine, devices: int, only: Sequence[str], skip: Sequence[str], timeout: float
+) -> Iterator[Measurement]:
     """Every case, in processes of its own.
 
     Raises:
@@ -45,14 +47,14 @@ def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
     """
     from studies.scaling.measuring import SCALES, cases  # noqa: PLC0415 - imports PyTorch, which may be missing
 
-    alone = {case.name: case.alone for case in cases(SCALES[engine.name], given.devices)}
+    alone = {case.name: case.alone for case in cases(SCALES[engine.name], devices)}
 
     def measured(name: str) -> list[Measurement]:
-        ranks = [WITHOUT_MULTICAST | {_RANK: str(rank)} for rank in range(1 if alone[name] else given.devices)]
-        return in_processes(["studies.scaling", name, engine.name, str(given.devices)], ranks, given.timeout)
+        ranks = [WITHOUT_MULTICAST | {_RANK: str(rank)} for rank in range(1 if alone[name] else devices)]
+        return in_processes(["studies.scaling", name, engine.name, str(devices)], ranks, timeout)
 
-    asked = [name for name in alone if not given.only or any(text in name for text in given.only)]
-    return each([name for name in asked if not any(text in name for text in given.skip)], measured)
+    asked = [name for name in alone if not only or any(text in name for text in only)]
+    return each([name for name in asked if not any(text in name for text in skip)], measured)
 
 
 @reporting

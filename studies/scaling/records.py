@@ -44,13 +44,9 @@ def measurements(
     """
     what: dict[str, str | int] = {"scheme": scheme, "devices": devices, "work": work, "dtype": dtype}
     what |= {"memory": memory} if memory else {}
-    return [
-        Measurement(
-            what=what,
-            way=way,
-            us=time.median,
-            error=difference if way == OURS else None,
-            facts={"min_us": time.min, "samples": time.samples, "spread": time.spread} | (facts if way == OURS else {}),
-        )
-        for way, time in times.items()
-    ]
+    found = []
+    for way, time in times.items():
+        error, more = (difference, facts) if way == OURS else (None, {})
+        spread = {"min_us": time.min, "samples": time.samples, "spread": time.spread}
+        found.append(Measurement(what=what, way=way, us=time.median, error=error, facts=spread | more))
+    return found

@@ -8,7 +8,6 @@ clocks to fall to what the power limit leaves.
 import math
 import statistics
 import time
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -133,6 +132,6 @@ def of_bare(engine: Engine, seconds: float = SECONDS, forms: Sequence[Bare] = BA
         yield _mean(BARELY, str(bare), bare.flops(blocks), [sustain(engine, work, seconds)])
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Measurement]:
+def measurements(engine: Engine) -> Iterator[Measurement]:
     """Every work of every product, and the bare instructions."""
     yield from chain(of_products(engine, baseline_library(engine), partial(pick, engine)), of_bare(engine))

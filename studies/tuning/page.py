@@ -130,9 +130,8 @@ def search_chart(found: Mapping[str, Seconds], title: str) -> str:
     drawn = [
         Curve(name, [*curve, (end, curve[-1][1])], style(number)) for number, (name, curve) in enumerate(found.items())
     ]
-    drawn.append(
-        Curve("a tenth of the time", [(end / 10, 0.0), (end / 10, drawn[0].points[-1][1])], {"linestyle": ":"})
-    )
+    tenth = [(end / 10, 0.0), (end / 10, drawn[0].points[-1][1])]
+    drawn.append(Curve("a tenth of the time", tenth, {"linestyle": ":"}))
     panel = Panel(title, drawn, linear=True)
     return curves(
         [panel], "seconds of searching", "GFLOP/s of the best so far", base=10, drawstyle="steps-post", marker=""

@@ -1,4 +1,4 @@
-"""What is picked for drawn shapes: by this revision, or an older one, since nothing here is newer than the choosing.
+"""Picks for drawn shapes: of this revision, or an older one, since nothing here is newer than the choosing.
 
 A row is an element type, and the precision of the products, as in 'float32:fp16x3'.
 """
@@ -17,7 +17,7 @@ Picks = dict[str, tuple[str, dict[str, int]]]
 
 
 def key(drawn: Drawn, row: str) -> str:
-    """What names a drawn shape in a file of picks."""
+    """The name of a drawn shape in a file of picks."""
     return f"{drawn.m}x{drawn.n}x{drawn.k} {drawn.layout} {row}"
 
 
@@ -30,7 +30,7 @@ def problem_of(drawn: Drawn, row: str) -> Problem:
 
 
 def picks(shapes: Sequence[Drawn], rows: Iterable[str], capability: tuple[int, int], device: str) -> Picks:
-    """What is picked for shapes on a GPU of this name."""
+    """Kernels and configs that are picked for shapes on a GPU of this name."""
     found: Picks = {}
     for row in rows:
         for one in shapes:

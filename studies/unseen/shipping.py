@@ -6,7 +6,7 @@ PyTorch's. What the table had before of other problems stays, of each kernel the
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,14 +28,12 @@ def entries_of(surveyed: Sequence[Surveyed], revision: str | None) -> Iterator[E
     """The fastest config of each precision on each problem, next to PyTorch's."""
     for problem, us, _, others in surveyed:
         firsts: dict[str | None, Entry] = {}
+        sizes: dict[str, Any] = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
         for (kernel, config), time in sorted(us.items(), key=lambda one: one[1]):
             if kernel.support.precision not in firsts:
                 baseline = next(iter(others.values()), None)
                 firsts[kernel.support.precision] = Entry(
-                    m=problem.m,
-                    n=problem.n,
-                    k=problem.k,
-                    batch=problem.batch,
+                    **sizes,
                     case=timed_case(problem),
                     kernel=kernel.name,
                     config=dict(config),

@@ -38,13 +38,8 @@ def main() -> int:
 
     def choices(problem: Problem) -> list[Choice]:
         narrow = min(problem.m, problem.n) <= survey.NARROW
-        usable = (
-            one
-            for one in candidates
-            if (narrow or one.kernel.name != "skinny")
-            and one.kernel.meets(None)
-            and one.kernel.why_not(problem) is None
-        )
+        known = [one for one in candidates if narrow or one.kernel.name != "skinny"]
+        usable = [one for one in known if one.kernel.meets(None) and one.kernel.why_not(problem) is None]
         return list(dict.fromkeys((Choice(*select(problem, capability, device)), *usable)))
 
     memory = survey.Memory(engine, given.dtype)

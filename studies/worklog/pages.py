@@ -67,24 +67,19 @@ class Worklog:
         """
         rungs = with_page()
         for place, kernel in enumerate(rungs):
-            text = (TEXTS / page_name(kernel)).read_text(encoding="utf-8")
-            words = fill(text, self._fills(kernel), page_name(kernel)).strip()
+            words = _filled(page_name(kernel), self._fills(kernel))
             before, after = rungs[place - 1 : place], rungs[place + 1 : place + 2]
             given = {"before": before, "after": after, "page_name": page_name, "index": INDEX}
-            yield (
-                FOLDER / page_name(kernel),
-                block("worklog/tables.md.j2", "page", kernel=kernel, words=words, **given) + "\n",
-            )
-        text = (TEXTS / INDEX).read_text(encoding="utf-8")
+            page = block("worklog/tables.md.j2", "page", kernel=kernel, words=words, **given)
+            yield FOLDER / page_name(kernel), f"{page}\n"
         fills = self._common() | {
             "contents": self._contents,
             "contents_count": lambda: str(len(rungs)),
             "shape": lambda name="": shape_of(name),
             "figure": lambda kind: f"![{_CAPTIONS[kind]}]({FIGURES.name}/{kind}.svg)",
         }
-        yield FOLDER / INDEX, f"{_note(INDEX)}\n\n{fill(text, fills, INDEX).strip()}\n"
-        text = (TEXTS / SOURCES_PAGE).read_text(encoding="utf-8")
-        words = re.sub(r"\n{3,}", "\n\n", fill(text, self._source_tables(), SOURCES_PAGE)).strip()
+        yield FOLDER / INDEX, f"{_note(INDEX)}\n\n{_filled(INDEX, fills)}\n"
+        words = re.sub(r"\n{3,}", "\n\n", _filled(SOURCES_PAGE, self._source_tables()))
         yield FOLDER / SOURCES_PAGE, f"{_note(SOURCES_PAGE)}\n\n{words}\n\n[all rungs]({INDEX})\n"
 
     def figures(self) -> Iterator[tuple[Path, str]]:
@@ -171,6 +166,11 @@ class Worklog:
 def figure_name(kernel: Kernel, kind: str) -> str:
     """The file of a rung's figure, as in 01_naive_coalescing.svg."""
     return f"{kernel.rung:02}_{kernel.name}_{kind}.svg"
+
+
+def _filled(name: str, fills: Mapping[str, Fill]) -> str:
+    """The words of a page, filled in."""
+    return fill((TEXTS / name).read_text(encoding="utf-8"), fills, name).strip()
 
 
 def _note(name: str) -> str:

@@ -22,10 +22,8 @@ def cublas(varied: Run) -> str:
         for record in varied.records
         if record.kernel == "coalesced" and record.baseline and record.baseline.kernels
     }
-    sizes = [
-        (size, published.CUBLAS_ON_A6000.get(size, ""), ours.get(size, ()))
-        for size in sorted({*published.CUBLAS_ON_A6000, *ours})
-    ]
+    theirs = published.CUBLAS_ON_A6000
+    sizes = [(size, theirs.get(size, ""), ours.get(size, ())) for size in sorted({*theirs, *ours})]
     return block(_TEMPLATE, "cublas", run=varied, sizes=sizes, short=_short)
 
 
@@ -110,14 +108,8 @@ def _alike(records: Sequence[Record], parameter: str) -> list[list[Record]]:
 
 
 def _find(varied: Run, shape: str, choice: Choice) -> Record | None:
-    return next(
-        (
-            record
-            for record in varied.records
-            if (record.kernel, record.shape, record.config) == (choice.kernel.name, shape, dict(choice.config))
-        ),
-        None,
-    )
+    wanted = choice.kernel.name, shape, dict(choice.config)
+    return next((one for one in varied.records if (one.kernel, one.shape, one.config) == wanted), None)
 
 
 def _short(name: str) -> str:

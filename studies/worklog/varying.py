@@ -5,7 +5,7 @@ problem take turns, and every record names the kernels that cuBLAS launched.
 """
 
 import itertools
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -94,14 +94,14 @@ def options(parser: ArgumentParser) -> None:
     parser.add_argument("--samples", type=int, default=SAMPLES, help="timed samples of each config")
 
 
-def measurements(engine: Engine, given: Namespace) -> Iterator[Record]:
+def measurements(engine: Engine, samples: int) -> Iterator[Record]:
     """Every config of every problem that this GPU runs."""
     library = baseline_library(engine)
     for problem, choices in tasks():
         gpu = engine.capability
         taken = [choice for choice in choices if gpu is None or choice.kernel.support.runs_on(gpu, problem.dtype)]
         if taken:
-            yield from measure(engine, taken, problem, samples=given.samples, library=library, name_kernels=True)
+            yield from measure(engine, taken, problem, samples=samples, library=library, name_kernels=True)
 
 
 if __name__ == "__main__":

@@ -68,10 +68,10 @@ def test_cases_run_in_processes_of_their_own_and_one_that_fails_stops_no_other(m
         return ways("out_of_core")
 
     monkeypatch.setattr(command, "in_processes", start)
-    given = Namespace(devices=2, only=["link", "pinned", "block:float32"], skip=[], timeout=3)
+    given = {"devices": 2, "only": ["link", "pinned", "block:float32"], "skip": [], "timeout": 3}
     found = []
     with pytest.raises(LaunchError, match=r"^out_of_core:link: did not end within 3 s$"):
-        found.extend(command.measurements(Namespace(name="cuda"), given))
+        found.extend(command.measurements(Namespace(name="cuda"), **given))
     assert started == [("block:float32", 2), ("out_of_core:link", 1), ("out_of_core:pinned", 1)]
     assert len(found) == 2
 
@@ -96,8 +96,8 @@ def test_no_process_is_left_of_ranks_that_hang(monkeypatch, tmp_path, capsys):
 
 @pytest.mark.further
 def test_ranks_measure_on_the_cpu(tmp_path):
-    given = Namespace(devices=2, only=["reduce_scatter:64x64x64:float32"], skip=[], timeout=100)
-    found = list(command.measurements(EmulatorEngine(), given))
+    one = ["reduce_scatter:64x64x64:float32"]
+    found = list(command.measurements(EmulatorEngine(), devices=2, only=one, skip=[], timeout=100))
     assert [one.way for one in found][:3] == [OURS, PRODUCT, "NCCL, then product"]
     assert found[0].error < 1e-6 and found[0].what["devices"] == 2 and "torch" in found[0].facts
 

@@ -1,7 +1,5 @@
 """Comparisons with frameworks: JAX and CuPy's interface on the host, and processes of their own."""
 
-from argparse import Namespace
-
 import numpy as np
 import pytest
 
@@ -44,7 +42,7 @@ def test_results_that_differ_are_an_error(monkeypatch):
 
 def test_several_frameworks_run_in_processes_of_their_own(monkeypatch):
     monkeypatch.setattr(measuring, "in_a_process", lambda *started: [started])
-    assert list(measuring.measurements(None, Namespace(framework=["jax", "cupy"]))) == [
+    assert list(measuring.measurements(None, ["jax", "cupy"])) == [
         ("frameworks", ["--framework", "jax"]),
         ("frameworks", ["--framework", "cupy"]),
     ]
@@ -52,4 +50,4 @@ def test_several_frameworks_run_in_processes_of_their_own(monkeypatch):
 
 def test_one_framework_runs_in_this_process(monkeypatch):
     monkeypatch.setattr(of_cupy, "comparisons", lambda: iter([1, 2]))
-    assert list(measuring.measurements(None, Namespace(framework=["cupy"]))) == [1, 2]
+    assert list(measuring.measurements(None, ["cupy"])) == [1, 2]

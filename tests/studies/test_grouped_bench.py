@@ -60,7 +60,7 @@ def test_a_wrong_result_is_no_record_that_looks_right(monkeypatch, change):
 def test_without_a_gpu_it_says_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(EngineUnavailableError, match="the comparison needs a GPU"):
-        next(grouped.measurements(None, None))
+        next(grouped.measurements(None, 1, presets=False))
 
 
 def test_a_page_shows_what_was_measured(monkeypatch):

@@ -28,7 +28,7 @@ def on_a_gpu(monkeypatch):
 
 
 def command(path, found, *more, **named):
-    def measure(engine, given):
+    def measure(engine):
         yield from found
 
     return run("some", "Something.", measure, arguments=["measure", "--out", str(path), *more], **named)
@@ -77,7 +77,7 @@ def test_options_of_a_study(tmp_path):
     run(
         "some",
         None,
-        lambda engine, options: given.append(options.samples) or [],
+        lambda engine, samples: given.append(samples) or [],
         options=lambda parser: parser.add_argument("--samples", type=int),
         arguments=arguments,
     )

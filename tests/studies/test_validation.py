@@ -1,7 +1,5 @@
 """The comparison with Nsight Compute: how it is made, kept, judged and shown."""
 
-from argparse import Namespace
-
 import pytest
 
 from studies.counters import validation
@@ -80,7 +78,7 @@ def test_rungs_1_to_12_on_an_aligned_and_an_odd_shape():
 def test_it_needs_a_gpu_to_profile(monkeypatch):
     monkeypatch.setattr(ncu, "cuda_unavailable", lambda: "no driver")
     with pytest.raises(EngineUnavailableError, match="no driver"):
-        next(validation.measurements(EmulatorEngine(), Namespace(shape=None)))
+        next(validation.measurements(EmulatorEngine(), None))
 
 
 @pytest.mark.further
