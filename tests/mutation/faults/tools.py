@@ -47,8 +47,8 @@ FAULTS = (
     ),
     Fault(
         "tables: the older measurement counts",
-        "by_identity = {entry.identity: entry for entry in (*before, *newer)}",
-        "by_identity = {entry.identity: entry for entry in (*newer, *before)}",
+        "kept = best_of_kernels((*self.of_today().entries, *entries))",
+        "kept = best_of_kernels((*entries, *self.of_today().entries))",
         "what was measured anew is not in the table",
     ),
     Fault(
