@@ -1,6 +1,7 @@
 """Asynchronous copies, mbarriers, tiles of tensor maps and workspaces on a real GPU: as their models have it."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def make_kernel(tmp_path):
             name=f"{name} {tmp_path.name}",
             idea="",
             source=path,
-            support=Support(vectorized=False),
+            support=replace(fields.pop("support", Support()), vectorized=False),
             parameters=(Parameter("EACH", 1, (1, 2, 4), ""),),
             tile=lambda _: Tile(1 << 20, 1 << 20, 1),
             block=lambda _: (64, 1, 1),

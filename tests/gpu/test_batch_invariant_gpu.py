@@ -85,8 +85,8 @@ def configs(order):
             found.setdefault((kernel.name, *kernel.tile(config)), (kernel, config))
     for table in store.shipped():
         for entry in table.entries:
-            if entry.adds_in(order):
-                kernel, config = find(entry.kernel), Config(entry.config)
+            kernel, config = find(entry.kernel), Config(entry.config)
+            if kernel.sums(config).order == order:
                 found.setdefault((kernel.name, *kernel.tile(config)), (kernel, config))
     return list(found.values())
 
