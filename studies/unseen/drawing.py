@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tilewright.core.problem import LAYOUTS
 
 SMALLEST, LARGEST = 16, 8192
-"""Of m, n and k, which are drawn evenly over their logarithms."""
+"""Bounds of m, n and k, which are drawn evenly over their logarithms."""
 
 LEAST_WORK, MOST_WORK = 1e7, 3e11
 """Floating-point operations, 2mnk, that a product has more and less than."""

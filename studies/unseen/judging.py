@@ -15,7 +15,7 @@ from tilewright.core.problem import Problem
 from tilewright.kernels import find, recorded
 from tilewright.kernels.kernel import Choice
 from tilewright.select.selector import select
-from tilewright.tools.tune.survey import Memory, Survey, Surveyed, in_portfolios
+from tilewright.tools.tune.survey import Survey, Surveyed, SurveyMemory, in_portfolios
 
 SAMPLES = 7
 AGAIN = 2
@@ -98,7 +98,7 @@ def judge(
     """
     end, dtype = time.monotonic() + seconds, row.partition(":")[0]
     judged = {problem_of(one, row): _asked(engine, one, row, before) for one in shapes}
-    memory = Memory(engine, dtype)
+    memory = SurveyMemory(engine, dtype)
     libraries = others(engine, memory, dtype)
 
     def measure(problems: Sequence[Problem], choices: Callable[[Problem], Iterable[Choice]], timed: int) -> None:

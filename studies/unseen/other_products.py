@@ -26,7 +26,7 @@ class TorchReplay(NamedTuple):
             self.graph.replay()
 
 
-def of_torch(engine: Any, memory: survey.Memory, dtype: str) -> survey.Others:
+def of_torch(engine: Any, memory: survey.SurveyMemory, dtype: str) -> survey.Others:
     """torch.mm or torch.bmm on the operands of a survey."""
     import torch  # noqa: PLC0415
 
@@ -67,7 +67,7 @@ def of_torch(engine: Any, memory: survey.Memory, dtype: str) -> survey.Others:
 
 
 class _Bytes:
-    """Memory as PyTorch takes it."""
+    """SurveyMemory as PyTorch takes it."""
 
     def __init__(self, pointer: int, size: int) -> None:
         self.__cuda_array_interface__ = {
@@ -81,7 +81,7 @@ class _Operand(NamedTuple):
     pointer: int
 
 
-def of_cublaslt(engine: Any, memory: survey.Memory, dtype: str) -> survey.Others:
+def of_cublaslt(engine: Any, memory: survey.SurveyMemory, dtype: str) -> survey.Others:
     """The first algorithms that cuBLASLt's heuristics offer."""
     cublas = CublasBaseline(engine)
 
@@ -93,13 +93,13 @@ def of_cublaslt(engine: Any, memory: survey.Memory, dtype: str) -> survey.Others
     return recorded
 
 
-LIBRARIES: Mapping[str, Callable[[Any, survey.Memory, str], survey.Others]] = {
+LIBRARIES: Mapping[str, Callable[[Any, survey.SurveyMemory, str], survey.Others]] = {
     "torch.mm": of_torch,
     "cuBLASLt": of_cublaslt,
 }
 
 
-def others(engine: Any, memory: survey.Memory, dtype: str, libraries: Iterable[str] = LIBRARIES) -> survey.Others:
+def others(engine: Any, memory: survey.SurveyMemory, dtype: str, libraries: Iterable[str] = LIBRARIES) -> survey.Others:
     """Products of libraries; those that are missing, or refuse a problem, are named and left out."""
     found: list[survey.Others] = []
     for name in libraries:

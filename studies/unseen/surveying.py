@@ -42,7 +42,7 @@ def main() -> int:
         usable = [one for one in known if one.kernel.meets(None) and one.kernel.why_not(problem) is None]
         return list(dict.fromkeys((Choice(*select(problem, capability, device)), *usable)))
 
-    memory = survey.Memory(engine, given.dtype)
+    memory = survey.SurveyMemory(engine, given.dtype)
     file = survey.SurveyFile(given.out)
     done = {one.problem for one in file.found}
     asked = (one for one in survey.problems(given.dtype) if one not in done)

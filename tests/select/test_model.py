@@ -11,7 +11,7 @@ from tilewright.core.gpus import find_gpu
 from tilewright.core.problem import Arithmetic, Layout, Problem
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.kernel import Choice
-from tilewright.select.model import TERMS, ConfigModel, Counts, Fitted, Grid, Models, ProblemSizes, lent, terms_of
+from tilewright.select.model import TERMS, ConfigModel, Fitted, Grid, Models, ProblemSizes, StepCounts, lent, terms_of
 from tilewright.select.selector import compared_on
 from tilewright.select.tables import store
 from tilewright.tools.tune.fitting import fit
@@ -23,7 +23,7 @@ H100 = find_gpu(DEVICE, CAPABILITY)
 
 @pytest.fixture(scope="module")
 def surveys(request, tmp_path_factory):
-    """What was surveyed, by element type."""
+    """Surveys of an H100, by element type."""
 
     def read(dtype):
         packed = request.config.rootpath / f"results/h100/unseen/survey_{dtype}.jsonl.xz"
@@ -114,7 +114,7 @@ def test_waves_are_counted():
     kernel = find("gemm_sm90")
     grid = Grid.of(kernel, kernel.config({"BM": 128, "BN": 128, "CLUSTER_M": 1}))
     sizes = ProblemSizes.of(Problem(128 * 133, 128, 640, Arithmetic("bfloat16")))
-    steps, longest, waves, work, each = Counts.of(grid, sizes, H100)
+    steps, longest, waves, work, each = StepCounts.of(grid, sizes, H100)
     assert (steps, waves, each, longest) == (1330, 2, 10, 20)
     assert work == pytest.approx(1330 / 132)
 

@@ -27,7 +27,7 @@ H100 = ((9, 0), "NVIDIA H100 80GB HBM3")
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_read():
-    """What other tests read of tables is not known here, nor elsewhere what is read here."""
+    """Forget tables that other tests read, and those that are read here."""
     store.forget()
     yield
     store.forget()

@@ -173,7 +173,7 @@ class Kernel:
     rung: int = 0
     """Its number on the ladder; 0 where it is no rung."""
     idea: str
-    """Of a rung, the idea in at most 24 characters, a colon, and what it means."""
+    """Sentence about its method; of a rung, at most 24 characters for tables, a colon, and what that means."""
     source: Path = _OWN[0]
     """The `.cu` file: of the package's, that of the kernel's name where there is one."""
     parameters: tuple[Parameter, ...]

@@ -31,8 +31,8 @@ TERMS = (
     "steps_b_column", "steps_a_unaligned", "steps_b_unaligned", "waves", "waves_d_unaligned", "work", "l2_bytes",
     "steps_of_block", "log_waves",
 )  # fmt: skip
-"""Of the linear form. Bytes count in megabytes. "steps" are those that one multiprocessor takes one after the other, in
-whole waves of blocks; "work" is without what the last wave leaves idle."""
+"""Names of the terms of the linear form. Bytes count in megabytes. "steps" are those that one multiprocessor takes one
+after the other, in whole waves of blocks; "work" is without what the last wave leaves idle."""
 
 _BYTES = [number for number, name in enumerate(TERMS) if name.endswith("bytes") or name == "bytes_past_l2"]
 _STEPS = [number for number, name in enumerate(TERMS) if name.startswith(("steps", "waves", "work"))]
@@ -46,7 +46,7 @@ _MMA_PRODUCTS = 1024
 
 
 class ProblemSizes(NamedTuple):
-    """What the time of a product follows from: numbers, or arrays with an element a problem."""
+    """Sizes, orders and alignment that the time of a product follows from: numbers, or arrays, an element a problem."""
 
     m: Any
     n: Any
@@ -90,7 +90,7 @@ class ProblemSizes(NamedTuple):
 
     @property
     def unaligned(self) -> tuple[Any, Any, Any]:
-        """Of A, B and D."""
+        """Whether A, B and D are unaligned."""
         return self.a_unaligned, self.b_unaligned, self.d_unaligned
 
     @classmethod
@@ -103,7 +103,7 @@ class Grid(NamedTuple):
     """How a config divides a product among blocks: numbers, or arrays with an element a config."""
 
     rows: Any
-    """Of D, of a cluster's tiles."""
+    """Rows of D in a cluster's tiles."""
     cols: Any
     depth: Any
     """A step along k."""
@@ -133,11 +133,11 @@ class Grid(NamedTuple):
         return cls(tile.m * down, tile.n * across, tile.k, down * across, parts, shares, divides, sides, together)
 
 
-class Counts(NamedTuple):
-    """What follows from a grid and sizes."""
+class StepCounts(NamedTuple):
+    """StepCounts that follow from a grid and sizes."""
 
     steps: Any
-    """Of all tiles."""
+    """Steps along k of all tiles."""
     longest: Any
     """Steps that one multiprocessor takes one after the other."""
     waves: Any
@@ -147,7 +147,7 @@ class Counts(NamedTuple):
     """Steps of a block."""
 
     @classmethod
-    def of(cls, grid: Grid, sizes: ProblemSizes, gpu: Gpu) -> "Counts":
+    def of(cls, grid: Grid, sizes: ProblemSizes, gpu: Gpu) -> "StepCounts":
         """The counts of many configs on one problem, or of one config on many problems."""
         tiles = np.ceil(sizes.m / grid.rows) * np.ceil(sizes.n / grid.cols) * (grid.blocks * sizes.batch)
         steps, slots, parts = np.ceil(sizes.k / grid.depth), gpu.multiprocessors * grid.together, grid.parts
@@ -175,14 +175,14 @@ def _of_problem(sizes: ProblemSizes, gpu: Gpu) -> list[Any]:
 
 
 def _of_steps(sizes: ProblemSizes) -> list[Any]:
-    """What the next terms are, over `Counts.longest`."""
+    """Terms that count steps, over `StepCounts.longest`."""
     a, b = sizes.a_column, sizes.b_column
     return [1 - a, a, 1 - b, b, sizes.a_unaligned, sizes.b_unaligned]
 
 
 def terms_of(grid: Grid, sizes: ProblemSizes, gpu: Gpu) -> Floats:
     """The terms, one a row, of one config on many problems."""
-    counts = Counts.of(grid, sizes, gpu)
+    counts = StepCounts.of(grid, sizes, gpu)
     steps, longest, waves, work, each = counts
     rows = [
         *_of_problem(sizes, gpu),
@@ -306,7 +306,7 @@ class Models:
 
     def us(self, sizes: ProblemSizes) -> Floats:
         """Microseconds that each config is expected to take: `terms_of`, times the coefficients."""
-        steps, longest, waves, work, each = Counts.of(self._grid, sizes, self.gpu)
+        steps, longest, waves, work, each = StepCounts.of(self._grid, sizes, self.gpu)
         found: Floats = np.array(_of_problem(sizes, self.gpu)).dot(self._of_problem)
         found += longest * np.array(_of_steps(sizes)).dot(self._of_steps)
         found += waves * (self._waves + self._waves_unaligned if sizes.d_unaligned else self._waves)

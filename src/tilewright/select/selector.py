@@ -47,24 +47,24 @@ _FEW_ROWS = 64
 """Rows of a group, in the mean, up to which tiles have no more of them: taller ones are for the most part empty."""
 
 _ACTIVATION_NS = {"relu": 0.023, "gelu": 0.054, "gelu_tanh": 0.064, "silu": 0.059}
-"""What an activation adds for each element that a multiprocessor has, with a bias: on an H100 at 1024x1024x1024 in
-bfloat16."""
+"""Nanoseconds that an activation adds for each element that a multiprocessor has, with a bias: on an H100 at
+1024x1024x1024 in bfloat16."""
 
 _COPY_US = 3.0
-"""What it takes to start a copy of an operand, and the product after it."""
+"""Microseconds to start a copy of an operand, and the product after it."""
 
 _MOVED = 4.0
 """Bytes that such a copy moves, or the time of as many, for each byte of an operand: single elements are moved."""
 
 
 class _Measured(NamedTuple):
-    """What a table has of a problem."""
+    """The fastest entry that a table has of a problem."""
 
     us: float
     kernel: Kernel
     config: Config
     precision: str | None = None
-    """What the problem promises, where something with that precision was measured."""
+    """The precision that the problem asks for, where something with that precision was measured."""
 
 
 def select(
@@ -106,7 +106,7 @@ def select(
         return kernel, _for_groups(kernel, problem, capability, device)
     if capability is None:
         return _for_emulator(problem, addresses)
-    asked = _Asked(problem, capability, addresses, find_gpu(device, capability), cached)
+    asked = _GpuProblem(problem, capability, addresses, find_gpu(device, capability), cached)
     order, promise = orders.order_of(problem.arithmetic, capability), problem.arithmetic.precision
     measured = _measured(asked, device, order, adds_c)
     if measured and order is None and (promise in (None, "ieee") or measured.precision == promise):
@@ -132,7 +132,7 @@ def select(
     return _any(asked)
 
 
-class _Asked(NamedTuple):
+class _GpuProblem(NamedTuple):
     """A problem on a GPU."""
 
     problem: Problem
@@ -146,7 +146,7 @@ class _Asked(NamedTuple):
         picked = _may_be_picked(kernel, self.problem)
         return picked and kernel.why_not(self.problem, self.capability, self.addresses) is None
 
-    def us(self, compared: "_Compared") -> Floats:
+    def us(self, compared: "_Candidates") -> Floats:
         """Microseconds that configs are expected to take."""
         sizes = ProblemSizes.of(self.problem, self.addresses, self.cached)
         found = compared.models.us(sizes)
@@ -178,7 +178,7 @@ def _split(kernel: Kernel) -> float:
     return 1 + kernel.parts * ITEM_BYTES[kernel.split.dtype] / ITEM_BYTES["float32"] if kernel.split else 0.0
 
 
-class _Compared:
+class _Candidates:
     """The configs among which is chosen on a GPU, for factors of a type and an order of sums."""
 
     def __init__(self, models: Models, surveyed: frozenset[Kernel]) -> None:
@@ -201,7 +201,7 @@ class _Compared:
 @lru_cache
 def compared_on(
     device: str, capability: tuple[int, int], dtype: str, promise: str | None, order: str | None, grouped: bool = False
-) -> _Compared | None:
+) -> _Candidates | None:
     """The configs among which is chosen for factors of a type, with their models on a GPU; None if there are none.
 
     Models were fitted to the survey of this GPU, or else of another of its compute capability, or else of any.
@@ -221,7 +221,7 @@ def compared_on(
         if order is None or kernel.sums(config).order == order
     ]
     models = [Fitted(*choice, lent(*choice, fitted, measured_on, gpu)) for choice in configs]
-    return _Compared(Models(gpu, models), frozenset(one.kernel for one in fitted)) if models else None
+    return _Candidates(Models(gpu, models), frozenset(one.kernel for one in fitted)) if models else None
 
 
 def expected_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, device: str = "") -> float:
@@ -231,7 +231,7 @@ def expected_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, devi
     return float(models.us(ProblemSizes.of(problem))[0])
 
 
-def _measured(asked: _Asked, device: str, order: str | None, adds_c: bool) -> _Measured | None:
+def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) -> _Measured | None:
     """The best that a table has of a problem and that may be picked, of the first table that has one.
 
     Of a weaker precision than float32's one with that precision comes first.
@@ -280,7 +280,7 @@ def _may_be_picked(kernel: Kernel, problem: Problem) -> bool:
     return promised and not (kernel.split and not problem.k)
 
 
-def _any(asked: _Asked) -> tuple[Kernel, Config]:
+def _any(asked: _GpuProblem) -> tuple[Kernel, Config]:
     """The last kernel that may be picked at all: one without a portfolio.
 
     Raises:

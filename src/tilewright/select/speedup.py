@@ -1,4 +1,4 @@
-"""What a product gains over cuBLAS: tables hold cuBLAS's speed next to each measurement, from the same run."""
+"""Expected speedup of a product over cuBLAS: tables hold cuBLAS's speed next to each measurement, from the same run."""
 
 import math
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ _OTHER_ALIGNMENT = 1 / 3
 
 
 class Speedup(NamedTuple):
-    """What is expected of a product."""
+    """Expected speedup of a product, and the time that it saves."""
 
     ratio: float
     """cuBLAS's time over ours."""
@@ -89,7 +89,7 @@ def expected_speedup(
 
 
 class _TabledCase:
-    """What tables say of one case: of each problem, the logarithms of the ratio and of cuBLAS's GFLOP/s."""
+    """Entries of one case: for each problem, the logarithms of the ratio and of cuBLAS's GFLOP/s."""
 
     def __init__(self, case: str, best: Iterable[Entry]) -> None:
         entries = list(best)

@@ -152,7 +152,7 @@ def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns)
     assert product.wavefronts * 128 == product.bytes
     assert product.bank_conflicts == found.groups["shared_load"].requests == 0
     (line,) = (line for line in found.lines if line.pipe == "product")
-    assert line.source.file == "pipeline/stage_products.cuh"
+    assert line.source.file == "gemm_sm90.cu"
 
 
 @pytest.mark.further

@@ -89,7 +89,7 @@ def test_of_configs_whose_copies_make_no_difference_one_is_tried(known):
         sizes[layout] = len(configs)
         assert known or copied == {"NN": {0, 1}, "NT": {0, 1, 2, 3}, "TN": {0}, "TT": {0, 2}}[layout]
     assert known or sizes["NT"] == 2 * sizes["NN"] == 2 * sizes["TT"] == 4 * sizes["TN"]
-    assert sizes["TN"] > 100
+    assert sizes["TN"] > 80
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def types_of(case: str) -> tuple[str, str]:
 
 @lru_cache
 def same_speed_cases(text: str) -> tuple[str, ...]:
-    """Of cases whose products take the same time: a case's text without an epilogue and B's type, and that with float16
+    """Cases whose products take the same time: a case's text without an epilogue and B's type, and that with float16
     in place of bfloat16 or the other way round."""
     plain = re.sub(r"\*\w+", "", " ".join(text.split(" ")[:2]))
     swapped = re.sub(r"b?float16", lambda one: "float16" if one[0] == "bfloat16" else "bfloat16", plain)

@@ -45,7 +45,7 @@ class Entry(Shaped):
 
     @property
     def problem(self) -> Shape:
-        """What was computed: m, n, k, batch and case."""
+        """The problem that was computed: m, n, k, batch and case."""
         return self.m, self.n, self.k, self.batch, self.case
 
     @property
@@ -83,7 +83,7 @@ class Entry(Shaped):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What a newer entry replaces: problem, kernel and config."""
+        """Problem, kernel and config: a newer entry with the same ones replaces this one."""
         return (*self.problem, *self.choice)
 
 

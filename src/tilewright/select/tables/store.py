@@ -72,7 +72,7 @@ def fitted(device: str, capability: tuple[int, int], dtype: str) -> tuple[Gpu, S
 
 
 def device_of(gpu: Gpu) -> str:
-    """What the driver calls a GPU: its name in the table of it that ships, if one does, and else its name here."""
+    """The driver's name of a GPU: its name in the table of it that ships, if one does, and else its name here."""
     return next((table.gpu for table in shipped() if find_gpu(table.gpu, table.capability) == gpu), gpu.name)
 
 

@@ -55,12 +55,12 @@ FittedByType = Mapping[str, Sequence[Fitted]]
 """Models, by the element type of A and B."""
 
 _Problems = list[list[Any]]
-"""Of a case: sizes of each problem, and behind them its measurements."""
+"""Rows of a case: sizes of each problem, and behind them its measurements."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """What was measured on one GPU."""
+    """Measurements on one GPU, and the models fitted to its survey."""
 
     gpu: str
     """The name that its driver gives it."""
@@ -159,7 +159,7 @@ class Table:
         return Table.of(self.gpu, self.capability, kept, {**self._fitted, **(models or {})})
 
     def measured(self, problem: Problem, addresses: Addresses = Addresses()) -> Iterator[Entry]:
-        """What was measured on a problem, or else on the one of a type that takes the same time; bias and activation,
+        """Entries of a problem, or else on the one of a type that takes the same time; bias and activation,
         and gaps between lines that do not change their alignment, do not matter."""
         sizes = problem.m, problem.n, problem.k, problem.batch
         for case in same_speed_cases(timed_case(problem)):
@@ -181,7 +181,7 @@ class Table:
         return found
 
     def entries_of(self, case: str) -> Iterator[Entry]:
-        """What was measured on problems of a case and of that of a type that takes the same time."""
+        """Entries of the problems of a case and of that of a type that takes the same time."""
         for one in same_speed_cases(case):
             for rows in self._rows.get(one, {}).values():
                 for text, row in rows:

@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.core.gpus import find_gpu
 from tilewright.select.tables import store
 from tilewright.tools.tune.fitting import fit
-from tilewright.tools.tune.survey import Memory, Survey, SurveyFile, in_portfolios, problems
+from tilewright.tools.tune.survey import Survey, SurveyFile, SurveyMemory, in_portfolios, problems
 
 TYPES = ("float32", "bfloat16")
 """Element types that are surveyed; float16 has bfloat16's models."""
@@ -41,7 +41,7 @@ def survey(
             if interrupt is None:
                 known = {one.problem for one in file.found}
                 asked = (one for one in problems(dtype) if one not in known)
-                for found in Survey(engine, Memory(engine, dtype), choices).run(asked, end - time.monotonic()):
+                for found in Survey(engine, SurveyMemory(engine, dtype), choices).run(asked, end - time.monotonic()):
                     file.add(found)
                     report(f"{dtype}: {len(file.found)} problems", min((time.monotonic() - start) / seconds, 1.0))
         except KeyboardInterrupt as error:

@@ -61,7 +61,7 @@ FACTOR_BYTES = RESULT_BYTES = 400 * 2**20
 """Memory for A and B, and for D: sets of operands take turns in it, so that no run finds its own in the L2 cache."""
 
 SCRATCH_BYTES = 3 * 2**30
-"""Memory for copies and partial sums of a run."""
+"""SurveyMemory for copies and partial sums of a run."""
 
 _BOUNDARY = 256
 _ROOTS = 6
@@ -121,7 +121,7 @@ class Surveyed(NamedTuple):
     """Microseconds of a run alone, with what it takes the host to start it; also of configs that are much slower than
     others, of which nothing else is measured."""
     others: Mapping[str, float]
-    """What else was timed in the same turns."""
+    """Microseconds of the other products, timed in the same turns."""
 
 
 class SurveyFile:
@@ -177,7 +177,7 @@ def _rounded(us: float) -> float:
     return float(f"{us:.5g}")
 
 
-class Memory:
+class SurveyMemory:
     """The GPU's memory of a survey: operands of a type, many sets of which take turns."""
 
     def __init__(self, engine: Any, dtype: str) -> None:
@@ -216,7 +216,7 @@ def in_portfolios(problem: Problem, capability: tuple[int, int]) -> list[Choice]
 
 
 Others = Callable[[Problem, Sequence[Pointers], int], Mapping[str, Any]]
-"""What else is timed on a problem, with these operands and this many runs in a replay: replays by name."""
+"""Function that gives replays of other products to time on a problem, by name, given operands and runs in a replay."""
 
 
 Code = dict[Choice, list[Future[CompileReport | str]]]
@@ -227,7 +227,7 @@ class Survey:
     """Measures problems one after the other, and compiles ahead of that."""
 
     def __init__(
-        self, engine: Any, memory: Memory, choices: Callable[[Problem], Sequence[Choice]], timed: int = 0
+        self, engine: Any, memory: SurveyMemory, choices: Callable[[Problem], Sequence[Choice]], timed: int = 0
     ) -> None:
         """Set up a survey.
 
@@ -249,7 +249,7 @@ class Survey:
         others: Others = lambda problem, sets, launches: {},
         samples: int = SAMPLES,
     ) -> Iterator[Surveyed]:
-        """What is found on problems, until all are measured or time is up."""
+        """Times found on problems, until all are measured or time is up."""
         end = time.monotonic() + seconds
         waiting: list[tuple[Problem, Code]] = []
         left = iter(asked)
