@@ -81,8 +81,8 @@ def test_the_timeout_counts_from_the_end_of_the_call_before():
 @pytest.mark.parametrize("where", ["late", "release"])
 def test_a_process_that_cannot_even_fail_ends(where):
     code = (  # of the module alone: PyTorch takes seconds to load
-        "import threading\nimport watch\n"
-        "watch.GRACE_S = 0.5\n"
+        "import threading\nimport watchdog\n"
+        "watchdog.GRACE_S = 0.5\n"
         "def hangs(): threading.Event().wait()\n"
         f"late, release = {'hangs, print' if where == 'late' else 'list, hangs'}\n"
         "watchdog.watch(watchdog.WatchedCall(lambda: False, 0.2, late, release, []))\n"

@@ -1,7 +1,7 @@
 """Watches calls of several ranks: where one has not ended within its group's timeout, this GPU's work fails, as no rank
 that waits for another may wait for ever.
 
-A stream that waits for a rank that is gone ends its wait only when what it waits for is there. So the watch writes
+A stream that waits for a rank that is gone ends its wait only when what it waits for is there. So the watchdog writes
 that itself, and before it that the call has failed; at its end the call looks at that, and fails: whatever the process
 asks of this GPU then raises an error. Where even that hangs, as in a driver that waits for a full queue, the process
 ends, as PyTorch's watchdog of NCCL has it end at once.
