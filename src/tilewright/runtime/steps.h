@@ -45,7 +45,7 @@ struct alignas(128) TensorMap {
     char bytes[128];
 };
 
-// What a tensor map says but for its address; Python's `launch_arguments.describe` makes it.
+// What a tensor map says but for its address; Python's `cuda_launch.describe` makes it.
 struct MapWords {
     uint64_t extents[5], strides[4];
     uint32_t box[5], type, swizzle, promotion, dimensions;

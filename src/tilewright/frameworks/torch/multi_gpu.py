@@ -5,7 +5,7 @@
     it,
                                         and copies the result to out, while the next ones come and are multiplied
 
-`analysis.dividing` says which rows a GPU has, and which blocks it loads: by the sizes and the kind of GPU alone, so
+`frameworks.dividing` says which rows a GPU has, and which blocks it loads: by the sizes and the kind of GPU alone, so
 results are the same bits in every run.
 """
 
