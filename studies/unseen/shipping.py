@@ -21,7 +21,7 @@ from tilewright.tools.tune.fitting import fit
 from tilewright.tools.tune.survey import Surveyed, SurveyFile
 
 SLOW = 1.3
-"""An entry of another kernel than the best is left out where it takes so many times as long."""
+"""An entry of another kernel than the best is left out where it takes this many times as long."""
 
 
 def entries_of(surveyed: Sequence[Surveyed], revision: str | None) -> Iterator[Entry]:

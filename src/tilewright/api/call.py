@@ -376,7 +376,7 @@ def _gpu(device: int) -> Engine:
     return CudaEngine(device)
 
 
-# What an array's part of a signature holds, in the order in which differences are told.
+# What an array's part of a signature holds, in the order in which differences are reported.
 _KINDS: tuple[tuple[int, str, Callable[[Any], str]], ...] = (
     (2, "element type", str),
     (0, "shape", str),

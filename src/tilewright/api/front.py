@@ -158,7 +158,6 @@ def matmul(
         if scaled or fast_accumulate:
             raise ArrayError("devices and memory_limit are for products without scales and fast_accumulate")
         call = _read_unrecorded(request, arrays, alpha, beta, prepared, "devices and memory_limit")
-        call.check()
         if call.a.dtype in FLOAT8:
             raise DtypeError(f"devices and memory_limit are for factors of {', '.join(RESULTS)}, got {call.a.dtype}")
         return _beyond(call, arrays, devices, memory_limit)
@@ -319,10 +318,10 @@ def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
 def _takes_arguments_of(other: Callable[_P, Any]) -> Callable[[Callable[..., _R]], Callable[_P, _R]]:
     """Give a function the signature of another, without the arguments that divide a product."""
     parameters = inspect.signature(other).parameters.values()
-    cached = [one for one in parameters if one.name not in ("devices", "memory_limit")]
+    kept = [one for one in parameters if one.name not in ("devices", "memory_limit")]
 
     def given(function: Callable[..., _R]) -> Callable[_P, _R]:
-        vars(function)["__signature__"] = inspect.Signature(cached)
+        vars(function)["__signature__"] = inspect.Signature(kept)
         return function
 
     return given
@@ -352,7 +351,6 @@ def plan(
     prepared, b = _prepared(b)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
     call = _read_unrecorded(request, arrays, alpha, beta, prepared)
-    call.check()
     planned = on_gpu.planned_call_of(call) if call.engine else None
     if planned is not None and call.a.device != HOST:
         planned.cached(call)
@@ -375,7 +373,7 @@ def multiply(
         key: what the compiled launcher is to know calls like this one by, besides the arrays.
     """
     call = Call.read(request, library, arrays, alpha, beta, prepared)
-    return _multiply(call, arrays, key, request.engine is None, True)
+    return _multiply(call, arrays, key, launches=request.engine is None, other_sizes=True)
 
 
 def _beyond(call: Call, arrays: dict[str, Any], devices: str | Sequence[int] | None, memory_limit: int | None) -> Any:
@@ -428,21 +426,26 @@ def scaled_groups_recorded() -> ArrayError:
 def _read_unrecorded(
     request: Request, arrays: Mapping[str, Any], alpha: Any, beta: Any, prepared: Prepared | None, what: str = "a plan"
 ) -> Call:
+    """A call that no library records, read and checked; what: words for what cannot be recorded."""
     library, arrays, records = read_library(arrays)
     if records:
         raise ArrayError(
             f"{what} cannot be recorded for a gradient, traced, or run by XLA: "
             f"pass arrays that are not recorded, or {'call matmul instead' if what == 'a plan' else 'leave them out'}"
         )
-    return Call.read(request, library, arrays, alpha, beta, prepared)
+    call = Call.read(request, library, arrays, alpha, beta, prepared)
+    call.check()
+    return call
 
 
-def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool, *how: Any) -> Any:
-    """The product of a call that was read; how: `other_sizes` and `planned`, as `gpu.multiply` has them."""
+def _multiply(
+    call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool, other_sizes: bool = False
+) -> Any:
+    """The product of a call that was read and not checked yet; see `gpu.multiply`."""
     if call.a.device == HOST:
         call.check()
         return on_host.multiply(call)
-    return on_gpu.multiply(call, arrays, key, launches, *how)
+    return on_gpu.multiply(call, arrays, key, launches, other_sizes)
 
 
 class ProductPlan:
@@ -487,10 +490,11 @@ class ProductPlan:
         if scale_a is not None or scale_b is not None:
             arrays |= {"scale_a": scale_a, "scale_b": scale_b}
         call = _read_unrecorded(self._request, arrays, alpha, beta, prepared)
-        call.check()
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
-        return _multiply(call, arrays, key, launches, False, self._planned)
+        if call.a.device == HOST:
+            return on_host.multiply(call)
+        return on_gpu.multiply(call, arrays, key, launches, planned=self._planned)
 
     @property
     def problem(self) -> Problem | None:

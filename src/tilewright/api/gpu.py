@@ -28,28 +28,25 @@ miss: object = None
 _plans: dict[tuple[Any, ...], PlannedCall] = {}
 
 
-def planned_call_of(call: Call, *, without_parts: bool = False) -> PlannedCall:
-    """The plan of a call, made once for arrays of a kind; without parts, it is one of CUDA cores (precision "ieee")."""
+def planned_call_of(call: Call, *, without_parts: bool = False, checks: bool = False) -> PlannedCall:
+    """The plan of a call, made once for arrays of a kind; without parts, it is one of CUDA cores (precision "ieee").
+
+    checks: whether the call was read and not checked yet.
+
+    Raises:
+        ArrayError, DtypeError, ProblemError: the operands do not fit each other.
+    """
     key = (call.engine, call.signature, without_parts)
     found = _plans.get(key)
+    if checks:
+        more = (call.c, call.out, call.bias, call.prepared, call.scale_a, call.scale_b, call.offsets)
+        if found is None or call.scalars.beta or more != _ALONE:  # else the signature has all that is checked
+            call.check()
     if found is None:
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
         found = _plans[key] = bind(call, without_parts)
     return found
-
-
-def checked_planned_call(call: Call) -> PlannedCall:
-    """The plan of a call that was read, and not checked yet.
-
-    Raises:
-        ArrayError, DtypeError, ProblemError: the operands do not fit each other.
-    """
-    known = _plans.get((call.engine, call.signature, False))
-    more = (call.c, call.out, call.bias, call.prepared, call.scale_a, call.scale_b, call.offsets)
-    if known is None or call.scalars.beta or more != _ALONE:  # else the signature has all that is checked
-        call.check()
-    return known or planned_call_of(call)
 
 
 def multiply(
@@ -72,7 +69,7 @@ def multiply(
     Raises:
         ArrayError, DtypeError, ProblemError: the operands do not fit each other.
     """
-    planned = planned or checked_planned_call(call)
+    planned = planned or planned_call_of(call, checks=True)
     if launches and (launched := _remember(call, planned, arrays, key, other_sizes)) is not None:
         return launched
     # Where the GPU has no room for the parts of the factors, a plan without them is launched, unless the caller named
@@ -161,8 +158,7 @@ def _multiply(call: Call, planned: PlannedCall) -> Any:
     form = planned.form
     a, b, c = (_in_place(call, form, operand) for operand in (call.a, call.b, call.c))
     assert a is not None and b is not None
-    out = call.out
-    target = out
+    target = out = call.out
     if target is None or "out" in form.copied:
         target = library.new(call.a, form.shape, planned.plan.problem.arithmetic.result)
     if planned.c_in_place and c is not None and not c.is_same(target) and 0 not in form.shape:

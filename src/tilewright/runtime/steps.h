@@ -240,16 +240,16 @@ bool read_slot(PyObject* tuple, Step& step) {
     long long shift;
     if (!PyArg_ParseTuple(tuple, "nssL;a Slot", &offset, &kind, &source, &shift)) return false;
     const std::string_view name = source;
-    const auto index = [&](const char* const* names, int count) {
+    const auto position = [&](const char* const* names, int count) {
         return int(std::find(names, names + count, name) - names);
     };
-    Slot slot = {Slot::POINTER, index(ADDRESS_NAMES, ADDRESSES), size_t(offset), shift};
+    Slot slot = {Slot::POINTER, position(ADDRESS_NAMES, ADDRESSES), size_t(offset), shift};
     size_t size = sizeof(uint64_t);
     int sources = ADDRESSES;
     if (kind == std::string_view("map")) {
         slot.kind = Slot::MAP, size = sizeof(TensorMap);
     } else if (kind == std::string_view("scalar")) {
-        slot.kind = Slot::SCALAR, size = sizeof(float), sources = 2, slot.source = index(SCALAR_NAMES, 2);
+        slot.kind = Slot::SCALAR, size = sizeof(float), sources = 2, slot.source = position(SCALAR_NAMES, 2);
     } else if (kind != std::string_view("pointer")) {
         return PyErr_Format(PyExc_ValueError, "a slot is a pointer, a map or a scalar, got '%s'", kind), false;
     }

@@ -122,7 +122,7 @@ class Grid(NamedTuple):
 
     @classmethod
     def of(cls, kernel: Kernel, config: Config, together: float = 1) -> "Grid":
-        """The grid of a config, on a GPU whose multiprocessors run so many blocks at a time."""
+        """The grid of a config, on a GPU whose multiprocessors run `together` blocks at a time."""
         tile, family = kernel.tile(config), kernel.cost
         down = across = parts = 1
         if isinstance(family, Warpgroups):
@@ -134,7 +134,7 @@ class Grid(NamedTuple):
 
 
 class StepCounts(NamedTuple):
-    """StepCounts that follow from a grid and sizes."""
+    """Counts that follow from a grid and sizes."""
 
     steps: Any
     """Steps along k of all tiles."""
@@ -243,7 +243,7 @@ class _Likeness(NamedTuple):
     sides: tuple[float, ...]
     """Logarithms of a tile's rows and columns, of the bytes of a step, and of blocks that share it."""
     products: float
-    """Multiply-adds of a step, those of all terms, of elements of a byte."""
+    """Multiply-adds of a step, those of all products of parts, of elements of a byte."""
     tensor_cores: bool
     moved: float
     """Bytes that are moved for each byte of a factor: where it is split, more."""
@@ -274,7 +274,7 @@ _SCALED = 1.5
 """How many times longer splitting takes where elements are scaled: the largest of squares are looked for first."""
 
 _PRODUCTS = {"bf16x6": 6, "bf16x3": 3.4, "fp16x3": 3.7}
-"""Products of terms that make one, by a kernel's precision, or as many as take as long as these and what is besides."""
+"""Products of parts that make one, by a kernel's precision: the number that takes as long as these and all besides."""
 
 
 def _on_tensor_cores(kernel: Kernel) -> bool:

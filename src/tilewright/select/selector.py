@@ -80,9 +80,9 @@ def select(
 
     The fastest that the user's table has for the problem, or else the shipped table of this GPU; for problems in
     neither, the config of the kernels' portfolios that the model expects to be fastest: fitted to this GPU's survey, or
-    else to that of another. Never a kernel that does not keep the precision that the problem promises, or does not take
-    its operands. Where a weaker precision than float32's is asked for, what tables have counts alone only if a kernel
-    of that precision is among it. Of a batch-invariant problem only configs that have the order of sums which
+    else to that of another. Never a kernel that does not meet the precision that the problem asks for, or does not
+    support its operands. Where a weaker precision than float32's is asked for, what tables have counts alone only if a
+    kernel of that precision is among it. Of a batch-invariant problem only configs that have the order of sums which
     `orders.order_of` names, so that every m has the same.
 
     Args:
@@ -107,11 +107,11 @@ def select(
     if capability is None:
         return _for_emulator(problem, addresses)
     asked = _GpuProblem(problem, capability, addresses, find_gpu(device, capability), cached)
-    order, promise = orders.order_of(problem.arithmetic, capability), problem.arithmetic.precision
+    order, precision = orders.order_of(problem.arithmetic, capability), problem.arithmetic.precision
     measured = _measured(asked, device, order, adds_c)
-    if measured and order is None and (promise in (None, "ieee") or measured.precision == promise):
+    if measured and order is None and (precision in (None, "ieee") or measured.precision == precision):
         return measured.kernel, measured.config
-    compared = compared_on(device, capability, problem.dtype, promise, order)
+    compared = compared_on(device, capability, problem.dtype, precision, order)
     if compared is None:
         return (measured.kernel, measured.config) if measured else _any(asked)
     expected = asked.us(compared)
@@ -174,7 +174,7 @@ class _GpuProblem(NamedTuple):
 
 
 def _split(kernel: Kernel) -> float:
-    """Bytes that a kernel's own launch moves for each byte of a factor that it splits: read, and written as terms."""
+    """Bytes that a kernel's own launch moves for each byte of a factor that it splits: read, and written as parts."""
     return 1 + kernel.parts * ITEM_BYTES[kernel.split.dtype] / ITEM_BYTES["float32"] if kernel.split else 0.0
 
 
@@ -200,13 +200,18 @@ class _Candidates:
 
 @lru_cache
 def compared_on(
-    device: str, capability: tuple[int, int], dtype: str, promise: str | None, order: str | None, grouped: bool = False
+    device: str,
+    capability: tuple[int, int],
+    dtype: str,
+    precision: str | None,
+    order: str | None,
+    grouped: bool = False,
 ) -> _Candidates | None:
     """The configs among which is chosen for factors of a type, with their models on a GPU; None if there are none.
 
     Models were fitted to the survey of this GPU, or else of another of its compute capability, or else of any.
 
-    promise: what kernels keep. order: of their sums; None for any.
+    precision: what kernels meet. order: of their sums; None for any.
     """
     gpu = find_gpu(device, capability)
     measured_on, fitted = store.fitted(device, capability, dtype)
@@ -216,7 +221,7 @@ def compared_on(
     configs = [
         (kernel, config)
         for kernel in kernels
-        if dtype in kernel.support.factors and kernel.support.runs_on(capability, dtype) and kernel.meets(promise)
+        if dtype in kernel.support.factors and kernel.support.runs_on(capability, dtype) and kernel.meets(precision)
         for config in dict.fromkeys((*kernel.candidates(capability), *(orders.own(kernel) if order else ())))
         if order is None or kernel.sums(config).order == order
     ]
@@ -236,7 +241,7 @@ def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) 
 
     Of a weaker precision than float32's one with that precision comes first.
     """
-    promise = asked.problem.arithmetic.precision
+    precision = asked.problem.arithmetic.precision
     for table in store.load(device) if device else ():
         found = []
         baselines: dict[bool, float | None] = {}
@@ -253,8 +258,8 @@ def _measured(asked: _GpuProblem, device: str, order: str | None, adds_c: bool) 
                 found.append((rank, _Measured(us, kernel, config)))
         if found:
             best: _Measured = min(found, key=itemgetter(0))[1]
-            if promise not in (None, "ieee") and any(one.precision == promise for _, one in found):
-                return best._replace(precision=promise)
+            if precision not in (None, "ieee") and any(one.precision == precision for _, one in found):
+                return best._replace(precision=precision)
             return best
     return None
 
@@ -318,7 +323,7 @@ def _for_groups(kernel: Kernel, problem: Problem, capability: tuple[int, int] | 
 
 
 def expected_of_groups(problem: Problem, height: int) -> ProblemSizes:
-    """The tall product that a grouped one is taken for, with clusters' tiles of so many rows."""
+    """The tall product that a grouped one is taken for, with clusters' tiles of `height` rows."""
     m, n, k, groups = problem.m, problem.n, problem.k, min(problem.batch, problem.m)
     rows, item = max(m + groups * height // 2, groups * height), ITEM_BYTES[problem.dtype]
     sizes = ProblemSizes.of(problem)._replace(m=rows, batch=1, a_bytes=item * m * k, b_bytes=item * groups * k * n)

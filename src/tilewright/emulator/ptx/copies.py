@@ -99,7 +99,7 @@ def tile(w: Writer) -> str:
         raise w.unknown("without coordinates")
     call = w.call("load_tile_to" if several else "load_tile" if load else "store_tile_async")
     pointer = w.value(map_.base, "u64")
-    if w.of_ours:  # that it is a map of so many dimensions, its type says
+    if w.of_ours:  # its type says that it is a map of this many dimensions
         box = f"{{reinterpret_cast<const simt::TensorMap*>({pointer}), {{{', '.join(at)}}}}}"
     else:
         box = f"simt::ptx::in_map({', '.join([call, pointer, *at])})"

@@ -85,7 +85,7 @@ struct GpuThread : Thread {
     std::uint64_t tests;      // of that kind, since it has waited for one
     std::uint64_t cluster_phase;  // of the cluster, which it waits for, where it does so in cluster_sync
     std::uint64_t waits_at_barriers;  // calls of barrier_wait since its warp synced, which was when ...
-    std::array<std::uint64_t, 3> synced;  // ... its block, warp and cluster had passed so many barriers
+    std::array<std::uint64_t, 3> synced;  // ... its block, warp and cluster had passed this many barriers
     std::uintptr_t polled, poll_site;  // what it has looked at last, and from where: 0 where `call` says it
     std::uint64_t polls;               // times that it has found the same there, one after the other
 };
