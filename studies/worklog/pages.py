@@ -10,9 +10,9 @@ from functools import cache, partial
 from pathlib import Path
 
 from studies import published
-from studies.results import runs
+from studies.results import path, runs
 from studies.templates import block
-from studies.worklog import sources, variations
+from studies.worklog import machine, sources, variations
 from studies.worklog.counted import GPU, accesses_of_rungs, accesses_of_toys
 from studies.worklog.errors import WAYS_OF, Errors
 from studies.worklog.facts import Facts, problem_of, shape_of
@@ -24,6 +24,7 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Run
 from tilewright.tools.report.figures.kernel_figure import KernelFigure
 from tilewright.tools.report.figures.roofline import roofline_panel
+from tilewright.tools.machine.record import Machine
 from tilewright.tools.report.ratios import speed
 
 FIGURES = FOLDER / "figures"
@@ -90,6 +91,8 @@ class Worklog:
                 if f"{{{{figure {kind}}}}}" in text:
                     yield FIGURES / figure_name(kernel, kind), self.figure(kernel, kind)
         yield FIGURES / "roofline.svg", self.roofline("")
+        if path("machine").exists():
+            yield FIGURES / "machine.svg", machine.figure(_machine())
         yield FIGURES / SWEEP, variations.sweep_figure(self.varied)
 
     def figure(self, kernel: Kernel, kind: str) -> str:
@@ -138,7 +141,10 @@ class Worklog:
 
     def _common(self) -> dict[str, Fill]:
         names = ("gflops", "share", "times", "times_at", "error", "metric", "least", "best_intensity")
-        return {name: getattr(self.facts, name) for name in names}
+        return {name: getattr(self.facts, name) for name in names} | {
+            "machine": lambda: machine.table(_machine()),
+            "machine_value": lambda level, what: machine.value(_machine(), level, what),
+        }
 
     def _fills(self, kernel: Kernel) -> Mapping[str, Fill]:
         facts, tables = self.facts, ("counters", "measured", "limits", "caches")
@@ -161,6 +167,16 @@ class Worklog:
         kernels = with_page()
         rungs = [(one, page_name(one), self.facts.find(one.name, problem_of(one).shape)) for one in kernels]
         return block("worklog/tables.md.j2", "contents", rungs=rungs)
+
+
+@cache
+def _machine() -> Machine:
+    """The GPU as it was measured.
+
+    Raises:
+        RecordsError: it was not.
+    """
+    return Machine.load(path("machine"))
 
 
 def figure_name(kernel: Kernel, kind: str) -> str:
