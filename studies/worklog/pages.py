@@ -22,9 +22,9 @@ from studies.worklog.template import Fill, excerpt, fill
 from tilewright import kernels
 from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench.records import Run
+from tilewright.tools.machine.record import Machine
 from tilewright.tools.report.figures.kernel_figure import KernelFigure
 from tilewright.tools.report.figures.roofline import roofline_panel
-from tilewright.tools.machine.record import Machine
 from tilewright.tools.report.ratios import speed
 
 FIGURES = FOLDER / "figures"
