@@ -23,6 +23,7 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "later rungs": _in("h200", "rungs", "rungs_tf32", "rungs_f16", "rungs_bf16", "rungs_turns", "rungs_split"),
     "rungs elsewhere": _in("h100", "rungs_bf16"),
     "machine": _in(COURSE, "machine"),
+    "occupancy": _in(COURSE, "occupancy"),
     "emulated": _in("emulator", "ladder"),
     # ... and of what matmul picks: on the GPU of the ladder, in each precision of float32, and of all cases.
     "picks": _in("h200", "best"),
