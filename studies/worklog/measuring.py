@@ -2,8 +2,8 @@
 
     python -m studies.worklog measure --out FOLDER
 
-Files of the folder: ladder.json, variations.json, machine.json. A command that was stopped goes on where it stopped, if
-sources and GPU are still the same.
+Files of the folder: ladder.json, variations.json, casts.json, machine.json. A command that was stopped goes on where it
+stopped, if sources and GPU are still the same.
 """
 
 from argparse import ArgumentParser
@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from studies.worklog import varying
+from studies.record import Measurements
+from studies.worklog import casts, varying
 from studies.worklog.facts import shape_of
 from studies.worklog.varying import Task
 from tilewright.core.errors import CompileError, ProblemError, RecordsError
@@ -121,9 +122,11 @@ def measure(engine: Engine, folder: Path, samples: int) -> bool:
                 beside = f", {one.baseline.name} {one.baseline.gflops:,.0f}" if one.baseline else ""
                 print(f"{one.shape} {one.case}  {one.title}: {one.gflops:,.0f} GFLOP/s{beside}", flush=True)
         right = right and all(one.verified for one in found)
+    compared = list(casts.measurements(engine, samples))
+    Measurements(environment=environment(engine), measurements=compared).save(folder / "casts.json")
     if engine.capability:
         probes.measure(engine).save(folder / "machine.json")
-    return right
+    return right and all(one.right for one in compared)
 
 
 def _kept(file: Path, facts: Mapping[str, object]) -> list[Record]:

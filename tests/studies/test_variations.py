@@ -7,7 +7,7 @@ import pytest
 from studies import published
 from studies.results import runs
 from studies.runner import run
-from studies.worklog import measuring, varying
+from studies.worklog import casts, measuring, varying
 from studies.worklog import variations as tables
 from studies.worklog.facts import shape_of
 from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, swept
@@ -59,6 +59,7 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(measuring, "baseline_library", lambda engine: NumpyBaseline())
     monkeypatch.setattr(measuring, "ladder_tasks", lambda engine: of_rungs)
     monkeypatch.setattr(varying, "tasks", lambda engine: varied)
+    monkeypatch.setattr(casts, "SHAPES", ("128x128x8",))
     monkeypatch.setenv("TILEWRIGHT_REVISION", "one")
     return tmp_path / "course"
 
