@@ -1,10 +1,11 @@
 """Rung 6 with global loads and stores of float4, by reinterpret_cast, and of four floats in an unrolled loop: an A/B.
 
-`load4` and `store4` do the one where the macro ALIGNED is 1, the other where it is 0, and nothing else of rung 6 asks for
-ALIGNED. Both run on the same aligned matrices in turns.
+`load4` and `store4` do the one where the macro ALIGNED is 1, the other where it is 0; rung 6 asks for ALIGNED nowhere
+else. Both run on the same aligned matrices in turns.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from studies.record import Measurement, Measurements
 from studies.templates import block
@@ -66,7 +67,7 @@ def table(run: Measurements) -> str:
     found = list(codes(run.gpu.capability).values())
     loops = [access_widths(code.main_loop) for code in found]
     whole = [access_widths(code.instructions) for code in found]
-    rows = {
+    rows: dict[str, list[Any]] = {
         "global loads of a thread, in a step along k": [_widths(of["global_load"]) for of in loops],
         "its shared stores, in a step along k": [_widths(of["shared_store"]) for of in loops],
         "its global stores": [_widths(of["global_store"]) for of in whole],

@@ -5,7 +5,8 @@ import pytest
 from studies.profiles import measuring as profiles
 from studies.profiles import tables as page
 from studies.record import Measurements
-from tilewright.core.problem import Problem
+from tilewright.core.errors import EngineUnavailableError
+from tilewright.core.problem import Arithmetic, Problem
 from tilewright.kernels import LADDER, find
 from tilewright.tools.bench import ncu
 from tilewright.tools.bench.profile import Profile
@@ -64,23 +65,30 @@ def test_the_kernels_of_cublas_are_added_up():
 @pytest.mark.parametrize(("capability", "without"), [((9, 0), set()), ((8, 0), {"wgmma", "tma_packed"})])
 def test_every_rung_that_runs_and_cublas_are_profiled(monkeypatch, capability, without):
     launched, multiplied = [], []
-    monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS])
-    monkeypatch.setattr(ncu, "profile_cublas", lambda one: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)])
-    made = list(profiles.of_ladder(capability))
+    monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS] * len(launches))
+    monkeypatch.setattr(
+        ncu, "profile_cublas", lambda one, *of: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)]
+    )
+    made = list(profiles.of_ladder(capability, "NVIDIA H200"))
     names = [launch.kernel for launch in launched]
-    assert set(names) <= {kernel.name for kernel in LADDER}
+    besides = {"gemm_mma", "gemm_mma_tf32", "gemm_sm90", "gemm_tf32_nn"}
+    assert set(names) <= {kernel.name for kernel in LADDER} | besides
     assert not without & set(names)
     if not without:
-        assert set(names) == {kernel.name for kernel in LADDER}
+        assert set(names) == {kernel.name for kernel in LADDER} | besides
+        assert made[-1].kernel == ncu.CUBLAS_TF32
     assert ("naive", "4092x4092x4092") in {(launch.kernel, launch.shape) for launch in launched}
-    assert {launch.problem for launch in launched if launch.shape != "4092x4092x4092"} == set(multiplied)
+    of_rungs = {one.problem for one in launched if one.shape != "4092x4092x4092" and find(one.kernel).rung}
+    assert of_rungs - {Problem.parse("4096", arithmetic=Arithmetic("bfloat16", "float32"))} == set(multiplied)
     assert len(made) == len(launched) + len(multiplied)
 
 
 def test_what_is_picked_for_the_library_is_profiled_and_cublas_on_the_same(monkeypatch):
     launched, multiplied = [], []
-    monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS])
-    monkeypatch.setattr(ncu, "profile_cublas", lambda one: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)])
+    monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS] * len(launches))
+    monkeypatch.setattr(
+        ncu, "profile_cublas", lambda one, *of: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)]
+    )
     made = list(profiles.of_library((9, 0), "NVIDIA H200"))
     assert [launch.problem for launch in launched] == multiplied
     assert [(problem.shape, problem.layout, problem.dtype) for problem in multiplied] == [
@@ -129,3 +137,18 @@ def test_a_profile_without_counters_has_an_empty_row(profile):
 def test_a_profile_is_kept_whole(profile):
     assert profiles.profile_of(profiles.measured(profile)) == profile
     assert "counters" not in str(profiles.measured(profile))
+
+
+def test_a_launch_that_fails_leaves_the_others(monkeypatch, capsys):
+    def profile(launches):
+        if any(one.kernel == "coalesced" for one in launches):
+            raise EngineUnavailableError("it may not count")
+        return [COUNTERS] * len(launches)
+
+    monkeypatch.setattr(ncu, "profile", profile)
+    names = ("naive", "coalesced", "padded")
+    launches = [ncu.ProfiledLaunch.of(find(name), find(name).config(), Problem(64, 64, 64)) for name in names]
+    assert [one.kernel for one in profiles._of_launches(launches)] == ["naive", "padded"]
+    assert "coalesced is left out: it may not count" in capsys.readouterr().err
+    with pytest.raises(EngineUnavailableError):
+        list(profiles._of_launches(launches[1:2]))
