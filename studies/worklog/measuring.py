@@ -44,7 +44,7 @@ def ladder_tasks(engine: Engine) -> list[Task]:
     Those of one arithmetic take turns."""
     found: dict[Problem, list[Choice]] = {}
     for kernel in LADDER:
-        for dtype in kernel.support.factors if kernel.source.parent.name == "ladder" else (None,):
+        for dtype in kernel.support.factors if kernel.source.parent.name == "ladder" else ("",):
             arithmetic = kernel.support.arithmetic(dtype)
             if engine.capability and not kernel.support.runs_on(engine.capability, arithmetic.factors):
                 continue

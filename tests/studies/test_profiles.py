@@ -2,8 +2,10 @@
 
 import pytest
 
+from studies.profiles import figures
 from studies.profiles import measuring as profiles
 from studies.profiles import tables as page
+from studies.profiles.figures import stalls
 from studies.record import Measurements
 from tilewright.core.errors import EngineUnavailableError
 from tilewright.core.problem import Arithmetic, Problem
@@ -152,3 +154,32 @@ def test_a_launch_that_fails_leaves_the_others(monkeypatch, capsys):
     assert "coalesced is left out: it may not count" in capsys.readouterr().err
     with pytest.raises(EngineUnavailableError):
         list(profiles._of_launches(launches[1:2]))
+
+
+def test_bars_of_stalls_have_all_reasons(profile):
+    svg = stalls([profile, profile.model_copy(update={"kernel": "coalesced", "rung": 2})])
+    for text in ("1 naive", "2 coalesced", "62%", "25%", "12%", "global memory (long scoreboard)", "barrier", "issues"):
+        assert text in svg
+    assert "others" not in svg
+    assert len(svg) < 60_000
+    assert float(svg.partition('viewBox="0 0 ')[2].split()[0]) <= 910
+
+
+def test_small_and_unknown_reasons_are_drawn_together(profile):
+    counters = profile.counters | {ncu.STALLS["membar"]: 0.5, ncu.STALLS["wait"]: 0.01}
+    found = figures._shown(profile.model_copy(update={"counters": counters}))
+    assert found["others"] == pytest.approx(0.51 / 4.51)
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_the_table_of_tensor_cores(profile):
+    pipe, conflicts = "sm__pipe_tensor_op_hmma_cycles_active.sum", "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
+    more = {"sm__cycles_active.sum": 400.0, pipe: 100.0, "smsp__inst_executed.sum": 2.5e6}
+    more |= {f"{conflicts}_ld.sum": 1e6, f"{conflicts}_st.sum": 2e6}
+    known = profile.model_copy(update={"counters": profile.counters | more})
+    facts = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc"}
+    other = profile.model_copy(update={"kernel": "padded", "rung": 8})
+    text = page.tensor_cores(run_of(facts, other, known, other), ("naive", "wmma_f16"))
+    assert text.splitlines()[0] == "Nsight Compute, on an NVIDIA H200, 2026-11-25, revision abc:"
+    row = "| 1 naive | float32 | 2,000.0 | 2.5 |  | 3.0 | 25% | long scoreboard 62%, barrier 12% |"
+    assert text.splitlines()[4:] == [row]

@@ -210,8 +210,11 @@ def profile(launches: Sequence[ProfiledLaunch]) -> list[dict[str, float]]:
 
 
 def profile_cublas(problem: Problem, library: str = CUBLAS) -> list[Profiled]:
-    """The kernels that cuBLAS's default launches on a problem, in their order, with their counters; library: `CUBLAS` or
-    `CUBLAS_TF32`.
+    """The kernels that cuBLAS's default launches on a problem, in their order, with their counters.
+
+    Args:
+        problem: what is computed.
+        library: `CUBLAS` or `CUBLAS_TF32`.
 
     Raises:
         EngineUnavailableError: as of `profile`, or cuBLAS is not there.
