@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tilewright.tools.bench.profile import Profile
 from tilewright.tools.report.figures.palette import owner_color
-from tilewright.tools.report.figures.svg import FAINT, INK, SOFT, Drawing, text_width
+from tilewright.tools.report.figures.svg import FAINT, INK, ON_LIGHT, SOFT, Drawing, text_width
 
 REASONS = {
     "selected": "issues",
@@ -38,11 +38,9 @@ def stalls(profiles: Sequence[Profile]) -> str:
         for reason in reasons:
             width = of.get(reason, 0.0) * (_WIDTH - _NAME)
             drawing.rect(x, y, width, _BAR, colors[reason], title=f"{reason}: {of.get(reason, 0.0):.0%}")
-            label = f"{of.get(reason, 0.0):.0%}"
+            label, ink = f"{of.get(reason, 0.0):.0%}", INK if reason == _OTHERS else ON_LIGHT
             if width > text_width(label, _SIZE) + 6:
-                drawing.text(
-                    x + width / 2, y + 22, label, _SIZE, fill=INK if reason == _OTHERS else "#1b1f25", anchor="middle"
-                )
+                drawing.text(x + width / 2, y + 22, label, _SIZE, fill=ink, anchor="middle")
             x += width
     x, y = 0.0, len(profiles) * (_BAR + 12) + 14
     for reason in reasons:

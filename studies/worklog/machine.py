@@ -5,7 +5,7 @@ import math
 from studies.templates import block
 from tilewright.tools.machine.record import DRAM, L1, L2, REGISTERS, SHARED, Machine, MachineRow, binary_bytes
 from tilewright.tools.report.figures.palette import owner_color
-from tilewright.tools.report.figures.svg import FAINT, SOFT, Drawing
+from tilewright.tools.report.figures.svg import FAINT, ON_LIGHT, SOFT, Drawing
 
 _SHOWN = (REGISTERS, SHARED, L1, L2, DRAM)
 """Levels of the figure, from the arithmetic on."""
@@ -44,8 +44,8 @@ def figure(machine: Machine) -> str:
     for number, one in enumerate(rows):
         y = 24 + number * _ROW
         drawing.rect(0, y + 4, _NAME, _ROW - 8, owner_color(number), radius=4)
-        drawing.text(10, y + 28, one.level, 17, fill="#1b1f25", bold=True)
-        drawing.text(10, y + 48, _OWNERS[one.level], 14, fill="#1b1f25")
+        drawing.text(10, y + 28, one.level, 17, fill=ON_LIGHT, bold=True)
+        drawing.text(10, y + 48, _OWNERS[one.level], 14, fill=ON_LIGHT)
         waits = f"{one.latency_cycles:.0f} cycles" if one.latency_cycles else "no wait"
         nanoseconds = f"{one.latency_ns:,.0f} ns" if one.latency_ns else "(operands of FMAs)"
         drawing.text(_NAME + 16, y + 28, waits, 17)
