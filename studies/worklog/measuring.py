@@ -6,16 +6,16 @@ Files of the folder: ladder.json, variations.json, casts.json, machine.json. A c
 stopped, if sources and GPU are still the same.
 """
 
+import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from studies.record import Measurements
 from studies.worklog import casts, varying
 from studies.worklog.facts import shape_of
 from studies.worklog.varying import Task
-from tilewright.core.errors import CompileError, ProblemError, RecordsError
+from tilewright.core.errors import ProblemError, RecordsError, TilewrightError
 from tilewright.core.problem import Problem
 from tilewright.emulator.host import cores
 from tilewright.kernels import LADDER
@@ -67,18 +67,29 @@ def _choice(engine: Engine, kernel: Kernel, problem: Problem) -> Choice | None:
     return Choice(kernel, kernel.config(capability=engine.capability))
 
 
-def compile_all(engine: Engine, tasks: Iterable[Task]) -> None:
-    """Compile all kernels side by side. What does not compile fails again where it is measured."""
+def compiling(engine: Engine, tasks: Iterable[Task]) -> list[Task]:
+    """The tasks without kernels that do not compile or that the GPU refuses, of which it says so. All are compiled side
+    by side."""
+    found = []
     with Workers(cores()) as threads:
         started = [
-            threads.submit(partial(engine.plan, *choice, problem))
+            (problem, [(one, threads.submit(_compiled, engine, one, problem)) for one in choices])
             for problem, choices in tasks
-            for choice in choices
-            if not isinstance(choice, str)
         ]
-        for one in started:
-            if (error := one.exception()) and not isinstance(error, CompileError):
-                raise error
+        for problem, choices in started:
+            if ready := [choice for choice, one in choices if one.result()]:
+                found.append(Task(problem, ready))
+    return found
+
+
+def _compiled(engine: Engine, choice: Choice | str, problem: Problem) -> bool:
+    try:
+        if not isinstance(choice, str):
+            engine.plan(*choice, problem)
+    except TilewrightError as error:
+        print(f"left out: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def records(
@@ -87,8 +98,7 @@ def records(
     """Records of one task after the other, without those whose problem is among the records that there are."""
     measured = {(one.problem, one.kernel) for one in have}
     rest = [task for task in tasks if (task.problem, _name(task.choices[0])) not in measured]
-    compile_all(engine, rest)
-    for problem, choices in rest:
+    for problem, choices in compiling(engine, rest):
         few = min(samples, FEW_SAMPLES) if problem.flops > _MOST_FLOPS else samples
         yield from bench(engine, [(choices, problem)], samples=few, library=library, name_kernels=True)
 

@@ -11,7 +11,9 @@ from studies.worklog import casts, measuring, varying
 from studies.worklog import variations as tables
 from studies.worklog.facts import shape_of
 from studies.worklog.varying import SPLIT_SHAPES, SWEPT_SHAPES, Task, presets, swept
+from tilewright.core.errors import LaunchError
 from tilewright.core.problem import Problem
+from tilewright.emulator.engine import EmulatorEngine
 from tilewright.kernels import BEST, LADDER, find
 from tilewright.kernels.kernel import Choice
 from tilewright.tools.bench.records import Baseline, LaunchedKernel, Run, Times
@@ -93,6 +95,25 @@ def test_the_command_goes_on_where_it_stopped(folder, monkeypatch, capsys):
     assert measured(folder) == 2
     assert "ladder.json has records of revision one, this is two: give another folder" in capsys.readouterr().err
     assert of_file(folder, "ladder") == [("naive", 4), ("coalesced", 4), ("naive", 5), ("coalesced", 5)]
+
+
+def test_what_a_gpu_refuses_is_left_out(monkeypatch, capsys):
+    engine = EmulatorEngine()
+    naive, coalesced = (Choice(find(name), find(name).config()) for name in ("naive", "coalesced"))
+
+    def plan(kernel, config, problem):
+        if kernel is naive.kernel:
+            raise LaunchError("too much shared memory")
+
+    monkeypatch.setattr(engine, "plan", plan)
+    tasks = [
+        Task(Problem(8, 8, 4), [naive, coalesced]),
+        Task(Problem(8, 8, 5), [naive]),
+        Task(Problem(8, 8, 6), [BEST]),
+    ]
+    found = measuring.compiling(engine, tasks)
+    assert [choices for _, choices in found] == [[coalesced], [BEST]]
+    assert capsys.readouterr().err == "left out: too much shared memory\n" * 2
 
 
 def test_each_rung_is_measured_once_a_problem():
