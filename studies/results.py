@@ -9,6 +9,8 @@ from tilewright.tools.bench.records import Run
 
 FOLDER = Path("results")
 H200 = FOLDER / "h200"
+COURSE = next((one for one in ("h200", "h100") if (FOLDER / one / "machine.json").exists()), "h200")
+"""Folder of the GPU that the worklog quotes: the one that was measured for it."""
 
 
 def _in(folder: str, *names: str) -> tuple[str, ...]:
@@ -20,6 +22,9 @@ RECORDS: Mapping[str, tuple[str, ...]] = {
     "ladder": _in("h200", "ladder"),
     "later rungs": _in("h200", "rungs", "rungs_tf32", "rungs_f16", "rungs_bf16", "rungs_turns", "rungs_split"),
     "rungs elsewhere": _in("h100", "rungs_bf16"),
+    "machine": _in(COURSE, "machine"),
+    "occupancy": _in(COURSE, "occupancy"),
+    "casts": _in(COURSE, "casts"),
     "emulated": _in("emulator", "ladder"),
     # ... and of what matmul picks: on the GPU of the ladder, in each precision of float32, and of all cases.
     "picks": _in("h200", "best"),

@@ -181,6 +181,18 @@ class Facts:
         given = {"find": find, "of_source": of_source, "profiled_on": self._profiled_on}
         return block(_TEMPLATE, "caches", shape=counts[-1].shape, profiled=profiled, **given)
 
+    def profiled(self, kernel: Kernel) -> list[Profile]:
+        """Profiles of a rung and of the two before it, at the first one's sizes and in their own element types.
+
+        Raises:
+            RecordsError: the rung was not profiled.
+        """
+        rungs = [one for one in LADDER if kernel.rung - 2 <= one.rung <= kernel.rung]
+        keys = [(one.name, shape_of(one.name), one.support.factors[0]) for one in rungs]
+        if keys[-1] not in self.profiles:
+            raise RecordsError(f"the worklog needs a profile of {kernel.name} at {shape_of(kernel.name)}")
+        return [self.profiles[key] for key in keys if key in self.profiles]
+
     def limits(self, kernel: str) -> str:
         """A table of the least times of a launch, the longest of them bold, next to what was measured."""
         one = self.count(kernel)

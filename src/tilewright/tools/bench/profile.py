@@ -75,6 +75,30 @@ class Profile(ncu.ProfiledLaunch):
         return self._share("smsp__issue_active.sum", "smsp__cycles_active.sum")
 
     @property
+    def instructions(self) -> float | None:
+        """Instructions of warps that were executed."""
+        return self._sum("smsp__inst_executed.sum")
+
+    @property
+    def tensor_busy(self) -> float | None:
+        """Share of the multiprocessors' cycles in which tensor cores computed."""
+        either = ("sm__pipe_tensor_cycles_active.sum", "sm__pipe_tensor_op_hmma_cycles_active.sum")
+        name = next((one for one in either if one in self.counters), either[0])
+        return self._share(name, "sm__cycles_active.sum")
+
+    @property
+    def conflicts(self) -> float | None:
+        """Bank conflicts of loads and stores of shared memory."""
+        conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
+        return self._sum(f"{conflicts}_ld.sum", f"{conflicts}_st.sum")
+
+    @property
+    def shared_wavefronts(self) -> float | None:
+        """Wavefronts of loads and stores of shared memory."""
+        wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
+        return self._sum(f"{wavefronts}_ld.sum", f"{wavefronts}_st.sum")
+
+    @property
     def stalls(self) -> Mapping[str, float]:
         """Share of a warp's time by what it waits for, the largest first; 'selected' is issuing."""
         found = {reason: self.counters[name] for reason, name in ncu.STALLS.items() if name in self.counters}
