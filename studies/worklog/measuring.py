@@ -25,13 +25,15 @@ from tilewright.runtime.side_by_side import Workers
 from tilewright.tools.bench.environment import environment
 from tilewright.tools.bench.measure import BaselineLibrary
 from tilewright.tools.bench.records import Record, Run
-from tilewright.tools.bench.run import baseline_library, bench, pick
+from tilewright.tools.bench.run import baseline_library, bench
 from tilewright.tools.machine import probes
 
 LADDER_SHAPES = (
     *(f"{size}x{size}x{size}" for size in (64, 128, 256, 512, 1024, 2048, 4092, 4096, 8192)),
     *varying.SWEPT_SHAPES,
 )
+FEW_ROWS = {"1x4096x4096": "row", "16x4096x4096": "rows"}
+"""Where a rung for few rows is measured, and with which of its presets."""
 SAMPLES, FEW_SAMPLES = 10, 3
 """Timed samples of a kernel; and on problems with more than `_MOST_FLOPS`, on which rung 1 takes seconds."""
 _MOST_FLOPS = 2e11
@@ -48,7 +50,7 @@ def ladder_tasks(engine: Engine) -> list[Task]:
             arithmetic = kernel.support.arithmetic(dtype)
             if engine.capability and not kernel.support.runs_on(engine.capability, arithmetic.factors):
                 continue
-            shapes = LADDER_SHAPES if shape_of(kernel.name) in LADDER_SHAPES else (shape_of(kernel.name),)
+            shapes = LADDER_SHAPES if _is_square(kernel) else FEW_ROWS
             for problem in (Problem.parse(shape, arithmetic=arithmetic) for shape in shapes):
                 if choice := _choice(engine, kernel, problem):
                     found.setdefault(problem, []).append(choice)
@@ -56,15 +58,19 @@ def ladder_tasks(engine: Engine) -> list[Task]:
 
 
 def _choice(engine: Engine, kernel: Kernel, problem: Problem) -> Choice | None:
-    """A rung's config for the GPU, or what `matmul` picks of a rung for other problems; None of what it does not
-    support."""
-    if shape_of(kernel.name) not in LADDER_SHAPES and (picked := pick(engine, problem)).kernel is kernel:
-        return picked
+    """A rung's config for the GPU, of a rung for few rows its preset for them; None of what it does not support."""
+    if not _is_square(kernel):
+        return Choice(kernel, kernel.config(kernel.presets[FEW_ROWS[problem.shape]]))
     try:
         kernel.check(problem)
     except ProblemError:
         return None
     return Choice(kernel, kernel.config(capability=engine.capability))
+
+
+def _is_square(kernel: Kernel) -> bool:
+    """Whether the problem of a rung's page is a square one."""
+    return shape_of(kernel.name) in LADDER_SHAPES
 
 
 def compiling(engine: Engine, tasks: Iterable[Task]) -> list[Task]:
