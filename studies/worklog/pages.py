@@ -45,6 +45,9 @@ _CAPTIONS = {
     "roofline": "the rungs under the roofs of the GPU",
     "errors": "relative error of ways to multiply float32 matrices over k",
     "promotion": "relative error over PROMOTE",
+    "machine": "memories of the GPU: how long a load takes, and how much all read",
+    "occupancy": "share of the peak of FMAs over warps, by independent FMAs of a thread",
+    "in_flight": "bandwidth of DRAM over bytes in flight, by loads in flight of a thread",
     "stalls": "what warps wait for, of this rung and of those before it",
     "quantisation": "what share of the elements of tiles and of waves are results, by size",
 }
@@ -98,15 +101,16 @@ class Worklog:
         yield FIGURES / "roofline.svg", self.roofline("")
         if path("machine").exists():
             yield FIGURES / "machine.svg", machine.figure(_machine())
-        if path("occupancy").exists():
-            yield FIGURES / "occupancy.svg", occupancy.chains_figure(_measurements("occupancy"))
-            yield FIGURES / "occupancy_loads.svg", occupancy.loads_figure(_measurements("occupancy"))
         yield FIGURES / SWEEP, variations.sweep_figure(self.varied)
 
     def figure(self, kernel: Kernel, kind: str) -> str:
         """One figure of a rung."""
         if kind == "roofline":
             return self.roofline(kernel.name)
+        if kind == "occupancy":
+            return occupancy.chains_figure(_measurements("occupancy"))
+        if kind == "in_flight":
+            return occupancy.loads_figure(_measurements("occupancy"))
         if kind == "stalls":
             return stalls(self.facts.profiled(kernel))
         if kind == "errors":
