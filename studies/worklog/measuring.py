@@ -28,10 +28,8 @@ from tilewright.tools.bench.records import Record, Run
 from tilewright.tools.bench.run import baseline_library, bench
 from tilewright.tools.machine import probes
 
-LADDER_SHAPES = (
-    *(f"{size}x{size}x{size}" for size in (64, 128, 256, 512, 1024, 2048, 4092, 4096, 8192)),
-    *varying.SWEPT_SHAPES,
-)
+SQUARES = tuple(f"{size}x{size}x{size}" for size in (64, 128, 256, 512, 1024, 2048, 4092, 4096, 8192))
+"""Where rungs are measured; those in float32 at `varying.SWEPT_SHAPES` too, and those for few rows at `FEW_ROWS`."""
 FEW_ROWS = {"1x4096x4096": "row", "16x4096x4096": "rows"}
 """Where a rung for few rows is measured, and with which of its presets."""
 SAMPLES, FEW_SAMPLES = 10, 3
@@ -42,7 +40,7 @@ _SAME = "revision", "gpu"
 
 
 def ladder_tasks(engine: Engine) -> list[Task]:
-    """All rungs that the engine's GPU runs, at `LADDER_SHAPES` or the shape of their page, in each of their types.
+    """All rungs that the engine's GPU runs, at the shapes that pages show, in each of their types.
     Those of one arithmetic take turns."""
     found: dict[Problem, list[Choice]] = {}
     for kernel in LADDER:
@@ -50,7 +48,8 @@ def ladder_tasks(engine: Engine) -> list[Task]:
             arithmetic = kernel.support.arithmetic(dtype)
             if engine.capability and not kernel.support.runs_on(engine.capability, arithmetic.factors):
                 continue
-            shapes = LADDER_SHAPES if _is_square(kernel) else FEW_ROWS
+            more = varying.SWEPT_SHAPES if arithmetic.factors == "float32" else ()
+            shapes = (*SQUARES, *more) if _is_square(kernel) else FEW_ROWS
             for problem in (Problem.parse(shape, arithmetic=arithmetic) for shape in shapes):
                 if choice := _choice(engine, kernel, problem):
                     found.setdefault(problem, []).append(choice)
@@ -70,7 +69,7 @@ def _choice(engine: Engine, kernel: Kernel, problem: Problem) -> Choice | None:
 
 def _is_square(kernel: Kernel) -> bool:
     """Whether the problem of a rung's page is a square one."""
-    return shape_of(kernel.name) in LADDER_SHAPES
+    return shape_of(kernel.name) in SQUARES
 
 
 def compiling(engine: Engine, tasks: Iterable[Task]) -> list[Task]:
