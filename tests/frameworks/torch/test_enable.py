@@ -1,5 +1,6 @@
 """enable(): which of PyTorch's products tilewright computes, on tensors of the host instead of a GPU."""
 
+import logging
 import subprocess
 import sys
 from collections import Counter
@@ -150,7 +151,7 @@ def test_a_function_that_was_compiled_before_follows_the_switch():
 
 def test_float32_stays_with_pytorch_while_that_rounds_and_is_not_known_to_be_slower(monkeypatch):
     says = ["none", "tf32", "none"]  # the first is asked for as the kind is decided
-    monkeypatch.setattr(routing, "_precision", lambda backend, operator: says.pop(0))
+    monkeypatch.setattr(routing, "_precision", lambda backend, operator: says.pop(0) if says else "none")
     tabled = {None: Speedup(1.25, 2.0), "tf32": None}
     monkeypatch.setattr(routing, "expect", lambda problem, device: tabled[problem.arithmetic.precision])
     with enable():
@@ -302,7 +303,7 @@ def asked(monkeypatch):
     ("precision", "torch_s", "wanted"),
     [
         (None, "none", None),
-        (None, "ieee", "ieee"),
+        (None, "ieee", None),
         ("float32", "none", None),
         ("float32", "ieee", None),
         ("fp16x3", "none", "fp16x3"),
@@ -329,8 +330,33 @@ def test_pytorch_s_precision_counts_in_every_call(asked):
         for word in ("none", "ieee", "tf32", "none"):
             says(word)
             torch.mm(A, B)
-    assert found == [None, "ieee", "tf32", None]
+    assert found == [None, None, "tf32", None]
     assert ran() == {("mm", "tilewright"): 4}
+
+
+@pytest.mark.parametrize(("precision", "noted"), [(None, True), ("fp16x3", False), ("ieee", False)])
+def test_how_allow_tf32_is_taken_is_said(asked, precision, noted):
+    """In the account, where nobody gave enable() a precision; a process says it once in a log."""
+    _, says = asked
+    says("ieee")
+    with enable(precision):
+        torch.mm(A, B)
+        assert ('enable("ieee") computes them on CUDA cores' in str(report())) == noted
+    says("none")
+    assert not report().note
+
+
+def test_how_allow_tf32_is_taken_is_logged_once(asked, monkeypatch):
+    _, says = asked
+    decisions.log_ieee.cache_clear()
+    lines = []
+    monkeypatch.setattr(logging.getLogger("tilewright.torch"), "info", lines.append)
+    says("ieee")
+    with enable():
+        torch.mm(A, B)
+        torch.mm(A, torch.cat([B, B], 1))
+    (line,) = lines
+    assert "allow_tf32 = False" in line
 
 
 @pytest.mark.parametrize("first", ["none", "tf32"])

@@ -1,7 +1,9 @@
 """Which products of PyTorch run here: decided once for each combination of shapes, strides and element type; and the
 account of what ran where."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -40,8 +42,16 @@ class Options(NamedTuple):
 TF32 = "tf32"
 """PyTorch's precision where it may round factors."""
 
+IEEE = "ieee"
+"""PyTorch's precision where somebody ruled TF32 out, as by allow_tf32 = False."""
+
 _NONE = "none"
 """PyTorch's precision where nobody set any."""
+
+_IEEE_MEANS = (
+    'PyTorch\'s fp32_precision is "ieee" (allow_tf32 = False sets it): enable() takes it as "float32", whose '
+    'products may run on tensor cores with float32\'s precision; enable("ieee") computes them on CUDA cores'
+)
 
 _STRICTER = "bf16x3"
 """The next promise."""
@@ -188,14 +198,19 @@ class Report(tuple[ReportRow, ...]):
 
     why_empty: str
     """Why there are no rows, as the end of a sentence; empty where there are some."""
+    note: str = ""
+    """How PyTorch's setting of precision was taken, where that may surprise."""
 
     @classmethod
-    def of(cls, decisions: Iterable[tuple[str, Decision]], why_empty: Callable[[], str]) -> "Report":
+    def of(
+        cls, decisions: Iterable[tuple[str, Decision]], why_empty: Callable[[], str], ruled_out: bool = False
+    ) -> "Report":
         """A report on the products that decisions counted.
 
         Args:
             decisions: each with its operator.
             why_empty: gives the reason where they counted none.
+            ruled_out: whether PyTorch's setting rules TF32 out, and no precision was given here.
         """
         calls: dict[tuple[str, str, str, str], tuple[int, float]] = {}
         for operator, one in decisions:
@@ -209,6 +224,7 @@ class Report(tuple[ReportRow, ...]):
         rows = [ReportRow(*key[:3], count, saved, key[3]) for key, (count, saved) in calls.items() if count]
         report = cls(sorted(rows, key=lambda row: (-row.saved_us, -row.calls)))
         report.why_empty = "" if rows else why_empty()
+        report.note = _IEEE_MEANS if ruled_out and any("float32" in row.problem for row in rows) else ""
         return report
 
     @property
@@ -226,7 +242,8 @@ class Report(tuple[ReportRow, ...]):
         for line in (head, *body):
             cells = [f"{text:{side}{width}}" for text, side, width in zip(line, "<<<>><", widths, strict=True)]
             lines.append("  ".join(cells).rstrip())
-        return "\n".join([*lines, f"{self.saved_us / 1e3:,.2f} ms saved, as tables expect"])
+        lines.append(f"{self.saved_us / 1e3:,.2f} ms saved, as tables expect")
+        return "\n".join([*lines, self.note] if self.note else lines)
 
 
 _AFTER_ALL = "PyTorch's precision setting leaves it there, or a CUDA graph was captured before it ran once"
@@ -265,7 +282,9 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
             side, expands = None, True
     asks = name == "float32"
     now = options.says() if asks else _NONE
-    usual = options.by.get(_NONE if now == TF32 else now, options.by[_NONE])
+    usual = options.by[_NONE]
+    if now == IEEE and usual is None:
+        log_ieee()
     arithmetic = Arithmetic(name, name, usual.precision if asks and usual else None, options.batch_invariant)
     try:
         target, third = (None if one is None else _view(one) for one in (out, c))
@@ -296,6 +315,12 @@ def decide(product: OperatorCall, expected: Expect, options: Options) -> Decisio
         return Decision("nothing like it was measured", problem)
     why = "" if wins else "cuBLAS is expected to be faster"
     return Decision(why, problem, speedup, role, options.asked(False in wins, True in wins) if asks else lambda: None)
+
+
+@lru_cache
+def log_ieee() -> None:
+    """Say once how the setting is taken."""
+    logging.getLogger("tilewright.torch").info(_IEEE_MEANS)
 
 
 def _expands(addend: Any, shape: Sequence[int]) -> bool:
