@@ -7,7 +7,7 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.tools.bench import ncu
 
 _PARTS = 4
-"""Of a multiprocessor, each with a tensor core: the counter adds up theirs."""
+"""Parts of a multiprocessor, each with a tensor core, whose cycles a counter adds up."""
 
 
 class Profile(ncu.ProfiledLaunch):
