@@ -12,8 +12,8 @@ from tilewright.tools.explain.traffic import count
 
 NAMED = (
     "out of bounds", "sectors of global memory", "race", "uninitialized read", "wrong result", "misaligned access",
-    "wavefronts of shared memory", "race", "unfinished copy", "unfinished copy", "-6144 bytes of its phase 0 are missing",
-    "missing fence",
+    "wavefronts of shared memory", "race", "unfinished copy", "unfinished copy",
+    "-6144 bytes of its phase 0 are missing", "missing fence",
 )  # fmt: skip
 """What is said of each file as it is written."""
 NUMBERS = range(1, len(fault.FILES) + 1)
@@ -75,7 +75,8 @@ def test_wrong_usage_is_named(run, arguments, status, words):
     assert words in printed
 
 
-@pytest.mark.parametrize("number", [2, 3, *(pytest.param(one, marks=pytest.mark.further) for one in NUMBERS if one > 3)])
+@pytest.mark.first(3)
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_fault_is_named_and_its_solution_passes(run, tmp_path, number):
     shipped = fault.FILES[number - 1]
     file = tmp_path / shipped.name
@@ -109,7 +110,8 @@ HIDDEN = {
         "sectors of global memory, and those of a solution 4,608",
     ),
     "without asynchronous copies": (
-        9, 'asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(global), "r"(bytes) : "memory");',
+        9,
+        'asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(global), "r"(bytes) : "memory");',
         "*shared = bytes ? *global : 0.0f;", "sectors of global memory, and those of a solution 512",
     ),
 }  # fmt: skip

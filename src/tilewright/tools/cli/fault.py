@@ -9,7 +9,6 @@ import typer
 from tilewright import kernels
 from tilewright.core.errors import PathError
 from tilewright.core.files import FileKind, Output, check_outputs, write_whole
-from tilewright.core.problem import Scalars
 from tilewright.kernels.source.lines import SUFFIX
 from tilewright.tools.cli import launches
 from tilewright.tools.cli.check import run_check
@@ -38,7 +37,7 @@ def run_fault(
     path: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="Written, or marked; fault_03.cu and the like if left out.")
     ] = None,
-    mark: Annotated[bool, typer.Option("--mark", help="Say whether the file is mended, or what is still wrong.")] = False,
+    mark: Annotated[bool, typer.Option("--mark", help="Say whether the file is mended, or what is wrong.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write the fault again over a file that has it.")] = False,
 ) -> None:
     """Exercises: kernels with a fault each, to be found, mended and marked. Needs no GPU.
@@ -55,7 +54,7 @@ def run_fault(
     if number is None:
         if mark or force:
             raise PathError(f"--{'mark' if mark else 'force'} takes the number of a fault, as in tilewright fault 3")
-        table = FittedTable(Column("fault", justify="right"), Column("after page", justify="right"), Column("seen", wraps=" "))
+        table = FittedTable(*(Column(name, "right") for name in ("fault", "after page")), Column("seen", wraps=" "))
         for place, file in enumerate(FILES, 1):
             page, seen, _ = _head(file)
             table.add_row(f"{place}", page, seen)
