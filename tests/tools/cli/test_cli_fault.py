@@ -5,7 +5,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from solutions import applied, changes
+from solutions import SOLUTIONS, applied, changes
 from tilewright.kernels import find
 from tilewright.tools.cli import fault, launches, main
 from tilewright.tools.explain.traffic import count
@@ -85,7 +85,7 @@ def test_a_fault_is_named_and_its_solution_passes(run, tmp_path, number):
     assert status == 1
     assert NAMED[number - 1] in printed
     assert "passed" not in printed
-    name, hunks = changes("faults.md")[number - 1]
+    name, hunks = changes((SOLUTIONS / "faults.md").read_text())[number - 1]
     assert name == shipped.name
     file.write_text(applied(file.read_text(), hunks))
     status, printed = run(number, "--mark")
