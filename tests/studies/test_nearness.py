@@ -32,9 +32,7 @@ SOURCES = [row for row in ROWS if row not in RECORDS]
 def test_it_is_near_the_records_of_all_rungs_and_library_kernels():
     assert len(RECORDS) > 250
     measured = {kernel.rung for kernel in LADDER if is_measured(kernel)}
-    assert measured - {row.facts["rung"] for row in RECORDS} == {17}, (
-        "no record has squares of their configs of today"
-    )
+    assert measured - {row.facts["rung"] for row in RECORDS} == {17}, "no record has squares of their configs of today"
     assert {"gemm_sm90", "gemm_tf32", "gemm_bf16x6", "gemm_bf16x3", "gemm_fp16x3"} <= {row.way for row in RECORDS}
     assert nearness.mean(RECORDS) < 0.105
     known = [row for row in RECORDS if (row.way, row.what["shape"]) not in OTHER_CODE]

@@ -3,6 +3,7 @@ account of what ran where."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -83,7 +84,10 @@ class OperatorCall(NamedTuple):
 class Decision:
     """Where products of a kind run, and how many did."""
 
-    __slots__ = ("asked", "calls", "counted_by", "missed", "ours", "problem", "role", "speedup", "stock_calls", "why")
+    __slots__ = (
+        *("asked", "calls", "counted_by", "missed", "ours", "pending", "problem", "role", "speedup", "stock_calls"),
+        *("waiting_calls", "why"),
+    )
 
     def __init__(
         self,
@@ -100,8 +104,11 @@ class Decision:
         """Whether they run here."""
         self.asked = asked
         """Request of a float32 product, read in every call, since PyTorch may be set to another precision."""
-        self.calls = self.stock_calls = self.missed = 0
-        """How many ran here, how many PyTorch computed, and how many the compiled launcher did not know."""
+        self.calls = self.stock_calls = self.waiting_calls = self.missed = 0
+        """Numbers of calls: those that ran here, those that PyTorch computed, those that it computed while code for
+        here was compiled, and those that the compiled launcher did not know."""
+        self.pending: Sequence[Future[Any]] = ()
+        """Compilations that PyTorch's kernel stands in for."""
         self.counted_by = self
         """Decision that counts its calls, itself or another: see `Decisions.keep`."""
 
@@ -114,8 +121,17 @@ class Decision:
         """Count calls that ran here, or that PyTorch computed."""
         if ours:
             self.counted_by.calls += calls
+        elif self.pending:
+            self.counted_by.waiting_calls += calls
         else:
             self.counted_by.stock_calls += calls
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether PyTorch's kernel is to run, since code for here is being compiled."""
+        if self.pending and all(one.done() for one in self.pending):
+            self.pending = ()
+        return bool(self.pending)
 
     def miss(self) -> None:
         """Count a call that the compiled launcher did not know; where all are so, only a large speedup is worth them.
@@ -162,6 +178,7 @@ class Decisions(dict[Any, Decision]):
                 sums = self._dropped.setdefault(row, sums)
                 sums.calls += one.calls
                 sums.stock_calls += one.stock_calls
+                sums.waiting_calls += one.waiting_calls
                 one.counted_by = sums
             self.clear()
         self[kind] = decision
@@ -218,7 +235,8 @@ class Report(tuple[ReportRow, ...]):
             saved = one.calls * one.speedup.saved_us if one.speedup else 0.0
             ours = "tilewright", "", one.calls, saved
             theirs = "PyTorch", one.why or _AFTER_ALL, one.stock_calls, 0.0
-            for where, why, count, gained in (ours, theirs):
+            meanwhile = "PyTorch", _COMPILING, one.waiting_calls, 0.0
+            for where, why, count, gained in (ours, theirs, meanwhile):
                 before, saved_before = calls.get((operator, problem, where, why), (0, 0.0))
                 calls[operator, problem, where, why] = before + count, saved_before + gained
         rows = [ReportRow(*key[:3], count, saved, key[3]) for key, (count, saved) in calls.items() if count]
@@ -245,6 +263,8 @@ class Report(tuple[ReportRow, ...]):
         lines.append(f"{self.saved_us / 1e3:,.2f} ms saved, as tables expect")
         return "\n".join([*lines, self.note] if self.note else lines)
 
+
+_COMPILING = "while its code was compiled"
 
 _AFTER_ALL = "PyTorch's precision setting leaves it there, or a CUDA graph was captured before it ran once"
 
