@@ -102,6 +102,6 @@ def _mark(path: Path, number: int) -> int:
         for got, least, kind in zip(found, WORK[number - 1], kinds, strict=True)
         if got > _SLACK * least
     ]
-    for words in more or [("passed", "bold green")]:
-        say(f"fault {number}: ", words, to=out)
+    for words in more or ["passed"]:
+        say(f"fault {number}: {words}", to=out)
     return len(more) and 1
